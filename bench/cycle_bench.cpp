@@ -12,7 +12,6 @@
 namespace {
 
 using bench::kBatch;
-
 using bench::RepriseItems;
 
 /// The textbook's trees under its mutex.
@@ -30,15 +29,16 @@ class TextbookLocked {
     items_.draw(random_, drawn_, weights_);
     benchmark::DoNotOptimize(weights_.data());
   }
-  void update(std::span<const float> priorities) {
+  void update() {
     const std::lock_guard lock(mutex_);
-    items_.update(drawn_, priorities);
+    items_.update(drawn_, priorities_.next());
   }
 
  private:
   std::mutex mutex_;
   bench::TextbookItems items_;
   bench::Random random_{2};
+  bench::Priorities priorities_;
   std::array<std::uint32_t, kBatch> drawn_{};
   std::array<float, kBatch> weights_{};
 };
@@ -56,8 +56,8 @@ class MixedItems {
     batch_ = &*sampler_.sample({.beta = bench::kBeta, .gather = false});
     benchmark::DoNotOptimize(batch_->weights().data());
   }
-  void update(std::span<const float> priorities) {
-    benchmark::DoNotOptimize(sampler_.update_priorities(batch_->keys(), priorities));
+  void update() {
+    benchmark::DoNotOptimize(sampler_.update_priorities(batch_->keys(), priorities_.next()));
   }
 
  private:
@@ -77,38 +77,32 @@ class MixedItems {
   RepriseItems other_;
   reprise::MixedSampler sampler_;
   const reprise::Batch* batch_ = nullptr;
+  bench::Priorities priorities_;
 };
 
 template <class Items>
-void draw(benchmark::State& state) {
-  auto& items = bench::prepared<Items>(bench::size_of(state));
-  for (auto _ : state) {
-    items.draw();
-  }
-  bench::per_item(state, kBatch);
+void add_draw(const std::string& name) {
+  bench::add_sizes<Items>(name, {20}, kBatch, [](Items& items) { items.draw(); });
 }
 
 template <class Items>
-void cycle(benchmark::State& state) {
-  auto& items = bench::prepared<Items>(bench::size_of(state));
-  bench::Priorities priorities;
-  for (auto _ : state) {
+void add_cycle(const std::string& name, std::initializer_list<int> log_sizes) {
+  bench::add_sizes<Items>(name, log_sizes, kBatch, [](Items& items) {
     items.draw();
-    items.update(priorities.next());
-  }
-  bench::per_item(state, kBatch);
+    items.update();
+  });
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Arg(14)->Arg(16)->Arg(18)->Arg(20)->Arg(22)->Arg(23);
-}
-
-BENCHMARK_TEMPLATE(draw, RepriseItems)->Name("W1/draw/reprise")->Arg(20);
-BENCHMARK_TEMPLATE(draw, TextbookLocked)->Name("W1/draw/textbook")->Arg(20);
-BENCHMARK_TEMPLATE(cycle, RepriseItems)->Name("W1/cycle/reprise")->Apply(sizes);
-BENCHMARK_TEMPLATE(cycle, TextbookLocked)->Name("W1/cycle/textbook")->Apply(sizes);
-// Beside W1/cycle/reprise: as many items in all, in two buffers.
-BENCHMARK_TEMPLATE(cycle, MixedItems<false>)->Name("mixed/exact/reprise")->Arg(14)->Arg(20);
-BENCHMARK_TEMPLATE(cycle, MixedItems<true>)->Name("mixed/common_total/reprise")->Arg(14)->Arg(20);
+[[maybe_unused]] const bool added = [] {
+  const auto sizes = {14, 16, 18, 20, 22, 23};
+  add_draw<RepriseItems>("W1/draw/reprise");
+  add_draw<TextbookLocked>("W1/draw/textbook");
+  add_cycle<RepriseItems>("W1/cycle/reprise", sizes);
+  add_cycle<TextbookLocked>("W1/cycle/textbook", sizes);
+  // Beside W1/cycle/reprise: as many items in all, in two buffers.
+  add_cycle<MixedItems<false>>("mixed/exact/reprise", {14, 20});
+  add_cycle<MixedItems<true>>("mixed/common_total/reprise", {14, 20});
+  return true;
+}();
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <reprise/reprise.hpp>
 
 #include "measure.hpp"
-#include "textbook.hpp"
+#include "textbook_rows.hpp"
 
 #include <cstring>
 #include <limits>
@@ -186,136 +186,68 @@ class RepriseSequences {
                        .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
 };
 
-class TextbookFrames {
- public:
+struct TextbookFrames : bench::TextbookRows<Transition> {
   explicit TextbookFrames(std::size_t capacity)
-      : sources_(bench::kSources), buffer_(sizeof(Transition), capacity), batch_(kBatch) {
+      : bench::TextbookRows<Transition>(capacity, sources()) {}
+
+  static std::vector<Transition> sources() {
+    std::vector<Transition> rows(bench::kSources);
     bench::Random random(6);
-    for (Transition& row : sources_) {
+    for (Transition& row : rows) {
       randomize(row.now, random);
       randomize(row.next, random);
       row.action = 1;
       row.reward = 1.0F;
     }
-    for (std::size_t i = 0; i < capacity; ++i) {
-      buffer_.add(next_source(), static_cast<float>(random.uniform()));
-    }
+    return rows;
   }
-
-  void append(std::size_t rows) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      buffer_.add(next_source());
-    }
-  }
-  void sample() {
-    buffer_.sample(kBatch, static_cast<double>(bench::kBeta),
-                   std::as_writable_bytes(std::span(batch_)), weights_, drawn_);
-    benchmark::DoNotOptimize(batch_.data());
-  }
-  static double memory_bytes() {
-    return static_cast<double>(kCapacity * (sizeof(Transition) + 4 * sizeof(double)));
-  }
-  static double field_bytes() { return sizeof(Transition); }
-
- private:
-  std::span<const std::byte> next_source() {
-    at_ = (at_ + 1) % sources_.size();
-    return std::as_bytes(std::span(&sources_[at_], 1));
-  }
-
-  std::vector<Transition> sources_;
-  std::size_t at_ = 0;
-  textbook::Buffer buffer_;
-  std::vector<Transition> batch_;
-  std::array<std::uint32_t, kBatch> drawn_{};
-  std::array<float, kBatch> weights_{};
 };
 
-template <class Frames>
-void append(benchmark::State& state) {
-  auto& frames = bench::prepared<Frames>(kCapacity);
-  for (auto _ : state) {
-    frames.append(kRun);
-  }
-  bench::per_item(state, kRun);
-  state.counters["bytes_per_step"] = frames.memory_bytes() / static_cast<double>(kCapacity);
-  state.counters["field_bytes"] = frames.field_bytes();
-}
-
-void gather_reprise(benchmark::State& state) {
-  auto& frames = bench::prepared<RepriseFrames>(kCapacity);
-  for (auto _ : state) {
-    frames.sample(frames.one_thread());
-  }
-  bench::per_item(state, kBatch);
-}
-
-void gather_reprise_tbb(benchmark::State& state) {
-  auto& frames = bench::prepared<RepriseFrames>(kCapacity);
-  for (auto _ : state) {
-    frames.sample(frames.all_threads());
-  }
-  bench::per_item(state, kBatch);
-}
-
-void gather_textbook(benchmark::State& state) {
-  auto& frames = bench::prepared<TextbookFrames>(kCapacity);
-  for (auto _ : state) {
-    frames.sample();
-  }
-  bench::per_item(state, kBatch);
-}
-
-/// As `stacks`, of a buffer that compresses frames, and how much memory it takes per step.
-void compressed(benchmark::State& state) {
-  auto& frames = bench::prepared<RepriseFramesOf<1, true>>(kCapacity);
-  for (auto _ : state) {
-    frames.sample(frames.one_thread());
-  }
-  bench::per_item(state, kBatch);
-  state.counters["bytes_per_step"] = frames.memory_bytes() / static_cast<double>(kCapacity);
+template <class Frames, class Once>
+void add(const std::string& name, const Once& once) {
+  bench::add<Frames>(name, kCapacity, kBatch, once);
 }
 
 /// What a sampler of whole stacks and one of unique frames draw from one buffer.
 template <std::uint32_t kNStep>
-void stacks(benchmark::State& state) {
-  auto& frames = bench::prepared<RepriseFramesOf<kNStep>>(kCapacity);
-  for (auto _ : state) {
-    frames.sample(frames.one_thread());
-  }
-  bench::per_item(state, kBatch);
-}
-template <std::uint32_t kNStep>
-void unique(benchmark::State& state) {
-  auto& frames = bench::prepared<RepriseFramesOf<kNStep>>(kCapacity);
-  for (auto _ : state) {
-    frames.sample(frames.unique());
-  }
-  bench::per_item(state, kBatch);
+void add_frames() {
+  using Frames = RepriseFramesOf<kNStep>;
+  const std::string n_step = std::to_string(kNStep);
+  add<Frames>("frames/stacks/" + n_step, [](Frames& it) { it.sample(it.one_thread()); });
+  add<Frames>("frames/unique/" + n_step, [](Frames& it) { it.sample(it.unique()); });
 }
 
-template <std::uint32_t kFrameStack, bool kUnique>
-void sequences(benchmark::State& state) {
-  auto& frames = bench::prepared<RepriseSequences<kFrameStack>>(kCapacity);
-  for (auto _ : state) {
-    frames.sample(kUnique);
+template <std::uint32_t kFrameStack>
+void add_sequences() {
+  using Frames = RepriseSequences<kFrameStack>;
+  for (const bool unique : {false, true}) {
+    bench::add<Frames>(
+        (unique ? "sequences/unique/" : "sequences/stacks/") + std::to_string(kFrameStack),
+        kCapacity, Frames::kItems, [unique](Frames& frames) { frames.sample(unique); });
   }
-  bench::per_item(state, RepriseSequences<kFrameStack>::kItems);
 }
 
-BENCHMARK_TEMPLATE(append, RepriseFrames)->Name("W2/append56k/reprise");
-BENCHMARK_TEMPLATE(append, TextbookFrames)->Name("W2/append56k/textbook");
-BENCHMARK(gather_reprise)->Name("W2/gather56k/reprise");
-BENCHMARK(gather_reprise_tbb)->Name("W2/gather56k/reprise_tbb");
-BENCHMARK(gather_textbook)->Name("W2/gather56k/textbook");
-BENCHMARK_TEMPLATE(stacks, 1)->Name("frames/stacks/1");
-BENCHMARK_TEMPLATE(unique, 1)->Name("frames/unique/1");
-BENCHMARK(compressed)->Name("frames/compressed/1");
-BENCHMARK_TEMPLATE(stacks, 3)->Name("frames/stacks/3");
-BENCHMARK_TEMPLATE(unique, 3)->Name("frames/unique/3");
-BENCHMARK_TEMPLATE(sequences, 1, false)->Name("sequences/stacks/1");
-BENCHMARK_TEMPLATE(sequences, 1, true)->Name("sequences/unique/1");
-BENCHMARK_TEMPLATE(sequences, 4, false)->Name("sequences/stacks/4");
-BENCHMARK_TEMPLATE(sequences, 4, true)->Name("sequences/unique/4");
+[[maybe_unused]] const bool added = [] {
+  using Frames = RepriseFrames;
+  bench::add_append<RepriseFrames>("W2/append56k/reprise", kCapacity, kRun);
+  bench::add_append<TextbookFrames>("W2/append56k/textbook", kCapacity, kRun);
+  add<Frames>("W2/gather56k/reprise", [](Frames& it) { it.sample(it.one_thread()); });
+  add<Frames>("W2/gather56k/reprise_tbb", [](Frames& it) { it.sample(it.all_threads()); });
+  add<TextbookFrames>("W2/gather56k/textbook", [](TextbookFrames& it) { it.sample(); });
+  add_frames<1>();
+  add_frames<3>();
+  // As frames/stacks, of a buffer that compresses frames, and how much memory it takes per step.
+  benchmark::RegisterBenchmark("frames/compressed/1", [](benchmark::State& state) {
+    auto& frames = bench::prepared<RepriseFramesOf<1, true>>(kCapacity);
+    for (auto _ : state) {
+      frames.sample(frames.one_thread());
+    }
+    bench::per_item(state, kBatch);
+    state.counters["bytes_per_step"] = frames.memory_bytes() / static_cast<double>(kCapacity);
+  });
+  add_sequences<1>();
+  add_sequences<4>();
+  return true;
+}();
 
 }  // namespace

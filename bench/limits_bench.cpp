@@ -21,8 +21,8 @@ class Rows {
   /// So many that the places together exceed the caches.
   static constexpr std::size_t kBatches = 2048;
 
-  Rows(std::size_t rows, std::size_t row_bytes, std::size_t stride)
-      : row_bytes_(row_bytes), stride_(stride), memory_(rows * stride), places_(kBatch * kBatches) {
+  Rows(std::size_t rows, std::size_t row_bytes)
+      : row_bytes_(row_bytes), memory_(rows * row_bytes), places_(kBatch * kBatches) {
     memory_.expect_full(0, memory_.size());
     std::memset(memory_.data(), 1, memory_.size());
     bench::Random random(4);
@@ -31,27 +31,23 @@ class Rows {
   std::span<const std::size_t> batch(std::size_t i) const {
     return std::span(places_).subspan(i % kBatches * kBatch, kBatch);
   }
-  const std::byte* row(std::size_t place) const { return memory_.data() + place * stride_; }
+  const std::byte* row(std::size_t place) const { return memory_.data() + place * row_bytes_; }
   std::size_t row_bytes() const { return row_bytes_; }
 
  private:
   std::size_t row_bytes_;
-  std::size_t stride_;
   reprise::base::LazyArray<std::byte> memory_;
   std::vector<std::size_t> places_;
 };
 
 /// Lines of 64 bytes: size is in bytes.
 struct Lines : Rows {
-  explicit Lines(std::size_t bytes) : Rows(bytes / kLine, kLine, kLine) {}
+  explicit Lines(std::size_t bytes) : Rows(bytes / kLine, kLine) {}
 };
-/// W2's small rows: size is their number.
-struct SmallRows : Rows {
-  explicit SmallRows(std::size_t rows) : Rows(rows, 76, 76) {}
-};
-/// W2's large rows.
-struct LargeRows : Rows {
-  explicit LargeRows(std::size_t rows) : Rows(rows, 56'460, 56'460) {}
+/// W2's rows, small and large: size is their number.
+template <std::size_t kBytes>
+struct RowsOf : Rows {
+  explicit RowsOf(std::size_t rows) : Rows(rows, kBytes) {}
 };
 
 /// One thread; bytes counts what is copied once.
@@ -121,8 +117,8 @@ void line_transfer(benchmark::State& state) {
   bench::per_item(state, 2 * kTurns);
 }
 
-template <class Subject>
-void gather(benchmark::State& state, std::size_t rows, std::size_t ahead) {
+template <class Subject, std::size_t rows, std::size_t ahead>
+void gather(benchmark::State& state) {
   const auto& source = bench::prepared<Subject>(rows);
   const std::size_t bytes = source.row_bytes();
   std::vector<std::byte> to(kBatch * bytes);
@@ -141,17 +137,10 @@ void gather(benchmark::State& state, std::size_t rows, std::size_t ahead) {
   bench::per_item(state, kBatch);
 }
 
-void gather_small(benchmark::State& state) {
-  gather<SmallRows>(state, kMiB, 16);
-}
-void gather_large(benchmark::State& state) {
-  gather<LargeRows>(state, 20'000, 1);
-}
-
 BENCHMARK(copy)->Name("limit/memcpy")->Arg(14)->Arg(26);
 BENCHMARK(random_lines)->Name("limit/random_lines")->Arg(26)->Arg(30);
 BENCHMARK(line_transfer)->Name("limit/line_transfer");
-BENCHMARK(gather_small)->Name("limit/gather76");
-BENCHMARK(gather_large)->Name("limit/gather56k");
+BENCHMARK_TEMPLATE(gather, RowsOf<76>, kMiB, 16)->Name("limit/gather76");
+BENCHMARK_TEMPLATE(gather, RowsOf<56'460>, 20'000, 1)->Name("limit/gather56k");
 
 }  // namespace

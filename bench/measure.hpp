@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <numeric>
 #include <span>
+#include <string>
 #include <typeinfo>
 #include <vector>
 
@@ -56,6 +60,31 @@ class Priorities {
   std::size_t at_ = 0;
 };
 
+/// Nanoseconds of single calls, to the last one.
+class Latencies {
+ public:
+  explicit Latencies(std::size_t expected) { all_.reserve(expected); }
+
+  template <class Call>
+  void time(const Call& call) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    all_.push_back(static_cast<float>((std::chrono::steady_clock::now() - start).count()));
+  }
+  [[nodiscard]] double mean() const {
+    return std::accumulate(all_.begin(), all_.end(), 0.0) / static_cast<double>(all_.size());
+  }
+  double quantile(double q) {
+    const auto at =
+        all_.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(all_.size() - 1));
+    std::nth_element(all_.begin(), at, all_.end());
+    return static_cast<double>(*at);
+  }
+
+ private:
+  std::vector<float> all_;
+};
+
 namespace detail {
 struct Kept {
   const std::type_info* type = nullptr;
@@ -79,6 +108,46 @@ Subject& prepared(std::size_t size) {
     kept = {&typeid(Subject), size, std::make_shared<Subject>(size)};
   }
   return *static_cast<Subject*>(kept.subject.get());
+}
+
+/// Adds the benchmark `name`: an iteration is once(subject), for so many items. The subject has
+/// this size; 0: that of the argument. `subject.restart()`, if there is one, begins each run.
+template <class Subject, class Once>
+benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, std::size_t items,
+                                    const Once& once) {
+  return benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    auto& subject = prepared<Subject>(size == 0 ? size_of(state) : size);
+    if constexpr (requires { subject.restart(); }) {
+      subject.restart();
+    }
+    for (auto _ : state) {
+      once(subject);
+    }
+    per_item(state, items);
+  });
+}
+/// The same for each of these sizes.
+template <class Subject, class Once>
+void add_sizes(const std::string& name, std::initializer_list<int> log_sizes, std::size_t items,
+               const Once& once) {
+  auto* const added = add<Subject>(name, std::size_t{0}, items, once);
+  for (const int log : log_sizes) {
+    added->Arg(log);
+  }
+}
+
+/// The benchmark `name` of `run` appends, which also tells how much memory a step takes.
+template <class Subject>
+void add_append(const std::string& name, std::size_t capacity, std::size_t run) {
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    auto& subject = prepared<Subject>(capacity);
+    for (auto _ : state) {
+      subject.append(run);
+    }
+    per_item(state, run);
+    state.counters["bytes_per_step"] = subject.memory_bytes() / static_cast<double>(capacity);
+    state.counters["field_bytes"] = subject.field_bytes();
+  });
 }
 
 }  // namespace bench

@@ -72,34 +72,34 @@ class Buffer {
 using Fixed = Buffer<false>;
 using Changing = Buffer<true>;
 
-template <class Subject, void (Subject::*Call)()>
-void drawn(benchmark::State& state) {
-  auto& buffer = bench::prepared<Subject>(kSteps);
-  for (auto _ : state) {
-    (buffer.*Call)();
-  }
-  bench::per_item(state, kBatch);
+template <class Subject>
+void add_draw(const std::string& name) {
+  bench::add<Subject>(name, kSteps, kBatch, [](Subject& buffer) { buffer.draw(); });
 }
 
 /// Each call has another batch's keys, drawn outside of what is timed.
-template <class Subject, void (Subject::*Call)()>
-void named(benchmark::State& state) {
-  auto& buffer = bench::prepared<Subject>(kSteps);
-  for (auto _ : state) {
-    state.PauseTiming();
-    buffer.draw();
-    state.ResumeTiming();
-    (buffer.*Call)();
-  }
-  bench::per_item(state, kBatch);
+template <class Subject>
+void add_by_key(const std::string& name, void (Subject::*call)()) {
+  benchmark::RegisterBenchmark(name.c_str(), [call](benchmark::State& state) {
+    auto& buffer = bench::prepared<Subject>(kSteps);
+    for (auto _ : state) {
+      state.PauseTiming();
+      buffer.draw();
+      state.ResumeTiming();
+      (buffer.*call)();
+    }
+    bench::per_item(state, kBatch);
+  });
 }
 
-BENCHMARK_TEMPLATE(drawn, Fixed, &Fixed::draw)->Name("mutable/batch/fixed");
-BENCHMARK_TEMPLATE(drawn, Changing, &Changing::draw)->Name("mutable/batch/mutable");
-BENCHMARK_TEMPLATE(named, Fixed, &Fixed::gather)->Name("mutable/gather/fixed");
-BENCHMARK_TEMPLATE(named, Changing, &Changing::gather)->Name("mutable/gather/mutable");
-BENCHMARK_TEMPLATE(named, Changing, &Changing::update)->Name("mutable/update/values");
-BENCHMARK_TEMPLATE(named, Changing, &Changing::update_priorities)
-    ->Name("mutable/update/priorities");
+[[maybe_unused]] const bool added = [] {
+  add_draw<Fixed>("mutable/batch/fixed");
+  add_draw<Changing>("mutable/batch/mutable");
+  add_by_key("mutable/gather/fixed", &Fixed::gather);
+  add_by_key("mutable/gather/mutable", &Changing::gather);
+  add_by_key("mutable/update/values", &Changing::update);
+  add_by_key("mutable/update/priorities", &Changing::update_priorities);
+  return true;
+}();
 
 }  // namespace

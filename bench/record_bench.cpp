@@ -5,9 +5,9 @@
 #include <reprise/reprise.hpp>
 
 #include "measure.hpp"
-#include "textbook.hpp"
+#include "textbook_rows.hpp"
 
-#include <chrono>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -22,10 +22,7 @@ constexpr std::size_t kState = 4;
 /// Episodes of 2^s steps: on the diagonal of the experiment's pairs (k, s), from 2^(5 + 6) to
 /// 2^(11 + 12) steps in all, both grow alike.
 std::size_t episode_steps(std::size_t size) {
-  std::size_t log = 0;
-  while ((std::size_t{2} << log) <= size) {
-    ++log;
-  }
+  const auto log = static_cast<std::size_t>(std::bit_width(size)) - 1;
   return std::size_t{1} << (6 + (log - 11) / 2);
 }
 
@@ -98,19 +95,14 @@ class RepriseSteps {
   reprise::Sampler sampler_ = replay_.sampler({.seed = 9});
 };
 
-class TextbookSteps {
+class TextbookSteps : public bench::TextbookRows<Step> {
  public:
-  explicit TextbookSteps(std::size_t size) : buffer_(sizeof(Step), size) {
-    bench::Random random(8);
-    for (std::size_t i = 0; i < size; ++i) {
-      buffer_.add(next_source(), static_cast<float>(random.uniform()));
-    }
-  }
+  explicit TextbookSteps(std::size_t size) : TextbookRows(size, sources()) {}
 
-  void record() { buffer_.add(next_source()); }
+  void record() { append(1); }
   /// Into columns, as reprise does.
   void get() {
-    buffer_.sample_windows(
+    buffer().sample_windows(
         kWindows, kLength, static_cast<double>(bench::kBeta), weights_, indices_,
         [this](std::size_t window, std::size_t k, const std::byte* row, const std::byte* next) {
           const std::size_t at = window * kLength + k;
@@ -123,13 +115,6 @@ class TextbookSteps {
   }
 
  private:
-  std::span<const std::byte> next_source() {
-    return std::as_bytes(std::span(&sources_[steps_++ % sources_.size()], 1));
-  }
-
-  std::vector<Step> sources_ = sources();
-  std::size_t steps_ = 0;
-  textbook::Buffer buffer_;
   std::vector<float> states_ = std::vector<float>(kWindows * kLength * kState);
   std::vector<float> next_ = states_;
   std::vector<std::int32_t> actions_ = std::vector<std::int32_t>(kWindows * kLength);
@@ -138,41 +123,22 @@ class TextbookSteps {
   std::vector<std::uint32_t> indices_ = std::vector<std::uint32_t>(kWindows);
 };
 
-/// One iteration is the experiment's record_100.
+/// The experiment's record_100.
 template <class Steps>
-void record(benchmark::State& state) {
-  auto& steps = bench::prepared<Steps>(bench::size_of(state));
-  for (auto _ : state) {
-    for (std::size_t i = 0; i < kRecords; ++i) {
-      steps.record();
-    }
+void record_100(Steps& steps) {
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    steps.record();
   }
-  bench::per_item(state, kRecords);
 }
 
-/// One iteration is the experiment's get_5000.
-template <class Steps>
-void get(benchmark::State& state) {
-  auto& steps = bench::prepared<Steps>(bench::size_of(state));
-  for (auto _ : state) {
-    steps.get();
-  }
-  bench::per_item(state, kWindows);
-}
-
-/// Of a few calls, in microseconds.
 template <class Call>
-double median_us(std::size_t calls, const Call& call) {
-  std::vector<double> times;
-  for (std::size_t i = 0; i < calls; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    call();
-    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-    times.push_back(time.count());
+double median_us(const Call& call) {
+  constexpr std::size_t kCalls = 51;
+  bench::Latencies latencies(kCalls);
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    latencies.time(call);
   }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(calls / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return 1e-3 * latencies.quantile(0.5);
 }
 
 /// The experiment's 169 pairs: 2^k episodes of 2^s steps, k from 5 to 11 and s from 6 to 12 by
@@ -186,12 +152,8 @@ void points(benchmark::State& state) {
         const auto episode = static_cast<std::size_t>(std::lround(std::exp2(0.5 * s)));
         const auto episodes = static_cast<std::size_t>(std::lround(std::exp2(0.5 * k)));
         RepriseSteps steps(episodes * episode, episode);
-        get = std::max(get, median_us(51, [&] { steps.get(); }));
-        record = std::max(record, median_us(51, [&] {
-                            for (std::size_t i = 0; i < kRecords; ++i) {
-                              steps.record();
-                            }
-                          }));
+        get = std::max(get, median_us([&] { steps.get(); }));
+        record = std::max(record, median_us([&] { record_100(steps); }));
       }
     }
   }
@@ -199,14 +161,18 @@ void points(benchmark::State& state) {
   state.counters["slowest_record_us"] = record;
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Arg(11)->Arg(14)->Arg(16)->Arg(18)->Arg(20)->Arg(23);
-}
-
-BENCHMARK_TEMPLATE(record, RepriseSteps)->Name("W4/record/reprise")->Apply(sizes);
-BENCHMARK_TEMPLATE(record, TextbookSteps)->Name("W4/record/textbook")->Apply(sizes);
-BENCHMARK_TEMPLATE(get, RepriseSteps)->Name("W4/get5000/reprise")->Apply(sizes);
-BENCHMARK_TEMPLATE(get, TextbookSteps)->Name("W4/get5000/textbook")->Apply(sizes);
-BENCHMARK(points)->Name("W4/points/reprise")->Iterations(1)->Unit(benchmark::kSecond);
+[[maybe_unused]] const bool added = [] {
+  const auto sizes = {11, 14, 16, 18, 20, 23};
+  const auto record = [](auto& steps) { record_100(steps); };
+  const auto get = [](auto& steps) { steps.get(); };
+  bench::add_sizes<RepriseSteps>("W4/record/reprise", sizes, kRecords, record);
+  bench::add_sizes<TextbookSteps>("W4/record/textbook", sizes, kRecords, record);
+  bench::add_sizes<RepriseSteps>("W4/get5000/reprise", sizes, kWindows, get);
+  bench::add_sizes<TextbookSteps>("W4/get5000/textbook", sizes, kWindows, get);
+  benchmark::RegisterBenchmark("W4/points/reprise", points)
+      ->Iterations(1)
+      ->Unit(benchmark::kSecond);
+  return true;
+}();
 
 }  // namespace

@@ -59,14 +59,6 @@ class Ends {
   reprise::ReplayShard shard_{replay_};
 };
 
-void pack(benchmark::State& state) {
-  auto& ends = bench::prepared<Ends>(0);
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(ends.pack().bytes().data());
-  }
-  bench::per_item(state, kShipment);
-}
-
 /// Only the call of `append` is timed.
 void append(benchmark::State& state) {
   auto& ends = bench::prepared<Ends>(1);
@@ -95,12 +87,12 @@ class FourShards {
     ask();
   }
 
-  void cycle(std::span<const float> priorities) {
+  void cycle() {
     const auto ticket = client_->begin(*batch_, 0, bench::kBatch, {.beta = bench::kBeta});
     ask();
     const auto origins = client_->finish(*ticket);
     benchmark::DoNotOptimize(batch_->weights().data());
-    client_->update(batch_->keys(), origins.shards, origins.incarnations, priorities);
+    client_->update(batch_->keys(), origins.shards, origins.incarnations, priorities_.next());
   }
 
  private:
@@ -113,19 +105,16 @@ class FourShards {
   std::vector<std::unique_ptr<Ends>> ends_;
   std::unique_ptr<reprise::ShardClient> client_;
   std::unique_ptr<reprise::Batch> batch_;
+  bench::Priorities priorities_;
 };
 
-void cycle(benchmark::State& state) {
-  auto& shards = bench::prepared<FourShards>(0);
-  bench::Priorities priorities;
-  for (auto _ : state) {
-    shards.cycle(priorities.next());
-  }
-  bench::per_item(state, bench::kBatch);
-}
-
-BENCHMARK(pack)->Name("remote/pack256");
-BENCHMARK(append)->Name("remote/append256")->UseManualTime();
-BENCHMARK(cycle)->Name("remote/cycle512_of_4");
+[[maybe_unused]] const bool added = [] {
+  bench::add<Ends>("remote/pack256", 1, kShipment,
+                   [](Ends& ends) { benchmark::DoNotOptimize(ends.pack().bytes().data()); });
+  benchmark::RegisterBenchmark("remote/append256", append)->UseManualTime();
+  bench::add<FourShards>("remote/cycle512_of_4", 1, bench::kBatch,
+                         [](FourShards& shards) { shards.cycle(); });
+  return true;
+}();
 
 }  // namespace

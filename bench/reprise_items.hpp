@@ -55,8 +55,8 @@ class RepriseItems {
     how.timeout = std::chrono::nanoseconds(0);
     return static_cast<bool>(sampler_.sample(n, how));
   }
-  void update(std::span<const float> priorities) {
-    benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
+  void update() {
+    benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities_.next()));
   }
   [[nodiscard]] reprise::ReplayBuffer& replay() { return replay_; }
 
@@ -68,6 +68,7 @@ class RepriseItems {
   reprise::Writer writer_ = replay_.writer();
   reprise::Sampler sampler_;
   const reprise::Batch* batch_ = nullptr;
+  Priorities priorities_;
 };
 
 }  // namespace bench

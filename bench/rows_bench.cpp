@@ -4,7 +4,7 @@
 #include <reprise/reprise.hpp>
 
 #include "measure.hpp"
-#include "textbook.hpp"
+#include "textbook_rows.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -69,44 +69,15 @@ struct Arrays {
   std::vector<reprise::End> ends;
 };
 
-/// A bare copy of arrays into a ring of rows.
-class CopiedRows {
- public:
-  explicit CopiedRows(std::size_t capacity) : ring_(capacity) {}
-  void append_arrays(std::size_t rows) {
-    for (std::size_t i = at_; i < at_ + rows; ++i) {
-      Row& row = ring_[to_];
-      std::memcpy(row.now, arrays_.now.data() + i * kObservation, kObservation);
-      row.action = arrays_.action[i];
-      row.reward = arrays_.reward[i];
-      to_ = (to_ + 1) % ring_.size();
-    }
-    at_ = (at_ + rows) % arrays_.ends.size();
-    benchmark::ClobberMemory();
-  }
-
- private:
-  struct Row {
-    std::uint8_t now[kObservation];
-    std::int32_t action;
-    float reward;
-  };
-  Arrays arrays_;
-  std::size_t at_ = 0;
-  std::vector<Row> ring_;
-  std::size_t to_ = 0;
-};
-
 class RepriseRows {
  public:
   explicit RepriseRows(std::size_t capacity)
       : replay_(schema_, {.capacity_steps = capacity,
                           .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
                                                               .epsilon = bench::kEpsilon}}}) {
-    bench::Priorities priorities;
     // More than fits, so that eviction is under way; every item in it has a random priority.
     for (std::size_t i = 0; i < capacity + capacity / 8; i += kBatch) {
-      for (const float& priority : priorities.next()) {
+      for (const float& priority : priorities_.next()) {
         append_one({&priority, 1});
       }
     }
@@ -137,7 +108,8 @@ class RepriseRows {
     batch_ = &*sampler_.sample(n, {.beta = bench::kBeta});
     benchmark::DoNotOptimize(batch_->weights().data());
   }
-  void update(std::span<const float> priorities) {
+  void update() {
+    const auto priorities = priorities_.next().first(batch_->keys().size());
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
   void remove() { benchmark::DoNotOptimize(replay_.remove(batch_->keys())); }
@@ -184,6 +156,7 @@ class RepriseRows {
   std::vector<Transition> sources_ = sources();
   std::size_t at_ = 0;
   std::size_t steps_ = 0;
+  bench::Priorities priorities_;
   reprise::Schema schema_;
   reprise::Observation<std::uint8_t> state_ =
       schema_.observation<std::uint8_t>("state", {kObservation});
@@ -204,149 +177,54 @@ class RepriseRows {
   std::size_t turn_ = 0;
 };
 
-class TextbookRows {
- public:
+struct TextbookRows : bench::TextbookRows<Transition> {
   explicit TextbookRows(std::size_t capacity)
-      : buffer_(sizeof(Transition), capacity), batch_(kBatch) {
-    bench::Priorities priorities;
-    for (std::size_t i = 0; i < capacity; i += kBatch) {
-      for (const float priority : priorities.next()) {
-        buffer_.add(bytes_of(next_source()), priority);
-      }
-    }
-  }
-
-  void append(std::size_t rows) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      buffer_.add(bytes_of(next_source()));
-    }
-  }
-  void sample() {
-    buffer_.sample(kBatch, static_cast<double>(bench::kBeta),
-                   std::as_writable_bytes(std::span(batch_)), weights_, drawn_);
-    benchmark::DoNotOptimize(batch_.data());
-  }
-  void update(std::span<const float> priorities) { buffer_.update(drawn_, priorities); }
-  /// Rows, and two nodes in each of two trees.
-  static double memory_bytes() {
-    return static_cast<double>(kCapacity * (sizeof(Transition) + 4 * sizeof(double)));
-  }
-  static double field_bytes() { return sizeof(Transition); }
-
- private:
-  static std::span<const std::byte> bytes_of(const Transition& row) {
-    return std::as_bytes(std::span(&row, 1));
-  }
-  Transition& next_source() {
-    Transition& row = sources_[at_];
-    at_ = (at_ + 1) % sources_.size();
-    row.done = ++steps_ % kEpisode == 0 ? 1.0F : 0.0F;
-    return row;
-  }
-
-  std::vector<Transition> sources_ = sources();
-  std::size_t at_ = 0;
-  std::size_t steps_ = 0;
-  textbook::Buffer buffer_;
-  std::vector<Transition> batch_;
-  std::array<std::uint32_t, kBatch> drawn_{};
-  std::array<float, kBatch> weights_{};
+      : bench::TextbookRows<Transition>(capacity, sources()) {}
 };
 
-template <class Rows>
-void append(benchmark::State& state) {
-  auto& rows = bench::prepared<Rows>(kCapacity);
-  for (auto _ : state) {
-    rows.append(kRun);
-  }
-  bench::per_item(state, kRun);
-  state.counters["bytes_per_step"] = rows.memory_bytes() / static_cast<double>(kCapacity);
-  state.counters["field_bytes"] = rows.field_bytes();
+/// `once` is called with Rows, a full buffer.
+template <class Rows, class Once>
+void add(const std::string& name, std::size_t items, const Once& once) {
+  bench::add<Rows>(name, kCapacity, items, once);
 }
 
-template <class Rows>
-void append_arrays(benchmark::State& state) {
-  auto& rows = bench::prepared<Rows>(kCapacity);
-  for (auto _ : state) {
-    rows.append_arrays(kRun);
-  }
-  bench::per_item(state, kRun);
-}
-
-template <class Rows>
-void sample(benchmark::State& state) {
-  auto& rows = bench::prepared<Rows>(kCapacity);
-  for (auto _ : state) {
+[[maybe_unused]] const bool added = [] {
+  using Rows = RepriseRows;
+  const auto sample = [](auto& rows) { rows.sample(); };
+  const auto cycle = [](auto& rows) {
     rows.sample();
-  }
-  bench::per_item(state, kBatch);
-}
-
-void gather(benchmark::State& state) {
-  auto& rows = bench::prepared<RepriseRows>(kCapacity);
-  for (auto _ : state) {
-    rows.gather();
-  }
-  bench::per_item(state, kBatch);
-}
-
-/// A sample whose items get goals of their episodes.
-void hindsight(benchmark::State& state) {
-  auto& rows = bench::prepared<RepriseRows>(kCapacity);
-  for (auto _ : state) {
+    rows.update();
+  };
+  bench::add_append<RepriseRows>("W2/append76/reprise", kCapacity, kRun);
+  bench::add_append<TextbookRows>("W2/append76/textbook", kCapacity, kRun);
+  add<Rows>("W2/append76_arrays/reprise", kRun, [](Rows& rows) { rows.append_arrays(kRun); });
+  add<RepriseRows>("W2/sample76/reprise", kBatch, sample);
+  add<TextbookRows>("W2/sample76/textbook", kBatch, sample);
+  add<Rows>("W2/gather76_by_key/reprise", kBatch, [](Rows& rows) { rows.gather(); });
+  // A sample whose items get goals of their episodes.
+  add<Rows>("W2/sample76_hindsight/reprise", kBatch, [](Rows& rows) {
     rows.sample();
     rows.relabel();
-  }
-  bench::per_item(state, kBatch);
-}
-
-template <class Rows>
-void cycle(benchmark::State& state) {
-  auto& rows = bench::prepared<Rows>(kCapacity);
-  bench::Priorities priorities;
-  for (auto _ : state) {
-    rows.sample();
-    rows.update(priorities.next());
-  }
-  bench::per_item(state, kBatch);
-}
-
-/// Drawn items are taken out, or get another priority, while as many steps come in.
-template <bool TakeOut>
-void turnover(benchmark::State& state) {
-  auto& rows = bench::prepared<RepriseRows>(kCapacity);
-  bench::Priorities priorities;
-  for (auto _ : state) {
+  });
+  add<RepriseRows>("W2/cycle76/reprise", kBatch, cycle);
+  add<TextbookRows>("W2/cycle76/textbook", kBatch, cycle);
+  // What calls cost, for bench/python/run to compare with calls from Python.
+  add<Rows>("W2/cycle76_of_1/reprise", 1, [](Rows& rows) {
+    rows.sample(1);
+    rows.update();
+  });
+  // Drawn items get another priority, or are taken out, while as many steps come in.
+  add<Rows>("W2/append_cycle76/reprise", kBatch, [](Rows& rows) {
     rows.append(kBatch);
     rows.sample();
-    TakeOut ? rows.remove() : rows.update(priorities.next());
-  }
-  bench::per_item(state, kBatch);
-}
-
-/// A batch of one: what calls cost, for bench/python/run to compare with calls from Python.
-void cycle_of_one(benchmark::State& state) {
-  auto& rows = bench::prepared<RepriseRows>(kCapacity);
-  bench::Priorities priorities(1);
-  for (auto _ : state) {
-    rows.sample(1);
-    rows.update(priorities.next());
-  }
-  bench::per_item(state, 1);
-}
-
-BENCHMARK_TEMPLATE(append, RepriseRows)->Name("W2/append76/reprise");
-BENCHMARK_TEMPLATE(append, TextbookRows)->Name("W2/append76/textbook");
-BENCHMARK_TEMPLATE(append_arrays, RepriseRows)->Name("W2/append76_arrays/reprise");
-BENCHMARK_TEMPLATE(append_arrays, CopiedRows)->Name("W2/append76_arrays/memcpy");
-BENCHMARK_TEMPLATE(sample, RepriseRows)->Name("W2/sample76/reprise");
-BENCHMARK_TEMPLATE(sample, TextbookRows)->Name("W2/sample76/textbook");
-BENCHMARK(gather)->Name("W2/gather76_by_key/reprise");
-BENCHMARK(hindsight)->Name("W2/sample76_hindsight/reprise");
-BENCHMARK_TEMPLATE(cycle, RepriseRows)->Name("W2/cycle76/reprise");
-BENCHMARK_TEMPLATE(cycle, TextbookRows)->Name("W2/cycle76/textbook");
-BENCHMARK(cycle_of_one)->Name("W2/cycle76_of_1/reprise");
-BENCHMARK_TEMPLATE(turnover, false)->Name("W2/append_cycle76/reprise");
-BENCHMARK_TEMPLATE(turnover, true)->Name("W2/append_cycle76_removing/reprise");
+    rows.update();
+  });
+  add<Rows>("W2/append_cycle76_removing/reprise", kBatch, [](Rows& rows) {
+    rows.append(kBatch);
+    rows.sample();
+    rows.remove();
+  });
+  return true;
+}();
 
 }  // namespace

@@ -64,8 +64,8 @@ class FullShard {
     pins_ = shard_.locked().draw(0, {fractions_, leaves_, weights_, keys_, places_, pinned_}).pins;
   }
   void unpin() { shard_.unpin(std::span(pinned_).first(pins_)); }
-  void update(std::span<const float> priorities) {
-    rules_[0]->weigh(priorities, weights_);
+  void update() {
+    rules_[0]->weigh(priorities_.next(), weights_);
     const base::MutexLock lock(shard_.mutex);
     benchmark::DoNotOptimize(shard_.locked().update(0, keys_, weights_, leaves_));
   }
@@ -79,6 +79,7 @@ class FullShard {
   std::uint32_t chunk_ = storage::kNil;
   std::uint32_t written_ = 0;
   bench::Random random_{10};
+  bench::Priorities priorities_{kDraws};
   double fractions_[kDraws] = {};
   std::uint32_t leaves_[kDraws] = {};
   float weights_[kDraws] = {};
@@ -88,40 +89,26 @@ class FullShard {
   std::vector<ItemKey> keys_;
 };
 
-/// Ingest and eviction of a run of steps in one chunk, with what the writer does for it but for
-/// the rows.
-void ingest(benchmark::State& state) {
-  auto& shard = bench::prepared<FullShard>(0);
-  const auto steps = static_cast<std::uint32_t>(state.range(0));
-  for (auto _ : state) {
-    shard.append(steps);
-    shard.ingest();
+[[maybe_unused]] const bool added = [] {
+  // Ingest and eviction of a run of steps in one chunk, with what the writer does for it but for
+  // the rows.
+  for (const std::uint32_t steps : {1U, 16U, 256U}) {
+    bench::add<FullShard>("shard/ingest/" + std::to_string(steps), kItems, steps,
+                          [steps](FullShard& shard) {
+                            shard.append(steps);
+                            shard.ingest();
+                          });
   }
-  bench::per_item(state, steps);
-}
-
-void draw(benchmark::State& state) {
-  auto& shard = bench::prepared<FullShard>(0);
-  for (auto _ : state) {
+  bench::add<FullShard>("shard/draw", kItems, kDraws, [](FullShard& shard) {
     shard.draw();
     shard.unpin();
-  }
-  bench::per_item(state, kDraws);
-}
-
-void cycle(benchmark::State& state) {
-  auto& shard = bench::prepared<FullShard>(0);
-  bench::Priorities priorities(kDraws);
-  for (auto _ : state) {
+  });
+  bench::add<FullShard>("shard/cycle", kItems, kDraws, [](FullShard& shard) {
     shard.draw();
     shard.unpin();
-    shard.update(priorities.next());
-  }
-  bench::per_item(state, kDraws);
-}
-
-BENCHMARK(ingest)->Name("shard/ingest")->Arg(1)->Arg(16)->Arg(256);
-BENCHMARK(draw)->Name("shard/draw");
-BENCHMARK(cycle)->Name("shard/cycle");
+    shard.update();
+  });
+  return true;
+}();
 
 }  // namespace

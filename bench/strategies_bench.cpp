@@ -11,23 +11,19 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace {
 
 using bench::kBatch;
 using bench::RepriseItems;
+using Clock = std::chrono::steady_clock;
 
 /// Appends per iteration, and items drawn after them where removers listen to draws.
 constexpr std::size_t kRun = 512;
 constexpr std::size_t kDrawn = 32;
 /// Cycles before any is timed.
 constexpr int kWarmUp = 1000;
-
-using Strategy = reprise::Options (*)(std::size_t size);
-
-reprise::Options selected_by(std::size_t size, const reprise::Selector& selector) {
-  return {.capacity_steps = size, .selectors = {selector}};
-}
 
 /// With chunks enough for a remover to choose among.
 reprise::Options removed_by(std::size_t size, const reprise::Remover& remover) {
@@ -37,10 +33,11 @@ reprise::Options removed_by(std::size_t size, const reprise::Remover& remover) {
           .chunk_steps = 512};
 }
 
-/// One subject per strategy, so that `prepared` tells them apart.
-template <Strategy make, reprise::Draws draws = reprise::Draws::Stratified>
+/// The items of the options that a lambda, Make, gives for a size: a type for each strategy, so
+/// that `prepared` tells them apart.
+template <class Make, reprise::Draws draws = reprise::Draws::Stratified>
 struct Items : RepriseItems {
-  explicit Items(std::size_t size) : RepriseItems(make(size), {.draws = draws}) {}
+  explicit Items(std::size_t size) : RepriseItems(Make()(size), {.draws = draws}) {}
 };
 
 /// A quarter of each batch was never drawn before, so as much is appended in each cycle.
@@ -50,111 +47,39 @@ struct Fresh : RepriseItems {
       : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}, {}, kShare) {}
 };
 
-/// The cycle of W1 with appends of a quarter of a batch, with fresh items first or without.
-template <class Subject>
-void cycle_with_appends(benchmark::State& state) {
+/// The cycle of W1, with so many appends before it.
+template <class Subject, std::size_t appends>
+void cycle(benchmark::State& state) {
   auto& items = bench::prepared<Subject>(bench::size_of(state));
-  bench::Priorities priorities;
   const auto round = [&] {
-    for (std::size_t i = 0; i < kBatch / 4; ++i) {
+    for (std::size_t i = 0; i < appends; ++i) {
       items.append();
     }
     items.draw();
-    items.update(priorities.next());
+    items.update();
   };
-  for (int i = 0; i < kWarmUp; ++i) {
-    round();
-  }
-  for (auto _ : state) {
-    round();
-  }
-  bench::per_item(state, kBatch);
-}
-
-template <class Subject>
-void cycle(benchmark::State& state) {
-  auto& items = bench::prepared<Subject>(bench::size_of(state));
-  bench::Priorities priorities;
   // The first draw by rank sorts all items, and then memory is touched for the first time; a cycle
   // is what comes after.
   for (int i = 0; i < kWarmUp; ++i) {
-    items.draw();
-    items.update(priorities.next());
+    round();
   }
   for (auto _ : state) {
-    items.draw();
-    items.update(priorities.next());
+    round();
   }
   bench::per_item(state, kBatch);
 }
 
 /// `drawn`: items drawn after each run, so that a remover that listens to draws has news.
-template <class Subject, std::size_t drawn>
-void append(benchmark::State& state) {
-  auto& items = bench::prepared<Subject>(bench::size_of(state));
-  for (auto _ : state) {
+template <class Subject>
+void add_appends(const std::string& name, std::size_t drawn) {
+  bench::add_sizes<Subject>(name, {16, 20}, kRun, [drawn](Subject& items) {
     for (std::size_t i = 0; i < kRun; ++i) {
       items.append();
     }
     if (drawn != 0) {
       items.draw(drawn);
     }
-  }
-  bench::per_item(state, kRun);
-}
-
-using Size = std::size_t;
-reprise::Options uniform(Size n) {
-  return selected_by(n, reprise::Uniform{});
-}
-reprise::Options proportional(Size n) {
-  return selected_by(n, RepriseItems::proportional());
-}
-reprise::Options rank_based(Size n) {
-  return selected_by(n, reprise::RankBased{.alpha = bench::kAlpha});
-}
-reprise::Options loss_adjusted(Size n) {
-  return selected_by(n, reprise::LossAdjusted{.alpha = bench::kAlpha});
-}
-reprise::Options mixture(Size n) {
-  return selected_by(n, reprise::Mixture{.uniform = 0.25F, .alpha = bench::kAlpha});
-}
-reprise::Options recency(Size n) {
-  return selected_by(n, reprise::Recency{.p = 4.0F / static_cast<float>(n)});
-}
-reprise::Options fifo(Size n) {
-  return selected_by(n, reprise::Fifo{});
-}
-reprise::Options lifo(Size n) {
-  return selected_by(n, reprise::Lifo{});
-}
-reprise::Options min_heap(Size n) {
-  return selected_by(n, reprise::MinHeap{});
-}
-reprise::Options max_heap(Size n) {
-  return selected_by(n, reprise::MaxHeap{});
-}
-/// Draws are counted, and no item is ever drawn as often as it may be.
-reprise::Options limited(Size n) {
-  reprise::Options options = proportional(n);
-  options.max_times_sampled = std::numeric_limits<std::uint32_t>::max();
-  return options;
-}
-
-reprise::Options by_age(Size n) {
-  return removed_by(n, reprise::Fifo{});
-}
-reprise::Options second_chance(Size n) {
-  return removed_by(n, reprise::SecondChance{});
-}
-reprise::Options least_recent(Size n) {
-  return removed_by(n, reprise::LeastRecentlySampled{});
-}
-reprise::Options least_frequent(Size n) {
-  return removed_by(n, reprise::LeastFrequentlySampled{});
-}
-reprise::Options lowest_priority(Size n) {
-  return removed_by(n, reprise::LowestPriority{});
+  });
 }
 
 /// Commits and draws of a buffer in which every item is drawn as often as it may be: each iteration
@@ -174,7 +99,6 @@ struct Exhausted : RepriseItems {
 
 template <Half half, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
 void exhausted(benchmark::State& state) {
-  using Clock = std::chrono::steady_clock;
   auto& items =
       bench::prepared<Exhausted<times, per_step, shards>>(static_cast<std::size_t>(state.range(0)));
   std::size_t drawn = 0;
@@ -208,65 +132,83 @@ void exhausted(benchmark::State& state) {
   bench::per_item(state, kRun);
 }
 
-template <class Subject>
-void register_selector(const std::string& name) {
-  benchmark::RegisterBenchmark(("select/cycle/" + name).c_str(), cycle<Subject>)->Arg(16)->Arg(20);
-  benchmark::RegisterBenchmark(("select/append/" + name).c_str(), append<Subject, 0>)
-      ->Arg(16)
-      ->Arg(20);
+template <class Subject, std::size_t appends = 0>
+void add_cycle(const std::string& name) {
+  benchmark::RegisterBenchmark(name.c_str(), cycle<Subject, appends>)->Arg(16)->Arg(20);
+}
+
+/// `make(size)` gives a selector, or the options of a buffer.
+template <reprise::Draws draws = reprise::Draws::Stratified, class Make>
+void add_selector(const std::string& name, Make /*make*/) {
+  const auto options = [](std::size_t size) {
+    if constexpr (std::is_same_v<std::invoke_result_t<Make, std::size_t>, reprise::Options>) {
+      return Make()(size);
+    } else {
+      return reprise::Options{.capacity_steps = size, .selectors = {Make()(size)}};
+    }
+  };
+  using Subject = Items<decltype(options), draws>;
+  add_cycle<Subject>("select/cycle/" + name);
+  add_appends<Subject>("select/append/" + name, 0);
+}
+
+template <class Remover>
+void add_remover(const std::string& name) {
+  const auto options = [](std::size_t size) { return removed_by(size, Remover{}); };
+  add_appends<Items<decltype(options)>>("remove/append/" + name, kDrawn);
 }
 
 template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
-void register_exhausted(const std::string& name) {
-  constexpr std::int64_t kCapacity = 100'000;
-  benchmark::RegisterBenchmark(("exhausted/append/" + name).c_str(),
-                               exhausted<Half::Append, times, per_step, shards>)
-      ->Arg(kCapacity)
-      ->UseManualTime();
-  benchmark::RegisterBenchmark(("exhausted/draw/" + name).c_str(),
-                               exhausted<Half::Draw, times, per_step, shards>)
-      ->Arg(kCapacity)
-      ->UseManualTime();
+void add_exhausted(const std::string& name) {
+  const auto add_half = [&](const std::string& half, auto* run) {
+    constexpr std::int64_t kCapacity = 100'000;
+    benchmark::RegisterBenchmark(("exhausted/" + half + "/" + name).c_str(), run)
+        ->Arg(kCapacity)
+        ->UseManualTime();
+  };
+  add_half("append", exhausted<Half::Append, times, per_step, shards>);
+  add_half("draw", exhausted<Half::Draw, times, per_step, shards>);
 }
 
-template <Strategy make>
-void register_remover(const std::string& name) {
-  benchmark::RegisterBenchmark(("remove/append/" + name).c_str(), append<Items<make>, kDrawn>)
-      ->Arg(16)
-      ->Arg(20);
-}
-
-const bool registered = [] {
-  register_selector<Items<proportional>>("proportional");
-  register_selector<Items<uniform>>("uniform");
-  register_selector<Items<rank_based>>("rank_based");
-  register_selector<Items<recency>>("recency");
-  register_selector<Items<loss_adjusted>>("loss_adjusted");
-  register_selector<Items<mixture>>("mixture");
-  register_selector<Items<fifo>>("fifo");
-  register_selector<Items<lifo>>("lifo");
-  register_selector<Items<min_heap>>("min_heap");
-  register_selector<Items<max_heap>>("max_heap");
-  register_selector<Items<proportional, reprise::Draws::WithoutReplacement>>("without_replacement");
-  register_selector<Items<uniform, reprise::Draws::Epoch>>("epoch");
-  register_selector<Items<limited>>("max_times_sampled");
-  for (const std::int64_t size : {16, 20}) {
-    benchmark::RegisterBenchmark("select/fresh/none", cycle_with_appends<Items<proportional>>)
-        ->Arg(size);
-    benchmark::RegisterBenchmark("select/fresh/quarter", cycle_with_appends<Fresh>)->Arg(size);
-  }
-  register_exhausted<0, 1, 1>("no_limit/1_shard");
-  register_exhausted<1, 1, 1>("once/1_shard");
-  register_exhausted<0, 3, 1>("no_limit_of_3/1_shard");
-  register_exhausted<3, 3, 1>("3_times/1_shard");
-  register_exhausted<0, 1, 4>("no_limit/4_shards");
-  register_exhausted<1, 1, 4>("once/4_shards");
-  register_exhausted<3, 3, 4>("3_times/4_shards");
-  register_remover<by_age>("fifo");
-  register_remover<second_chance>("second_chance");
-  register_remover<least_recent>("least_recently_sampled");
-  register_remover<least_frequent>("least_frequently_sampled");
-  register_remover<lowest_priority>("lowest_priority");
+const bool added = [] {
+  using reprise::Draws;
+  const auto proportional = [](std::size_t) { return RepriseItems::proportional(); };
+  const auto uniform = [](std::size_t) { return reprise::Uniform{}; };
+  add_selector("proportional", proportional);
+  add_selector("uniform", uniform);
+  add_selector("rank_based", [](auto) { return reprise::RankBased{.alpha = bench::kAlpha}; });
+  add_selector("recency", [](std::size_t size) {
+    return reprise::Recency{.p = 4.0F / static_cast<float>(size)};
+  });
+  add_selector("loss_adjusted", [](auto) { return reprise::LossAdjusted{.alpha = bench::kAlpha}; });
+  add_selector("mixture",
+               [](auto) { return reprise::Mixture{.uniform = 0.25F, .alpha = bench::kAlpha}; });
+  add_selector("fifo", [](auto) { return reprise::Fifo{}; });
+  add_selector("lifo", [](auto) { return reprise::Lifo{}; });
+  add_selector("min_heap", [](auto) { return reprise::MinHeap{}; });
+  add_selector("max_heap", [](auto) { return reprise::MaxHeap{}; });
+  add_selector<Draws::WithoutReplacement>("without_replacement", proportional);
+  add_selector<Draws::Epoch>("epoch", uniform);
+  // Draws are counted, and no item is ever drawn as often as it may be.
+  add_selector("max_times_sampled", [](std::size_t size) {
+    return reprise::Options{.capacity_steps = size,
+                            .selectors = {RepriseItems::proportional()},
+                            .max_times_sampled = std::numeric_limits<std::uint32_t>::max()};
+  });
+  add_cycle<RepriseItems, kBatch / 4>("select/fresh/none");
+  add_cycle<Fresh, kBatch / 4>("select/fresh/quarter");
+  add_exhausted<0, 1, 1>("no_limit/1_shard");
+  add_exhausted<1, 1, 1>("once/1_shard");
+  add_exhausted<0, 3, 1>("no_limit_of_3/1_shard");
+  add_exhausted<3, 3, 1>("3_times/1_shard");
+  add_exhausted<0, 1, 4>("no_limit/4_shards");
+  add_exhausted<1, 1, 4>("once/4_shards");
+  add_exhausted<3, 3, 4>("3_times/4_shards");
+  add_remover<reprise::Fifo>("fifo");
+  add_remover<reprise::SecondChance>("second_chance");
+  add_remover<reprise::LeastRecentlySampled>("least_recently_sampled");
+  add_remover<reprise::LeastFrequentlySampled>("least_frequently_sampled");
+  add_remover<reprise::LowestPriority>("lowest_priority");
   return true;
 }();
 

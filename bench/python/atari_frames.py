@@ -10,13 +10,18 @@ Python's 2 to 3 us among them: an append waits for nobody here, and other progra
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import reprise
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from harness import timing
+from harness.tables import table
 
 GAMES = ("pong", "breakout", "seaquest", "qbert", "ms_pacman", "space_invaders", "enduro")
 
@@ -66,21 +71,13 @@ def make(frames, ends, compressed):
     return replay, times
 
 
-def rate(sampler, seconds=0.5):
-    """Batches a second of time that is not taken by others, as far as one processor tells it."""
-    begin, batches = time.perf_counter(), 0
-    while time.perf_counter() - begin < seconds:
-        sampler.sample(512)
-        batches += 1
-    return batches / (time.perf_counter() - begin)
-
-
 def measure(game, steps, rounds, processors):
-    """In a process with so many processors: a dict of figures for plain and compressed frames."""
+    """In a process with so many processors: a dict of figures for plain and compressed frames. Batches a
+    second are of time that is not taken by others, as far as one processor tells it."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
     frames, ends = play(game, steps)
     found = {}
-    samplers = {}
+    ways = {}
     for kind, compressed in (("plain", False), ("compressed", True)):
         replay, times = make(frames, ends, compressed)
         stats = replay.stats()
@@ -91,14 +88,11 @@ def measure(game, steps, rounds, processors):
         }
         if compressed:
             found["ratio"] = stats["uncompressed_bytes"] / stats["compressed_bytes"]
-        for unique in (False, True):
-            samplers[kind, unique] = replay.sampler(unique_frames=unique)
-    rates = {each: [] for each in samplers}
-    for _ in range(rounds):
-        for each, sampler in samplers.items():
-            rates[each].append(rate(sampler))
-    for (kind, unique), all_rates in rates.items():
-        found[kind]["unique" if unique else "stacks"] = statistics.median(all_rates)
+        for what, unique in (("stacks", False), ("unique", True)):
+            draw = partial(replay.sampler(unique_frames=unique).sample, 512)
+            ways[kind, what] = partial(timing.per_second, draw, 0.5)
+    for (kind, what), median in timing.medians(ways, rounds).items():
+        found[kind][what] = median
     return found
 
 
@@ -119,17 +113,12 @@ def main():
     parser.add_argument("--processors", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.game:
-        json.dump(
-            measure(arguments.game, arguments.steps, arguments.rounds, arguments.processors),
-            sys.stdout,
-        )
+        figures = measure(arguments.game, arguments.steps, arguments.rounds, arguments.processors)
+        json.dump(figures, sys.stdout)
         return
-    print(
-        "| game | bytes per step | less memory | frames alone | stacks/s, 1 | stacks/s, 2 "
-        "| unique/s, 1 | unique/s, 2 | append p50 | p99.9 |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    rows = []
     for game in arguments.games:
+        print(f"Measuring {game}", file=sys.stderr, flush=True)
         one, two = (in_process(arguments, game, n) for n in (1, 2))
         plain, packed = one["plain"], one["compressed"]
 
@@ -137,15 +126,18 @@ def main():
             a, b = found["plain"][what], found["compressed"][what]
             return f"{b:.0f} of {a:.0f} ({b / a:.2f}x)"
 
-        print(
-            f"| {game} | {packed['bytes']:.0f} of {plain['bytes']:.0f} "
-            f"| {plain['bytes'] / packed['bytes']:.1f}x | {one['ratio']:.1f}x "
-            f"| {beside(one, 'stacks')} | {beside(two, 'stacks')} "
-            f"| {beside(one, 'unique')} | {beside(two, 'unique')} "
-            f"| {packed['median']:.1f} ({plain['median']:.1f}) "
-            f"| {packed['p99.9']:.1f} ({plain['p99.9']:.1f}) |",
-            flush=True,
+        rows.append(
+            [
+                game,
+                f"{packed['bytes']:.0f} of {plain['bytes']:.0f}",
+                f"{plain['bytes'] / packed['bytes']:.1f}x",
+                f"{one['ratio']:.1f}x",
+                *(beside(found, what) for what in ("stacks", "unique") for found in (one, two)),
+                *(f"{packed[p]:.1f} ({plain[p]:.1f})" for p in ("median", "p99.9")),
+            ]
         )
+    header = ["game", "bytes per step", "less memory", "frames alone", "stacks/s, 1", "stacks/s, 2"]
+    print(table(header + ["unique/s, 1", "unique/s, 2", "append p50", "p99.9"], rows))
 
 
 if __name__ == "__main__":

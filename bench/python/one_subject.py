@@ -1,6 +1,7 @@
 """Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a line:
 the name of a measure, or check; answers with a line of JSON."""
 
+import functools
 import gc
 import json
 import resource
@@ -9,6 +10,7 @@ import time
 
 import numpy as np
 import rivals
+from harness.timing import calls_for, seconds_of
 from scene import ALPHA, BATCHES, Scene
 
 gc.disable()  # As timeit does.
@@ -62,13 +64,6 @@ def check(subject):
     assert abs(share - expected) < 0.08, f"drawn {share:.2f} of the time, not {expected:.2f}"
 
 
-def seconds_of(call, calls):
-    begin = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return time.perf_counter() - begin
-
-
 def main():
     name, scene, seconds = json.loads(sys.argv[1])
     scene = Scene(**scene)
@@ -80,18 +75,11 @@ def main():
         del tiny
     gc.collect()
     before = resident_bytes()
-    begin = time.perf_counter()
     subject = make(scene)
-    filled = time.perf_counter() - begin
     gc.collect()
-    calls = {"append": subject.append}
-    for n in BATCHES:
-        calls[f"cycle/{n}"] = lambda n=n: subject.cycle(n)
-    counts = {}
-    print(
-        json.dumps({"bytes": (resident_bytes() - before) / scene.size, "filled": filled}),
-        flush=True,
-    )
+    cycles = {f"cycle/{n}": functools.partial(subject.cycle, n) for n in BATCHES}
+    calls, counts = {"append": subject.append} | cycles, {}
+    print(json.dumps({"bytes": (resident_bytes() - before) / scene.size}), flush=True)
     for line in sys.stdin:
         if line.strip() == "check":
             check(make(Scene(4096, scene.frames)))
@@ -100,11 +88,9 @@ def main():
         call = calls[line.strip()]
         if call not in counts:
             call()  # What is compiled at the first call.
-            counts[call] = 1
-            while seconds_of(call, counts[call]) < seconds:
-                counts[call] *= 2
-        count = counts[call]
-        print(json.dumps({"ns": seconds_of(call, count) / count * 1e9}), flush=True)
+            counts[call] = calls_for(call, seconds, time.perf_counter)
+        ns = seconds_of(call, counts[call], time.perf_counter) / counts[call] * 1e9
+        print(json.dumps({"ns": ns}), flush=True)
     subject.close()
 
 

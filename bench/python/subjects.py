@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import reprise
 from plain_buffer import PlainBuffer
+from scene import ALPHA, BETA, EPSILON, SOURCES
 
-ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
 BATCH = 512
-SOURCES = 64  # Rows that appends rotate through.
 ENVIRONMENTS = 256
 WINDOWS, LENGTH = 5000, 8
 
@@ -86,29 +85,31 @@ class RepriseSmallRows(Rows):
         self.replay.update_priorities(batch.item_keys, next(self.one_priority))
 
 
-class PlainSmallRows:
-    def __init__(self, size):
-        fields = {
-            "state": (np.uint8, (32,)),
-            "action": (np.int32, ()),
-            "reward": (np.float32, ()),
-            "done": (np.float32, ()),
-            "next_state": (np.uint8, (32,)),
-        }
-        self.states, self.actions, self.rewards = small_rows()
-        self.buffer = PlainBuffer(size, fields, ALPHA, EPSILON)
+class Plain:
+    """A full PlainBuffer of the same rows, whose priorities are random too."""
+
+    def __init__(self, size, rows, whole_transitions):
+        self.states, self.actions, self.rewards = rows
         source = np.arange(size) % SOURCES
-        rows = {
+        columns = {
             "state": np.array(self.states)[source],
-            "action": np.array(self.actions)[source],
-            "reward": np.array(self.rewards)[source],
-            "done": 0,
-            "next_state": np.array(self.states)[(source + 1) % SOURCES],
+            "action": np.array(self.actions, np.int32)[source],
+            "reward": np.array(self.rewards, np.float32)[source],
         }
-        self.buffer.fill(rows, np.random.default_rng(8).random(size))
+        if whole_transitions:
+            columns["done"] = np.zeros(size, np.float32)
+            columns["next_state"] = np.array(self.states)[(source + 1) % SOURCES]
+        fields = {name: (column.dtype, column.shape[1:]) for name, column in columns.items()}
+        self.buffer = PlainBuffer(size, fields, ALPHA, EPSILON)
+        self.buffer.fill(columns, np.random.default_rng(8).random(size))
+        self.steps = 0
+
+
+class PlainSmallRows(Plain):
+    def __init__(self, size):
+        super().__init__(size, small_rows(), whole_transitions=True)
         # Of Python's own numbers, with which its lists calculate faster than with numpy's.
         self.priorities = raw_priorities(BATCH).tolist()
-        self.steps = 0
 
     def append(self):
         at = self.steps % SOURCES
@@ -143,15 +144,9 @@ class RepriseSteps(Rows):
         self.sampler.sample(WINDOWS, beta=BETA)
 
 
-class PlainSteps:
+class PlainSteps(Plain):
     def __init__(self, size):
-        fields = {"state": (np.float32, (4,)), "action": (np.int32, ()), "reward": (np.float32, ())}
-        self.states, self.actions, self.rewards = step_rows()
-        self.buffer = PlainBuffer(size, fields, ALPHA, EPSILON)
-        source = np.arange(size) % SOURCES
-        rows = {"state": np.array(self.states)[source], "action": 0, "reward": 1.0}
-        self.buffer.fill(rows, np.random.default_rng(8).random(size))
-        self.steps = 0
+        super().__init__(size, step_rows(), whole_transitions=False)
 
     def record_100(self):
         for _ in range(100):

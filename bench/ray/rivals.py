@@ -21,7 +21,7 @@ def columns(steps, seed):
     return states, random.integers(4, size=steps), random.random(steps, np.float32)
 
 
-class _Episodes:
+class Episodes:
     """RLlib's buffer of its new API stack: PrioritizedEpisodeReplayBuffer."""
 
     def __init__(self, steps):
@@ -47,7 +47,7 @@ class _Episodes:
         return self._buffer.sample(BATCH, n_step=1, gamma=0.99, beta=BETA)
 
 
-class _Batches:
+class Batches:
     """RLlib's buffer of its old API stack, which its Ape-X used: PrioritizedReplayBuffer."""
 
     def __init__(self, steps):
@@ -99,14 +99,6 @@ class RLlib:
     def close(self):
         for one in self._actors:
             ray.kill(one)
-
-
-def rllib_episodes(steps, shards):
-    return RLlib(_Episodes, steps, shards)
-
-
-def rllib_batches(steps, shards):
-    return RLlib(_Batches, steps, shards)
 
 
 class TorchRL:

@@ -1,5 +1,6 @@
-// Saves and loads of a buffer, beside dd for the same bytes, on a RAM disk and on a disk; and what
-// actors and learners feel of a save. The argument is the base-2 logarithm of the buffer's bytes.
+// Saves and loads of a buffer, beside dd for the same bytes, on a RAM disk and on a disk; what
+// actors and learners feel of a save; and what rows in a mapped file cost beside rows in memory.
+// The argument is the base-2 logarithm of the buffer's bytes.
 //
 // REPRISE_BENCH_RAM and REPRISE_BENCH_DISK name directories; unless they do, /dev/shm and the
 // directory for temporary files are used.
@@ -11,6 +12,7 @@
 #include "measure.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,7 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
+#include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -33,11 +35,12 @@ namespace fs = std::filesystem;
 template <std::size_t kObservation>
 class Steps {
  public:
-  explicit Steps(std::size_t bytes)
+  explicit Steps(std::size_t bytes) : Steps(bytes, {.max_writers = 2}) {}
+  Steps(std::size_t bytes, reprise::Options options)
       : steps_(std::max<std::size_t>(bytes / schema_.step_bytes(), 8)),
-        replay_(schema_, {.capacity_steps = steps_, .max_writers = 2}) {
+        replay_(schema_, (options.capacity_steps = steps_, options)) {
     append(steps_ + steps_ / 8);
-    if (replay_.size() != steps_) {
+    if (replay_.size() + 2 < steps_) {  // With an n-step of 3 the last steps are no items yet.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -228,30 +231,6 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// Nanoseconds of single calls.
-class Latencies {
- public:
-  explicit Latencies(std::size_t expected) { all_.reserve(expected); }
-  template <class Call>
-  void time(const Call& call) {
-    const auto start = Clock::now();
-    call();
-    all_.push_back(static_cast<float>((Clock::now() - start).count()));
-  }
-  [[nodiscard]] double mean() const {
-    return std::accumulate(all_.begin(), all_.end(), 0.0) / static_cast<double>(all_.size());
-  }
-  double quantile(double q) {
-    const auto at =
-        all_.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(all_.size() - 1));
-    std::nth_element(all_.begin(), at, all_.end());
-    return static_cast<double>(*at);
-  }
-
- private:
-  std::vector<float> all_;
-};
-
 /// For two seconds one actor at 20,000 steps a second, and one learner at what it reaches, while
 /// saves of the whole buffer follow each other, or not. `pace`: of the saves, bytes per second.
 template <class Subject>
@@ -262,8 +241,8 @@ void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   auto& steps = bench::prepared<Subject>(bench::size_of(state));
   const Folder folder(ram());
   bench::Priorities priorities;
-  Latencies appends(kTicks * kStepsPerTick);
-  Latencies cycles(1U << 20U);
+  bench::Latencies appends(kTicks * kStepsPerTick);
+  bench::Latencies cycles(1U << 20U);
   double saves = 0.0;
   for (auto _ : state) {
     std::stop_source stop;
@@ -308,78 +287,128 @@ void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   state.counters["saves"] = saves;
 }
 
-void save_ram(benchmark::State& state) {
-  save(state, ram());
-}
-void save_ram_dd(benchmark::State& state) {
-  save_dd(state, ram());
-}
-void save_disk(benchmark::State& state) {
-  save(state, disk());
-}
-void save_disk_dd(benchmark::State& state) {
-  save_dd(state, disk());
-}
-void incremental_ram(benchmark::State& state) {
-  save_incremental(state, ram());
-}
-void incremental_disk(benchmark::State& state) {
-  save_incremental(state, disk());
-}
-void load_ram(benchmark::State& state) {
-  load(state, ram());
-}
-void load_ram_dd(benchmark::State& state) {
-  load_dd(state, ram(), true);
-}
-void load_ram_read(benchmark::State& state) {
-  load_dd(state, ram(), false);
-}
-void load_disk(benchmark::State& state) {
-  load(state, disk());
-}
-void load_disk_dd(benchmark::State& state) {
-  load_dd(state, disk(), true);
-}
-void load_disk_read(benchmark::State& state) {
-  load_dd(state, disk(), false);
-}
-template <class Subject>
-void beside_nothing(benchmark::State& state) {
-  beside<Subject>(state, false);
-}
-template <class Subject>
-void beside_saves(benchmark::State& state) {
-  beside<Subject>(state, true);
-}
-template <class Subject>
-void beside_paced_saves(benchmark::State& state) {
-  beside<Subject>(state, true, 100'000'000);
+/// Writes the pages of files without a name to the disk and lets them go.
+void put_out() {
+  ::sync();
+  std::ifstream maps("/proc/self/maps");
+  for (std::string map; std::getline(maps, map);) {
+    if (map.find("(deleted)") != std::string::npos) {
+      char* rest = nullptr;
+      const std::uintptr_t begin = std::strtoull(map.c_str(), &rest, 16);
+      const std::uintptr_t end = std::strtoull(rest + 1, nullptr, 16);
+      if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT) != 0) {
+        throw std::runtime_error("this system cannot put pages out");
+      }
+    }
+  }
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Arg(19)->Arg(30)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+/// A writer's steps and a learner's batches of 512, with windows of n-step 3: of rows in memory; of
+/// rows in a mapped file that are all in the page cache; and, as counters `out_...`, after these
+/// were put out to the disk.
+template <std::size_t kObservation>
+void mapped_file(benchmark::State& state, bool mapped) {
+  const Folder folder(disk());
+  reprise::Options options{.window = reprise::Transitions{.n_step = 3}, .max_writers = 4};
+  if (mapped) {
+    options.storage = reprise::MappedFile{folder.path()};
+  }
+  Steps<kObservation> steps(bench::size_of(state), options);
+  bench::Priorities priorities;
+  const auto seconds = [](std::size_t calls, const auto& call) {
+    const auto start = Clock::now();
+    call();
+    return std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(calls);
+  };
+  const auto learn = [&](std::size_t batches) {
+    return seconds(batches, [&] {
+      for (std::size_t i = 0; i < batches; ++i) {
+        steps.learn(priorities.next());
+      }
+    });
+  };
+  const auto append = [&](std::size_t count) {
+    return 1e9 * seconds(count, [&] { steps.append(count); });
+  };
+  const auto save = [&] {
+    const fs::path checkpoint = folder.path() / "checkpoint";
+    const double took = seconds(1, [&] { steps.replay().save(checkpoint); });
+    fs::remove_all(checkpoint);
+    return took;
+  };
+  const std::size_t batches = kObservation > 1000 ? 200 : 4000;
+  learn(batches / 4);
+  for (auto _ : state) {
+    state.counters["append_ns"] = append(steps.steps());
+    state.SetIterationTime(learn(batches));
+    if (mapped) {
+      state.counters["save_s"] = save();
+      put_out();
+      state.counters["out_first_us"] = 1e6 * learn(1);
+      state.counters["out_batch_us"] = 1e6 * learn(10);
+      put_out();
+      state.counters["out_append_ns"] = append(std::max<std::size_t>(steps.steps() / 4, 1));
+      put_out();
+      state.counters["out_save_s"] = save();
+    }
+  }
 }
 
-BENCHMARK(save_ram)->Name("checkpoint/save_ram")->Apply(sizes);
-BENCHMARK(save_ram_dd)->Name("checkpoint/save_ram_dd")->Apply(sizes);
-BENCHMARK(incremental_ram)->Name("checkpoint/incremental_ram")->Apply(sizes);
-BENCHMARK(load_ram)->Name("checkpoint/load_ram")->Apply(sizes);
-BENCHMARK(load_ram_dd)->Name("checkpoint/load_ram_dd")->Apply(sizes);
-BENCHMARK(load_ram_read)->Name("checkpoint/load_ram_read")->Apply(sizes);
-BENCHMARK(save_disk)->Name("checkpoint/save_disk")->Apply(sizes);
-BENCHMARK(save_disk_dd)->Name("checkpoint/save_disk_dd")->Apply(sizes);
-BENCHMARK(incremental_disk)->Name("checkpoint/incremental_disk")->Apply(sizes);
-BENCHMARK(load_disk)->Name("checkpoint/load_disk")->Apply(sizes);
-BENCHMARK(load_disk_dd)->Name("checkpoint/load_disk_dd")->Apply(sizes);
-BENCHMARK(load_disk_read)->Name("checkpoint/load_disk_read")->Apply(sizes);
-BENCHMARK(beside_nothing<Frames>)->Name("checkpoint/frames_beside_nothing")->Apply(sizes);
-BENCHMARK(beside_saves<Frames>)->Name("checkpoint/frames_beside_saves")->Apply(sizes);
-BENCHMARK(beside_paced_saves<Frames>)->Name("checkpoint/frames_beside_paced_saves")->Apply(sizes);
-BENCHMARK(beside_nothing<SmallSteps>)->Name("checkpoint/steps_beside_nothing")->Apply(sizes);
-BENCHMARK(beside_saves<SmallSteps>)->Name("checkpoint/steps_beside_saves")->Apply(sizes);
-BENCHMARK(beside_paced_saves<SmallSteps>)
-    ->Name("checkpoint/steps_beside_paced_saves")
-    ->Apply(sizes);
+template <class Run>
+benchmark::internal::Benchmark* add(const std::string& name, const Run& run) {
+  return benchmark::RegisterBenchmark(name.c_str(), run)
+      ->Arg(19)
+      ->Iterations(1)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+/// `where` is asked when a benchmark runs.
+void add_saves_and_loads(const std::string& medium, std::string (*where)()) {
+  const auto add_on = [&](const char* what, const char* how, const auto& run) {
+    add(reprise::base::text("checkpoint/", what, "_", medium, how), [=](benchmark::State& state) {
+      run(state, where());
+    })->Arg(30);
+  };
+  add_on("save", "", save);
+  add_on("save", "_dd", save_dd);
+  add_on("incremental", "", save_incremental);
+  add_on("load", "", load);
+  add_on("load", "_dd", [](auto& state, const auto& from) { load_dd(state, from, true); });
+  add_on("load", "_read", [](auto& state, const auto& from) { load_dd(state, from, false); });
+}
+
+template <class Subject>
+void add_beside(const std::string& what) {
+  constexpr std::uint64_t kPace = 100'000'000;
+  const auto add_one = [&](const char* beside_what, bool saving, std::uint64_t pace) {
+    add("checkpoint/" + what + "_beside_" + beside_what, [=](benchmark::State& state) {
+      beside<Subject>(state, saving, pace);
+    })->Arg(30);
+  };
+  add_one("nothing", false, 0);
+  add_one("saves", true, 0);
+  add_one("paced_saves", true, kPace);
+}
+
+/// Of 2,000,000 steps with observations of 100 bytes, or 100,000 frames.
+template <std::size_t kObservation>
+void add_mapped_file(const std::string& what) {
+  for (const bool mapped : {false, true}) {
+    add("mapped_file/" + what + (mapped ? "_in_file" : "_in_memory"), [=](benchmark::State& state) {
+      mapped_file<kObservation>(state, mapped);
+    })->Arg(kObservation > 1000 ? 29 : 28);
+  }
+}
+
+[[maybe_unused]] const bool added = [] {
+  add_saves_and_loads("ram", ram);
+  add_saves_and_loads("disk", disk);
+  add_beside<Frames>("frames");
+  add_beside<SmallSteps>("steps");
+  add_mapped_file<100>("steps");
+  add_mapped_file<std::size_t{84} * 84>("frames");
+  return true;
+}();
 
 }  // namespace

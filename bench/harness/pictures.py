@@ -1,0 +1,121 @@
+"""The pictures of docs/performance.md, drawn by gnuplot."""
+
+import os
+import subprocess
+
+from harness.report import ROOT
+from harness.sections import LOADS, load_counter
+
+STYLES = {"textbook": "lw 2 pt 5 lc rgb '#d62728'", "reprise": "lw 2 pt 7 lc rgb '#1f77b4'"}
+PICTURED_LOAD = (4, 1_000_000)  # Whose latencies are drawn: actors and steps per second.
+
+
+def draw_picture(arguments, name, script):
+    """Beside the page, in its folder of images, which is made if need be."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(arguments.page)), "images")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, name)
+    head = (
+        "set terminal svg size 720,420 font 'sans,13' background '#ffffff'\n"
+        "set output '{}'\nset grid lc rgb '#dddddd'\n"
+    ).format(path.replace("'", "''"))
+    subprocess.run(["gnuplot"], input=head + script, text=True, check=True)
+    subprocess.run([os.path.join(ROOT, "docs", "small_svg"), path], check=True)
+    print("Wrote", os.path.relpath(path))
+
+
+def curves(data, title, xlabel, ylabel, settings=""):
+    """Two lines of points (x, y), one for each implementation."""
+    blocks, plots = "", []
+    for name, points in data.items():
+        lines = "\n".join(f"{x} {y}" for x, y in points)
+        blocks += f"${name} << END\n{lines}\nEND\n"
+        plots.append(f"${name} using 1:2 with linespoints {STYLES[name]} title '{name}'")
+    return (
+        f"{blocks}set title '{title}'\nset xlabel '{xlabel}'\nset ylabel '{ylabel}'\n"
+        f"set key outside below\nset yrange [0:*]\n{settings}plot {', '.join(plots)}\n"
+    )
+
+
+def against_size(results, subject):
+    def points(who):
+        names = {log: results.name(subject, who, log) for log in results.logs(subject)}
+        return [(log, results.ns(name) / 1e3) for log, name in names.items() if results.has(name)]
+
+    return {who: points(who) for who in STYLES}
+
+
+PICTURED_RATIOS = [
+    *(("W1/cycle", 16), ("W1/cycle", 20), ("W1/cycle", 23)),
+    *(("W2/append76", None), ("W2/cycle76", None), ("W2/append56k", None), ("W2/gather56k", None)),
+    *(("W4/record", 20), ("W4/get5000", 20)),
+]
+
+
+def ratio_bars(results):
+    """How many times faster than the textbook, for each subject."""
+    bars = {}
+    for subject, log in PICTURED_RATIOS:
+        ratio = results.ratio(subject, log)
+        if ratio is not None:
+            bars[subject.replace("/", "\\n") + ("" if log is None else f"\\n2^{{{log}}}")] = ratio
+    lines = "\n".join(f'"{label}" {ratio}' for label, ratio in bars.items())
+    top = 1.1 * max(bars.values(), default=1)
+    return (
+        f"$bars << END\n{lines}\nEND\nset title 'Times faster than the textbook'\n"
+        f"set style fill solid\nset boxwidth 0.6\nset yrange [0:{top}]\nunset key\n"
+        "set xtics scale 0 font ',10'\nset bmargin 4.5\n"
+        "plot $bars using 0:2:xtic(1) with boxes lc rgb '#1f77b4', "
+        "$bars using 0:2:(sprintf('%.1f', $2)) with labels offset 0,0.7, "
+        "1 lc rgb '#d62728' lw 2\n"
+    )
+
+
+def against_actors(results, counter, scale):
+    """Flat out; nothing unless two loads were measured."""
+    points = {}
+    for who in STYLES:
+        found = {a: load_counter(results, who, a, 0, counter) for a, pace, *_ in LOADS if not pace}
+        points[who] = [(actors, f / scale) for actors, f in found.items() if f is not None]
+    return points if len(points["reprise"]) > 1 else None
+
+
+def latencies(results):
+    """Quantiles of appends and batches, side by side."""
+    script = "set multiplot layout 1,2 title '{} actors, {:,} steps/s'\n".format(*PICTURED_LOAD)
+    shares = {2: 50, 10: 90, 100: 99, 1000: 999, 10000: 9999}
+    for what in ("append", "batch"):
+        data = {
+            who: [
+                (one_in, load_counter(results, who, *PICTURED_LOAD, f"{what}_p{digits}_ns"))
+                for one_in, digits in shares.items()
+            ]
+            for who in STYLES
+        }
+        settings = "set logscale xy\nset yrange [*:*]\nset format y '%.0s%c'\n"
+        script += curves(data, "", "all but one in", f"{what}, ns", settings)
+    return script + "unset multiplot\n"
+
+
+def draw(arguments, results):
+    """Whatever there are figures for."""
+    for subject, name, title in (
+        ("W1/cycle", "cycle_cost.svg", "Draw 512 and update 512 (W1)"),
+        ("W4/record", "record_cost.svg", "100 records (W4)"),
+        ("W4/get5000", "get_cost.svg", "5000 windows of 8 steps (W4)"),
+    ):
+        data = against_size(results, subject)
+        if all(data.values()):
+            script = curves(data, title, "items, base-2 logarithm", "microseconds")
+            draw_picture(arguments, name, script)
+    draw_picture(arguments, "ratios.svg", ratio_bars(results))
+    for counter, scale, name, ylabel in (
+        ("appends_per_second", 1e6, "appends_against_actors.svg", "million appends/s"),
+        ("batches_per_second", 1e3, "cycles_against_actors.svg", "1000 learner cycles/s"),
+    ):
+        data = against_actors(results, counter, scale)
+        if data is not None:
+            script = curves(data, "Flat out, one learner (W3)", "actors", ylabel)
+            draw_picture(arguments, name, script)
+    if load_counter(results, "reprise", *PICTURED_LOAD, "append_p50_ns") is not None:
+        draw_picture(arguments, "latencies.svg", latencies(results))

@@ -1,0 +1,61 @@
+"""Medians of a run of reprise-bench."""
+
+import statistics
+
+UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+class NotMeasured(Exception):
+    """A figure was asked for that the run does not have."""
+
+
+class Results:
+    """Medians by name, in nanoseconds, and counters."""
+
+    def __init__(self, report):
+        self.context = report["context"]
+        self._runs = {}
+        for run in report["benchmarks"]:
+            if run.get("run_type") == "iteration" and not run.get("error_occurred"):
+                self._runs.setdefault(run["run_name"], []).append(run)
+        self.least_repetitions = min(map(len, self._runs.values()), default=0)
+
+    @staticmethod
+    def name(subject, implementation, log=None):
+        return "/".join([subject, implementation] + ([] if log is None else [str(log)]))
+
+    def has(self, *names):
+        return all(name in self._runs for name in names)
+
+    def _runs_of(self, name):
+        if name not in self._runs:
+            raise NotMeasured(name)
+        return self._runs[name]
+
+    def _median_time(self, name, clock):
+        runs = self._runs_of(name)
+        return statistics.median(run[clock] * UNITS[run["time_unit"]] for run in runs)
+
+    def ns(self, name):
+        # One thread's own time disturbs less where the machine has other things to do. What uses
+        # several threads is judged by the clock on the wall.
+        return self._median_time(name, "real_time" if name.endswith("_tbb") else "cpu_time")
+
+    def wall_ns(self, name):
+        return self._median_time(name, "real_time")
+
+    def counter(self, name, counter):
+        return statistics.median(run[counter] for run in self._runs_of(name))
+
+    def per_item(self, name):
+        return self.ns(name) / self.counter(name, "items")
+
+    def ratio(self, subject, log=None):
+        """Times faster than the textbook, or nothing if one of them was not run."""
+        names = [self.name(subject, who, log) for who in ("textbook", "reprise")]
+        return self.ns(names[0]) / self.ns(names[1]) if self.has(*names) else None
+
+    def logs(self, subject):
+        """Sizes that a subject was measured at."""
+        names = [name for name in self._runs if name.startswith(subject + "/")]
+        return sorted({int(log) for name in names if (log := name.rsplit("/", 1)[1]).isdigit()})
