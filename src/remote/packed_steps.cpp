@@ -100,17 +100,17 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
     make_room(parts.counts, 1);
     make_room(parts.priorities, step.items);
   };
-  Parts begun;
   const bool begins =
       leaves || !stream.goes_on ||
       stream.segments.back().head.steps == std::numeric_limits<std::uint32_t>::max();
   if (begins) {
-    begun.lane = lane;
-    begun.head = {.stream = static_cast<std::uint32_t>(step.slot),
-                  .episode = step.episode,
-                  .position = step.position};
-    make_room_in(begun, sizes_.observations + sizes_.step());
-    add(begun.rows, step.now + headers_end_, sizes_.observations);
+    begun_ = Parts();
+    begun_.lane = lane;
+    begun_.head = {.stream = static_cast<std::uint32_t>(step.slot),
+                   .episode = step.episode,
+                   .position = step.position};
+    make_room_in(begun_, sizes_.observations + sizes_.step());
+    add(begun_.rows, step.now + headers_end_, sizes_.observations);
   } else {
     make_room_in(stream.segments.back(), sizes_.step());
   }
@@ -127,7 +127,7 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
     begin_run(stream, lane);
   }
   if (begins) {
-    stream.segments.push_back(std::move(begun));
+    stream.segments.push_back(std::move(begun_));
   }
   Parts& parts = stream.segments.back();
   add(parts.rows, step.now + observations_end_, sizes_.columns);
