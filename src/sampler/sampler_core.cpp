@@ -68,16 +68,6 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
   batch.check_places("sample_into", core_->schema(), core_->window(), offset, n);
 }
 
-SampleStatus SamplerCore::outlook(std::size_t n) const {
-  core_->life().check();
-  SampleStatus status;
-  status.code = core_->closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
-  status.batch = status.draws = n;
-  status.items = core_->counted();
-  status.needed = core_->limiter().needed(n);
-  return status;
-}
-
 void SamplerCore::reserve(std::size_t n) {
   if (n <= places_.size()) {
     return;

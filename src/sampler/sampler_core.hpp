@@ -61,7 +61,15 @@ class SamplerCore {
     return buffer::update(*core_, keys, priorities, options_.selector);
   }
   /// As `BatchSource::outlook`. Any thread.
-  [[nodiscard]] SampleStatus outlook(std::size_t n) const;
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const {
+    core_->life().check();
+    SampleStatus status;
+    status.code = core_->closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
+    status.batch = status.draws = n;
+    status.items = core_->counted();
+    status.needed = core_->limiter().needed(n);
+    return status;
+  }
 
  private:
   /// The items and draws that a batch needs beside what the rate limiter asks, or those that the

@@ -1,0 +1,301 @@
+#include "support/full_disk.hpp"
+
+#include <reprise/reprise.hpp>
+
+#include "api/mapped_buffers.hpp"
+#include "buffer/buffer_core.hpp"
+#include "checkpoint/scratch_directory.hpp"
+#include "support/core_of.hpp"
+#include "support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+// Rows in a mapped file on a disk that is full.
+
+namespace reprise::test {
+namespace {
+
+class FullDisk : public testing::Test {
+ protected:
+  void TearDown() override { disk_has_room(); }
+};
+
+TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
+  const ScratchDirectory directory;
+  const auto make = [&] { const Line line(options_in(MappedFile{directory.path()})); };
+  disk_has_room_for(4096);
+  EXPECT_EQ(error_of(make, directory.path()), ENOSPC);
+  disk_has_room();
+  EXPECT_EQ(error_of(make, directory.path()), 0);
+}
+
+/// Single steps, each an episode of two rows: more chunks than long episodes take.
+CommitStatus append_alone(Line& line, Writer& writer, std::uint64_t number) {
+  writer.begin_episode();
+  writer.now(line.id) = number;
+  return line.append(writer, number, End::Terminated);
+}
+
+TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  disk_has_room_for(2 * line.replay.stats().chunk_bytes);
+  std::uint64_t number = 0;
+  int error = 0;
+  while (error == 0 && number < 400) {
+    error =
+        error_of([&] { ASSERT_EQ(append_alone(line, writer, number), CommitStatus::Committed); },
+                 directory.path());
+    number += error == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(error, ENOSPC);
+  ASSERT_GT(number, 200U);
+  ASSERT_LT(number, 400U);
+  EXPECT_EQ(line.replay.size(), number);
+  EXPECT_EQ(line.numbers(), numbers_between(0, number));
+  // Still full.
+  EXPECT_EQ(error_of([&] { static_cast<void>(writer.commit(End::Terminated)); }, directory.path()),
+            ENOSPC);
+  disk_has_room();
+  EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+  for (std::uint64_t more = number + 1; more < 1000; ++more) {
+    ASSERT_EQ(append_alone(line, writer, more), CommitStatus::Committed);
+  }
+  EXPECT_EQ(line.replay.size(), 400U);
+  EXPECT_EQ(line.numbers(), numbers_between(600, 1000));
+}
+
+/// Against waiting when it is asked for the second time, 50 ms after the first.
+class AgainstWaiting final : public WaitHook {
+ public:
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    return waited.count() == 0;
+  }
+};
+
+TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  Line line(options);
+  AgainstWaiting hook;
+  Writer writer = line.replay.writer({.hook = &hook});
+  disk_has_room_for(0);
+  std::uint64_t number = 0;
+  CommitStatus status = CommitStatus::Committed;
+  for (; status == CommitStatus::Committed && number < 400; ++number) {
+    ASSERT_EQ(error_of([&] { status = append_alone(line, writer, number); }, ""), 0);
+  }
+  EXPECT_EQ(status, CommitStatus::Stopped);
+  disk_has_room();
+  EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+}
+
+/// Has all chunks that were never used while the patience with a full disk ends, as another writer
+/// has one that asks the disk for room at that moment; gives them back when it is asked again.
+class HasTheLastChunks final : public WaitHook {
+ public:
+  explicit HasTheLastChunks(shard::ChunkPool& pool) : pool_(pool) {}
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    if (waited.count() == 0) {
+      return true;
+    }
+    if (taken_.empty()) {
+      disk_has_room();
+      int error = 0;
+      for (std::uint32_t chunk = pool_.take_fresh(error); chunk != storage::kNil;
+           chunk = pool_.take_fresh(error)) {
+        taken_.push_back(chunk);
+      }
+      disk_has_room_for(0);
+      std::this_thread::sleep_for(kLongerThanThePatience);
+      return !taken_.empty();
+    }
+    for (const std::uint32_t chunk : taken_) {
+      pool_.reclaim(chunk);
+    }
+    return true;
+  }
+
+ private:
+  static constexpr auto kLongerThanThePatience = std::chrono::milliseconds(150);
+  shard::ChunkPool& pool_;
+  std::vector<std::uint32_t> taken_;
+};
+
+TEST_F(FullDisk, IsNoTimeoutOfACommitWithoutOneWhileAnotherWriterHasTheChunk) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  Line line(options);
+  HasTheLastChunks hook(core_of(line.replay)->shards()[0].chunks());
+  Writer writer = line.replay.writer({.hook = &hook});
+  disk_has_room_for(0);
+  for (std::uint64_t number = 0; number < 400; ++number) {
+    CommitStatus status = CommitStatus::Stopped;
+    ASSERT_EQ(error_of([&] { status = append_alone(line, writer, number); }, ""), 0);
+    ASSERT_EQ(status, CommitStatus::Committed) << "of step " << number;
+  }
+  const WaitStats waits = line.replay.stats().writers_for_chunk;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+}
+
+TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.shards = 1;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  const auto until_full = [&](std::uint64_t number, auto&& append) {
+    while (number < 400 && error_of([&] { ASSERT_EQ(append(number), CommitStatus::Committed); },
+                                    directory.path()) == 0) {
+      ++number;
+    }
+    return number;
+  };
+  disk_has_room_for(0);
+  std::uint64_t number =
+      until_full(0, [&](std::uint64_t n) { return append_alone(line, writer, n); });
+  ASSERT_LT(number, 300U);
+  // One chunk more, which an episode fills; its last two steps are open then.
+  disk_has_room_for(line.replay.stats().chunk_bytes);
+  ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+  ++number;
+  writer.begin_episode();
+  writer.now(line.id) = number;
+  number =
+      until_full(number, [&](std::uint64_t n) { return line.append(writer, n, End::Continue); });
+  ASSERT_GT(writer.episode_steps(), 10U);
+  ASSERT_LT(number, 400U);
+  EXPECT_EQ(error_of([&] { writer.begin_episode(); }, directory.path()), ENOSPC);
+  disk_has_room();
+  writer.begin_episode();
+  EXPECT_EQ(line.replay.size(), number);
+  EXPECT_EQ(line.numbers(), numbers_between(0, number));
+}
+
+TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
+  const ScratchDirectory directory;
+  Line line(options_in(MappedFile{directory.path()}));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 1000);
+  disk_has_room_for(0);
+  line.append_many(writer, 1000, 2000);
+  EXPECT_EQ(line.replay.size(), 400U);
+}
+
+TEST_F(FullDisk, OfAVectorWriterIsToBeRepeatedAndThenSkipsWhoHasCommitted) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  Line line(options);
+  VectorWriter writers(line.replay, 3);
+  disk_has_room_for(line.replay.stats().chunk_bytes);
+  const std::array<End, 3> ends{End::Terminated, End::Terminated, End::Terminated};
+  std::uint64_t rounds = 0;
+  const auto write = [&] {
+    const std::array<std::uint64_t, 3> ids{3 * rounds, 3 * rounds + 1, 3 * rounds + 2};
+    const std::array<std::uint64_t, 3> after{ids[0] + 1, ids[1] + 1, ids[2] + 1};
+    const std::array<float, 3> rewards{};
+    writers.now(line.id, ids);
+    writers.now(line.action, ids);
+    writers.now(line.reward, rewards);
+    writers.next(line.id, after);
+  };
+  int error = 0;
+  for (; error == 0 && rounds < 133; rounds += error == 0 ? 1 : 0) {
+    write();
+    error = error_of([&] { ASSERT_EQ(writers.commit(ends), CommitStatus::Committed); },
+                     directory.path());
+  }
+  ASSERT_EQ(error, ENOSPC);
+  disk_has_room();
+  EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 3 * (rounds + 1)));
+}
+
+TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAgain) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.capacity_steps = 64;
+  options.shards = 1;
+  Line line(options);
+  VectorWriter writers(line.replay, 3);
+  const std::array<End, 3> ends{};
+  const auto ids = [](std::uint64_t step) {
+    return std::array<std::uint64_t, 3>{step, 1000 + step, 2000 + step};
+  };
+  std::uint64_t step = 0;
+  const auto write = [&] {
+    writers.now(line.id, ids(step));
+    writers.now(line.action, ids(step));
+    writers.now(line.reward, std::array<float, 3>{});
+    writers.next(line.id, ids(step + 1));
+  };
+  const auto commit = [&](std::span<const float> priorities) {
+    return error_of([&] { ASSERT_EQ(writers.commit(ends, priorities), CommitStatus::Committed); },
+                    directory.path());
+  };
+  // The first environment is a few steps ahead, so that it takes the last chunk that has room.
+  for (std::uint64_t i = 500; i < 504; ++i) {
+    writers[0].now(line.id) = i;
+    ASSERT_EQ(line.append(writers[0], i), CommitStatus::Committed);
+  }
+  disk_has_room_for(0);
+  int error = 0;
+  for (; error == 0 && step < 40; step += error == 0 ? 1 : 0) {
+    write();
+    error = commit(std::array{1.0F, 1.0F, 1.0F});
+  }
+  ASSERT_EQ(error, ENOSPC);
+  const std::uint64_t before = 4 + 3 * step;
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 1);
+  EXPECT_EQ(writers[0].episode_steps(), 4 + step + 1);
+  EXPECT_EQ(writers[1].episode_steps(), step);
+  const std::array priorities{5.0F, 6.0F, 7.0F};
+  EXPECT_EQ(commit(priorities), ENOSPC) << "still full";
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 1) << "the first would be there twice";
+  disk_has_room();
+  EXPECT_EQ(commit(priorities), 0);
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 3);
+}
+
+TEST_F(FullDisk, AtALoadLeavesTheBufferAsItWas) {
+  const ScratchDirectory directory;
+  const ScratchDirectory checkpoint;
+  Line line(options_in(MappedFile{directory.path()}));
+  {
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 300);
+  }
+  line.replay.save(checkpoint.path());
+  disk_has_room_for(line.replay.stats().chunk_bytes);
+  EXPECT_EQ(error_of([&] { line.replay.restore(checkpoint.path()); }, directory.path()), ENOSPC);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 300));
+  EXPECT_EQ(error_of(
+                [&] {
+                  static_cast<void>(ReplayBuffer::load(checkpoint.path(),
+                                                       {.storage = MappedFile{directory.path()}}));
+                },
+                directory.path()),
+            ENOSPC);
+}
+
+}  // namespace
+}  // namespace reprise::test

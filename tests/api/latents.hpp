@@ -1,0 +1,133 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "support/line.hpp"
+#include "support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+
+/// A value whose parts all tell the step and which write of it this is.
+using Latent = std::array<std::uint16_t, 7>;  // No whole number of words.
+
+inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
+  Latent latent;
+  for (std::size_t i = 0; i < latent.size(); ++i) {
+    latent[i] = static_cast<std::uint16_t>(Rng(step << 20U ^ write << 4U ^ i).next());
+  }
+  latent[0] = static_cast<std::uint16_t>(write);
+  return latent;
+}
+
+/// Which write of the step it is; none if it is no whole value of it.
+inline std::optional<std::uint64_t> write_of(std::uint64_t step,
+                                             std::span<const std::uint16_t> value) {
+  const std::uint64_t write = value[0];
+  return std::ranges::equal(value, latent_of(step, write)) ? std::optional(write) : std::nullopt;
+}
+
+/// A buffer of numbered steps with two mutable columns, at first those of write 0.
+struct Latents {
+  explicit Latents(Options options, bool compressed = false)
+      : id(schema.observation<std::uint64_t>("id")),
+        frame(schema.observation<std::uint8_t>("frame", {600})),
+        other(schema.mutable_column<std::int16_t>("other")),
+        fixed(schema.column<std::uint64_t>("fixed")),
+        latent(schema.mutable_column<std::uint16_t>("latent", {7})),
+        reward(schema.reward("reward")),
+        options_(std::move(options)) {
+    if (compressed) {
+      schema.compress(frame);
+    }
+    replay.emplace(schema, options_);
+  }
+
+  CommitStatus append(Writer& writer, std::uint64_t step, End end = End::Continue) const {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+      writer.now(id) = step;
+      std::ranges::fill(writer.now(frame), static_cast<std::uint8_t>(step));
+    }
+    writer.now(other) = static_cast<std::int16_t>(step);
+    writer.now(fixed) = step;
+    std::ranges::copy(latent_of(step, 0), writer.now(latent).begin());
+    writer.now(reward) = static_cast<float>(step);
+    writer.next(id) = step + 1;
+    std::ranges::fill(writer.next(frame), static_cast<std::uint8_t>(step + 1));
+    return writer.commit(end);
+  }
+
+  /// Every item, once.
+  [[nodiscard]] Batch all() {
+    Sampler sampler = replay->sampler({.parallel_gather_bytes = kGatherAlone});
+    static_cast<void>(replay->size());
+    const std::size_t items = replay->stats().items;
+    Batch batch = replay->make_batch(items);
+    SampleOptions how = kAtOnce;
+    how.draws = Draws::WithoutReplacement;
+    EXPECT_EQ(sampler.sample_into(batch, 0, items, how).code, SampleStatus::Code::Ok);
+    return batch;
+  }
+
+  /// The latents of an item, whole values of its steps, as numbers of writes. Everything else of
+  /// the step is as it was appended.
+  [[nodiscard]] std::vector<std::uint64_t> writes(const Batch& batch, std::size_t item) const {
+    const std::size_t steps = batch.now(id).size() / batch.size();
+    std::vector<std::uint64_t> writes;
+    for (std::size_t k = 0; k < steps; ++k) {
+      const std::size_t at = item * steps + k;
+      const std::span<const std::uint16_t> value = batch.now(latent).subspan(at * 7, 7);
+      if (k >= batch.lengths()[item] && steps > 1) {
+        EXPECT_TRUE(std::ranges::all_of(value, [](std::uint16_t part) { return part == 0; }));
+        continue;
+      }
+      const std::uint64_t step = batch.now(id)[at];
+      const std::optional<std::uint64_t> write = write_of(step, value);
+      EXPECT_TRUE(write) << "torn, or of another step";
+      EXPECT_EQ(batch.now(fixed)[at], step);
+      EXPECT_EQ(batch.now(other)[at], static_cast<std::int16_t>(step));
+      EXPECT_EQ(batch.now(reward)[at], static_cast<float>(step));
+      EXPECT_EQ(batch.now(frame)[at * 600 + 599], static_cast<std::uint8_t>(step));
+      writes.push_back(write.value_or(0));
+    }
+    return writes;
+  }
+
+  /// Writes a value to the first step of an item.
+  UpdateResult write(ItemKey key, std::uint64_t step, std::uint64_t number) {
+    return replay->update({&key, 1}, latent, latent_of(step, number));
+  }
+
+  Schema schema;
+  ScalarObservation<std::uint64_t> id;
+  Observation<std::uint8_t> frame;
+  ScalarMutableColumn<std::int16_t> other;
+  ScalarColumn<std::uint64_t> fixed;
+  MutableColumn<std::uint16_t> latent;
+  Reward reward;
+  std::optional<ReplayBuffer> replay;
+
+ private:
+  Options options_;
+};
+
+inline Options options_of(const Window& window) {
+  Options options = small_options();
+  options.window = window;
+  options.selectors = {Uniform{}};
+  options.shards = 2;
+  return options;
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <system_error>
+
+namespace reprise::test {
+
+/// Small chunks in few shards, so that all of them are used and used again.
+inline Options options_in(const Storage& storage, const Window& window = Transitions{.n_step = 3}) {
+  return {.capacity_steps = 400,
+          .window = window,
+          .selectors = {kRaw, Uniform{}},
+          .storage = storage,
+          .max_writers = 4,
+          .chunk_steps = 24,
+          .shards = 3,
+          .key_tag = 7};
+}
+
+/// The errno value of the `std::system_error` that a call throws, and that it names what it should.
+inline int error_of(const std::function<void()>& call, const std::string& named) {
+  try {
+    call();
+  } catch (const std::system_error& error) {
+    EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
+    return error.code().value();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "threw something else: " << error.what();
+    return -1;
+  }
+  return 0;
+}
+
+}  // namespace reprise::test

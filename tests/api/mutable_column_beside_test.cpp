@@ -1,0 +1,251 @@
+#include <reprise/reprise.hpp>
+
+#include "api/latents.hpp"
+#include "buffer/buffer_core.hpp"
+#include "checkpoint/scratch_directory.hpp"
+#include "storage/mutable_values.hpp"
+#include "support/core_of.hpp"
+#include "support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+// Mutable columns beside other threads, and in checkpoints.
+
+namespace reprise::test {
+namespace {
+
+/// Learners write, others draw, writers append: nobody ever sees a part of a value.
+TEST(MutableColumn, IsReadWholeBesideUpdatesAndWriters) {
+  for (const Window& window :
+       {Window(Transitions{}), Window(Sequences{.length = 4, .period = 1})}) {
+    Options options = options_of(window);
+    options.max_writers = 2;
+    Latents world(options);
+    {
+      Writer writer = world.replay->writer();
+      for (std::uint64_t step = 1; step <= 20; ++step) {
+        world.append(writer, step);
+      }
+    }
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] {
+      Writer writer = world.replay->writer();
+      for (std::uint64_t step = 1000; !stop.load(); ++step) {
+        world.append(writer, step, step % 50 == 0 ? End::Truncated : End::Continue);
+        std::this_thread::yield();
+      }
+    });
+    for (std::uint64_t learner = 0; learner < 2; ++learner) {
+      threads.emplace_back([&, learner] {
+        Sampler sampler = world.replay->sampler({.seed = learner});
+        for (std::uint64_t round = 1; !stop.load(); ++round) {
+          const SampleResult batch = sampler.sample(16);
+          ASSERT_TRUE(batch);
+          std::vector<std::uint16_t> values;
+          const std::size_t steps = batch->now(world.id).size();
+          for (std::size_t at = 0; at < steps; ++at) {
+            const Latent latent =
+                latent_of(batch->now(world.id)[at], (2 * round + learner) % 60'000 + 1);
+            values.insert(values.end(), latent.begin(), latent.end());
+          }
+          world.replay->update(batch->keys(), world.latent, values);
+        }
+      });
+    }
+    Sampler sampler = world.replay->sampler({.seed = 9});
+    const ScratchDirectory directory;
+    std::size_t changed = 0;
+    std::size_t loaded = 0;
+    // Not before the learners have had their turn, and a save.
+    for (std::uint64_t i = 0; (i < scaled(200) || changed < 200 || loaded == 0) && !HasFailure();
+         ++i) {
+      const SampleResult batch = sampler.sample(16);
+      ASSERT_TRUE(batch);
+      for (std::size_t item = 0; item < batch->size(); ++item) {
+        changed += std::ranges::count_if(world.writes(*batch, item),
+                                         [](std::uint64_t write) { return write != 0; }) != 0
+                       ? 1U
+                       : 0U;
+      }
+      if (i % 100 == 99) {
+        world.replay->save(directory.path());
+        Latents other(options);
+        other.replay->restore(directory.path());
+        if (other.replay->size() == 0) {
+          continue;  // All chunks were evicted before their turn.
+        }
+        const Batch saved = other.all();
+        loaded += saved.size();
+        for (std::size_t item = 0; item < saved.size(); ++item) {
+          static_cast<void>(world.writes(saved, item));
+        }
+      }
+    }
+    stop.store(true);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+}
+
+/// A value is half written while other threads read it: they wait for the other half.
+TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
+  Options options = options_of(Sequences{.length = 3, .period = 1});
+  options.shards = 1;
+  const auto read_by = [&](const auto& read) {
+    Latents world(options);
+    Writer writer = world.replay->writer();
+    for (std::uint64_t step = 1; step <= 6; ++step) {
+      world.append(writer, step);
+    }
+    const Batch batch = world.all();
+    const std::size_t item = static_cast<std::size_t>(std::ranges::max_element(batch.positions()) -
+                                                      batch.positions().begin());
+    storage::ChunkStore& store = core_of(*world.replay)->store();
+    const storage::MutableField field = core_of(*world.replay)->chunk_layout().mutable_fields()[1];
+    const auto [chunk, row] = store.place(batch.keys()[item].slot());
+    // The last step of the last window, which a writer repeats if the chunk is full.
+    std::byte* const bytes = store.row(chunk, row + 2);
+    const Latent latent = latent_of(batch.now(world.id)[3 * item + 2], 7);
+    const auto* const from = reinterpret_cast<const std::byte*>(latent.data());
+    std::atomic<bool> done{false};
+    std::thread reader;
+    EXPECT_TRUE(store.version(bytes)->try_write([&] {
+      storage::put_value(bytes + field.offset, from, 8);
+      reader = std::thread([&] {
+        read(world, writer, batch.keys()[item]);
+        done.store(true);
+      });
+      // Time enough for a reader that does not wait; one that does cannot be waited for.
+      const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+      while (!done.load() && std::chrono::steady_clock::now() < enough) {
+        std::this_thread::yield();
+      }
+      EXPECT_FALSE(done.load());
+      storage::put_value(bytes + field.offset + 8, from + 8, 6);
+    }));
+    reader.join();
+  };
+  read_by([](Latents& world, Writer&, ItemKey key) {
+    EXPECT_EQ(world.writes(world.replay->gather({&key, 1}), 0)[2], 7U);
+  });
+  read_by([](Latents& world, Writer&, ItemKey key) {
+    std::vector<std::uint16_t> values;
+    for (const std::uint64_t step : {4U, 5U, 6U}) {
+      const Latent latent = latent_of(step, 9);
+      values.insert(values.end(), latent.begin(), latent.end());
+    }
+    EXPECT_EQ(world.replay->update({&key, 1}, world.latent, values).applied, 1U);
+    EXPECT_EQ(world.writes(world.replay->gather({&key, 1}), 0)[2], 9U);
+  });
+  read_by([&](Latents& world, Writer&, ItemKey key) {
+    const ScratchDirectory directory;
+    world.replay->save(directory.path());
+    Latents loaded(options);
+    loaded.replay->restore(directory.path());
+    EXPECT_EQ(loaded.writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
+  });
+  read_by([](Latents& world, Writer& writer, ItemKey) {
+    // The chunk of 8 rows is full, and its last rows are repeated in the next one.
+    for (std::uint64_t step = 7; step <= 9; ++step) {
+      world.append(writer, step);
+    }
+    const Batch batch = world.all();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      static_cast<void>(world.writes(batch, i));
+    }
+  });
+}
+
+/// A checkpoint has the values of its save, though the chunk has not changed otherwise.
+TEST(MutableColumn, IsSavedAgainWhereItChanged) {
+  for (const bool in_file : {false, true}) {
+    for (const bool compressed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << in_file << compressed);
+      const ScratchDirectory directory;
+      const ScratchDirectory rows;
+      Options options = options_of(Transitions{});
+      if (in_file) {
+        options.storage = MappedFile{rows.path()};
+      }
+      Latents world(options, compressed);
+      Writer writer = world.replay->writer();
+      for (std::uint64_t step = 1; step <= 40; ++step) {
+        world.append(writer, step);
+      }
+      const SaveResult first = world.replay->save(directory.path());
+      const SaveResult second = world.replay->save(directory.path());
+      EXPECT_GT(second.chunks_reused, 2U);
+      const Batch batch = world.all();
+      const std::size_t item = static_cast<std::size_t>(std::ranges::find(batch.now(world.id), 3U) -
+                                                        batch.now(world.id).begin());
+      const ItemKey key = batch.keys()[item];
+      EXPECT_EQ(world.write(key, 3, 8).applied, 1U);
+      // A save that comes to nothing has saved nothing.
+      SaveOptions failing;
+      failing.progress = [](const SaveProgress&) { throw std::runtime_error("enough"); };
+      EXPECT_THROW(world.replay->save(directory.path(), failing), std::runtime_error);
+      const SaveResult third = world.replay->save(directory.path());
+      EXPECT_EQ(third.chunks_reused, second.chunks_reused - 1);
+      EXPECT_EQ(third.chunks_written, second.chunks_written + 1);
+      EXPECT_EQ(world.replay->save(directory.path()).chunks_reused, second.chunks_reused);
+      EXPECT_EQ(first.chunks_reused, 0U);
+
+      Latents loaded(options, compressed);
+      loaded.replay->restore(directory.path());
+      const Batch restored = loaded.all();
+      for (std::size_t i = 0; i < restored.size(); ++i) {
+        const std::uint64_t expected = restored.now(world.id)[i] == 3 ? 8 : 0;
+        EXPECT_EQ(loaded.writes(restored, i), std::vector<std::uint64_t>{expected});
+      }
+      // A loaded buffer shares chunks with its checkpoint, and knows what changed since.
+      EXPECT_EQ(loaded.write(key, 3, 9).applied, 1U);
+      const SaveResult fourth = loaded.replay->save(directory.path());
+      EXPECT_GT(fourth.chunks_reused, 0U);
+      Latents again(options, compressed);
+      again.replay->restore(directory.path());
+      const Batch named = again.replay->gather({&key, 1});
+      ASSERT_EQ(named.lengths()[0], 1U);
+      EXPECT_EQ(again.writes(named, 0), std::vector<std::uint64_t>{9});
+    }
+  }
+}
+
+/// An episode under way, with windows that reach into rows which are not decided.
+TEST(MutableColumn, OfAnOpenChunkIsSavedAsFarAsWindowsReadIt) {
+  const ScratchDirectory directory;
+  Options options = options_of(Sequences{.length = 3, .period = 1});
+  options.chunk_steps = 32;
+  Latents world(options);
+  Writer writer = world.replay->writer();
+  for (std::uint64_t step = 1; step <= 10; ++step) {
+    world.append(writer, step);
+  }
+  const Batch batch = world.all();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    world.write(batch.keys()[i], batch.now(world.id)[3 * i], 6);
+  }
+  world.replay->save(directory.path());
+  Latents loaded(options);
+  loaded.replay->restore(directory.path());
+  const Batch restored = loaded.all();
+  EXPECT_GE(restored.size(), batch.size());
+  for (std::size_t i = 0; i < restored.size(); ++i) {
+    const std::vector<std::uint64_t> shown = loaded.writes(restored, i);
+    for (std::size_t k = 0; k < shown.size(); ++k) {
+      EXPECT_EQ(shown[k], restored.now(world.id)[3 * i + k] <= 8 ? 6U : 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <reprise/metrics.hpp>
+
+#include "support/http.hpp"
+#include "support/line.hpp"
+
+#include <gtest/gtest.h>
+#include <prometheus/exposer.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace reprise::metrics {
+
+/// One server for all tests, because stopping it takes seconds. It forgets the metrics of a test
+/// with their `Metrics`.
+inline prometheus::Exposer& server() {
+  static prometheus::Exposer exposer("127.0.0.1:0", 1);
+  return exposer;
+}
+
+/// Some buffers' metrics, and what a server of them answers.
+class Served {
+ public:
+  Served() { server().RegisterCollectable(metrics.collectable()); }
+
+  [[nodiscard]] std::string text() const {
+    return test::http_get(static_cast<std::uint16_t>(server().GetListeningPorts().front()),
+                          "/metrics");
+  }
+  /// Values by metric and labels, as they are written: reprise_items{buffer="replay"}.
+  [[nodiscard]] std::map<std::string, double> values() const {
+    std::map<std::string, double> found;
+    std::istringstream lines(text());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("reprise_")) {
+        const std::size_t end = line.rfind(' ');
+        found[line.substr(0, end)] = std::stod(line.substr(end + 1));
+      }
+    }
+    return found;
+  }
+  [[nodiscard]] double value(const std::string& name) const {
+    const auto found = values();
+    const auto place = found.find(name);
+    return place == found.end() ? std::nan("") : place->second;
+  }
+
+  Metrics metrics;
+};
+
+/// Observations of the values up to each bound of a histogram that changed there.
+using Buckets = std::map<double, double>;
+inline Buckets buckets(const Served& served, const std::string& name, const std::string& labels) {
+  Buckets found;
+  double before = 0.0;
+  std::map<double, double> cumulative;
+  const std::string start = name + "_bucket{" + labels + ",le=\"";
+  for (const auto& [key, value] : served.values()) {
+    if (key.starts_with(start)) {
+      cumulative[std::stod(key.substr(start.size()))] = value;
+    }
+  }
+  for (const auto& [bound, value] : cumulative) {
+    if (value != before) {
+      found[bound] = value - before;
+      before = value;
+    }
+  }
+  return found;
+}
+
+constexpr const char* kReplay = "buffer=\"replay\"";
+
+/// As `Line::append`, through the meter.
+inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t number,
+                           End end = End::Continue, std::span<const float> priorities = {}) {
+  if (!writer.in_episode()) {
+    writer.begin_episode();
+    writer.now(line.id) = number;
+  }
+  writer.now(line.action) = number;
+  writer.now(line.reward) = static_cast<float>(number);
+  writer.next(line.id) = number + 1;
+  return meter.commit(writer, end, priorities);
+}
+
+/// A buffer whose calls are measured and served.
+struct Measured {
+  explicit Measured(Options options = test::small_options()) : line(std::move(options)) {}
+
+  CommitStatus append(std::uint64_t number, End end, std::span<const float> priorities = {}) {
+    return metrics::append(line, meter, writer, number, end, priorities);
+  }
+  /// Steps first to first + count - 1, in an episode that goes on.
+  void append_many(std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t number = first; number < first + count; ++number) {
+      EXPECT_EQ(append(number, End::Continue), CommitStatus::Committed);
+    }
+  }
+
+  Served served;
+  test::Line line;
+  Meter meter = served.metrics.watch(line.replay);
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+};
+
+}  // namespace reprise::metrics
