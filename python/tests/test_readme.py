@@ -1,4 +1,4 @@
-"""The Python code of README.md runs."""
+"""The Python code of README.md runs, and prints what stands behind it."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,13 @@ from pathlib import Path
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_code_runs():
+def test_the_code_runs(capsys):
     blocks = re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.M | re.S)
-    assert len(blocks) == 1
-    names = {}
-    exec(compile(blocks[0], str(README), "exec"), names)
-    assert len(names["replay"]) > 700 and names["batch"]["state"].shape == (32, 4)
+    assert len(blocks) == 2
+    first, more = {}, {}
+    exec(compile(blocks[0], str(README), "exec"), first)
+    said = re.search(r"print\(.*\)  # (.*)", blocks[0])[1]
+    assert capsys.readouterr().out == said + "\n"
+    assert len(first["replay"]) == 200
+    exec(compile(blocks[1], str(README), "exec"), more)
+    assert len(more["replay"]) > 700 and more["batch"]["state"].shape == (32, 4)
