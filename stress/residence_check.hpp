@@ -56,7 +56,7 @@ class ResidenceCheck {
  private:
   void expect(bool holds, Finding finding, const std::string& words);
   [[nodiscard]] bool promises_age() const;
-  /// The most items that may leave without ever having been drawn, of so many; none: any.
+  /// The most items that may leave without ever having been drawn; none: any number.
   [[nodiscard]] std::optional<double> most_undrawn() const;
   /// `by_chunk`: some of the waits may be for a chunk.
   void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,

@@ -144,8 +144,9 @@ class BatchSource {
   /// `std::bad_alloc`.
   [[nodiscard]] virtual Batch make_batch(std::size_t n,
                                          std::pmr::memory_resource* memory = nullptr) const = 0;
-  /// Draws as many items as the batch has room for. Unless the status is `Ok`, the batch is given
-  /// again, as it is, to the next call. Errors: as `check`.
+  /// Draws as many items as the batch has room for. After another status than `Ok` the next call
+  /// has to be given the same batch, unchanged, as a source may have begun to fill it. Errors: as
+  /// `check`.
   virtual SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) = 0;
   /// Sets raw priorities of items that this source drew, as `ReplayBuffer::update_priorities`.
   virtual UpdateResult update_priorities(std::span<const ItemKey> keys,

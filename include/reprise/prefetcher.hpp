@@ -20,8 +20,9 @@ namespace reprise {
 /// prefetcher is destroyed. Finished batches pass through a lock-free queue.
 class Prefetcher {
  public:
-  /// Batches of n items, `depth` (1 to 1024) of them ahead, in `memory` (null: the heap). While
-  /// `run` runs, only its thread uses the source, which has to outlive the prefetcher. Errors as
+  /// Batches of n items, `depth` (1 to 1024) of them ahead, in `memory` (null: the heap). The
+  /// source outlives the prefetcher where it is, and while `run` runs, only its thread uses it:
+  /// update priorities through the buffer, or another `MixedSampler` of the same buffers. Errors as
   /// for the source's `sample_into`. The timeout, the stop token and the hook in `sample` are not
   /// used: `run` draws until it is stopped.
   Prefetcher(BatchSource& source, std::size_t n, const SampleOptions& sample = {},
@@ -30,9 +31,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Draws until stop is requested or the source is closed, which end its waits: within 20 ms if
-  /// it waits for `next` when the source is closed, else at once. If there is nothing to draw, it
-  /// waits until there is.
+  /// Draws until stop is requested or the source is closed, which end its waits, the latter within
+  /// 50 ms. If there is nothing to draw, it waits until there is.
   void run(std::stop_token stop);
 
   /// The next batch, valid until the next call. False if none comes within the timeout or before

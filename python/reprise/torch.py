@@ -389,7 +389,7 @@ def loader(
                 batches.update_priorities(batch.item_keys, update(batch))
 
     replay: a buffer, or a Mix, of which `batch` is the length, and whose own arguments stand for
-      `unique_frames`, `seed`, `selector` and `fresh` of this call.
+      `unique_frames`, `selector` and `fresh` of this call, and for `seed` if that is 0.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
     [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape] and
     [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
@@ -408,7 +408,7 @@ def loader(
       last `depth` updates, or so. On the CPU nothing is under way.
     thread: whether a thread of its own draws, as ReplayBuffer.prefetch does, two batches ahead: the
       learner waits only if draws are slower than it is. Without it `__next__` draws, so batches
-      are a function of the seed and the calls.
+      are a function of the seed and the calls. A Mix needs it for CUDA.
     unique_frames: whether batches hold the frames of an observation once, from which the device
       makes the stacks; None does where n_step < frame_stack, or for Sequences with frame_stack > 1.
     sampler: draws by this one, in the thread that calls `__next__`; then `thread`, `unique_frames`,
@@ -426,7 +426,11 @@ def loader(
     how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
     if isinstance(replay, Mix):
         return Loader(
-            replay, *_draws_of_mix(replay, batch, to, thread, sampler, how), to, depth, timeout
+            replay,
+            *_draws_of_mix(replay, batch, to, thread, sampler, seed, how),
+            to,
+            depth,
+            timeout,
         )
     if sampler is None:
         if unique_frames is None:
@@ -450,7 +454,7 @@ def loader(
 
 
 def _draws_of_mix(
-    mix: Mix, batch: int, device: Any, thread: bool, sampler: Any, how: dict[str, Any]
+    mix: Mix, batch: int, device: Any, thread: bool, sampler: Any, seed: int, how: dict[str, Any]
 ) -> tuple[Callable[..., Batch], Callable[[], None]]:
     """What draws its batches, and ends that."""
     if sampler is not None:
@@ -458,8 +462,12 @@ def _draws_of_mix(
     if batch != len(mix):
         raise ValueError(f"loader: batch is {batch!r}; allowed of this Mix: its length, {len(mix)}")
     if thread:
-        drawing = mix.prefetch(depth=1, allocator=device.allocator, **how)
+        drawing = mix.prefetch(depth=1, allocator=device.allocator, seed=seed or None, **how)
         return drawing.get, drawing.close
+    if seed != 0:
+        raise ValueError(
+            f"loader: seed is {seed}; allowed of a Mix without a thread: 0, as it has its own"
+        )
     if device.copies:
         raise ValueError(
             "loader: thread is False; allowed of a Mix for this device: True, whose batches are in "

@@ -68,8 +68,12 @@ those of one whole batch in their order; ValueError for fewer, and by the common
 
 constexpr const char* kPrefetch =
     R"(A Prefetcher: an iterator over batches of this mix, drawn up to `depth` (1 to 1024) ahead by a
-thread of its own, as another mix of the same arguments draws them. allocator: as of
-ReplayBuffer.sampler. timeout: seconds that the iterator waits for a batch. The other arguments
+thread of its own, as another mix of the same arguments draws them; so `parts` and `fresh` of this
+one say nothing of them, and the tags of keys tell by the common total which items are whose.
+`update_priorities` takes its keys.
+
+seed: in place of that of the mix; give each prefetcher its own, or they draw alike. allocator: as
+of ReplayBuffer.sampler. timeout: seconds that the iterator waits for a batch. The other arguments
 and the errors are those of `sample`.)";
 
 /// The marks of one call in several buffers.
@@ -225,7 +229,9 @@ nb::object MixObject::sample(const Arguments& arguments) {
 nb::object MixObject::prefetch(const Arguments& arguments) {
   check_current(arguments.call());
   auto pool = std::make_shared<BatchPool>(*buffers_.front(), arguments[4], options_.unique_frames);
-  return make_prefetcher({buffers_, parts_.mixed(options_), std::move(pool), mixed_->size()},
+  SamplerOptions options = options_;
+  options.seed = arguments.optional<std::uint64_t>(6).value_or(options.seed);
+  return make_prefetcher({buffers_, parts_.mixed(options), std::move(pool), mixed_->size()},
                          sample_options(arguments, 1), arguments.get<std::size_t>(0, 2),
                          std::chrono::nanoseconds(arguments.timeout_ns(5)));
 }
@@ -266,8 +272,8 @@ void bind_mix(nb::module_& module) {
       .method<&MixObject::prefetch>(
           "prefetch(self, *, depth: int = 2, beta: float = 0.4, "
           "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', "
-          "allocator: Callable[[int], Any] | None = None, timeout: float | None = None) -> "
-          "Prefetcher",
+          "allocator: Callable[[int], Any] | None = None, timeout: float | None = None, "
+          "seed: int | None = None) -> Prefetcher",
           kPrefetch)
       .method<&MixObject::update_priorities>(
           "update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult",

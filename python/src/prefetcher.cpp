@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,12 @@ struct PrefetchCore {
         prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return from.buffers.front()->buffer; }
+  /// The buffer whose words say why no batch comes: the first one without items, if there is one.
+  [[nodiscard]] const ReplayBuffer& waits_for() const {
+    const auto empty = std::ranges::find_if(
+        from.buffers, [](const auto& shared) { return shared->buffer.size() == 0; });
+    return empty == from.buffers.end() ? buffer() : (*empty)->buffer;
+  }
 
   const PrefetchFrom from;
   Prefetcher prefetcher;
@@ -85,7 +92,7 @@ class PrefetcherObject {
   bool closed_ = false;
   std::size_t fresh_ = 0;
   std::uint64_t passes_ = 0;
-  SignalHook hook_{&core_->buffer()};
+  SignalHook hook_{[this] { return &core_->waits_for(); }};
   std::stop_source stop_;
   std::thread thread_;
   const Abandoned* abandoned_ = nullptr;
@@ -199,7 +206,8 @@ void bind_prefetcher(nb::module_& module) {
           "gives one that is\nthere already, or raises TimeoutError at once.")
       .forward_property<&Self::fresh>(
           "fresh(self) -> int",
-          "Items of the batch given out last that came from the queue of `fresh`: its first ones.")
+          "Items of the batch given out last that came from the queue of `fresh`: its first ones,\n"
+          "or of a Mix the first of each exact part.")
       .forward_property<&Self::passes>(
           "passes(self) -> int", "Passes completed with the batches given out, for draws='epoch'.")
       .method<&Self::close>("close(self) -> None",

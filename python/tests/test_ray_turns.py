@@ -113,6 +113,21 @@ def test_a_sampler_that_asks_no_more_holds_nobody(monkeypatch, how):
     wait_for(lambda: sample(head, "here", 32))
 
 
+def test_a_batch_that_never_could_be_is_refused_whoever_waits():
+    head = head_without_samples()
+    assert not sample(head, "waits", 256)
+    with pytest.raises(ValueError, match="batch size is 5000"):
+        sample(head, "wrong", 5000)
+    assert insert(head, "writer", 256) and sample(head, "waits", 256)
+
+
+def test_a_call_that_is_undone_leaves_its_turn(monkeypatch):
+    monkeypatch.setattr(_head, "SILENT_SECONDS", SECONDS)
+    head = head_without_samples()
+    head.undo_admitted(head.sample("gone", 256, Sums()), "gone", 256)
+    assert insert(head, "writer", 64) and sample(head, "here", 32)
+
+
 class Got:
     """Counts batches of learners."""
 

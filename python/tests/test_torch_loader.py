@@ -397,7 +397,11 @@ def test_options_that_are_wrong():
         loader(mix, 7, device="cpu")
     with pytest.raises(ValueError, match="sampler is of one buffer; allowed of a Mix: None"):
         loader(mix, 8, device="cpu", sampler=replay.sampler())
-    with loader(mix, 8, device="cpu") as batches:
+    with pytest.raises(ValueError, match="seed is 3; allowed of a Mix without a thread: 0"):
+        loader(mix, 8, device="cpu", thread=False, seed=3)
+    with loader(mix, 8, device="cpu", seed=3) as batches:
+        keys = next(batches).item_keys
+        assert not (keys.numpy() == mix.sample().item_keys).all()
         with pytest.raises(ValueError, match="selector is 1; allowed of a Mix: 0"):
             batches.update_priorities([1], [1.0], selector=1)
 

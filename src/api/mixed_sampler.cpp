@@ -128,17 +128,29 @@ class MixedSampler::State {
                   ", the items of all parts");
     return samplers_.front()->make_batch(n, memory);
   }
-  /// Any thread: it reads nothing that a draw changes.
+  /// Any thread: it reads nothing that a draw changes. `items` and `needed` are those of the first
+  /// part that lacks some, else sums.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
-    SampleStatus all = samplers_.front()->outlook(n);
-    all.items = all.needed = 0;
+    SampleStatus all;
+    SampleStatus lacks;
+    std::size_t closed = 0;
+    bool waits_for_closed = false;
     for (std::size_t i = 0; i < samplers_.size(); ++i) {
       const SampleStatus part = samplers_[i]->outlook(by_total_ ? n : counts_[i]);
-      all.code = part.code == Code::Closed ? part.code : all.code;
+      const bool is_closed = part.code == Code::Closed;
+      closed += is_closed ? 1U : 0U;
+      // By the common total, a buffer without items is not asked.
+      waits_for_closed = waits_for_closed || (is_closed && (!by_total_ || part.items != 0));
       all.items += part.items;
-      all.needed = by_total_ ? n : all.needed + part.needed;
+      all.needed += part.needed;
+      if (part.items < part.needed && lacks.needed == 0) {
+        lacks = part;
+      }
     }
-    return all;
+    SampleStatus said = lacks.needed == 0 ? all : lacks;
+    said.code = waits_for_closed || closed == samplers_.size() ? Code::Closed : Code::TimedOut;
+    said.batch = said.draws = n;
+    return said;
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return n_; }

@@ -19,7 +19,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Pause before another try while every weight is 0.
+/// Pause before another try while every weight is 0, or a source of the user's gives no batch.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 
 /// How often a thread that waits for the other one looks whether the source is closed.
@@ -74,8 +74,10 @@ class Prefetcher::State {
         state.ready_event_.wake_all();
       }
     } const say_ended(*this);
+    WhileOpen open(*this);
     SampleOptions options = options_;
     options.stop = stop;
+    options.hook = &open;
     while (!stop.stop_requested() && !closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
         wait_for_free(stop);
@@ -87,7 +89,9 @@ class Prefetcher::State {
         ready_.push(filling_);
         filling_ = kNone;
         ready_event_.wake_registered_after_release();
-      } else if (status.code == Code::NothingToDraw) {
+      } else if (status.code == Code::Closed) {
+        return;
+      } else {
         std::this_thread::sleep_for(kNothingPause);
       }
     }
@@ -139,6 +143,19 @@ class Prefetcher::State {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   enum class Phase : std::uint8_t { NotStarted, Running, Ended };
+
+  /// Ends waits of `run` once the source is closed: one of several buffers may be that while the
+  /// draw waits for another.
+  class WhileOpen final : public WaitHook {
+   public:
+    explicit WhileOpen(const State& of) noexcept : of_(of) {}
+    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
+      return !of_.closed();
+    }
+
+   private:
+    const State& of_;
+  };
 
   bool pop_ready() { return ready_.pop(handed_out_); }
   [[nodiscard]] bool closed() const { return source_.outlook(n_).code == Code::Closed; }

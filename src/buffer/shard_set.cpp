@@ -177,7 +177,8 @@ bool ShardSet::help(std::size_t index) noexcept {
   help_one(index, [&](One& shard) { all = !shard.ingest(); });
   // For the steps that entered here, other shards may have to evict: see Victims::next.
   make_room([this](std::size_t s) { help_one(s, [](One& shard) { shard->evict(); }); });
-  // Whoever holds their locks may get no processor for a while, and holds up no writer.
+  // Whoever holds their locks may get no processor for a while, and holds up no writer, unless
+  // exhausted items are to go first.
   if (budget_.exceeded()) {
     help_one(index, [](One& shard) { shard->evict(true); });
   }

@@ -80,7 +80,8 @@ class PackedSteps final : public buffer::StepLog {
   std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Of lanes of equal load.
   std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the last one ended.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;
-  /// What a commit begins; here, as each commit would clear one of its own.
+  /// The segment that a commit begins, before it is pushed. A local one would be cleared by each
+  /// commit, which most do not need.
   Parts begun_ REPRISE_GUARDED_BY(mutex_);
 };
 

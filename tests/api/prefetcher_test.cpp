@@ -347,16 +347,47 @@ TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
   EXPECT_THROW(Prefetcher(*same, 7), std::invalid_argument) << "it has 8 items";
 }
 
-TEST_P(PrefetcherOfAMix, EndsWhenOneOfItsBuffersIsClosed) {
+TEST_P(PrefetcherOfAMix, SaysWhichPartLacksItems) {
   const auto mix = mixed();
   Prefetcher prefetcher(*mix, 8);
-  const SampleResult none = prefetcher.next(0ns);
-  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
-  EXPECT_EQ(none.status().needed, GetParam() ? 2U : 8U) << none.status().message();
-  std::jthread thread = run(prefetcher);
+  const SampleStatus none = prefetcher.next(0ns).status();
+  EXPECT_EQ(none.code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(none.items, 0U);
+  EXPECT_EQ(none.needed, 1U) << none.message();
+  Writer writer = one.replay.writer();
+  one.append_many(writer, 0, 10);
+  static_cast<void>(one.replay.size());
+  EXPECT_EQ(prefetcher.next(0ns).status().items, 0U) << "those of the other part";
+}
+
+TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
+  Writer writer = other.replay.writer();
+  other.append_many(writer, 0, 10);
+  static_cast<void>(other.replay.size());
+  const auto mix = mixed();
+  Prefetcher prefetcher(*mix, 8);
+  const std::jthread thread = run(prefetcher);
+  if (GetParam()) {
+    yield_while([&] { return one.replay.stats().samplers_for_items.waiting_now == 0; });
+  }
   other.replay.close();
-  one.replay.close();
-  EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
+  while (prefetcher.next()) {
+  }
+}
+
+/// By the common total a buffer without items is not drawn from, also if it is closed.
+TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
+  Line one(PrefetcherOfAMix::tagged(1));
+  Line other(PrefetcherOfAMix::tagged(2));
+  Writer writer = one.replay.writer();
+  one.append_many(writer, 0, 10);
+  other.replay.close();
+  MixedSampler mix(std::vector{std::ref(one.replay), std::ref(other.replay)}, 8);
+  Prefetcher prefetcher(mix, 8);
+  const std::jthread thread = run(prefetcher);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(prefetcher.next()) << i;
+  }
 }
 
 /// A source that is not of the library: the batches of another one, every second one failing.

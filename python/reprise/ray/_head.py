@@ -289,7 +289,12 @@ class Head:
         """Whether n items may be drawn, besides those for which others have waited longer."""
         before = self._draws.before(who)
         left = self._spec.rate_limiter.error_buffer - self._limiter.balance
-        return (before == 0 or before + n <= left) and bool(self._limiter.admit(n))
+        if not self._limiter.admit(n):  # ValueError for a batch that never could be, whoever waits.
+            return False
+        if before == 0 or before + n <= left:
+            return True
+        self._limiter.return_samples(n)
+        return False
 
     def leave(self, who: str) -> None:
         """Of a sampler that asks no more: others need not wait for it."""
@@ -310,10 +315,12 @@ class Head:
                 self._limiter.return_samples(n)
             self._change(admitted=-n)
 
-    def undo_admitted(self, answer: tuple[bool, bool, str, Sums], n: int) -> None:
-        """As undo_sample, if the call of `sample` with this answer counted them."""
+    def undo_admitted(self, answer: tuple[bool, bool, str, Sums], who: str, n: int) -> None:
+        """Undoes the call of `sample` with this answer: what it counted, or the turn that it took."""
         if answer[0]:
             self.undo_sample(n)
+        else:
+            self.leave(who)
 
     def report(
         self,

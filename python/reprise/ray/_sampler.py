@@ -201,7 +201,7 @@ class Sampler:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
         except BaseException:
-            link.head.undo_admitted.remote(answer, n)  # It may be counted yet.
+            link.head.undo_admitted.remote(answer, self._name, n)  # It may be counted, or wait.
             raise
         try:
             done, closed, self._missing, sums = ray.get(answer)
