@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -62,9 +63,11 @@ class Batch {
  public:
   /// A batch of n items, at least 1, for columns that come from elsewhere, such as those of a batch
   /// of another process: what it holds is unspecified until the caller has written it. Else it is
-  /// as one that a buffer of this schema and window makes. `unique_frames`: see `SamplerOptions`.
+  /// as one that a buffer of this schema and window makes. `unique_frames` and `memory`: see
+  /// `SamplerOptions`.
   [[nodiscard]] static Batch of(const Schema& schema, const Window& window, std::size_t n,
-                                bool unique_frames = false);
+                                bool unique_frames = false,
+                                std::pmr::memory_resource* memory = nullptr);
 
   /// Items in the batch.
   [[nodiscard]] std::size_t size() const noexcept { return view_->size; }

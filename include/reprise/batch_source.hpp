@@ -139,9 +139,10 @@ class BatchSource {
   BatchSource() = default;
   virtual ~BatchSource() = default;
 
-  /// A batch for `sample_into`, with room for n items, at least 1. `memory`: null for the heap; it
-  /// must outlive the batch. Errors: `std::invalid_argument` for an n that the source never gives;
-  /// `std::bad_alloc`.
+  /// A batch for `sample_into`, with room for n items, at least 1. All its columns are in
+  /// `memory`, or if that is null on the heap, as `Batch::of` and `ReplayBuffer::make_batch` have
+  /// them; the memory outlives the batch. Errors: `std::invalid_argument` for an n that the source
+  /// never gives; `std::bad_alloc`.
   [[nodiscard]] virtual Batch make_batch(std::size_t n,
                                          std::pmr::memory_resource* memory = nullptr) const = 0;
   /// Draws as many items as the batch has room for. After another status than `Ok` the next call

@@ -107,7 +107,8 @@ class PinnedMemory : public std::pmr::memory_resource {
 class DeviceRing {
  public:
   /// Batches of n items of a source that outlives the ring; `depth` is at least 1, which draws
-  /// nothing ahead. Errors: as `BatchSource::make_batch`; `std::bad_alloc` without memory.
+  /// nothing ahead. Errors: as `BatchSource::make_batch`, and `std::invalid_argument` if
+  /// that takes no memory of the ring; `std::bad_alloc` without memory.
   DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth = 3);
   /// Waits for the copies under way. The learner's work on its batches has ended before.
   ~DeviceRing();

@@ -12,10 +12,12 @@ namespace reprise {
 /// As the remover it evicts the steps of the oldest chunk first, one step for each step beyond the
 /// capacity. Chunks leave in the order in which they received their first item, filled or not: in a
 /// shard exactly, over the shards to within a chunk per shard. So with one writer and one shard
-/// this is exactly first in, first out, and at rest no step is older than the capacity, what
-/// writers hold open, and one chunk per shard (`Options::chunk_steps`), however many writers there
-/// are. While a thread that holds a shard's lock gets no processor, the other shards evict, so that
-/// no writer waits for it; its steps leave afterwards. With a limit of draws
+/// this is exactly first in, first out, and no step is older, counted in steps that were decided
+/// after it, than the capacity, one chunk (`Options::chunk_steps`) for each writer that was ever
+/// alive beside others, and one per shard. Beside threads there is an exception: while a thread
+/// that holds a shard's lock gets no processor, the other shards evict, so that no writer waits for
+/// it. Its steps are then older by so many, also at rest, until later steps evict them. With a
+/// limit of draws
 /// (`Options::max_times_sampled`), exhausted steps at the front of a chunk go before others, which
 /// stay so much longer.
 ///

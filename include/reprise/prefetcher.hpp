@@ -32,7 +32,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   /// Draws until stop is requested or the source is closed, which end its waits, the latter within
-  /// 50 ms. If there is nothing to draw, it waits until there is.
+  /// 50 ms. If there is nothing to draw, it waits until there is. What the source throws ends it,
+  /// and is thrown; `next` then gives what was drawn before, and after that `Closed`.
   void run(std::stop_token stop);
 
   /// The next batch, valid until the next call. False if none comes within the timeout or before

@@ -84,7 +84,9 @@ struct SampleToInsertRatio {
 /// such as that of `Lifo`, the capacity has to be that sum times chunk_steps for each shard: steps
 /// leave a chunk from its front, so those behind one that waits to be sampled stay with it. So do
 /// those of removed items, and a `Queue` whose items are removed needs that capacity with `Fifo`
-/// too.
+/// too. With `Sequences` the sum is of items and the capacity of steps: an item takes `period`
+/// steps, and more where episodes are short or their ends begin none. Where the capacity is less,
+/// steps leave before `size` items wait, and writers are never held.
 ///
 /// No deadlock: writers are held only while `size` items wait, and a batch of more than `size` is
 /// refused (`std::invalid_argument`). A thread that both commits and samples needs timeouts, as

@@ -15,7 +15,8 @@ struct Stats {
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
   std::size_t resident_steps = 0;     ///< With or without an item; at most capacity_steps.
   /// Steps above the capacity that are about to be evicted, while several threads ingest: at most a
-  /// sixteenth of the capacity, or a chunk, and a chunk per shard.
+  /// sixteenth of the capacity, or a chunk, and a chunk per shard; beside them, as shards are read
+  /// one after the other, a snapshot may show more.
   std::size_t excess_steps = 0;
   /// Items that can be drawn, at most capacity_steps; with `Transitions` each step is one, until it
   /// is removed.

@@ -30,7 +30,7 @@ struct DeviceRing::Slab final : PinnedMemory {
       : PinnedMemory(of),
         device(of),
         host(source.make_batch(n, this)),
-        away(static_cast<std::byte*>(of.allocate(block.size(), false))) {
+        away(static_cast<std::byte*>(of.allocate(checked_block().size(), false))) {
     try {
       made = of.make_event();
     } catch (...) {
@@ -49,6 +49,14 @@ struct DeviceRing::Slab final : PinnedMemory {
     void* const taken = PinnedMemory::do_allocate(bytes, alignment);
     block = {static_cast<const std::byte*>(taken), bytes};
     return taken;
+  }
+
+  /// A source of the user's may have put its batch elsewhere.
+  [[nodiscard]] std::span<const std::byte> checked_block() const {
+    base::require(!block.empty(),
+                  "DeviceRing: the batch of the source's make_batch is not in the memory that it "
+                  "was given");
+    return block;
   }
 
   Device& device;

@@ -109,14 +109,16 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   }
 }
 
-/// 0 if the chunk has no steps, no exhausted item or an empty front.
+/// 0 if the chunk has no steps or an empty front, or if the front has no exhausted item and does not
+/// free memory either: steps without an item, as most of `Sequences` are, keep a chunk like others.
 std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];
-  if (state.steps == 0 || use.exhausted == 0 || use.front_steps == 0) {
+  const bool whole = state.closed && use.front == state.ingested;
+  if (state.steps == 0 || use.front_steps == 0 ||
+      (use.exhausted == 0 && !whole && !is_partial(chunk))) {
     return 0;
   }
-  const bool whole = state.closed && use.front == state.ingested;
   return (is_partial(chunk) ? kPartialChunk : (whole ? kWholeChunk : kFront)) +
          (kKind - 1 - use.age);
 }

@@ -20,7 +20,8 @@ namespace reprise::shard {
 /// Steps leave a chunk oldest first, so an exhausted item cannot leave before an older one of its
 /// chunk that may be drawn again. The *front* of a chunk is the steps before its first item that
 /// may be drawn again. Fronts with exhausted items are evicted before any item that may be drawn
-/// again.
+/// again, and so are those of partial and of filled chunks that have steps without an item alone,
+/// as `Sequences` make them: nobody else would free their memory.
 ///
 /// A *partial* chunk has lost some of its steps and not all, so it holds memory for steps that are
 /// gone. Therefore fronts of partial chunks are evicted first, then filled chunks that are all

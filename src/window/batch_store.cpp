@@ -180,10 +180,11 @@ void BatchStore::copy_from(const BatchStore& other, std::size_t count,
 
 namespace reprise {
 
-Batch Batch::of(const Schema& schema, const Window& window, std::size_t n, bool unique_frames) {
+Batch Batch::of(const Schema& schema, const Window& window, std::size_t n, bool unique_frames,
+                std::pmr::memory_resource* memory) {
   const window::WindowSpec spec(window);
   spec.check_fields(schema);
-  Batch batch = window::BatchAccess::make(schema, spec, n, nullptr, unique_frames);
+  Batch batch = window::BatchAccess::make(schema, spec, n, memory, unique_frames);
   batch.view_->size = n;
   return batch;
 }

@@ -154,6 +154,36 @@ TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
   EXPECT_THROW(static_cast<void>(ring.at(begin)), std::invalid_argument);
 }
 
+TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
+  class Elsewhere final : public BatchSource {
+   public:
+    explicit Elsewhere(BatchSource& of) : of_(of) {}
+    Batch make_batch(std::size_t n, std::pmr::memory_resource* /*memory*/) const override {
+      return of_.make_batch(n);
+    }
+    SampleStatus sample_into(Batch& batch, const SampleOptions& options) override {
+      return of_.sample_into(batch, options);
+    }
+    UpdateResult update_priorities(std::span<const ItemKey> keys,
+                                   std::span<const float> priorities) override {
+      return of_.update_priorities(keys, priorities);
+    }
+    void check(const Batch& batch, const SampleOptions& options) const override {
+      of_.check(batch, options);
+    }
+    SampleStatus outlook(std::size_t n) const override { return of_.outlook(n); }
+
+   private:
+    BatchSource& of_;
+  };
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  Elsewhere elsewhere(sampler);
+  Scripted device(true, true);
+  EXPECT_THROW(DeviceRing(elsewhere, 8, device), std::invalid_argument);
+  EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
+}
+
 TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   Line line;
   fill(line);

@@ -1,11 +1,13 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
+#include "../support/rng.hpp"
 #include "../support/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -168,6 +170,34 @@ TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
     }
   }
   EXPECT_FALSE(line.replay.sampler().sample(1, kAtOnce));
+}
+
+/// Most steps of sequences begin none. They leave with the exhausted ones, or each would hold a
+/// chunk.
+TEST(MaxTimesSampled, OfSequencesAlwaysFindsAChunk) {
+  for (std::uint64_t seed = 0; seed < scaled(60, 20); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    Sequences window{.length = static_cast<std::uint32_t>(rng.between(1, 9))};
+    window.period = static_cast<std::uint32_t>(rng.between(1, 2 * window.length));
+    window.end = static_cast<SequenceEnd>(rng.below(3));
+    Options options = limited_options(static_cast<std::uint32_t>(rng.between(1, 2)), {Uniform{}});
+    options.capacity_steps = rng.between(60, 400);
+    options.window = window;
+    options.max_writers = rng.between(1, 3);
+    options.chunk_steps = rng.between(12, 40);
+    options.shards = rng.between(1, 3);
+    Line line(options);
+    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+    Sampler sampler = line.replay.sampler();
+    const double ends = rng.chance(0.5) ? 0.1 : 0.01;
+    for (std::uint64_t number = 0; number < 3000; ++number) {
+      const End end = rng.chance(ends) ? End::Terminated : End::Continue;
+      ASSERT_EQ(line.append(writer, number, end), CommitStatus::Committed) << number;
+      while (sampler.sample(1, kAtOnce)) {
+      }
+    }
+  }
 }
 
 TEST(MaxTimesSampled, HoldsWhileWritersAppendAndSamplersDraw) {
