@@ -109,8 +109,9 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   }
 }
 
-/// 0 if the chunk has no steps or an empty front, or if the front has no exhausted item and does not
-/// free memory either: steps without an item, as most of `Sequences` are, keep a chunk like others.
+/// 0 if the chunk has no steps or an empty front, or if the front has no exhausted item and does
+/// not free memory either: steps without an item, as most of `Sequences` are, keep a chunk like
+/// others.
 std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];
