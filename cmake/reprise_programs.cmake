@@ -1,11 +1,11 @@
 # For the folders of tests, stress and benchmarks.
 
 # reprise_add_tests(FOLDER SOURCES...): one program FOLDER_tests of GoogleTest cases, each a ctest
-# with the label FOLDER. Tests may include internal headers and tests/support.
+# with the label FOLDER. Tests may include internal headers and tests/testing.
 function(reprise_add_tests folder)
   add_executable(${folder}_tests ${ARGN})
-  target_link_libraries(${folder}_tests PRIVATE reprise_test_support)
-  target_precompile_headers(${folder}_tests REUSE_FROM reprise_test_support)
+  target_link_libraries(${folder}_tests PRIVATE reprise_testing)
+  target_precompile_headers(${folder}_tests REUSE_FROM reprise_testing)
   reprise_own_target(${folder}_tests)
   gtest_discover_tests(
     ${folder}_tests

@@ -1,8 +1,8 @@
 #include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>
 
-#include "../support/allocation_sweep.hpp"
-#include "../support/line.hpp"
+#include "testing/faults/allocation_sweep.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/counting_new.hpp"
-#include "../support/counting_resource.hpp"
-#include "../support/line.hpp"
-#include "../support/recurrent_line.hpp"
-#include "../support/removers.hpp"
+#include "testing/faults/counting_new.hpp"
+#include "testing/faults/counting_resource.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/recurrent_line.hpp"
+#include "testing/fixtures/removers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

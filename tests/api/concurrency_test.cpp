@@ -1,11 +1,11 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/removers.hpp"
-#include "../support/rng.hpp"
-#include "../support/sanitizer.hpp"
-#include "../support/scale.hpp"
-#include "../support/world.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/removers.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "../support/conformance.hpp"
+#include "testing/worlds/conformance.hpp"
 
 #include <reprise/reprise.hpp>
 
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/removers.hpp"
-#include "../support/replayed.hpp"
-#include "../support/sanitizer.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/removers.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/worlds/replayed.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/child.hpp"
-#include "../support/line.hpp"
-#include "../support/lock_holder.hpp"
-#include "../support/scale.hpp"
 #include "buffer/update.hpp"
 #include "sampler/sampler_core.hpp"
+#include "testing/faults/child.hpp"
+#include "testing/faults/lock_holder.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>

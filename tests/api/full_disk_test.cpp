@@ -1,12 +1,12 @@
-#include "support/full_disk.hpp"
+#include "testing/faults/full_disk.hpp"
 
 #include <reprise/reprise.hpp>
 
 #include "api/mapped_buffers.hpp"
 #include "buffer/buffer_core.hpp"
 #include "checkpoint/scratch_directory.hpp"
-#include "support/core_of.hpp"
-#include "support/line.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "../support/history.hpp"
+#include "testing/worlds/history.hpp"
 
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,11 +2,11 @@
 
 #include "api/mapped_buffers.hpp"
 #include "checkpoint/scratch_directory.hpp"
-#include "support/child.hpp"
-#include "support/conformance.hpp"
-#include "support/line.hpp"
-#include "support/replayed.hpp"
-#include "support/scale.hpp"
+#include "testing/faults/child.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/worlds/conformance.hpp"
+#include "testing/worlds/replayed.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/child.hpp"
-#include "../support/sanitizer.hpp"
+#include "testing/faults/child.hpp"
+#include "testing/program/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 

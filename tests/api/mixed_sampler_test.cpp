@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/chi_square.hpp"
-#include "../support/line.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/statistics/chi_square.hpp"
 #include "two_lines.hpp"
 
 #include <gtest/gtest.h>

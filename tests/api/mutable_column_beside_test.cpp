@@ -4,8 +4,8 @@
 #include "buffer/buffer_core.hpp"
 #include "checkpoint/scratch_directory.hpp"
 #include "storage/mutable_values.hpp"
-#include "support/core_of.hpp"
-#include "support/scale.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

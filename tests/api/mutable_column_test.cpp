@@ -2,9 +2,9 @@
 #include <reprise/reprise.hpp>
 
 #include "api/latents.hpp"
-#include "support/refusal.hpp"
-#include "support/rng.hpp"
-#include "support/scale.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

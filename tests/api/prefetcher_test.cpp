@@ -1,14 +1,14 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/core_of.hpp"
-#include "../support/hooked_fifo.hpp"
-#include "../support/line.hpp"
-#include "../support/lock_holder.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
-#include "../support/sanitizer.hpp"
-#include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
+#include "testing/faults/hooked_fifo.hpp"
+#include "testing/faults/lock_holder.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

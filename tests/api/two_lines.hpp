@@ -2,7 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

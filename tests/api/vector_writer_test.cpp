@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

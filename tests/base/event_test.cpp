@@ -1,6 +1,6 @@
 #include "base/event.hpp"
 
-#include "../support/scale.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "base/life.hpp"
 
-#include "../support/child.hpp"
+#include "testing/faults/child.hpp"
 
 #include <gtest/gtest.h>
 

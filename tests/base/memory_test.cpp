@@ -1,6 +1,6 @@
 #include "base/memory.hpp"
 
-#include "../support/child.hpp"
+#include "testing/faults/child.hpp"
 
 #include <gtest/gtest.h>
 

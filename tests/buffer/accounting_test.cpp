@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/line.hpp"
-#include "../support/refusal.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "../support/line.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 
 #include <reprise/item_key.hpp>
 
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

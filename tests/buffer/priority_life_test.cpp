@@ -1,8 +1,8 @@
 // ReplayBuffer::set_alpha and decay.
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/refusal.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

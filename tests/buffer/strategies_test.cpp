@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/another_value.hpp"
-#include "../support/refusal.hpp"
+#include "testing/fixtures/another_value.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "../support/rng.hpp"
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <cstddef>
 #include <cstdint>

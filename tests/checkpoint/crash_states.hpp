@@ -1,7 +1,7 @@
 #pragma once
 
 #include "../record/memory_file_system.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <cstddef>
 #include <span>

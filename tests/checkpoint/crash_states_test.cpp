@@ -1,7 +1,7 @@
 #include "crash_states.hpp"
 
-#include "../support/scale.hpp"
 #include "contents.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 #include "../record/memory_file_system.hpp"
-#include "../support/refusal.hpp"
-#include "../support/sanitizer.hpp"
-#include "../support/scale.hpp"
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
 #include "record/checksum.hpp"
 #include "record/posix_file_system.hpp"
 #include "record/record_writer.hpp"
 #include "scratch_directory.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

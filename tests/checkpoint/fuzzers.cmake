@@ -59,7 +59,7 @@ endforeach()
 # blocks of a fuzzer.
 add_executable(make_fuzz_corpus checkpoint/make_fuzz_corpus.cpp checkpoint/contents.cpp
                                 record/memory_file_system.cpp checkpoint/packed_files.cpp)
-target_link_libraries(make_fuzz_corpus PRIVATE reprise_test_support)
+target_link_libraries(make_fuzz_corpus PRIVATE reprise_testing)
 reprise_own_target(make_fuzz_corpus)
 add_executable(make_fuzz_seeds checkpoint/make_fuzz_corpus.cpp)
 target_link_libraries(make_fuzz_seeds PRIVATE reprise_fuzz_floor)

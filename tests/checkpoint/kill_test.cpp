@@ -1,10 +1,10 @@
 #include "../record/faulty_file_system.hpp"
-#include "../support/scale.hpp"
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "record/posix_file_system.hpp"
 #include "scratch_directory.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,9 +1,9 @@
 #include "record/posix_file_system.hpp"
 
-#include "../support/child.hpp"
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
 #include "scratch_directory.hpp"
+#include "testing/faults/child.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 #include "../record/faulty_file_system.hpp"
 #include "../record/memory_file_system.hpp"
-#include "../support/refusal.hpp"
 #include "checkpoint/names.hpp"
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "listing.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 #include "../record/memory_file_system.hpp"
-#include "../support/sanitizer.hpp"
-#include "../support/scale.hpp"
 #include "checkpoint/names.hpp"
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "listing.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

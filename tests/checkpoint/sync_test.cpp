@@ -1,8 +1,8 @@
-#include "../support/noted_syncs.hpp"
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
 #include "record/posix_file_system.hpp"
 #include "scratch_directory.hpp"
+#include "testing/faults/noted_syncs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <reprise/device_ring.hpp>
 
 #include "device/devices.hpp"
-#include "support/line.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

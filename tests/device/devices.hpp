@@ -2,7 +2,7 @@
 
 #include <reprise/device_ring.hpp>
 
-#include "support/line.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "limiter/limiter.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/refusal.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

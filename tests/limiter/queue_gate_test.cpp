@@ -1,6 +1,6 @@
-#include "../support/refusal.hpp"
-#include "../support/scale.hpp"
 #include "limiter/limiter.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

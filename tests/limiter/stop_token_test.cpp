@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 
 #include <reprise/metrics.hpp>
 
-#include "support/http.hpp"
-#include "support/line.hpp"
+#include "testing/fixtures/http.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 #include <prometheus/exposer.h>

@@ -1,8 +1,8 @@
 #include "record/codec.hpp"
 
 #include "../checkpoint/contents.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include "../checkpoint/contents.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
 #include "memory_file_system.hpp"
 #include "record/record_reader.hpp"
 #include "record/record_writer.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 
 #include "remote/batches.hpp"
 #include "remote/remote_writers.hpp"
-#include "support/rng.hpp"
-#include "support/scale.hpp"
-#include "support/world.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

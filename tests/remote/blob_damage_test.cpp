@@ -2,8 +2,8 @@
 
 #include "remote/blob.hpp"
 #include "remote/blobs.hpp"
-#include "support/rng.hpp"
-#include "support/scale.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

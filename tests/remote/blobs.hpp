@@ -3,7 +3,7 @@
 #include <reprise/remote.hpp>
 
 #include "record/checksum.hpp"
-#include "support/world.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <cstring>
 #include <optional>

@@ -4,7 +4,7 @@ get_target_property(reprise_sources reprise SOURCES)
 list(FILTER reprise_sources INCLUDE REGEX "src/remote/")
 list(TRANSFORM reprise_sources PREPEND "${PROJECT_SOURCE_DIR}/" REGEX "^src/")
 
-add_executable(fuzz_remote_blobs remote/fuzz_blobs.cpp support/world.cpp ${reprise_sources})
+add_executable(fuzz_remote_blobs remote/fuzz_blobs.cpp testing/worlds/world.cpp ${reprise_sources})
 target_include_directories(
   fuzz_remote_blobs PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                             ${CMAKE_CURRENT_SOURCE_DIR})

@@ -1,7 +1,7 @@
 #include <reprise/remote.hpp>
 
-#include "support/line.hpp"
-#include "support/world.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 
 #include "remote/shards.hpp"
 #include "select/allot.hpp"
-#include "support/chi_square.hpp"
-#include "support/rng.hpp"
-#include "support/scale.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/statistics/chi_square.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <reprise/remote.hpp>
 
-#include "support/rng.hpp"
-#include "support/scale.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

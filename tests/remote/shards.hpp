@@ -2,7 +2,7 @@
 
 #include <reprise/remote.hpp>
 
-#include "support/line.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <cstddef>
 #include <cstdint>

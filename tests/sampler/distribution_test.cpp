@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/chi_square.hpp"
-#include "../support/line.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/statistics/chi_square.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
 #include "../shard/audit.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
 #include "buffer/buffer_core.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
 #include "buffer/buffer_core.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
 #include "buffer/buffer_core.hpp"
 #include "goals.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

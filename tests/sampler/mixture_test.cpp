@@ -1,12 +1,12 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/chi_square.hpp"
-#include "../support/line.hpp"
-#include "../support/ranks.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/statistics/chi_square.hpp"
+#include "testing/statistics/ranks.hpp"
 
 #include <gtest/gtest.h>
 

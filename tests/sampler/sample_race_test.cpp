@@ -1,11 +1,11 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
-#include "../support/lock_holder.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
+#include "testing/faults/lock_holder.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hooked_fifo.hpp"
-#include "../support/line.hpp"
+#include "testing/faults/hooked_fifo.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

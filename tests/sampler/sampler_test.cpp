@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/counting_resource.hpp"
-#include "../support/line.hpp"
+#include "testing/faults/counting_resource.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

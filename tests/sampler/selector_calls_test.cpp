@@ -1,6 +1,6 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

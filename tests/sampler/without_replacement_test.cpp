@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/chi_square.hpp"
-#include "../support/line.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/statistics/chi_square.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/line.hpp"
-#include "../support/refusal.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,11 +2,11 @@
 
 #include "../checkpoint/scratch_directory.hpp"
 #include "../record/memory_file_system.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "save/save.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,13 +3,13 @@
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../checkpoint/scratch_directory.hpp"
 #include "../record/memory_file_system.hpp"
-#include "../support/core_of.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
-#include "../support/world.hpp"
 #include "save/save.hpp"
 #include "storage/frame_codec.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,12 @@
 
 #include "../record/faulty_file_system.hpp"
 #include "../record/memory_file_system.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/names.hpp"
 #include "save/save.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

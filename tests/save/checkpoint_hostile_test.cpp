@@ -2,15 +2,15 @@
 
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/memory_file_system.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
-#include "../support/recurrent_line.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
-#include "../support/sanitizer.hpp"
-#include "../support/scale.hpp"
 #include "save/save.hpp"
 #include "save/stored_options.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/recurrent_line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -5,12 +5,12 @@
 #include <reprise/selectors/rank_based.hpp>
 
 #include "../record/memory_file_system.hpp"
-#include "../support/another_value.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
-#include "../support/refusal.hpp"
 #include "save/save.hpp"
 #include "save/stored_options.hpp"
+#include "testing/fixtures/another_value.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

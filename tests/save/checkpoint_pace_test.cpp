@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/line.hpp"
-#include "../support/sanitizer.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/program/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 

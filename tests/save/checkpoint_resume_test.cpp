@@ -2,9 +2,9 @@
 
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/memory_file_system.hpp"
-#include "../support/core_of.hpp"
-#include "../support/line.hpp"
 #include "save/save.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
 

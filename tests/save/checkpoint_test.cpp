@@ -1,11 +1,11 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/line.hpp"
-#include "../support/recurrent_line.hpp"
-#include "../support/replayed.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/recurrent_line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/worlds/replayed.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // exception for what those do not compile.
 #include <reprise/reprise.hpp>
 
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include <reprise/segment_tree.hpp>
 
 #include "../tree/simd_targets.hpp"
-#include "support/rng.hpp"
-#include "support/scale.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "select/allot.hpp"
 
-#include "../support/chi_square.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/statistics/chi_square.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <reprise/selector.hpp>
 #include <reprise/selectors/heaps.hpp>
 
-#include "../support/rng.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

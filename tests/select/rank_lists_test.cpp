@@ -1,6 +1,6 @@
 #include "select/rank_lists.hpp"
 
-#include "../support/rng.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

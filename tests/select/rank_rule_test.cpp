@@ -1,10 +1,10 @@
 #include <reprise/selectors/rank_based.hpp>
 
-#include "../support/ranks.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
 #include "select/rank_weights.hpp"
 #include "storage/chunk_store.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/statistics/ranks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/refusal.hpp"
-#include "../support/remover_model.hpp"
-#include "../support/rng.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/worlds/remover_model.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // How weights of all items change together: decay, and another exponent.
-#include "../support/rng.hpp"
 #include "select/tree_selector.hpp"
 #include "storage/chunk_store.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <reprise/selector.hpp>
 
-#include "../support/refusal.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "../support/remover_model.hpp"
 #include "shard_world.hpp"
+#include "testing/worlds/remover_model.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "shard_model.hpp"
 
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "shard_world.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

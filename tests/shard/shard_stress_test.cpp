@@ -1,7 +1,7 @@
-#include "../support/removers.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "shard_world.hpp"
+#include "testing/fixtures/removers.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 

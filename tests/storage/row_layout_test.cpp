@@ -1,6 +1,6 @@
 #include "storage/row_layout.hpp"
 
-#include "../support/rng.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 

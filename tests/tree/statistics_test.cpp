@@ -1,8 +1,8 @@
 // The statistics of trees as large as a large buffer's, on every instruction set.
 
-#include "../support/chi_square.hpp"
-#include "../support/scale.hpp"
 #include "simd_targets.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/statistics/chi_square.hpp"
 #include "tree/weight_tree.hpp"
 #include "weight_model.hpp"
 

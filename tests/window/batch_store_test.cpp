@@ -2,8 +2,8 @@
 
 #include <reprise/reprise.hpp>
 
-#include "../support/refusal.hpp"
 #include "base/sync.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

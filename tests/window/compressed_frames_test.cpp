@@ -1,11 +1,11 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/core_of.hpp"
-#include "../support/refusal.hpp"
-#include "../support/sanitizer.hpp"
-#include "../support/world.hpp"
 #include "buffer/buffer_core.hpp"
 #include "storage/frame_codec.hpp"
+#include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/program/sanitizer.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/counting_resource.hpp"
-#include "../support/line.hpp"
-#include "../support/lock_holder.hpp"
-#include "../support/recurrent_line.hpp"
-#include "../support/refusal.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "sampler/sampler_core.hpp"
+#include "testing/faults/counting_resource.hpp"
+#include "testing/faults/lock_holder.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/recurrent_line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 #include <reprise/sequence_priority.hpp>
 
-#include "../support/refusal.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/promises.hpp"
-#include "../support/world.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/worlds/promises.hpp"
+#include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
 

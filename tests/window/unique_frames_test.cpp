@@ -1,6 +1,6 @@
 #include <reprise/reprise.hpp>
 
-#include "support/refusal.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

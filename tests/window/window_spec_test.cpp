@@ -1,7 +1,7 @@
 #include "window/window_spec.hpp"
 
-#include "../support/refusal.hpp"
 #include "filled_chunks.hpp"
+#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 

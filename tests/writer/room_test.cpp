@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/lock_holder.hpp"
 #include "sampler/sampler_core.hpp"
+#include "testing/faults/lock_holder.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>

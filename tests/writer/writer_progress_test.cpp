@@ -1,10 +1,10 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/line.hpp"
-#include "../support/lock_holder.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
+#include "testing/faults/lock_holder.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>

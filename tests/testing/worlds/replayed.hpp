@@ -2,7 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
-#include "rng.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -2,7 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
-#include "removers.hpp"
+#include "testing/fixtures/removers.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "conformance.hpp"
 
-#include "line.hpp"
 #include "promises.hpp"
-#include "ranks.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/statistics/ranks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "world.hpp"
 
-#include "rng.hpp"
+#include "testing/fixtures/rng.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include <reprise/reprise.hpp>
 
 #include "conformance_cases.hpp"
-#include "rng.hpp"
+#include "testing/fixtures/rng.hpp"
 #include "world.hpp"
 
 #include <algorithm>
