@@ -1,0 +1,61 @@
+"""Batches as pytrees of JAX itself."""
+
+import numpy as np
+import pytest
+from testing.buffers import fill
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+
+import reprise  # noqa: E402
+import reprise.jax  # noqa: E402
+
+
+def test_a_jitted_function_takes_a_batch(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(16, beta=1.0)
+
+    @jax.jit
+    def loss(scale, batch):
+        assert isinstance(batch, reprise.Tensors)
+        error = batch.returns["reward"] + batch.discounts * batch["next_state"][:, 0]
+        return (batch.weights * scale * (error - batch["state"][:, 0])).sum(), batch.lengths
+
+    expected = batch.returns["reward"] + batch.discounts * batch["next_state"][:, 0]
+    expected = (batch.weights * 2 * (expected - batch["state"][:, 0])).sum()
+    value, lengths = loss(2.0, batch)
+    np.testing.assert_allclose(value, expected, rtol=1e-4)
+    np.testing.assert_array_equal(lengths, batch.lengths)
+    assert loss._cache_size() == 1
+    loss(2.0, buffer.sampler(seed=5).sample(16))
+    assert loss._cache_size() == 1  # Batches of one schema and size are of one type.
+
+
+def test_a_tree_keeps_names_and_values(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(4)
+    moved = jax.device_put(batch)
+    assert set(moved) == set(batch) and set(moved.returns) == {"reward"}
+    for name, array in batch.items():
+        np.testing.assert_array_equal(moved[name], array)
+    doubled = jax.tree.map(lambda x: x * 2, moved)
+    np.testing.assert_array_equal(doubled["state"], 2 * batch["state"])
+    np.testing.assert_array_equal(doubled.weights, 2 * batch.weights)
+    assert len(jax.tree.leaves(batch)) == 4 + 1 + 3
+
+
+def test_appends_take_arrays_of_jax(buffer):
+    writer = buffer.writer()
+    writer.begin_episode(state=jnp.zeros(2))
+    writer.append(action=jnp.int32(1), reward=jnp.float32(0.5), next_state=jnp.ones(2))
+    assert buffer.sampler().sample(1)["next_state"].tolist() == [[1, 1]]
+
+
+def test_a_batch_that_is_filled_again_is_copied(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler()
+    for views in (False, True):
+        batch = sampler.sample(4, views=views)
+        arrays, _ = reprise.jax._flatten(batch)
+        assert np.shares_memory(arrays[0], batch["state"]) != views
+        np.testing.assert_array_equal(arrays[0], batch["state"])

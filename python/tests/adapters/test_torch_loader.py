@@ -1,0 +1,433 @@
+"""reprise.torch.loader on the CPU, on a device that copies as late as it may, and on CUDA."""
+
+import runpy
+import threading
+
+import numpy as np
+import pytest
+from testing.files import ROOT
+
+import reprise
+
+torch = pytest.importorskip("torch")
+
+import reprise.torch  # noqa: E402
+from testing.late_device import device, late, latest  # noqa: E402, F401
+from reprise.torch import loader  # noqa: E402
+
+
+def frames(n_step=1, frame_stack=4, **options):
+    schema = reprise.Schema().observation("frame", np.uint8, (3, 2)).column("a", np.int64).reward()
+    window = reprise.Transitions(n_step=n_step, frame_stack=frame_stack)
+    selectors = reprise.Proportional(alpha=1.0, epsilon=0.0)
+    options = {"window": window, "selectors": selectors, "shards": 1, **options}
+    replay = reprise.ReplayBuffer(schema, 400, **options)
+    for steps, first in ((150, 0), (40, 160)):
+        values = np.arange(first, first + steps + 1, dtype=np.uint8)
+        shown = np.broadcast_to(values[:, None, None], (steps + 1, 3, 2))
+        replay.writer().append_episode(frame=shown, a=np.arange(steps), reward=np.ones(steps))
+    return replay
+
+
+def many_types():
+    schema = reprise.Schema().observation("obs", np.float32, (3,)).observation("u", np.uint16)
+    for name in ("bool", "int8", "uint32", "uint64", "float16", "float64"):
+        schema.column(name, name, () if name == "bool" else (2,))
+    replay = reprise.ReplayBuffer(schema.reward(), 400, selectors=reprise.Uniform(), shards=1)
+    rows = np.random.default_rng(1).integers(0, 65536, (100, 2))
+    columns = {
+        name: np.full((100, 2), 7).astype(name) if name == "int8" else (rows * 1.0).astype(name)
+        for name in ("int8", "uint32", "float16", "float64")
+    }
+    columns["uint64"] = rows.astype(np.uint64) << np.uint64(47)
+    replay.writer().append_episode(
+        **{"obs": np.arange(303).reshape(101, 3), "u": np.arange(101) * 600, "reward": rows[:, 0]},
+        **columns,
+        bool=rows[:, 1] % 2 == 0,
+    )
+    return replay
+
+
+def sequences(**options):
+    schema = reprise.Schema().observation("obs", np.float32, (2,)).reward()
+    schema.recurrent_state("lstm", np.float32, (5,))
+    window = reprise.Sequences(length=6, period=3, burn_in=2, **options)
+    replay = reprise.ReplayBuffer(schema, 400, window=window, shards=1)
+    with replay.writer() as writer:
+        writer.begin_episode(obs=np.zeros(2))
+        for t in range(100):
+            writer.append(reward=t, lstm=np.full(5, t), next_obs=np.full(2, t + 1))
+    return replay
+
+
+def assert_equal(tensors, expected):
+    """Tensors on any device, and those of Batch.torch."""
+
+    def same(a, b, name):
+        assert a.dtype == b.dtype and a.shape == b.shape, name
+        assert torch.equal(a.cpu(), b), name
+
+    assert set(tensors) == set(expected) and set(tensors.returns) == set(expected.returns)
+    for name, tensor in expected.items():
+        same(tensors[name], tensor, name)
+    for name, tensor in expected.returns.items():
+        same(tensors.returns[name], tensor, name)
+    for name in reprise.torch.COLUMNS:
+        same(getattr(tensors, name), getattr(expected, name), name)
+
+
+BUFFERS = {
+    "stacks": frames,
+    "stacks of 3 steps": lambda: frames(n_step=3),
+    "n-step above the stack": lambda: frames(n_step=5, frame_stack=2),
+    "single frames": lambda: frames(frame_stack=1),
+    "all types": many_types,
+    "sequences": sequences,
+    "sequences of stacks": lambda: sequences(frame_stack=3, n_step=2, end="drop"),
+}
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("name", BUFFERS)
+def test_batches_are_those_of_a_sampler(name, thread, device):
+    replay = BUFFERS[name]()
+    sampler = replay.sampler(seed=5)
+    expected = [sampler.sample(24, beta=0.7) for _ in range(12)]
+    with loader(replay, 24, device=device, seed=5, beta=0.7, thread=thread) as batches:
+        given = [next(batches) for _ in expected]
+    for tensors, batch in zip(given, expected):
+        assert_equal(tensors, batch.torch())
+
+
+def mixes(unique_frames=False):
+    """Exact parts, and by the common total."""
+    one, other = frames(key_tag=1), frames(key_tag=2)
+    own = {"seed": 5, "unique_frames": unique_frames}
+    return reprise.mix([(one, 8), (other, 16)], **own), reprise.mix([one, other], 24, **own)
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_batches_are_those_of_a_mix(kind, unique, thread, device):
+    if not thread and device != "cpu":
+        with pytest.raises(ValueError, match="loader: thread is False; allowed of a Mix"):
+            loader(mixes()[kind], 24, device=device, thread=False)
+        return
+    mix, same = mixes(unique)[kind], mixes(unique)[kind]
+    expected = [same.sample(beta=0.7) for _ in range(12)]
+    with loader(mix, 24, device=device, beta=0.7, thread=thread) as batches:
+        for batch in expected:
+            tensors = next(batches)
+            assert_equal(tensors, batch.torch())
+            # They have this one already, so draws ahead do not depend on when it is set.
+            batches.update_priorities(tensors.item_keys, torch.ones(24))
+        batches.flush()
+        assert batches.updates == (12 * 24, 0)
+
+
+@pytest.mark.parametrize("unique", [False, True])
+def test_unique_frames_are_sent_once(unique, device):
+    with loader(frames(n_step=3), 16, device=device, unique_frames=unique) as batches:
+        assert set(next(batches).frames) == ({"frame"} if unique else set())
+
+
+@pytest.mark.parametrize(
+    "n_step, frame_stack, unique", [(1, 4, True), (4, 4, False), (1, 1, False)]
+)
+def test_frames_are_unique_where_that_is_less_to_send(n_step, frame_stack, unique):
+    with loader(frames(n_step, frame_stack), 16, device="cpu") as batches:
+        assert ("frame" in next(batches).frames) == unique
+
+
+@pytest.mark.parametrize("frame_stack, unique", [(1, False), (2, True)])
+def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, unique):
+    with loader(sequences(frame_stack=frame_stack), 16, device="cpu") as batches:
+        assert ("obs" in next(batches).frames) == unique
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 6])
+@pytest.mark.parametrize("thread", [False, True])
+def test_memory_is_not_filled_again_before_it_was_copied(thread, depth, latest):
+    """Nothing is copied before it must be, so a batch that took its place would be seen."""
+    replay = frames()
+    sampler = replay.sampler(seed=5)
+    expected = [sampler.sample(24) for _ in range(40)]
+    with loader(replay, 24, seed=5, thread=thread, depth=depth) as batches:
+        given = [next(batches) for _ in expected]
+        latest.finish()
+        for tensors, batch in zip(given, expected):
+            assert_equal(tensors, batch.torch())
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("thread", [False, True])
+def test_page_locked_memory_goes_round(thread, depth, latest):
+    with loader(frames(), 24, thread=thread, depth=depth) as batches:
+        for _ in range(50):
+            next(batches)
+    assert len(latest.memory) <= depth + 2 * thread
+
+
+def test_copies_run_ahead_of_the_learner(latest):
+    with loader(frames(), 24, thread=False, depth=3) as batches:
+        next(batches)
+        assert latest.sent == 3 and latest.waits == 0
+        next(batches)
+        assert latest.sent == 4 and latest.waits == 1  # A fourth slab would be needed.
+
+
+def test_memory_whose_copy_has_ended_is_used_without_a_wait(late):
+    with loader(frames(), 24, thread=False, depth=3) as batches:
+        for _ in range(20):
+            next(batches)
+            late.finish()
+        assert late.waits == 0
+
+
+def test_on_the_cpu_nothing_is_copied_and_nothing_drawn_ahead():
+    replay = frames()
+    taken = []
+
+    def allocator(nbytes):
+        taken.append(np.empty(nbytes, np.uint8))
+        return taken[-1]
+
+    sampler = replay.sampler(allocator=allocator, unique_frames=True)
+    with loader(replay, 24, device="cpu", sampler=sampler) as batches:
+        batch = next(batches)
+        assert replay.stats()["sampled_batches"] == 1
+        for tensor in (batch["frame"], batch["next_frame"], batch.weights, batch.returns["reward"]):
+            assert any(np.shares_memory(tensor.numpy(), each) for each in taken)
+
+
+def test_tensors_are_the_callers(device):
+    with loader(frames(), 24, device=device, thread=False) as batches:
+        first = next(batches)
+        before = first["next_frame"].clone(), first.item_keys.clone()
+        for _ in range(10):
+            next(batches)
+        first["frame"][:] = 0  # Changes no other batch.
+        assert (next(batches)["frame"] != 0).any()
+    del batches
+    assert torch.equal(first.item_keys, before[1])
+    assert torch.equal(first["next_frame"][:, -1], before[0][:, -1])
+
+
+def by_key(replay, batch):
+    return replay.priorities(batch.item_keys.cpu().numpy())
+
+
+def test_priorities_come_back(device):
+    replay = frames()
+    with loader(replay, 8, device=device, thread=False) as batches:
+        last = {}
+        for i in range(10):
+            batch = next(batches)
+            priorities = torch.arange(8, device=batch.weights.device) + 10.0 * i
+            batches.update_priorities(batch.item_keys, priorities.requires_grad_())
+            last |= dict(zip(batch.item_keys.tolist(), priorities.tolist()))
+            priorities.detach().zero_()  # After the call they may change.
+        batches.flush()
+        assert sum(batches.updates) == 80
+        keys = np.array(list(last))
+        np.testing.assert_array_equal(replay.priorities(keys), list(last.values()))
+
+
+def test_priorities_are_applied_when_they_have_arrived_and_in_their_order(latest):
+    replay = frames()
+    with loader(replay, 8, thread=False, depth=3) as batches:
+        batch = next(batches)
+        latest.finish()
+        first = by_key(replay, batch)
+        for value in (5.0, 6.0):
+            batches.update_priorities(batch.item_keys, torch.full((8,), value))
+        np.testing.assert_array_equal(by_key(replay, batch), first)
+        assert latest.waits == 0
+        latest.finish()
+        next(batches)
+        assert (by_key(replay, batch) == 6.0).all() and batches.updates.applied == 16
+
+
+def test_at_most_depth_updates_are_under_way(latest):
+    replay = frames()
+    with loader(replay, 8, thread=False, depth=2) as batches:
+        batch = next(batches)
+        latest.finish()
+        for i in range(5):
+            batches.update_priorities(batch.item_keys, torch.full((8,), 1.0 + i))
+            assert sum(batches.updates) == 8 * max(0, i - 1)
+
+
+def test_closing_applies_what_is_under_way_and_waits_for_copies(latest):
+    replay = frames()
+    sampler = replay.sampler(seed=1)
+    expected = sampler.sample(8)
+    with loader(replay, 8, seed=1, thread=False) as batches:
+        given = next(batches)
+        batches.update_priorities(torch.from_numpy(expected.item_keys), np.full(8, 9.0))
+    assert not latest.queue
+    assert (by_key(replay, given) == 9.0).all() and sum(batches.updates) == 8
+    assert_equal(given, expected.torch())
+    batches.close()
+    calls = (
+        lambda: next(batches),
+        lambda: batches.update_priorities([1], [1.0]),
+        lambda: batches.flush(),
+    )
+    for call in calls:
+        with pytest.raises(reprise.Closed, match="the loader is closed"):
+            call()
+
+
+def test_a_loader_that_is_dropped_waits_for_its_copies(latest):
+    batches = loader(frames(), 8, thread=False)
+    next(batches)
+    del batches
+    assert not latest.queue
+
+
+def test_priorities_that_are_wrong(device):
+    replay = frames()
+    with loader(replay, 8, device=device, thread=False) as batches:
+        batch = next(batches)
+        ones = torch.ones(8, device=batch.weights.device)
+        with pytest.raises(ValueError, match=r"shape \(8,\) and priorities \(7,\)"):
+            batches.update_priorities(batch.item_keys, ones[:7])
+        with pytest.raises(ValueError, match="shape"):
+            batches.update_priorities(batch.item_keys[:, None], ones[:, None])
+        with pytest.raises(TypeError, match="int32; allowed: int64"):
+            batches.update_priorities(batch.item_keys.int(), ones)
+        batches.update_priorities(batch.item_keys, 2 * ones) if device != "cpu" else None
+        with pytest.raises(ValueError, match="finite"):
+            batches.update_priorities(batch.item_keys, ones * float("nan"))
+            batches.flush()
+        batches.update_priorities(batch.item_keys, 3 * ones)
+        batches.flush()
+        assert (by_key(replay, batch) == 3.0).all()
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_a_closed_buffer_ends_it_after_what_was_drawn(thread, late):
+    replay = frames()
+    with loader(replay, 8, thread=thread, depth=3) as batches:
+        next(batches)
+        sent = late.sent
+        replay.close()
+        assert len(list(batches)) >= sent - 1
+        assert list(batches) == []
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_it_does_not_wait_for_more_where_a_batch_is_there(thread, late):
+    """One thread appends and learns: a batch ahead would wait for the steps of this very thread."""
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=16, error_buffer=16.0)
+    schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
+    replay = reprise.ReplayBuffer(schema, 100, rate_limiter=limiter, shards=1)
+    steps = 0
+    with replay.writer() as writer, loader(replay, 8, thread=thread, depth=3) as batches:
+        writer.begin_episode(x=np.zeros(2))
+        for _ in range(20):
+            while steps < 16 or writer_may_go_on(replay, steps):
+                writer.append(reward=0, next_x=np.ones(2))
+                steps += 1
+            assert next(batches)["x"].shape == (8, 2)
+
+
+def writer_may_go_on(replay, steps):
+    return steps - replay.stats()["sampled_items"] < 12
+
+
+def test_timeouts(device):
+    schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
+    replay = reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.MinSize(10))
+    for thread in (False, True):
+        with loader(replay, 8, device=device, thread=thread, timeout=0.01) as batches:
+            with pytest.raises(TimeoutError, match="10"):
+                next(batches)
+            with pytest.raises(TimeoutError):
+                next(batches)
+
+
+def test_nothing_to_draw(device):
+    replay = frames()
+    replay.reset_priorities(0.0)
+    with loader(replay, 8, device=device, thread=False) as batches:
+        with pytest.raises(reprise.NothingToDraw):
+            next(batches)
+        replay.reset_priorities(1.0)
+        assert len(next(batches).weights) == 8
+
+
+def test_other_threads_go_on_beside_it(device):
+    replay = frames()
+    stop = threading.Event()
+
+    def append():
+        with replay.writer() as writer:
+            while not stop.is_set():
+                shown = np.zeros((11, 3, 2), np.uint8)
+                writer.append_episode(frame=shown, a=np.arange(10), reward=np.ones(10))
+
+    actor = threading.Thread(target=append)
+    actor.start()
+    try:
+        with loader(replay, 32, device=device) as batches:
+            for _, batch in zip(range(100), batches):
+                batches.update_priorities(batch.item_keys, batch.weights)
+            batches.flush()
+            assert sum(batches.updates) == 3200
+    finally:
+        stop.set()
+        actor.join()
+
+
+def test_options_that_are_wrong():
+    replay = frames()
+    with pytest.raises(ValueError, match="loader: depth is 0; allowed: at least 1"):
+        loader(replay, 8, depth=0)
+    with pytest.raises(ValueError, match="loader: device is 'cuda:99'; allowed here: 'cpu'"):
+        loader(replay, 8, device="cuda:99")
+    with pytest.raises(ValueError, match="loader: device is 'meta'; allowed here: 'cpu'"):
+        loader(replay, 8, device="meta")
+    with pytest.raises(ValueError, match="beta"):
+        loader(replay, 8, device="cpu", beta=2.0)
+    mix = reprise.mix([(replay, 4), (replay, 4)])
+    with pytest.raises(ValueError, match="batch is 7; allowed of this Mix: its length, 8"):
+        loader(mix, 7, device="cpu")
+    with pytest.raises(ValueError, match="sampler is of one buffer; allowed of a Mix: None"):
+        loader(mix, 8, device="cpu", sampler=replay.sampler())
+    with pytest.raises(ValueError, match="seed is 3; allowed of a Mix without a thread: 0"):
+        loader(mix, 8, device="cpu", thread=False, seed=3)
+    with loader(mix, 8, device="cpu", seed=3) as batches:
+        keys = next(batches).item_keys
+        assert not (keys.numpy() == mix.sample().item_keys).all()
+        with pytest.raises(ValueError, match="selector is 1; allowed of a Mix: 0"):
+            batches.update_priorities([1], [1.0], selector=1)
+
+
+def test_memory_that_is_not_page_locked_is_refused():
+    if not torch.cuda.is_available():
+        pytest.skip("there is no CUDA device")
+    replay = frames()
+    with loader(replay, 8, device="cuda", sampler=replay.sampler()) as batches:
+        with pytest.raises(ValueError, match="allocator=reprise.torch.pinned"):
+            next(batches)
+    sampler = replay.sampler(allocator=reprise.torch.pinned)
+    with loader(replay, 8, device="cuda", sampler=sampler) as batches:
+        assert next(batches)["frame"].device.type == "cuda"
+
+
+def test_the_benchmark_runs(capsys):
+    program = ROOT / "bench" / "python" / "to_device"
+    main = runpy.run_path(str(program))["main"]
+    short = "--batch 16 --size 8 --steps 500 --seconds 0.001 --turns 1"
+    main([*short.split(), "--device", "cpu"])
+    shown = capsys.readouterr().out
+    for way in ("loader, unique frames", "pageable .to()", "pin per batch", "the bus"):
+        assert way in shown
+    if not torch.cuda.is_available():
+        main([])
+        assert capsys.readouterr().out == (
+            "skipped: bench/python/to_device: torch finds no CUDA device\n"
+        )

@@ -1,0 +1,287 @@
+import array
+import gc
+import os
+import time
+import weakref
+
+import numpy as np
+import pytest
+from testing.buffers import every_item, fill, plain_schema
+from testing.children import run_python
+
+import reprise
+
+
+def test_what_was_saved_is_loaded(buffer, tmp_path):
+    fill(buffer, 300)
+    sampler = buffer.sampler(seed=5)
+    sampler.sample(8)
+    result = buffer.save(tmp_path / "saved", samplers=[sampler], compression=1)
+    assert isinstance(result, reprise.SaveResult)
+    assert (result.manifest, result.chunks_reused) == (1, 0)
+    assert result.chunks_written > 0 and result.bytes_written > 0
+    loaded = reprise.ReplayBuffer.load(str(tmp_path / "saved"))
+    assert loaded.schema == buffer.schema
+    assert loaded.options == buffer.options
+    before, after = every_item(buffer), every_item(loaded)
+    for name, value in before.items():
+        if name != ".returns":
+            assert np.array_equal(value, after[name]), name
+    resumed = loaded.sampler(resume=0)
+    assert np.array_equal(resumed.sample(8).item_keys, sampler.sample(8).item_keys)
+
+
+def test_a_save_at_a_pace_takes_as_long_as_its_bytes_allow(buffer, tmp_path):
+    fill(buffer, 300)
+    start = time.monotonic()
+    buffer.save(tmp_path, bytes_per_second=20_000)
+    # A bound from below, which no machine is too slow for.
+    assert time.monotonic() - start >= len(buffer) / 2 * buffer.schema.step_bytes / 20_000
+    assert len(reprise.ReplayBuffer.load(tmp_path)) == len(buffer)
+
+
+def test_a_second_save_reuses_chunks(tmp_path):
+    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    fill(buffer, 1000)
+    first = buffer.save(tmp_path)
+    fill(buffer, 10)
+    second = buffer.save(tmp_path)
+    assert second.manifest == first.manifest + 1
+    assert second.chunks_reused > 0 and second.chunks_written < first.chunks_written
+
+
+def test_progress_is_told(tmp_path):
+    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    fill(buffer, 1000)
+    told = []
+    result = buffer.save(tmp_path, progress=told.append)
+    assert isinstance(told[0], reprise.SaveProgress)
+    assert [p.chunks_written for p in told] == list(range(1, len(told) + 1))
+    assert len(told) == result.chunks_written
+
+
+def test_what_progress_raises_ends_the_save(buffer, tmp_path):
+    fill(buffer, 300)
+    buffer.save(tmp_path)
+
+    def fail(progress):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        buffer.save(tmp_path, incremental=False, progress=fail)
+    assert len(reprise.ReplayBuffer.load(tmp_path)) == 300
+
+
+def test_restoring_in_place(buffer, tmp_path):
+    fill(buffer, 30)
+    buffer.save(tmp_path)
+    fill(buffer, 20, first=500)
+    writer, sampler = buffer.writer(), buffer.sampler()
+    buffer.restore(tmp_path)
+    assert every_item(buffer)["state"][:, 0].tolist() == list(range(30))
+    writer.begin_episode(state=[0, 0])
+    with pytest.raises(reprise.Closed):
+        writer.append(action=0, reward=0, next_state=[0, 0])
+    with pytest.raises(reprise.Closed):
+        sampler.sample(1)
+    fill(buffer, 5)
+    assert len(buffer) == 35
+
+
+def test_errors_say_kind_and_file(buffer, tmp_path):
+    with pytest.raises(reprise.CheckpointError) as error:
+        reprise.ReplayBuffer.load(tmp_path / "nothing")
+    assert (error.value.kind, error.value.errno) == ("missing", 0) or error.value.errno > 0
+    assert "nothing" in error.value.file
+    assert isinstance(error.value, RuntimeError)
+    fill(buffer, 10)
+    with pytest.raises(ValueError, match="keep"):
+        buffer.save(tmp_path, keep=0)
+    buffer.save(tmp_path)
+    other = reprise.ReplayBuffer(plain_schema(), 10)
+    with pytest.raises(reprise.CheckpointError) as error:
+        other.restore(tmp_path)
+    assert error.value.kind == "mismatch"
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.stat().st_size:
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 0xFF
+            file.write_bytes(data)
+    with pytest.raises(reprise.CheckpointError) as error:
+        reprise.ReplayBuffer.load(tmp_path)
+    assert error.value.kind == "damaged" and error.value.file
+
+
+def test_attachments_come_back_with_the_checkpoint(buffer, tmp_path):
+    fill(buffer, 30)
+    parameters = np.arange(1000, dtype=np.float32)
+    buffer.save(tmp_path, attachments={"parameters": parameters, "note": b"seven"})
+    got = {"of before": b""}
+    loaded = reprise.ReplayBuffer.load(tmp_path, attachments=got)
+    assert sorted(got) == ["note", "parameters"] and got["note"] == b"seven"
+    assert np.array_equal(np.frombuffer(got["parameters"], np.float32), parameters)
+    loaded.save(tmp_path)
+    loaded.restore(tmp_path, attachments=got)
+    assert got == {}
+
+
+def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
+    with pytest.raises(
+        TypeError, match="save: attachments.'a'. is of type list; allowed: bytes-like"
+    ):
+        buffer.save(tmp_path / "saved", attachments={"a": [1, 2]})
+    for strided in (np.zeros((4, 4))[:, 1], np.zeros((3, 4)).T, memoryview(b"1234")[::2]):
+        with pytest.raises(
+            ValueError, match="attachments.'a'. cannot be read: .*contiguous; allowed"
+        ):
+            buffer.save(tmp_path / "saved", attachments={"a": strided})
+    for objects in (np.array([object()]), np.zeros(2, "O,M8[s]"), memoryview(np.array([[]], "O"))):
+        with pytest.raises(TypeError, match="attachments.'a'. .*references to objects"):
+            buffer.save(tmp_path / "saved", attachments={"a": objects})
+    with pytest.raises(ValueError, match="allowed: 1 to 200"):
+        buffer.save(tmp_path / "saved", attachments={"": b""})
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_damaged_checkpoint_is_said_in_a_warning(buffer, tmp_path):
+    fill(buffer, 30)
+    buffer.save(tmp_path)
+    fill(buffer, 30)
+    buffer.save(tmp_path)
+    newest = max(tmp_path.glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged.*manifest"):
+        loaded = reprise.ReplayBuffer.load(tmp_path)
+    assert len(loaded) == 30
+
+
+def test_only_samplers_are_saved(buffer, tmp_path):
+    fill(buffer, 30)
+    sampler = buffer.sampler()
+    for wrong in (3, None, buffer):
+        with pytest.raises(TypeError, match="save: samplers has .*; allowed: Samplers"):
+            buffer.save(tmp_path / "saved", samplers=[sampler, wrong])
+    with pytest.raises(ValueError, match="samplers.1. is samplers.0. too; allowed: each once"):
+        buffer.save(tmp_path / "saved", samplers=[sampler, sampler])
+    other = reprise.ReplayBuffer(plain_schema(), 100)
+    with pytest.raises(ValueError, match="samplers.1. is of another buffer; allowed: of this one"):
+        buffer.save(tmp_path / "saved", samplers=[sampler, other.sampler()])
+    assert not (tmp_path / "saved").exists()
+    assert len(sampler.sample(4)) == 4
+
+
+def test_a_save_keeps_its_samplers_alive(tmp_path):
+    class Allocator:
+        def __call__(self, nbytes):
+            return np.empty(nbytes, np.uint8)
+
+    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    fill(buffer, 1000)
+    allocator = Allocator()
+    alive = weakref.ref(allocator)  # For as long as the sampler that has it.
+    samplers = [buffer.sampler(seed=3, allocator=allocator)]
+    expected = buffer.sampler(seed=3).sample(8).item_keys
+    del allocator
+    seen = []
+
+    def drop(progress):
+        samplers.clear()
+        gc.collect()
+        seen.append(alive() is not None)
+
+    buffer.save(tmp_path, samplers=samplers, progress=drop)
+    assert len(seen) > 1 and all(seen)
+    gc.collect()
+    assert alive() is None
+    resumed = reprise.ReplayBuffer.load(tmp_path).sampler(resume=0)
+    assert np.array_equal(resumed.sample(8).item_keys, expected)
+
+
+def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):
+    fill(buffer, 30)
+    missing = tmp_path / os.fsdecode(b"\xff")
+    with pytest.raises(reprise.CheckpointError) as error:
+        reprise.ReplayBuffer.load(missing)
+    assert str(missing) in str(error.value) and str(missing) in error.value.file
+    with pytest.raises(OSError) as error:
+        reprise.ReplayBuffer(plain_schema(), 100, storage=missing / "there")
+    assert str(missing) in str(error.value)
+    saved = tmp_path / os.fsdecode(b"saved \xfe")
+    for _ in range(2):
+        buffer.save(saved)
+    newest = max(saved.glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged") as warned:
+        assert len(reprise.ReplayBuffer.load(saved)) == 30
+    assert "manifest" in str(warned[0].message)
+
+
+def test_names_of_attachments_are_text(buffer, tmp_path):
+    for wrong in (3, b"a", "\udcff"):
+        with pytest.raises(TypeError, match="save: a name in attachments is .*; allowed: a str"):
+            buffer.save(tmp_path / "saved", attachments={wrong: b""})
+
+
+def test_attachments_of_many_kinds(buffer, tmp_path):
+    given = {
+        "time": np.array([1, 2, 3], "M8[s]"),
+        "cube": np.arange(24.0).reshape(2, 3, 4),
+        "view": memoryview(np.arange(6, dtype=np.int16).reshape(2, 3)),
+        "array": array.array("d", [1.5, 2.5]),
+        "record": np.zeros(3, [("Offset", "<i4")]),
+        "none": bytearray(),
+    }
+    buffer.save(tmp_path, attachments=given)
+    got = {}
+    reprise.ReplayBuffer.load(tmp_path, attachments=got)
+    assert got == {
+        name: value.tobytes() if name != "none" else b"" for name, value in given.items()
+    }
+
+
+def test_progress_is_a_function(buffer, tmp_path):
+    with pytest.raises(TypeError, match="save: progress is 3; allowed: None or a function"):
+        buffer.save(tmp_path / "saved", progress=3)
+    assert not (tmp_path / "saved").exists()
+
+
+NESTED = """
+import sys
+from testing.buffers import fill, plain_schema
+import reprise
+
+directory = sys.argv[1]
+buffer, other = (reprise.ReplayBuffer(plain_schema(), 100) for _ in range(2))
+fill(buffer, 10)
+fill(other, 10)
+errors = []
+
+
+def progress(_):
+    for call in (
+        lambda: buffer.save(directory + "/b"),
+        lambda: buffer.restore(directory + "/a"),
+        lambda: other.save(directory + "/c", progress=lambda _: buffer.save(directory + "/b")),
+    ):
+        try:
+            call()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+
+buffer.save(directory + "/a")
+buffer.save(directory + "/a", incremental=False, progress=progress)
+other.save(directory + "/d", progress=lambda _: buffer.save(directory + "/b"))
+for error in errors:
+    print(error)
+"""
+
+
+def test_a_progress_function_cannot_save_its_buffer(tmp_path):
+    ended = run_python(NESTED, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    refused = ended.stdout.splitlines()
+    assert "ReplayBuffer.save: called by the progress function of a save of this" in refused[0]
+    assert "ReplayBuffer.restore: 1 other call of this buffer" in refused[1]
+    assert refused[2] == refused[0] and len(refused) % 3 == 0
+    assert (tmp_path / "b").exists()

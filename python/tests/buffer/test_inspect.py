@@ -1,0 +1,82 @@
+"""python -m reprise inspect: what a checkpoint holds."""
+
+import re
+
+import numpy as np
+import pytest
+from testing.buffers import fill, plain_schema
+
+import reprise
+from reprise.__main__ import main
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    replay = reprise.ReplayBuffer(
+        plain_schema(),
+        1000,
+        window=reprise.Transitions(n_step=3),
+        selectors=[reprise.Proportional(alpha=1.0, epsilon=0.0), reprise.Fifo()],
+        shards=1,
+    )
+    for e in range(4):
+        fill(replay, 20 + 20 * e, 100.0 * e)
+    batch = replay.sampler().sample(200, draws="without_replacement")
+    # The newest episode has 80 items of weight 9, the other ones 120 of weight 1.
+    newest = batch.episode_ids == batch.episode_ids.max()
+    replay.update_priorities(batch.item_keys, np.where(newest, 9.0, 1.0))
+    replay.save(tmp_path / "saved", attachments={"learner": b"12345"})
+    return tmp_path / "saved"
+
+
+def rows(text, title):
+    """Cells of the table under a title."""
+    lines = text.split(title + "\n", 1)[1].splitlines()
+    table = []
+    for line in lines:
+        if not line.startswith("  "):
+            break
+        table.append(re.split(r"  +", line.strip()))
+    return table
+
+
+def test_it_prints_what_is_there(checkpoint, capsys):
+    assert main(["inspect", str(checkpoint)]) == 0
+    text = capsys.readouterr().out
+    assert ["state", "observation", "float32", "(2,)"] in rows(text, "schema")
+    assert ["window", str(reprise.Transitions(n_step=3))] in rows(text, "options")
+    assert dict(rows(text, "counts"))["items"] == "200"
+    assert ["learner", "5"] in rows(text, "attachments, bytes")
+    drawn = text[text.index("items that selector 0 draws, Proportional") :]
+    table = {row[0]: row[1:] for row in rows(drawn, drawn.splitlines()[0])}
+    assert table["age, episodes"] == ["0", "0", "1", "2", "3"]
+    assert table["position in the episode"][::4] == ["0", "79"]
+    assert table["steps of the item"][::4] == ["1", "3"]
+    chance = [float(cell) for cell in table["chance, 1 if uniform"]]
+    assert chance[0] == pytest.approx(200 / 840, rel=1e-3)
+    assert chance[4] == pytest.approx(1800 / 840, rel=1e-3)
+    assert table["priority"] == ["1", "1", "1", "9", "9"]
+    assert "priority" not in text[text.index("items that selector 1 draws, Fifo") :]
+
+
+def test_it_draws_a_picture(checkpoint, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert main(["inspect", str(checkpoint), "--plot", str(tmp_path / "picture.svg")]) == 0
+    assert "<svg" in (tmp_path / "picture.svg").read_text()
+
+
+def test_an_empty_buffer_and_one_whose_limiter_waits(tmp_path, capsys):
+    replay = reprise.ReplayBuffer(
+        plain_schema(), 1000, rate_limiter=reprise.MinSize(50), storage=tmp_path
+    )
+    replay.save(tmp_path / "empty")
+    fill(replay, 10)
+    replay.save(tmp_path / "few")
+    for name in ("empty", "few"):
+        assert main(["inspect", str(tmp_path / name), "--storage", str(tmp_path)]) == 0
+        assert "  none can be drawn: " in capsys.readouterr().out
+
+
+def test_what_is_no_checkpoint_is_said(tmp_path, capsys):
+    assert main(["inspect", str(tmp_path / "nothing")]) == 1
+    assert str(tmp_path / "nothing") in capsys.readouterr().err

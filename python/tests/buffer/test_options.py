@@ -1,0 +1,155 @@
+import dataclasses
+
+import pytest
+from testing.buffers import fill, plain_schema
+
+import reprise
+from reprise._options import families
+
+# Options of which a buffer of 1000 steps allows no other value, or whose usual one it does not allow.
+ALLOWED = {"selector": 0, "error_buffer": 500.0}
+
+
+def another(value):
+    if isinstance(value, str):
+        return {"repeat_first": "zeros", "zero_pad": "drop", "maximum_in_buffer": 2.5}[value]
+    return value / 2 + 0.125 if isinstance(value, float) else value + 1
+
+
+def each():
+    """Every class with its usual options, and with each of them changed."""
+    for option, classes in families.items():
+        for strategy in classes:
+            names = [field.name for field in dataclasses.fields(strategy)]
+            usual = {name: ALLOWED[name] for name in names if name in ALLOWED}
+            yield option, strategy(**usual)
+            for name in names:
+                if name not in ALLOWED:
+                    changed = another(getattr(strategy(), name))
+                    yield option, strategy(**usual, **{name: changed})
+
+
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        *each(),
+        ("selectors", reprise.Proportional(initial="from_caller")),
+        ("remover", reprise.LowestPriority(selector=0, candidates=3)),
+    ],
+)
+def test_options_are_what_was_given(option, value):
+    limit = 1 if isinstance(value, reprise.Queue) else 0  # Which it needs.
+    buffer = reprise.ReplayBuffer(plain_schema(), 1000, max_times_sampled=limit, **{option: value})
+    found = buffer.options[option]
+    assert found == ([value] if option == "selectors" else value)
+
+
+def test_numbers_and_defaults():
+    buffer = reprise.ReplayBuffer(
+        plain_schema(),
+        1000,
+        selectors=[reprise.Uniform(), reprise.Fifo()],
+        max_times_sampled=3,
+        episode_index=True,
+        max_writers=5,
+        chunk_steps=32,
+        shards=2,
+        key_tag=9,
+    )
+    options = buffer.options
+    assert options.pop("window") == reprise.Transitions()
+    assert options.pop("remover") == reprise.Fifo()
+    assert options.pop("rate_limiter") == reprise.MinSize(1)
+    assert options == {
+        "capacity_steps": 1000,
+        "selectors": [reprise.Uniform(), reprise.Fifo()],
+        "max_times_sampled": 3,
+        "episode_index": True,
+        "max_writers": 5,
+        "chunk_steps": 32,
+        "shards": 2,
+        "key_tag": 9,
+        "storage": None,
+    }
+    assert reprise.ReplayBuffer(plain_schema(), 10).options["selectors"] == [reprise.Proportional()]
+
+
+@pytest.mark.parametrize(
+    "given, error, message",
+    [
+        ({"capacity_steps": 0}, ValueError, "capacity_steps"),
+        ({"window": 3}, TypeError, "window is 3; allowed: Transitions, Sequences"),
+        ({"window": reprise.Transitions(n_step=0)}, ValueError, "n_step is 0; allowed: 1 to 65535"),
+        ({"window": reprise.Transitions(n_step=-1)}, ValueError, "Transitions.n_step is -1"),
+        ({"window": reprise.Transitions(n_step="x")}, TypeError, "Transitions.n_step is 'x'"),
+        (
+            {"window": reprise.Transitions(stack_start="x")},
+            ValueError,
+            "stack_start is 'x'; allowed",
+        ),
+        ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'truncate'"),
+        ({"selectors": "uniform"}, TypeError, "selectors is 'uniform'; allowed: .*Proportional"),
+        ({"selectors": []}, ValueError, "selectors"),
+        (
+            {"selectors": reprise.Proportional(initial="x")},
+            ValueError,
+            "initial is 'x'; allowed: .*'from_caller', or a number",
+        ),
+        ({"selectors": reprise.MaxHeap(initial="a number")}, ValueError, "is 'a number'; allowed"),
+        ({"selectors": reprise.Proportional(alpha=9)}, ValueError, "alpha is 9"),
+        ({"remover": reprise.Lifo()}, TypeError, "remover is Lifo"),
+        ({"rate_limiter": reprise.Uniform()}, TypeError, "rate_limiter is Uniform"),
+        (
+            {"rate_limiter": reprise.Queue(0), "max_times_sampled": 1},
+            ValueError,
+            "^Queue.size is 0",
+        ),
+        (
+            {"window": reprise.Sequences(length=99, burn_in=2)},
+            ValueError,
+            r"capacity_steps is 100; allowed: at least 101, .*burn_in \+ length = 101",
+        ),
+        (
+            {"window": reprise.Sequences(length=1, period=101)},
+            ValueError,
+            "capacity_steps is 100; allowed: at least 101, .*period = 101",
+        ),
+        ({"shards": 1000}, ValueError, "shards"),
+        ({"key_tag": 4096}, ValueError, "key_tag"),
+        ({"sizes": 1}, TypeError, "unexpected keyword 'sizes'; allowed: schema, capacity"),
+    ],
+)
+def test_wrong_options(given, error, message):
+    with pytest.raises(error, match=message):
+        reprise.ReplayBuffer(**{"schema": plain_schema(), "capacity_steps": 100, **given})
+
+
+def test_rows_in_a_mapped_file(tmp_path):
+    buffer = reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path)
+    fill(buffer, 100)
+    assert buffer.options["storage"] == tmp_path
+    assert buffer.stats()["file_bytes"] > 0
+    assert len(buffer.sampler().sample(8)) == 8
+    buffer.save(tmp_path / "saved")
+    loaded = reprise.ReplayBuffer.load(tmp_path / "saved", storage=str(tmp_path))
+    assert loaded.options["storage"] == tmp_path and len(loaded) == 100
+    assert reprise.ReplayBuffer.load(tmp_path / "saved").options["storage"] is None
+    (tmp_path / "file").touch()
+    for wrong, kind in (
+        ("mistyped", FileNotFoundError),
+        ("nothing/there", FileNotFoundError),
+        ("file", NotADirectoryError),
+    ):
+        with pytest.raises(kind, match=f"storage is '.*/{wrong}'; allowed: a directory"):
+            reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path / wrong)
+    with pytest.raises(OSError, match="storage: a mapped file in '/proc': no file can be made"):
+        reprise.ReplayBuffer(plain_schema(), 1000, storage="/proc")
+    with pytest.raises(TypeError, match="storage is 3; allowed: None or a path"):
+        reprise.ReplayBuffer(plain_schema(), 1000, storage=3)
+
+
+def test_a_buffer_is_closed_by_with():
+    with reprise.ReplayBuffer(plain_schema(), 10) as buffer:
+        assert not buffer.closed
+    assert buffer.closed
+    assert len(buffer) == 0 and buffer.stats()["items"] == 0

@@ -1,0 +1,158 @@
+"""ReplayBuffer.restore and other calls refuse each other."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from testing.buffers import fill, plain_schema
+
+import reprise
+
+
+def wait_until_somebody_waits(buffer, who):
+    while buffer.stats()[who]["waiting_now"] == 0:
+        time.sleep(0.005)
+
+
+def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
+    fill(buffer, 20)
+    buffer.save(tmp_path)
+    empty = reprise.ReplayBuffer.load(tmp_path)
+    answers = []
+
+    def draw():
+        answers.append(len(empty.sampler().sample(1000, draws="without_replacement")))
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    with empty:
+        wait_until_somebody_waits(empty, "samplers_for_items")
+        for _ in range(20):  # Within slices of the wait and between them.
+            with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
+                empty.restore(tmp_path)
+            time.sleep(0.01)
+        fill(empty, 1000)
+        thread.join()
+        assert answers == [1000]
+        empty.restore(tmp_path)
+        assert len(empty) == 20
+
+
+def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
+    buffer = reprise.ReplayBuffer(
+        plain_schema(), 100, rate_limiter=reprise.Queue(2), max_times_sampled=1
+    )
+    buffer.save(tmp_path)
+
+    def act():
+        writer = buffer.writer()
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(reprise.Closed):
+            while True:
+                writer.append(action=0, reward=0, next_state=[0, 0])
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    with buffer:
+        wait_until_somebody_waits(buffer, "writers_for_limiter")
+        with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
+            buffer.restore(tmp_path)
+    thread.join()
+
+
+def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path):
+    fill(buffer, 20)
+    buffer.save(tmp_path)
+    inside = []
+
+    def allocator(nbytes):
+        if inside:  # The batch in place of the one that is given.
+            with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
+                buffer.restore(tmp_path)
+            inside.append("refused")
+        return np.empty(nbytes, np.uint8)
+
+    with buffer.prefetch(4, allocator=allocator) as batches:
+        inside.append("next")
+        assert len(next(batches)) == 4
+    assert "refused" in inside
+
+
+CALLS = {
+    "writer": lambda o: o.buffer.writer(),
+    "vector_writer": lambda o: o.buffer.vector_writer(2, autoreset="same_step"),
+    "sampler": lambda o: o.buffer.sampler(),
+    "prefetch": lambda o: o.buffer.prefetch(4),
+    "update_priorities": lambda o: o.buffer.update_priorities(np.zeros(0, np.int64), []),
+    "find": lambda o: o.buffer.find(0, 0),
+    "update_episode_priorities": lambda o: o.buffer.update_episode_priorities(0, 0, [1]),
+    "gather": lambda o: o.buffer.gather(np.zeros(0, np.int64)),
+    "gather_episode": lambda o: o.buffer.gather_episode(0, 0, 1),
+    "priorities": lambda o: o.buffer.priorities(np.zeros(0, np.int64)),
+    "totals": lambda o: o.buffer.totals(),
+    "reset_priorities": lambda o: o.buffer.reset_priorities(),
+    "remove": lambda o: o.buffer.remove(np.zeros(0, np.int64)),
+    "remove_episode": lambda o: o.buffer.remove_episode(0),
+    "clear": lambda o: o.buffer.clear(),
+    "set_alpha": lambda o: o.buffer.set_alpha(0.5),
+    "decay": lambda o: o.buffer.decay(0.5),
+    "len": lambda o: len(o.buffer),
+    "stats": lambda o: o.buffer.stats(),
+    "schema": lambda o: o.buffer.schema,
+    "options": lambda o: o.buffer.options,
+    "closed": lambda o: o.buffer.closed,
+    "close": lambda o: o.buffer.close(),
+    "save": lambda o: o.buffer.save(o.directory),
+    "restore": lambda o: o.buffer.restore(o.directory),
+    "Writer.begin_episode": lambda o: o.writer.begin_episode(state=[0, 0]),
+    "Writer.append": lambda o: o.writer.append(action=0, reward=0, next_state=[0, 0]),
+    "Writer.append_episode": lambda o: o.writer.append_episode(
+        state=np.zeros((2, 2)), action=[0], reward=[0]
+    ),
+    "Writer.append_transition": lambda o: o.writer.append_transition(
+        state=[0, 0], action=0, reward=0, next_state=[0, 0]
+    ),
+    "Writer.append_transitions": lambda o: o.writer.append_transitions(end=[0]),
+    "Writer.close": lambda o: o.writer.close(),
+    "VectorWriter.begin": lambda o: o.writers.begin(state=np.zeros((2, 2))),
+    "VectorWriter.append": lambda o: o.writers.append(end=[0, 0]),
+    "VectorWriter.append_transitions": lambda o: o.writers.append_transitions(end=[0, 0]),
+    "VectorWriter.close": lambda o: o.writers.close(),
+    "Sampler.sample": lambda o: o.sampler.sample(4),
+    "Prefetcher.__next__": lambda o: next(o.batches),
+}
+
+
+class Probe:
+    """Calls while `restore` gives up what the dict of attachments had."""
+
+    def __init__(self, buffer, directory):
+        self.buffer, self.directory = buffer, directory
+        self.writer, self.writers = buffer.writer(), buffer.vector_writer(2, autoreset="same_step")
+        self.writer.begin_episode(state=[0, 0])
+        self.writers.begin(state=np.zeros((2, 2)))
+        self.sampler = buffer.sampler()
+        self.batches = buffer.prefetch(4)
+
+    def __del__(self):
+        for name, call in CALLS.items():
+            try:
+                call(self)
+                ANSWERS[name] = "no error"
+            except RuntimeError as error:
+                ANSWERS[name] = str(error)
+
+
+ANSWERS = {}
+
+
+def test_other_calls_are_refused_beside_restore(buffer, tmp_path):
+    fill(buffer, 20)
+    buffer.save(tmp_path)
+    ANSWERS.clear()
+    buffer.restore(tmp_path, attachments={"probe": Probe(buffer, tmp_path)})
+    assert list(ANSWERS) == list(CALLS)
+    for name, answer in ANSWERS.items():
+        assert "ReplayBuffer.restore of this buffer is under way" in answer, name
+    assert not buffer.closed and len(buffer) == 20

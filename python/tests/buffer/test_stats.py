@@ -1,0 +1,246 @@
+"""Waits in `stats()`: one wait of a call is one wait, whatever looks for signals meanwhile."""
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from testing.buffers import STEP, append_until_held, fill, queue_of
+
+import reprise
+
+
+def waits_of(buffer, kind):
+    return buffer.stats()[kind]
+
+
+def in_main_thread(call):
+    return call()
+
+
+def in_another_thread(call):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join()
+    (result,) = results
+    return result
+
+
+threads = pytest.mark.parametrize("run", [in_main_thread, in_another_thread])
+
+
+def expect(found, **counts):
+    expected = {"waits": 0, "timeouts": 0, "stops": 0, "waiting_now": 0} | counts
+    assert {name: found[name] for name in expected} == expected
+    if expected["waits"] == 0:
+        assert found["total"] == found["longest"] == 0
+    assert found["total"] >= found["longest"] and found["waiting_for"] == 0
+
+
+def when_waiting(buffer, kind, act, seconds=0.3):
+    """A thread that acts once somebody has been waiting for so long in one go."""
+
+    def watch():
+        while buffer.stats()[kind]["waiting_for"] < seconds:
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+@threads
+def test_a_sample_that_times_out_is_one_wait(buffer, run):
+    def call():
+        with pytest.raises(TimeoutError):
+            buffer.sampler().sample(4, timeout=0.4)
+
+    run(call)
+    waits = waits_of(buffer, "samplers_for_items")
+    expect(waits, waits=1, timeouts=1)
+    assert waits["longest"] >= 0.4
+
+
+@threads
+def test_a_sample_that_is_served_is_one_wait(buffer, run):
+    thread = when_waiting(buffer, "samplers_for_items", lambda: fill(buffer, 10))
+    assert len(run(lambda: buffer.sampler().sample(4))) == 4
+    thread.join()
+    waits = waits_of(buffer, "samplers_for_items")
+    expect(waits, waits=1)
+    assert waits["longest"] >= 0.3
+
+
+@threads
+def test_a_sample_that_is_closed_is_one_wait(buffer, run):
+    thread = when_waiting(buffer, "samplers_for_items", buffer.close, 0.1)
+
+    def call():
+        with pytest.raises(reprise.Closed):
+            buffer.sampler().sample(4, timeout=1000)
+
+    run(call)
+    thread.join()
+    expect(waits_of(buffer, "samplers_for_items"), waits=1)
+
+
+@threads
+def test_a_sample_that_does_not_wait_is_none(buffer, run):
+    fill(buffer, 10)
+    run(lambda: buffer.sampler().sample(4))
+    expect(waits_of(buffer, "samplers_for_items"))
+
+
+@threads
+def test_an_append_that_times_out_is_one_wait(run):
+    buffer = queue_of(4)
+    writer = buffer.writer(timeout=0.3)
+    writer.begin_episode(state=[0, 0])
+    run(lambda: append_until_held(writer))
+    waits = waits_of(buffer, "writers_for_limiter")
+    expect(waits, waits=1, timeouts=1)
+    assert waits["longest"] >= 0.29
+
+    def again():
+        with pytest.raises(TimeoutError):
+            writer.append(**STEP)
+
+    run(again)
+    expect(waits_of(buffer, "writers_for_limiter"), waits=2, timeouts=2)
+    expect(waits_of(buffer, "writers_for_chunk"))
+
+
+APPENDS = {
+    "append": lambda writer: writer.append(**STEP),
+    "append_transition": lambda writer: writer.append_transition(state=[0, 0], **STEP),
+    "append_episode": lambda writer: writer.append_episode(
+        state=np.zeros((2, 2)), action=[0], reward=[0]
+    ),
+}
+
+
+@threads
+@pytest.mark.parametrize("append", APPENDS.values(), ids=list(APPENDS))
+def test_appends_that_are_served_are_one_wait_each(run, append):
+    buffer = queue_of(4)
+    sampler = buffer.sampler()
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    for waits in (1, 2):
+        make_room = lambda: sampler.sample(4, timeout=0)  # noqa: E731
+        thread = when_waiting(buffer, "writers_for_limiter", make_room, 0.15)
+        while waits_of(buffer, "writers_for_limiter")["waits"] < waits:
+            run(lambda: append(writer))
+        thread.join()
+        expect(waits_of(buffer, "writers_for_limiter"), waits=waits)
+    assert waits_of(buffer, "writers_for_limiter")["longest"] >= 0.15
+
+
+@threads
+def test_a_vector_append_that_times_out_is_one_wait(run):
+    buffer = queue_of(4, max_writers=2)
+    writers = buffer.vector_writer(2, autoreset="same_step", timeout=0.3)
+    writers.begin(state=np.zeros((2, 2)))
+
+    def append_until_full():
+        with pytest.raises(TimeoutError, match="of some environments"):
+            for _ in range(1000):
+                writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
+
+    run(append_until_full)
+    waits = waits_of(buffer, "writers_for_limiter")
+    expect(waits, waits=1, timeouts=1)
+    assert waits["longest"] >= 0.29
+    buffer.sampler().sample(4, timeout=0)
+    step = {"end": [0, 0], "action": [0] * 2, "reward": [0] * 2, "next_state": [[0, 0]] * 2}
+    run(lambda: writers.append(**step))
+    assert waits_of(buffer, "writers_for_limiter")["waits"] == 1
+
+
+class Interrupt(Exception):
+    pass
+
+
+@pytest.fixture
+def alarm():
+    """Calls a handler in this thread, the main one, once it has waited for a while."""
+    before = signal.getsignal(signal.SIGALRM)
+    threads = []
+
+    def start(buffer, kind, handler):
+        signal.signal(signal.SIGALRM, lambda *_: handler())
+        ring = lambda: signal.pthread_kill(
+            threading.main_thread().ident, signal.SIGALRM
+        )  # noqa: E731
+        threads.append(when_waiting(buffer, kind, ring, 0.1))
+
+    yield start
+    for thread in threads:
+        thread.join()
+    signal.signal(signal.SIGALRM, before)
+
+
+def interrupt():
+    raise Interrupt
+
+
+def test_a_sample_that_is_interrupted_is_one_wait(buffer, alarm):
+    sampler = buffer.sampler()
+    alarm(buffer, "samplers_for_items", interrupt)
+    with pytest.raises(Interrupt):
+        sampler.sample(4)
+    expect(waits_of(buffer, "samplers_for_items"), waits=1, stops=1)
+    fill(buffer, 10)
+    assert len(sampler.sample(4)) == 4
+
+
+def test_an_append_that_is_interrupted_is_one_wait(alarm):
+    buffer = queue_of(4)
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    alarm(buffer, "writers_for_limiter", interrupt)
+    with pytest.raises(Interrupt):
+        append_until_held(writer)
+    expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
+    buffer.sampler().sample(4, timeout=0)
+    writer.append(**STEP)
+    expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
+
+
+def test_a_vector_append_that_is_interrupted_is_one_wait(alarm):
+    buffer = queue_of(4, max_writers=2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    writers.begin(state=np.zeros((2, 2)))
+    alarm(buffer, "writers_for_limiter", interrupt)
+    with pytest.raises(Interrupt):
+        while True:
+            writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
+    expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
+    buffer.sampler().sample(4, timeout=0)
+    writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
+
+
+def test_a_handler_may_append_what_the_sample_waits_for(buffer, alarm):
+    alarm(buffer, "samplers_for_items", lambda: fill(buffer, 10))
+    assert len(buffer.sampler().sample(4, timeout=100)) == 4
+    expect(waits_of(buffer, "samplers_for_items"), waits=1)
+
+
+def test_a_handler_may_close_what_waits(alarm):
+    buffer = queue_of(4)
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    alarm(buffer, "writers_for_limiter", buffer.close)
+    with pytest.raises(reprise.Closed):
+        append_until_held(writer)
+    expect(waits_of(buffer, "writers_for_limiter"), waits=1)
+
+
+def test_every_key_has_its_meaning(buffer):
+    stats = buffer.stats()
+    documented = reprise.ReplayBuffer.stats.__doc__
+    names = list(stats) + list(stats["samplers_for_items"])
+    assert [name for name in names if f"{name}: " not in documented] == []

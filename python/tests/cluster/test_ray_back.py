@@ -1,0 +1,220 @@
+"""reprise.ray: what is done once, counted and remembered when a shard or the head is back."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+import ray
+import reprise
+import reprise.ray
+from testing.ray_cluster import (
+    SECONDS,
+    all_alive,
+    append,
+    check,
+    filled,
+    kill_shard,
+    make,
+    numbered_schema,
+    record,
+    started,
+    wait_for,
+)
+from reprise.ray import _checkpoint
+from reprise.ray._head import Head, Sums
+from reprise.ray._options import spec_of
+from reprise.ray._shard import Shipment
+
+LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started() as made:
+        yield made
+
+
+def restarts(replay):
+    """As the head knows it, without a question to a shard."""
+    return ray.get(replay._head.stats.remote(), timeout=SECONDS)["restarts"]
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["seen lost", "not missed"])
+def test_the_first_updates_after_a_shard_is_back_are_applied(cluster, tmp_path, noticed):
+    with make(shards=1) as replay:
+        record(replay, 0, 0, 500)
+        sampler = replay.sampler()
+        batch = sampler.sample(500, timeout=SECONDS)
+        replay.save(tmp_path)
+        kill_shard(replay, 0)
+        wait_for(lambda: restarts(replay) == 1)
+        if noticed:
+            wait_for(lambda: replay.stats()["shards_alive"] == 1 and all_alive(replay))
+        replay.update_priorities(batch.item_keys, np.full(500, 3.0)).wait(SECONDS)
+        stats = replay.stats()
+        assert stats["applied_updates"] == 500
+        assert stats["stale_updates"] == stats["stale_updates_at_clients"] == 0
+
+
+def test_updates_for_a_shard_that_is_lost_are_stale(cluster):
+    with make() as replay:
+        filled(replay, 100)
+        batch = replay.sampler().sample(64, timeout=SECONDS)
+        link = replay._process.link
+        link.take_out(link.remotes[0], RuntimeError("a test"), link.remotes[0].facts.incarnation)
+        replay.update_priorities(batch.item_keys, np.ones(64))
+        of_lost = int((batch.item_keys["shard"] == 0).sum())
+        assert 0 < of_lost < 64 and link.counts["stale_updates_at_clients"] == of_lost
+
+
+def kill_head(replay):
+    pid = ray.get(replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=SECONDS)
+    os.kill(pid, signal.SIGKILL)
+
+    def is_another():
+        call = replay._head.__ray_call__.remote(lambda head: os.getpid())
+        try:
+            return ray.get(call, timeout=SECONDS) != pid
+        except ray.exceptions.RayError:
+            return False
+
+    wait_for(is_another)
+
+
+def losses(replay):
+    stats = replay.stats()
+    return [stats[name] for name in ("lost_shards", "restarts", "lost_steps")]
+
+
+def test_a_head_that_is_killed_is_told_the_losses_before(cluster):
+    with make() as replay:
+        filled(replay, 100)
+        assert len(replay) == 200  # Each answer tells what its shard has.
+        kill_shard(replay, 0)
+        wait_for(lambda: losses(replay) == [1, 1, 100])
+        replay._process.link.count("lost_in_flight_steps", 7)
+        kill_head(replay)
+        wait_for(lambda: losses(replay) == [1, 1, 100])
+        assert replay.stats()["lost_in_flight_steps"] == 7
+
+
+def test_a_shard_that_is_down_while_the_head_dies_is_counted(cluster):
+    with make() as replay:
+        filled(replay, 100)
+        assert len(replay) == 200
+        pid = replay.stats()["shards"][0]["pid"]
+        pid_of_head = ray.get(
+            replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=SECONDS
+        )
+        os.kill(pid_of_head, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: losses(replay) == [1, 1, 100] and all_alive(replay))
+
+
+def test_other_processes_tell_a_new_head_their_counts_though_nothing_is_new(monkeypatch):
+    """The head is told again from time to time."""
+    told = []
+
+    class Tell:
+        def __getattr__(self, name):
+            return self
+
+        def remote(self, *arguments):
+            told.append(arguments)
+
+    monkeypatch.setattr(reprise.ray._link, "REPEAT_SECONDS", 0.1)
+    monkeypatch.setattr(reprise.ray._link, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    spec = spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, {})
+    link = reprise.ray._link.Link(spec, Tell(), [None], [5])
+    try:
+        time.sleep(0.5)
+        assert not told  # Most processes have nothing to tell.
+        link.remotes[0].alive = False
+        link.remotes[0].probed = time.monotonic() + SECONDS  # Nobody asks the shard.
+        link.losses[0, 5] = 30
+        wait_for(lambda: len(told) > 3)
+        assert told[-1][3] == [(0, 5, 30)]
+    finally:
+        link.end()
+
+
+def test_the_losses_that_clients_tell_are_counted_once_each():
+    head = Head(spec_of(numbered_schema(), 1000, "alone", 2, "learner", 1.0, False, {}))
+    for _ in range(2):
+        for client in "ab":
+            head.report(client, {}, Sums(), [(0, 11, 40), (0, 12, 30), (1, 7, 5)])
+        head.report("c", {}, Sums(), [(0, 0, 9)])  # It knows not which one; the newest is known.
+    assert [head.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
+    head.beat(0, 13, 25, 20, 25, None, Sums())
+    head.beat(1, 7, 5, 0, 5, None, Sums())  # It was only slow.
+    assert head.hello(0)["before"] == 13
+    # 40 - 0, as nobody is left who knows with what 12 began, and 30 - 20.
+    assert head.stats()["lost_steps"] == 50
+    assert [head.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
+
+
+def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
+    for shards in ([1, 9], [5, 2], [7, 3]):
+        _checkpoint.write(str(tmp_path), _checkpoint.Manifest(shards, {}), {}, keep=9)
+    assert _checkpoint.oldest_named(str(tmp_path), 2, keep=1) == [7, 3]
+    assert _checkpoint.oldest_named(str(tmp_path), 2, keep=2) == [5, 2]
+    assert _checkpoint.oldest_named(str(tmp_path), 2, keep=3) == [1, 2]
+    assert _checkpoint.oldest_named(str(tmp_path), 3, keep=3) == [0, 0, 0]
+
+
+def test_a_request_that_comes_late_behind_the_answer_to_its_repetition_is_not_done(cluster):
+    with make(shards=1) as replay:
+        record(replay, 0, 0, 100)
+        batch = replay.sampler().sample(16, timeout=SECONDS)
+        client = reprise.ShardClient(reprise.ray._talk.prototype_of(replay._spec), 1)
+        keys = batch.item_keys
+        parts = [np.ascontiguousarray(keys[name]) for name in ("key", "shard", "incarnation")]
+        client.update(*parts, np.full(16, 2.0))
+        first, second = client.request(0), client.request(0)
+        incarnation = int(keys["incarnation"][0])
+
+        def exchange(number, oldest, request):
+            call = replay._actors[0].exchange.remote("me", number, oldest, incarnation, request)
+            return ray.get(call, timeout=SECONDS)[1]
+
+        answer = exchange(0, 0, first)
+        assert np.array_equal(exchange(0, 0, first), answer)  # Asked again, and done once.
+        assert exchange(1, 1, second) is not None
+        assert exchange(0, 0, first) is None  # It has been answered, as `oldest` said.
+        assert replay.stats()["applied_updates"] == 16
+
+
+def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
+    with make(shards=1, rate_limiter=LIMITER) as replay:
+        local = reprise.ray._talk.prototype_of(replay._spec)
+        packer = reprise.StepPacker(local)
+        append(local.writer(), 0, 0, 20)
+        shipment = Shipment(packer.writer_id, 20, packer.take())
+        for _ in range(2):
+            call = replay._actors[0].append.remote("me", 0, [shipment])
+            assert ray.get(call, timeout=SECONDS)[1] == [None]
+        wait_for(lambda: replay.stats()["inserted_steps"] == 20)
+        assert replay.stats()["committed_steps"] == 20
+
+
+def test_what_a_shard_saved_and_did_not_acknowledge_is_not_there_twice(cluster, tmp_path):
+    with make(shards=1, answer_timeout=SECONDS) as replay:
+        record(replay, 0, 0, 50)
+        ray.get(replay._actors[0].fault.remote("append", 3600.0, 9), timeout=SECONDS)
+        writer = replay.writer()
+        writer.append_episode(
+            at=np.arange(41), writer=np.ones(40, int), step=np.arange(40), reward=np.arange(40)
+        )
+        wait_for(lambda: replay.stats()["committed_steps"] == 90)
+        replay.save(tmp_path)
+        kill_shard(replay, 0)
+        writer.flush(SECONDS)
+        wait_for(lambda: all_alive(replay) and replay.stats()["lost_in_flight_steps"] == 40)
+        assert replay.stats()["committed_steps"] == len(replay) == 90
+        check(replay.sampler().sample(64, timeout=SECONDS))

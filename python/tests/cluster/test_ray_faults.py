@@ -1,0 +1,494 @@
+"""reprise.ray: what is lost, and what is not, when something fails at a random moment.
+
+REPRISE_TEST_SCALE=12 repeats every fault 12 times as often.
+"""
+
+import logging
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+import ray
+import reprise
+import reprise.ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from testing.ray_cluster import (
+    SECONDS,
+    add_node,
+    all_alive,
+    append,
+    check,
+    kill_shard,
+    make,
+    most_ahead,
+    numbered_schema,
+    record,
+    started,
+    times,
+    wait_for,
+)
+from reprise.ray._head import Head, Sums
+from reprise.ray._options import spec_of
+
+TIMES = times(2)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started() as made:
+        yield made
+
+
+def moment_of(repetition):
+    """Seconds until a fault, by a fixed seed for each repetition."""
+    return random.Random(repetition).uniform(0.0, 0.8)
+
+
+@pytest.fixture(params=range(TIMES))
+def moment(request):
+    return moment_of(request.param)
+
+
+@ray.remote(num_cpus=0)
+class Act:
+    """A writer that appends until it is told to end."""
+
+    def __init__(self, replay, who):
+        self.replay, self.who, self.done, self.ended = replay, who, 0, threading.Event()
+
+    def pid(self):
+        return os.getpid()
+
+    def steps(self):
+        return self.done
+
+    def run(self, pause):
+        writer = self.replay.writer(timeout=SECONDS)
+        while not self.ended.is_set():
+            append(writer, self.who, self.done, self.done + 5)
+            self.done += 5
+            time.sleep(pause)
+        writer.close(SECONDS)
+        return self.done
+
+    def end(self):
+        self.ended.set()
+
+
+def on(node, soft=False):
+    return NodeAffinitySchedulingStrategy(node, soft=soft)
+
+
+def actor(replay, who, **options):
+    return Act.options(max_concurrency=3, **options).remote(replay, who)
+
+
+class Learn:
+    """Draws and updates on a thread; `end` says how often, and raises what went wrong. Each item's
+    priority is a function of what it holds, so a wrong one is seen."""
+
+    def __init__(self, replay):
+        self.replay, self.batches, self.failure = replay, 0, None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            sampler = self.replay.sampler(seed=1)
+            while not self.ended.is_set():
+                batch = sampler.sample(64, timeout=SECONDS)
+                check(batch)
+                self.replay.update_priorities(batch.item_keys, priority_of(batch))
+                self.batches += 1
+        except BaseException as error:
+            self.failure = error
+
+    def end(self):
+        self.ended.set()
+        self.thread.join(SECONDS)
+        assert not self.thread.is_alive()
+        if self.failure is not None:
+            raise self.failure
+        return self.batches
+
+
+def priority_of(batch):
+    return 1.0 + batch["step"] % 4 + batch["writer"]
+
+
+def check_priorities(replay):
+    """After updates of all items, an item's probability is in proportion to its priority."""
+    sampler = replay.sampler(seed=2)
+    wait_for(lambda: all_alive(replay))
+    for _ in range(2000):  # Until every item has been updated, nearly.
+        batch = sampler.sample(512, draws="independent", timeout=SECONDS)
+        replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
+        per = batch.probabilities / priority_of(batch)
+        if np.allclose(per, per[0], rtol=1e-6):
+            return
+    raise AssertionError("priorities are not those that were set")
+
+
+def all_steps_accounted(replay, done):
+    """Each step that a writer took is in a shard, or counted as lost."""
+    wait_until_accounted(replay, done)
+    stats = replay.stats()
+    assert stats["committed_steps"] <= done
+    assert len(replay) <= done
+    return stats
+
+
+def wait_until_accounted(replay, done):
+    wait_for(lambda: all_alive(replay))
+
+    def known():
+        stats = replay.stats()
+        lost = stats["lost_steps"] + stats["lost_in_flight_steps"]
+        return stats["committed_steps"] + lost >= done
+
+    wait_for(known)  # Counts are reported now and then.
+
+
+def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
+    cluster, tmp_path, moment, caplog
+):
+    with make(100_000) as replay, caplog.at_level(logging.WARNING, logger="reprise.ray"):
+        actors = [actor(replay, who) for who in range(2)]
+        running = [one.run.remote(0.02) for one in actors]
+        learner = Learn(replay)
+        wait_for(lambda: learner.batches > 3 or learner.failure)
+        replay.save(tmp_path, timeout=SECONDS)
+        saved = [one["committed_steps"] for one in replay.stats()["shards"]]
+        time.sleep(moment)
+        kill_shard(replay, 0)
+        before = learner.batches
+        # It may be back before anybody sees it gone.
+        wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
+        wait_for(lambda: all_alive(replay) or learner.failure)
+        wait_for(lambda: learner.batches > before + 5 or learner.failure)
+        ray.get([one.end.remote() for one in actors])
+        done = sum(ray.get(running, timeout=SECONDS))
+        learner.end()
+        stats = all_steps_accounted(replay, done)
+        assert stats["lost_shards"] == stats["restarts"] == 1
+        assert not stats["notes"]
+        assert stats["shards"][0]["loaded_steps"] <= saved[0]
+        check_priorities(replay)
+    said = [one.getMessage() for one in caplog.records if "is lost" in one.getMessage()]
+    assert len(said) == 1 and "shard 0 is lost" in said[0]
+
+
+def wait_in_shard(local, shard, where):
+    (where / f"shard-{shard}").touch()
+    wait_for((where / f"end-{shard}").exists, 10 * SECONDS)
+
+
+def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster, tmp_path):
+    with make() as replay:
+        call = threading.Thread(
+            target=replay._everywhere,
+            args=("run", wait_in_shard, (tmp_path,)),
+            kwargs={"timeout": SECONDS},
+        )
+        call.start()  # It reads the answer of shard 0 before that of shard 1.
+        wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
+        kill_shard(replay, 1)
+        wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
+        (tmp_path / "end-0").touch()
+        call.join(SECONDS)
+        assert not call.is_alive()
+        time.sleep(0.1)
+        stats = replay.stats()
+        assert stats["lost_shards"] == stats["restarts"] == 1
+
+
+def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_successor(cluster):
+    @ray.remote(num_cpus=0)
+    class Late:
+        def __init__(self, replay):
+            self.replay = replay
+
+        def pid(self):
+            return os.getpid()
+
+        def lose(self):
+            link = self.replay._process.link
+            assert link.remotes[0].facts.incarnation == 0
+            link.take_out(link.remotes[0], RuntimeError("an error of before"), 0)
+            return self.replay.stats()
+
+    with make() as replay:
+        late = Late.remote(replay)
+        ray.get(late.pid.remote(), timeout=SECONDS)
+        kill_shard(replay, 0)
+        wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
+        stats = ray.get(late.lose.remote(), timeout=SECONDS)
+        assert stats["lost_shards"] == stats["restarts"] == 1
+
+
+def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
+    options = {"rate_limiter": limiter}
+    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
+    head.begin()
+    head.started(0, 1, 0, "")
+    head.started(0, 2, 0, "")
+    head.beat(0, 2, 20, 0, 20, None, Sums())
+    head.insert(0, 2, "a", [1] * 20, 20, Sums())
+    assert head.room("a", [1]) == 0
+    for tell in (
+        lambda: head.report("a", {}, Sums(), [(0, 1, 5)]),
+        lambda: head.beat(0, 1, 5, 0, 5, None, Sums()),
+        lambda: head.insert(0, 1, "a", [], 5, Sums()),
+        lambda: head.started(0, 1, 0, ""),
+        lambda: head.started(0, 2, 0, ""),
+    ):
+        tell()
+        assert head.hello(0)["before"] == 2
+        assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
+        assert head.room("a", [1]) == 0  # There are still more items than those that let all in.
+        assert head.incarnations() == [2]
+    assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
+    head.report("a", {}, Sums(), [(0, 2, 20)])
+    assert head.room("a", [1]) > 0
+
+
+def test_samples_that_are_taken_back_may_be_admitted_again():
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
+    options = {"rate_limiter": limiter}
+    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
+    head.begin()
+    head.started(0, 1, 0, "")
+    head.insert(0, 1, "a", [1] * 20, 20, Sums())
+    head.beat(0, 1, 20, 0, 20, None, Sums())
+    admitted = 0
+    while head.sample("learner", 4, Sums())[0]:
+        admitted += 4
+    assert admitted >= 8
+    for _ in range(3):
+        head.undo_sample(4)
+        assert head.sample("learner", 4, Sums())[0] and not head.sample("learner", 4, Sums())[0]
+
+
+def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
+    with make(100_000) as replay:
+        dies, lives = actor(replay, 0), actor(replay, 1)
+        dies.run.remote(0.02)
+        running = lives.run.remote(0.02)
+        learner = Learn(replay)
+        wait_for(lambda: learner.batches > 3 or learner.failure)
+        time.sleep(moment)
+        os.kill(ray.get(dies.pid.remote()), signal.SIGKILL)
+        before, had = learner.batches, ray.get(lives.steps.remote())
+        wait_for(lambda: learner.batches > before + 20 or learner.failure)
+        wait_for(lambda: ray.get(lives.steps.remote()) > had + 50)
+        ray.get(lives.end.remote())
+        done = ray.get(running, timeout=SECONDS)
+        learner.end()
+        sampler = replay.sampler()
+
+        def newest():
+            batch = sampler.sample(512, timeout=SECONDS)
+            check(batch)
+            return int(batch["step"][batch["writer"] == 1].max(initial=0))
+
+        wait_for(lambda: done > newest() >= had)  # One that came after the other writer's end.
+        assert replay.stats()["lost_shards"] == 0
+
+
+def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, moment):
+    @ray.remote(num_cpus=0)
+    class Learner:
+        def __init__(self, replay):
+            self.replay = replay
+
+        def run(self, n):
+            sampler = self.replay.sampler()
+            for _ in range(n):
+                batch = sampler.sample(64, timeout=SECONDS)
+                check(batch)
+                self.replay.update_priorities(batch.item_keys, priority_of(batch))
+            return os.getpid()
+
+    with make(100_000) as replay:
+        writes = actor(replay, 0)
+        running = writes.run.remote(0.02)
+        first = Learner.remote(replay)
+        pid = ray.get(first.run.remote(2), timeout=SECONDS)
+        first.run.remote(1_000_000)
+        time.sleep(moment)
+        os.kill(pid, signal.SIGKILL)
+        ray.get(Learner.remote(replay).run.remote(20), timeout=SECONDS)
+        ray.get(writes.end.remote())
+        done = ray.get(running, timeout=SECONDS)
+        stats = replay.stats()
+        assert stats["committed_steps"] == done and stats["lost_shards"] == 0
+        check_priorities(replay)
+
+
+@pytest.mark.parametrize("repetition", range(times(1)))
+@pytest.mark.parametrize("place", ["anywhere", "on a node like it"])
+def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
+    cluster, tmp_path, repetition, place
+):
+    """A writer goes with it. The shard comes back from its checkpoint."""
+    node = add_node(cluster, 0)
+    waits = place == "on a node like it"
+    where = {"resources": {"a0": 1}} if waits else {"scheduling_strategy": on(node.node_id, True)}
+    here = on(ray.get_runtime_context().get_node_id())
+    try:
+        with make(100_000, shard_options=[{}, where]) as replay:
+            for who in (3, 4):  # One for each shard.
+                record(replay, who, 0, 50)
+            stay = [actor(replay, who, scheduling_strategy=here) for who in range(2)]
+            running = [one.run.remote(0.02) for one in stay]
+            goes = actor(replay, 2, scheduling_strategy=on(node.node_id))
+            goes.run.remote(0.02)
+            learner = Learn(replay)
+            wait_for(lambda: learner.batches > 3 or learner.failure)
+            replay.save(tmp_path, timeout=SECONDS)
+            time.sleep(moment_of(repetition))
+            cluster.remove_node(node, allow_graceful=False)
+            node = None
+            wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
+            if waits:
+                assert not all_alive(replay)
+                node = add_node(cluster, 0)
+            wait_for(lambda: all_alive(replay) or learner.failure, 2 * SECONDS)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
+            ray.get([one.end.remote() for one in stay], timeout=SECONDS)
+            done = 100 + sum(ray.get(running, timeout=SECONDS))
+            learner.end()
+            stats = replay.stats()
+            assert stats["lost_shards"] == stats["restarts"] == 1
+            assert not stats["notes"]
+            assert stats["shards"][1]["loaded_steps"] > 0
+            wait_until_accounted(replay, done)
+            check_priorities(replay)
+    finally:
+        if node is not None:
+            cluster.remove_node(node)
+
+
+@pytest.mark.parametrize("call", ["exchange", "append"])
+@pytest.mark.parametrize("seconds", [5.5, 12.0], ids=["late", "lost"])
+def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twice(
+    cluster, call, seconds
+):
+    with make(100_000, answer_timeout=5.0) as replay:
+        record(replay, 0, 0, 100)
+        sampler = replay.sampler()
+        for _ in range(times(1)):
+            for shard in replay._actors:
+                ray.get(shard.fault.remote(call, seconds), timeout=SECONDS)
+            before = replay.stats()["applied_updates"]
+            record(replay, 1, 0, 100)
+            batch = sampler.sample(64, timeout=SECONDS)
+            check(batch)
+            replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
+            assert replay.stats()["applied_updates"] == before + 64
+        time.sleep(1.0)
+        stats = replay.stats()
+        # A process that is stopped may find the late answer when it goes on.
+        assert stats["asked_again"] >= (1 if seconds > 10.0 else 0)
+        assert stats["committed_steps"] == 100 * (1 + times(1))
+        assert stats["lost_shards"] == 0
+
+
+def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
+    with make(100_000, answer_timeout=1.0) as replay:
+        for who in range(2):
+            record(replay, who, 0, 100)
+        sampler = replay.sampler()
+        check(sampler.sample(64, timeout=SECONDS))
+        ray.get(replay._actors[0].fault.remote("exchange", 3600.0, 2), timeout=SECONDS)
+        wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["asked_again"])
+        ray.get(
+            [replay._actors[i].fault.remote("exchange", 3600.0, 2) for i in (0, 1)], timeout=SECONDS
+        )
+        with pytest.raises(TimeoutError):
+            sampler.sample(64, timeout=0.3)
+
+
+def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, tmp_path):
+    with make(100_000) as replay:
+        for who in range(2):
+            record(replay, who, 0, 100)
+        where = tmp_path / "gone"
+        replay.save(where)
+        shutil.rmtree(where)
+        sampler = replay.sampler()
+        check(sampler.sample(64, timeout=SECONDS))
+        for killed in range(1, TIMES + 1):
+            kill_shard(replay, 0)
+            for _ in range(3):
+                check(sampler.sample(64, timeout=SECONDS))
+            wait_for(lambda: replay.stats()["restarts"] == killed and all_alive(replay))
+        stats = replay.stats()
+        assert stats["shards"][0]["loaded_steps"] == 0
+        assert any("came back empty" in note for note in stats["notes"])
+        assert stats["lost_steps"] == 100
+        where.write_text("a file where the directory was")
+        with pytest.raises(OSError):
+            replay.save(where)
+
+
+def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(cluster, tmp_path):
+    with make(100_000, shards=1) as replay:
+        record(replay, 0, 0, 50)
+        sampler = replay.sampler()
+        saved = sampler.sample(64, timeout=SECONDS)
+        replay.save(tmp_path)
+        record(replay, 1, 0, 50)
+        after = sampler.sample(64, timeout=SECONDS)
+        while not (after["writer"] == 1).any():
+            after = sampler.sample(64, timeout=SECONDS)
+        later = after.item_keys[after["writer"] == 1]
+        kill_shard(replay, 0)
+        wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
+        record(replay, 2, 0, 50)  # Perhaps where those of writer 1 were.
+        check(sampler.sample(64, timeout=SECONDS))
+        stale = replay.stats()["stale_updates"]
+        replay.update_priorities(later, np.full(len(later), 100.0)).wait(SECONDS)
+        replay.update_priorities(saved.item_keys, np.full(64, 3.0)).wait(SECONDS)
+        stats = replay.stats()
+        assert stats["applied_updates"] == 64
+        assert stats["stale_updates"] - stale == len(later)
+        batch = sampler.sample(512, draws="independent", timeout=SECONDS)
+        raised = np.isin(batch.item_keys["key"], saved.item_keys["key"])
+        ones = batch.probabilities[~raised]
+        assert len(ones) and np.allclose(ones, ones[0])
+        assert np.allclose(batch.probabilities[raised], 3 * ones[0], rtol=1e-6)
+
+
+def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, moment):
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=100, error_buffer=200.0)
+    with make(100_000, rate_limiter=limiter) as replay:
+        writes = actor(replay, 0), actor(replay, 1)
+        running = [one.run.remote(0.001) for one in writes]
+        learner = Learn(replay)
+        wait_for(lambda: learner.batches > 10 or learner.failure)
+        time.sleep(moment)
+        kill_shard(replay, 0)
+        before = learner.batches
+        wait_for(lambda: learner.batches > before + 20 or learner.failure)
+        learner.end()
+        stats = replay.stats()
+        balance = stats["admitted_samples"] - 2.0 * (stats["inserted_steps"] - 100)
+        assert balance <= most_ahead(limiter)
+        replay.close()
+        for one in running:
+            with pytest.raises(Exception, match="losed"):
+                ray.get(one, timeout=SECONDS)

@@ -1,0 +1,452 @@
+"""reprise.ray: writers that a shard or the rate limiter refuses."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+import ray
+import reprise
+import reprise.ray
+from testing.ray_cluster import (
+    SECONDS,
+    all_alive,
+    append,
+    append_until_no_room,
+    check,
+    make,
+    most_ahead,
+    record,
+    started,
+    wait_for,
+)
+from reprise.ray._shard import Shipment
+
+LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started() as made:
+        yield made
+
+
+def calls_of(replay):
+    """The calls that ship, from now on."""
+    shipper, calls = replay._process.shipper, []
+    ask = shipper._ask
+    shipper._ask = lambda flight: (calls.append(flight.shipments), ask(flight))[1]
+    return calls
+
+
+def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster):
+    with make(shards=1, max_writers=2, answer_timeout=5.0) as replay:
+        writers = [replay.writer() for _ in range(3)]
+        for who in (0, 1):
+            append(writers[who], who, 0, 50)
+            writers[who].flush(SECONDS)
+        calls, began = calls_of(replay), time.monotonic()
+        append(writers[2], 2, 0, 50)
+        wait_for(lambda: writers[2]._own.boxes[0].reason)
+        with pytest.raises(TimeoutError, match="50 steps are here, .*max_writers is 2"):
+            writers[2].flush(0.1)
+        with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
+            writers[2].flush(SECONDS)
+        # Seldom, as nothing changes: at twice the distance each time, and then once in a second.
+        assert 1 < len([one for one in calls if one]) < 10 + time.monotonic() - began
+        for who in (0, 1):
+            append(writers[who], who, 50, 100)
+            writers[who].flush(SECONDS)
+        stats = replay.stats()
+        assert stats["restarted_episodes"] == stats["silent_writers_closed"] == 0
+        assert stats["committed_steps"] == 200
+        writers[0].close(SECONDS)
+
+        def there():
+            try:
+                writers[2].flush(SECONDS)
+            except RuntimeError:
+                return False
+            return True
+
+        wait_for(there)
+        assert replay.stats()["committed_steps"] == 250
+        # Of a writer that ends without a place, what is lost is counted.
+        with pytest.raises(RuntimeError, match="max_writers is 2"):
+            record(replay, 3, 0, 50)
+        wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 50)
+        assert replay.stats()["committed_steps"] == 250
+
+
+def test_the_places_of_a_process_that_was_killed_are_free_in_time(cluster):
+    @ray.remote(num_cpus=0)
+    class Act:
+        def begin(self, replay):
+            self.writers = [replay.writer() for _ in range(2)]
+            for who, writer in enumerate(self.writers):
+                append(writer, who, 0, 50)
+                writer.flush(SECONDS)
+            return os.getpid()
+
+    with make(shards=1, max_writers=2, answer_timeout=4.0) as replay:
+        one = Act.remote()
+        os.kill(ray.get(one.begin.remote(replay), timeout=SECONDS), signal.SIGKILL)
+        for who in (2, 3):
+            record(replay, who, 0, 50)
+        stats = replay.stats()
+        assert stats["committed_steps"] == len(replay) == 200  # Their episodes have an end.
+        assert stats["silent_writers_closed"] == 2 and stats["restarted_episodes"] == 0
+
+
+def test_a_process_that_appends_nothing_keeps_its_places(cluster):
+    with make(shards=1, max_writers=1, answer_timeout=4.0) as replay:
+        kept = replay.writer()
+        append(kept, 0, 0, 50)
+        kept.flush(SECONDS)
+
+        @ray.remote(num_cpus=0)
+        def act(handle):
+            record(handle, 1, 0, 50)
+
+        # It asks for a place for twice as long as a silent process would keep its own.
+        with pytest.raises(RuntimeError, match="max_writers is 1"):
+            ray.get(act.remote(replay), timeout=SECONDS)
+        append(kept, 0, 50, 100)
+        kept.flush(SECONDS)
+        stats = replay.stats()
+        assert stats["committed_steps"] == 100
+        assert stats["restarted_episodes"] == stats["silent_writers_closed"] == 0
+
+
+def test_a_task_that_appended_an_episode_keeps_no_place(cluster):
+    @ray.remote(num_cpus=0)
+    class Act:
+        def append(self, handle, who):
+            steps = np.arange(20)
+            handle.append_episode(
+                at=np.arange(21), writer=np.full(20, who), step=steps, reward=steps
+            )
+
+    with make(shards=1, max_writers=1) as replay:
+        actors = [Act.remote() for _ in range(2)]
+        for _ in range(3):
+            for who, one in enumerate(actors):
+                ray.get(one.append.remote(replay, who), timeout=SECONDS)
+        stats = replay.stats()
+        assert stats["committed_steps"] == len(replay) == 120
+        assert stats["restarted_episodes"] == stats["silent_writers_closed"] == 0
+        wait_for(lambda: replay.stats()["writers"] == 0)
+
+
+def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(cluster):
+    """They leave their places there when they go home, and wait if there are none."""
+    with make(max_writers=2, answer_timeout=4.0) as replay:
+        writers = [replay.writer(timeout=SECONDS) for _ in range(4)]
+        for who, writer in enumerate(writers):
+            append(writer, who, 0, 20)
+            writer.flush(SECONDS)
+        assert [one["writers"] for one in replay.stats()["shards"]] == [2, 2]
+        ray.get(replay._actors[0].fault.remote("append", 3600.0, 2), timeout=SECONDS)
+        for who, writer in enumerate(writers):
+            append(writer, who, 20, 40)
+            writer.flush(SECONDS)
+        wait_for(lambda: all_alive(replay))
+        for who, writer in enumerate(writers):
+            append(writer, who, 40, 60)
+            writer.flush(SECONDS)
+        wait_for(lambda: [one["writers"] for one in replay.stats()["shards"]] == [2, 2])
+        boxes = [box for writer in writers for box in writer._own.boxes]
+        wait_for(lambda: all(box.shard == box.home for box in boxes))
+
+        def accounted():
+            stats = replay.stats()
+            return stats["committed_steps"] + stats["lost_in_flight_steps"] >= 4 * 60
+
+        wait_for(accounted)
+
+
+@pytest.mark.parametrize("environments", [1, 4])
+@pytest.mark.parametrize("length", [100, 100_000], ids=["short", "long"])
+def test_one_writer_fills_all_shards_and_keeps_nothing_old(cluster, environments, length):
+    capacity, steps = 9000, 21_000
+    with make(capacity, shards=3) as replay:
+        writer = replay.vector_writer(environments, autoreset="disabled", timeout=SECONDS)
+        writer.begin(at=np.zeros(environments, int))
+        for i in range(steps // environments):
+            ends = (i + 1) % length == 0
+            writer.append(
+                writer=np.full(environments, 0),
+                step=np.full(environments, i),
+                reward=np.full(environments, i),
+                next_at=np.full(environments, i + 1),
+                end=np.full(environments, reprise.End.TERMINATED if ends else reprise.End.CONTINUE),
+            )
+            if ends:
+                writer.begin(at=np.full(environments, i + 1))
+        writer.flush(SECONDS)
+        chunks = 3 * 64  # Of the shards; each environment has one open in each.
+        assert len(replay) >= capacity - chunks
+        batch = replay.sampler().sample(50_000, timeout=SECONDS)
+        check(batch)
+        run = replay._spec.longest_run
+        oldest = steps - environments * int(batch["step"].min())
+        ahead = 2 * min(length, 2 * run)
+        # A shard that gets no processor for a while has shipments under way, and gives up no steps
+        # meanwhile: lanes_test.cpp has the bound without them.
+        assert oldest <= 2 * (capacity + chunks + environments * (chunks + ahead))
+        # Four environments in three shards are cut too.
+        assert bool(replay.stats()["restarted_episodes"]) == (length > run)
+
+
+def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
+    with make(shards=1, rate_limiter=LIMITER) as replay:
+        writers = [replay.writer() for _ in range(3)]
+        for who, writer in enumerate(writers):
+            append(writer, who, 0, 20)
+            writer.flush(SECONDS)
+        box = writers[1]._own.boxes[0]
+        box.shipped.append(Shipment(box.writer_id, 7, b"no shipment"))
+        failures = {}
+
+        def go_on(who):
+            try:
+                append(writers[who], who, 20, 40)
+                writers[who].flush(SECONDS)
+            except Exception as error:
+                failures[who] = error
+
+        threads = [threading.Thread(target=go_on, args=(who,)) for who in range(3)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(SECONDS)
+        assert list(failures) == [1] and isinstance(failures[1], ValueError), failures
+        with pytest.raises(ValueError):
+            writers[1].close(SECONDS)
+        wait_for(lambda: replay.stats()["lost_in_flight_steps"] >= 7)
+        assert replay.stats()["committed_steps"] == 100
+        wait_for(lambda: replay.stats()["writers"] == 2)
+        # The rate limiter had counted the shipment that is in no shard.
+        wait_for(lambda: replay.stats()["inserted_steps"] == 100)
+
+
+def test_all_writers_of_a_process_have_a_share_of_the_room(cluster):
+    with make(100_000, rate_limiter=LIMITER) as replay:
+        writers = [replay.writer() for _ in range(4)]
+        taken = [0] * 4
+
+        def write(who):
+            try:
+                while True:
+                    append(writers[who], who, taken[who], taken[who] + 1)
+                    taken[who] += 1
+            except reprise.Closed:
+                pass
+
+        threads = [threading.Thread(target=write, args=(who,), daemon=True) for who in range(4)]
+        for one in threads:
+            one.start()
+        there = lambda: [taken[who] - writers[who]._own.steps for who in range(4)]
+        sampler = replay.sampler()
+        check(sampler.sample(32, timeout=SECONDS))
+        wait_for(lambda: min(writer._own.steps for writer in writers) > 0)
+        before = there()
+        # Each batch makes room for 8 steps, and 100 of them for 200 of each writer. A shard that is
+        # stopped for a while takes none meanwhile, so there may be more.
+        for _ in range(1000):
+            check(sampler.sample(32, timeout=SECONDS))
+            gained = [now - then for now, then in zip(there(), before)]
+            if min(gained) >= 200:
+                break
+        assert min(gained) >= 200, gained
+
+
+def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(cluster):
+    with make(100_000, rate_limiter=LIMITER) as replay:
+        writer = replay.writer(timeout=2.0)
+        taken = append_until_no_room(writer)
+        with pytest.raises(TimeoutError):
+            writer.flush(0.5)
+        calls = calls_of(replay)
+        with pytest.raises(TimeoutError, match="the rate limiter has no room"):
+            writer.flush(2.0)
+        assert sum(bool(one) for one in calls) < 10
+        sampler = replay.sampler()
+        while writer._own.steps:
+            check(sampler.sample(64, timeout=SECONDS))
+        writer.flush(SECONDS)
+        assert replay.stats()["committed_steps"] == taken
+        wait_for(lambda: replay.stats()["inserted_steps"] == taken)
+
+
+def sums_of(actor):
+    return actor._sums
+
+
+def test_a_head_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster):
+    with make(100_000, rate_limiter=LIMITER) as replay:
+        writers, sampler, batches, steps = (
+            [replay.writer() for _ in range(2)],
+            replay.sampler(),
+            0,
+            0,
+        )
+
+        def go_on(until):
+            nonlocal batches, steps
+            while batches < until:
+                for who, writer in enumerate(writers):
+                    append(writer, who, steps, steps + 8)
+                    writer.flush(SECONDS)
+                steps += 8
+                if steps > 50:
+                    check(sampler.sample(64, timeout=SECONDS))
+                    batches += 1
+
+        def told():
+            """Whether the shards have been told of all that was counted."""
+            sums = [ray.get(one.__ray_call__.remote(sums_of)) for one in replay._actors]
+            return min(sums) == ray.get(replay._head.__ray_call__.remote(sums_of))
+
+        def are_sums(admitted, inserted, killed):
+            """A call without an answer may have been counted, and is made again. What was counted
+            too late for its caller is taken back."""
+            stats = replay.stats()
+            return (
+                abs(stats["admitted_samples"] - admitted) <= 64 * killed
+                and abs(stats["inserted_steps"] - inserted) <= 8 * killed
+            )
+
+        go_on(30)
+        for killed in range(1, 3):
+            wait_for(told)  # A head that listens in vain goes on with what is told it first.
+            ray.kill(replay._head, no_restart=False)
+            go_on(batches + 10)
+            assert replay.stats()["committed_steps"] == 2 * steps
+            wait_for(lambda: are_sums(64 * batches, 2 * steps, killed))
+
+
+@contextlib.contextmanager
+def stopped_head(replay):
+    pid = ray.get(replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=SECONDS)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_head_that_does_not_answer_holds_nobody_at_the_shards_and_counts_nothing_twice(cluster):
+    with make(shards=1, rate_limiter=LIMITER, answer_timeout=10.0) as replay:
+        writer = replay.writer()
+        append(writer, 0, 0, 10)
+        writer.flush(SECONDS)
+        with stopped_head(replay):
+            append(writer, 0, 10, 20)
+            with pytest.raises(TimeoutError):
+                writer.flush(1.0)
+            # The call for another process, which says that it lives, is not behind the first.
+            call = replay._actors[0].append.remote("somebody", 0, [])
+            assert ray.wait([call], timeout=SECONDS)[0]
+            with pytest.raises(TimeoutError):
+                writer.flush(2.0)
+        writer.flush(SECONDS)
+        assert replay.stats()["committed_steps"] == 20
+        # Once the head has taken back what it counted too late.
+        wait_for(lambda: replay.stats()["inserted_steps"] == 20)
+
+
+def test_a_prefetcher_outlives_a_head_that_does_not_answer(cluster):
+    with make(shards=1, rate_limiter=LIMITER, answer_timeout=2.0) as replay:
+        record(replay, 0, 0, 100)
+        with replay.prefetch(16, depth=2, timeout=SECONDS) as batches:
+            check(next(batches))
+            wait_for(lambda: len(batches._ready) == 2)
+            with stopped_head(replay):
+                for _ in range(2):
+                    check(next(batches))
+                # It waits for four times as long as an answer may take.
+                wait_for(lambda: batches._sampler._missing.startswith("answers of"))
+            for _ in range(5):
+                check(next(batches))
+
+
+def test_writers_ship_what_the_shards_compress(cluster):
+    """The writer's own buffer compresses nothing, and no row is another one for that."""
+    frames = np.tri(61, 1024, -1, dtype=np.uint8)
+    schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
+    with make(1000, schema, shards=1) as replay:
+        with replay.writer() as writer:
+            assert writer._own.prototype.schema == schema
+            assert writer._own.prototype.schema.compressed == ()
+            writer.append_episode(frame=frames, reward=np.arange(60))
+            writer.flush(SECONDS)
+        stats = replay.stats()
+        assert 0 < stats["compressed_bytes"] < stats["uncompressed_bytes"] / 4
+        batch = replay.sampler(seed=1).sample(200, timeout=SECONDS)
+        step = batch["reward"].astype(int)
+        np.testing.assert_array_equal(batch["frame"], frames[step])
+        np.testing.assert_array_equal(batch["next_frame"], frames[step + 1])
+
+
+@pytest.mark.parametrize("placement", ["learner", "actors"])
+def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
+    """One of two shards gets nine tenths of the steps. The sums would drift from the ratio by a
+    tenth of 38,400 items if the other ones did not count."""
+
+    def write(local, shard, share):
+        writer, i = local.writer(), 0
+        try:
+            while True:
+                append(writer, shard, i, i + share)
+                i += share
+                time.sleep(0.002)
+        except reprise.Closed:
+            return i
+
+    replay = make(placement=placement, rate_limiter=LIMITER)
+    shares = (9, 1)
+    if placement == "actors":
+        running = [replay.run_in(i, _in_shard(write), share) for i, share in enumerate(shares)]
+    else:
+        remote = ray.remote(num_cpus=0)(write)
+        running = [remote.remote(replay, i, share) for i, share in enumerate(shares)]
+    sampler = replay.sampler()
+    for _ in range(150):
+        check(sampler.sample(256, timeout=SECONDS))
+        stats = replay._head.stats.remote()
+        sums = ray.get(stats)
+        balance = sums["admitted_samples"] - 4.0 * (sums["inserted_steps"] - 100)
+        assert balance <= most_ahead(LIMITER)
+        assert sums["inserted_steps"] <= 100 or balance >= -most_ahead(LIMITER)
+    # Nobody draws: writers go as far as the bound, to one shipment and a block, and no further.
+    most = 100 + (sums["admitted_samples"] + 400) / 4
+    wait_for(lambda: replay.stats()["committed_steps"] >= most - 2 * replay._spec.run_steps - 4)
+    time.sleep(0.5)
+    assert replay.stats()["committed_steps"] <= most
+    replay.close()
+    for one in running:
+        try:
+            ray.get(one, timeout=SECONDS)
+        except ray.exceptions.RayActorError:
+            pass  # Those in a shard end with it.
+
+
+def _in_shard(write):
+    return lambda local, shard, share: write(local, shard, share)
+
+
+def test_an_append_waits_for_room_no_longer_than_its_timeout(cluster):
+    with make(rate_limiter=LIMITER) as replay:
+        writer = replay.writer(timeout=0.2)
+        append_until_no_room(writer)
+        batch = replay.sampler().sample(32, timeout=SECONDS)
+        check(batch)
+        with pytest.raises(TimeoutError, match="steps are here, and shard"):
+            writer.flush(0.2)  # 32 items made room for 8 steps.

@@ -1,0 +1,56 @@
+"""Passes over the buffer."""
+
+import numpy as np
+import pytest
+from testing.buffers import fill, plain_schema
+
+import reprise
+
+
+def test_each_item_comes_once_per_pass(buffer):
+    fill(buffer, 60)
+    sampler = buffer.sampler(seed=2)
+    assert sampler.passes == 0
+    sequences = []
+    for done in range(3):
+        drawn = []
+        for b in range(6):
+            batch = sampler.sample(10, draws="epoch")
+            assert sampler.passes == done + (b == 5)
+            assert np.all(batch.weights == 1) and np.all(batch.probabilities == 1 / 60)
+            drawn += batch["action"].tolist()
+        assert sorted(drawn) == list(range(60))
+        sequences.append(drawn)
+    assert sequences[0] != sequences[1]
+
+
+def test_items_that_arrive_wait_for_the_next_pass(buffer):
+    fill(buffer, 20)
+    sampler = buffer.sampler()
+    drawn = sampler.sample(5, draws="epoch")["state"][:, 0].tolist()
+    fill(buffer, 10, first=100)
+    drawn += sampler.sample(15, draws="epoch")["state"][:, 0].tolist()
+    assert sorted(drawn) == list(range(20)) and sampler.passes == 1
+    assert sampler.sample(30, draws="epoch")["state"][:, 0].max() == 109
+    assert sampler.passes == 2
+
+
+def test_a_prefetcher_counts_the_passes_of_what_it_gave_out(buffer):
+    fill(buffer, 6)
+    with buffer.prefetch(3, draws="epoch", depth=4) as batches:
+        assert batches.passes == 0
+        counted = []
+        for _ in range(6):
+            next(batches)
+            counted.append(batches.passes)
+    assert counted == [0, 1, 1, 2, 2, 3]
+
+
+def test_what_has_no_passes():
+    limited = reprise.ReplayBuffer(plain_schema(), 100, max_times_sampled=2)
+    ordered = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Fifo())
+    for replay in (limited, ordered):
+        fill(replay, 5)
+        for call in (replay.sampler().sample, replay.prefetch):
+            with pytest.raises(ValueError, match="^draws is 'epoch', of a selector that draws in"):
+                call(2, draws="epoch")

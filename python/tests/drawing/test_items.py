@@ -1,0 +1,189 @@
+import threading
+
+import numpy as np
+import pytest
+from testing.buffers import plain_schema
+
+import reprise
+
+NAMES = ("state", "next_state", "action", "reward")
+
+
+@pytest.fixture
+def buffer():
+    made = reprise.ReplayBuffer(
+        plain_schema(),
+        100,
+        selectors=reprise.Proportional(alpha=0.5, epsilon=0),
+        episode_index=True,
+        chunk_steps=16,
+        shards=2,
+    )
+    with made.writer() as writer:
+        append(writer, 20)
+    return made
+
+
+def append(writer, steps):
+    """An episode that says in each field which step it is."""
+    number = np.arange(steps + 1)
+    writer.append_episode(
+        state=np.stack([number, -number], 1), action=number[:-1], reward=number[:-1]
+    )
+
+
+def keys_of(buffer):
+    """All keys by position; there is one episode."""
+    return np.array([buffer.find(0, position) for position in range(20)])
+
+
+def test_gather_gives_the_items_in_the_sequence_asked(buffer):
+    keys = keys_of(buffer)
+    batch = buffer.gather(keys[[7, 3, 3, 19]])
+    assert len(batch) == 4
+    np.testing.assert_array_equal(batch["action"], [7, 3, 3, 19])
+    np.testing.assert_array_equal(batch["next_state"][:, 0], [8, 4, 4, 20])
+    np.testing.assert_array_equal(batch.positions, [7, 3, 3, 19])
+    np.testing.assert_array_equal(batch.item_keys, keys[[7, 3, 3, 19]])
+    np.testing.assert_array_equal(batch.weights, np.ones(4))
+    assert buffer.stats()["sampled_items"] == 0
+
+
+def test_what_is_gone_is_marked(buffer):
+    keys = keys_of(buffer)
+    before = buffer.gather(keys)  # Its memory is not used again: it is held.
+    with buffer.writer() as writer:
+        append(writer, 90)
+    there = np.array([buffer.find(0, position) is not None for position in range(20)])
+    assert 0 < there.sum() < 20
+    batch = buffer.gather(keys)
+    np.testing.assert_array_equal(batch.lengths, there)
+    np.testing.assert_array_equal(batch.weights, there)
+    for name in NAMES:
+        np.testing.assert_array_equal(batch[name][there], before[name][there])
+        assert not batch[name][~there].any()
+    priorities = buffer.priorities(keys)
+    np.testing.assert_array_equal(np.isnan(priorities), ~there)
+
+
+def test_gather_episode_gives_a_span(buffer):
+    batch = buffer.gather_episode(0, 15, 8)
+    np.testing.assert_array_equal(batch.lengths, [1] * 5 + [0] * 3)
+    np.testing.assert_array_equal(batch["action"], [15, 16, 17, 18, 19, 0, 0, 0])
+    result = buffer.update_priorities(batch.item_keys, np.ones(8))
+    assert result == (5, 3)
+
+
+def test_priorities_and_totals_are_those_that_were_set(buffer):
+    keys = keys_of(buffer)
+    buffer.update_priorities(keys, np.arange(20))
+    priorities = buffer.priorities(keys)
+    assert priorities.dtype == np.float32
+    np.testing.assert_allclose(priorities, np.arange(20), rtol=1e-6)
+    totals = buffer.totals()
+    assert totals["weight"] == pytest.approx(np.sqrt(np.arange(20)).sum(), rel=1e-6)
+    assert totals["largest"] == pytest.approx(19**0.5)
+    assert totals["items"] == 20
+    buffer.reset_priorities(4)
+    assert buffer.totals() == {"weight": 40.0, "largest": 2.0, "items": 20}
+    buffer.reset_priorities()
+    assert buffer.totals()["weight"] == 20.0
+
+
+def test_clear_takes_everything_out(buffer):
+    keys = keys_of(buffer)
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    writer.append(action=1, reward=1, next_state=[1, 1])
+    buffer.clear()
+    assert len(buffer) == 0
+    assert not buffer.gather(keys).lengths.any()
+    writer.append(action=2, reward=2, next_state=[2, 2])
+    assert len(buffer) == 1
+    assert buffer.stats()["evicted_steps"] == 21
+
+
+def test_items_and_episodes_are_removed(buffer):
+    keys = keys_of(buffer)
+    assert buffer.remove(keys[[7, 3, 3, 19]]) == 3
+    assert buffer.remove(keys[[7]]) == 0
+    assert len(buffer) == buffer.totals()["items"] == buffer.stats()["items"] == 17
+    np.testing.assert_array_equal(buffer.gather(keys[[2, 3]]).lengths, [1, 0])
+    with buffer.writer() as writer:
+        append(writer, 30)
+        episode = writer.episode_id
+    assert buffer.remove_episode(0) == 17
+    assert buffer.remove_episode(0) == 0
+    assert set(buffer.sampler().sample(300).episode_ids) == {episode}
+    assert len(buffer) == 30
+
+
+def test_refusals(buffer):
+    key = keys_of(buffer)[:1]
+    with pytest.raises(TypeError, match="keys: expected int64 .*; given float64 of shape"):
+        buffer.gather([1.0, 2.0])
+    with pytest.raises(ValueError, match="gather: keys.0. has tag"):
+        buffer.gather(key ^ (1 << 52))
+    with pytest.raises(ValueError, match="selector is 3"):
+        buffer.priorities(key, 3)
+    with pytest.raises(ValueError, match="selector is 3"):
+        buffer.totals(3)
+    with pytest.raises(ValueError, match="ReplayBuffer.reset_priorities: priority is -1"):
+        buffer.reset_priorities(-1)
+    with pytest.raises(ValueError, match="remove: keys.0. has tag"):
+        buffer.remove(key ^ (1 << 52))
+    with pytest.raises(RuntimeError, match="episode_index"):
+        reprise.ReplayBuffer(plain_schema(), 10).remove_episode(0)
+    with pytest.raises(RuntimeError, match="episode_index"):
+        reprise.ReplayBuffer(plain_schema(), 10).gather_episode(0, 0, 1)
+
+
+def test_no_keys_are_no_items(buffer):
+    none = np.array([], np.int64)
+    for _ in range(2):  # Also where the batch of an earlier call is there.
+        for batch in (buffer.gather(none), buffer.gather_episode(0, 3, 0)):
+            assert len(batch) == 0
+            for array in (*batch.values(), *batch.returns.values(), batch.weights, batch.item_keys):
+                assert len(array) == 0
+            assert batch["next_state"].shape == (0, 2)
+        assert buffer.remove(none) == 0 and len(buffer) == 20
+        assert buffer.update_priorities(batch.item_keys, batch.weights) == (0, 0)
+        assert len(buffer.priorities(none)) == 0
+        buffer.gather(keys_of(buffer))
+
+
+def test_the_help_names_what_needs_the_episode_index():
+    calls = [name for name in dir(reprise.ReplayBuffer) if not name.startswith("_")]
+    without = reprise.ReplayBuffer(plain_schema(), 10)
+    given = {"find": (0, 0), "update_episode_priorities": (0, 0, [1.0])}
+    given |= {"gather_episode": (0, 0, 1), "remove_episode": (0,)}
+    help_of = {name: " ".join((getattr(without, name).__doc__ or "").split()) for name in calls}
+    for name, text in help_of.items():
+        assert (name in given) == ("RuntimeError without episode_index" in text), name
+    about = reprise.ReplayBuffer.__doc__.split("episode_index: ")[1].split("max_writers: ")[0]
+    for name, arguments in given.items():
+        assert f"`{name}`" in about, name
+        with pytest.raises(RuntimeError, match="episode_index"):
+            getattr(without, name)(*arguments)
+
+
+def test_reading_beside_a_writer_gives_whole_rows(buffer):
+    done = threading.Event()
+
+    def act():
+        with buffer.writer() as writer:
+            for _ in range(200):
+                append(writer, 30)
+        done.set()
+
+    actor = threading.Thread(target=act)
+    actor.start()
+    sampler = buffer.sampler()
+    keys = sampler.sample(50).item_keys
+    while not done.is_set():
+        batch = buffer.gather(keys)
+        there = batch.lengths == 1
+        np.testing.assert_array_equal(batch["state"][there][:, 0], batch["action"][there])
+        np.testing.assert_array_equal(batch["action"][there], batch.positions[there])
+        keys = sampler.sample(50).item_keys
+    actor.join()

@@ -1,0 +1,482 @@
+"""reprise.mix: several buffers in one batch, with one set of weights."""
+
+import itertools
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from testing.buffers import fill, plain_schema
+
+import reprise
+
+
+def buffer_of(first, steps=50, alpha=1.0, **options):
+    made = reprise.ReplayBuffer(
+        plain_schema(),
+        1000,
+        selectors=reprise.Proportional(alpha=alpha, epsilon=0.0),
+        shards=1,
+        **options,
+    )
+    fill(made, steps, first)
+    return made
+
+
+def test_parts_are_exact_and_in_their_places():
+    online, demonstrations = buffer_of(0.0), buffer_of(1000.0)
+    both = reprise.mix([(online, 12), (demonstrations, 20)], seed=1)
+    assert len(both) == 32 and both.parts == [slice(0, 12), slice(12, 32)]
+    batch = both.sample()
+    assert len(batch) == 32
+    of_online = batch["state"][:, 0] < 1000
+    assert of_online[:12].all() and not of_online[12:].any()
+    assert (batch["next_state"][:, 0] == batch["state"][:, 0] + 1).all()
+    np.testing.assert_array_equal(batch.returns["reward"], batch["reward"])
+
+
+def test_weights_are_normalised_over_the_whole_batch():
+    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 40)
+    batch = one.sampler().sample(10, draws="without_replacement")
+    one.update_priorities(batch.item_keys, np.where(batch["state"][:, 0] == 0, 10.0, 1.0))
+    both = reprise.mix([(one, 8), (other, 8)])
+    batch = both.sample(beta=1.0)
+    size = np.where(batch["state"][:, 0] < 1000, 10, 40)
+    raw = 1.0 / (size * batch.probabilities)
+    np.testing.assert_allclose(batch.weights, raw / raw.max(), rtol=1e-5)
+    raw_batch = both.sample(beta=1.0, normalise="not")
+    size = np.where(raw_batch["state"][:, 0] < 1000, 10, 40)
+    np.testing.assert_allclose(raw_batch.weights, 1 / (size * raw_batch.probabilities), rtol=1e-5)
+
+
+def test_one_update_reaches_both():
+    one, other = buffer_of(0.0, 30, key_tag=7), buffer_of(1000.0, 50, key_tag=7)
+    both = reprise.mix([(one, 200), (other, 200)])
+    batch = both.sample()
+    wanted = np.isin(batch["state"][:, 0], (3, 1005))
+    assert both.update_priorities(batch.item_keys, wanted) == (400, 0)
+    assert set(both.sample()["state"][:, 0].tolist()) == {3, 1005}
+    for keys, priorities in ((batch.item_keys[:9], np.ones(400)), (batch.item_keys, [1.0])):
+        with pytest.raises(ValueError, match=r"priorities: expected float32 of shape \((9|400),\)"):
+            both.update_priorities(keys, priorities)
+    with pytest.raises(
+        ValueError,
+        match=r"^Mix.update_priorities: parts\[0\] and parts\[1\] have key_tag 7; allowed: .* a whole",
+    ):
+        both.update_priorities(batch.item_keys[:9], np.ones(9))
+
+
+def priorities_by_state(buffer, priority_of):
+    batch = buffer.sampler().sample(len(buffer), draws="without_replacement")
+    buffer.update_priorities(batch.item_keys, priority_of(batch["state"][:, 0]))
+
+
+def two_of_known_weights():
+    """States 0 to 9 of priority state + 1, and 1000 to 1029 of priority 2: 55 and 60 in all."""
+    one, other = buffer_of(0.0, 10, key_tag=3000), buffer_of(1000.0, 30, key_tag=8)
+    priorities_by_state(one, lambda state: state + 1)
+    priorities_by_state(other, lambda state: np.full(len(state), 2.0))
+    return one, other
+
+
+def weight_of(state):
+    return np.where(state < 1000, state + 1, 2.0)
+
+
+@pytest.mark.parametrize("draws", ["stratified", "independent"])
+def test_by_the_common_total_probabilities_and_weights_are_of_the_whole(draws):
+    one, other = two_of_known_weights()
+    both = reprise.mix([one, other], 32, seed=4)
+    assert len(both) == 32
+    for beta in (0.0, 0.4, 1.0):
+        batch = both.sample(beta=beta, draws=draws)
+        state = batch["state"][:, 0]
+        first, second = both.parts
+        assert first.start == 0 and first.stop == second.start and second.stop == 32
+        assert (state[first] < 1000).all() and (state[second] >= 1000).all()
+        np.testing.assert_allclose(batch.probabilities, weight_of(state) / 115, rtol=1e-6)
+        raw = (40 * weight_of(state) / 115) ** -beta
+        np.testing.assert_allclose(batch.weights, raw / raw.max(), rtol=1e-5)
+        batch = both.sample(beta=beta, draws=draws, normalise="not")
+        raw = (40 * weight_of(batch["state"][:, 0]) / 115) ** -beta
+        np.testing.assert_allclose(batch.weights, raw, rtol=1e-5)
+
+
+@pytest.mark.parametrize("draws", ["stratified", "independent"])
+@pytest.mark.parametrize("n", [1, 3, 32])
+def test_by_the_common_total_items_come_as_often_as_their_weights_say(n, draws):
+    one, other = two_of_known_weights()
+    both = reprise.mix([one, other], n, seed=4)
+    batches = 19200 // n
+    drawn, of_one = np.zeros(1030), []
+    for _ in range(batches):
+        batch = both.sample(draws=draws)
+        np.add.at(drawn, batch["state"][:, 0].astype(int), 1)
+        of_one.append(both.parts[0].stop)
+    states = np.r_[0:10, 1000:1030]
+    expected = batches * n * weight_of(states) / 115
+    assert drawn.sum() == drawn[states].sum() == batches * n
+    chi = ((drawn[states] - expected) ** 2 / expected).sum()
+    assert chi < 39 + 5 * np.sqrt(2 * 39)  # Stratified draws may only be nearer.
+    share = n * 55 / 115
+    if draws == "stratified":
+        assert set(of_one) == {np.floor(share), np.ceil(share)}
+    else:
+        assert chi > 39 - 4 * np.sqrt(2 * 39) and len(set(of_one)) > 1
+    assert abs(np.mean(of_one) - share) < 5 * np.sqrt(share / batches)
+
+
+def test_a_buffer_without_weight_gives_nothing():
+    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 10)
+    priorities_by_state(one, np.zeros_like)
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    both = reprise.mix([one, empty, other], 6)
+    assert (both.sample()["state"][:, 0] >= 1000).all()
+    assert both.parts == [slice(0, 0), slice(0, 0), slice(0, 6)]
+    nothing = reprise.mix([one, empty], 6)
+    with pytest.raises(reprise.NothingToDraw):
+        nothing.sample()
+    waits = reprise.mix([empty, one], 6)
+    with pytest.raises(TimeoutError, match=r"Mix.sample: parts\[0\]: .*0 of the 1 items"):
+        waits.sample(timeout=0)
+    fill(empty, 1)
+    batch = waits.sample(beta=1.0, normalise="not")
+    assert (batch.probabilities == 1).all()
+    np.testing.assert_allclose(batch.weights, 1 / 11)  # Items of weight 0 count.
+
+
+def test_while_no_buffer_has_items_the_call_waits_for_the_first():
+    empty, other = (reprise.ReplayBuffer(plain_schema(), 10) for _ in range(2))
+
+    def act():
+        while not empty.stats()["samplers_for_items"]["waiting_now"]:
+            pass
+        fill(empty, 1)
+
+    actor = threading.Thread(target=act)
+    actor.start()
+    batch = reprise.mix([empty, other], 3).sample(beta=1.0, normalise="not")
+    actor.join()
+    assert (batch.probabilities == 1).all() and (batch.weights == 1).all()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_keys_say_which_buffer_they_are_of(exact):
+    one, other = two_of_known_weights()
+    both = (
+        reprise.mix([(one, 140), (other, 100), (one, 60)])
+        if exact
+        else reprise.mix([one, other], 300)
+    )
+    batch = both.sample()
+    assert both.sample() is not batch
+    keys, states = batch.item_keys[::-1].copy(), batch["state"][::-1, 0]
+    wanted = np.isin(states, (3, 1005)).astype(float)
+    assert both.update_priorities(keys, wanted) == (300, 0)
+    assert set(both.sample()["state"][:, 0].tolist()) == {3, 1005}
+    assert both.update_priorities(keys[:5], wanted[:5]) == (5, 0)
+    assert both.update_priorities([], []) == (0, 0)
+    before = one.stats()["applied_updates"] + other.stats()["applied_updates"]
+    keys[7] ^= -(1 << 52)
+    with pytest.raises(ValueError, match=r"keys\[7\] has tag .*; allowed: keys of the buffers"):
+        both.update_priorities(keys, wanted)
+    with pytest.raises(ValueError, match=r"shape \(300,\).*; given shape \(299,\)"):
+        both.update_priorities(keys, wanted[1:])
+    with pytest.raises(TypeError):
+        both.update_priorities(keys.astype(float), wanted)
+    assert one.stats()["applied_updates"] + other.stats()["applied_updates"] == before
+    twins = reprise.mix([buffer_of(0.0, key_tag=7), buffer_of(0.0, key_tag=7)], 4)
+    with pytest.raises(ValueError, match="key_tag"):
+        twins.update_priorities(twins.sample().item_keys, np.ones(4))
+
+
+def test_what_was_drawn_before_a_part_failed_is_kept():
+    mine, other = buffer_of(0.0), buffer_of(1000.0)
+    late = reprise.ReplayBuffer(plain_schema(), 100)
+    both = reprise.mix([(mine, 4), (late, 2), (other, 3)], seed=9)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            both.sample(timeout=0)
+    assert mine.stats()["sampled_items"] == 4 and other.stats()["sampled_items"] == 0
+    fill(late, 1, first=500)
+    of_mine = mine.sampler(seed=9)
+    for _ in range(2):
+        batch = both.sample()
+        np.testing.assert_array_equal(batch.item_keys[:4], of_mine.sample(4).item_keys)
+        assert (batch["state"][4:6, 0] == 500).all() and (batch["state"][6:, 0] >= 1000).all()
+
+
+def test_by_the_common_total_shares_are_kept_across_a_wait():
+    one = buffer_of(0.0, 1)
+    other = buffer_of(1000.0, 1, rate_limiter=reprise.MinSize(2))
+    both = reprise.mix([one, other], 8)
+    with pytest.raises(TimeoutError):
+        both.sample(timeout=0)
+    fill(one, 6, first=1)
+    fill(other, 1, first=1001)
+    batch = both.sample(beta=1.0, normalise="not")
+    state = batch["state"][:, 0]
+    expected = np.where(state == 0, 0.5, 0.25)
+    np.testing.assert_array_equal(batch.probabilities, expected)
+    np.testing.assert_allclose(batch.weights, 1 / (2 * expected))
+
+
+def test_shares_are_looked_up_anew_while_nothing_is_drawn():
+    empty = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Proportional(epsilon=0))
+    held = buffer_of(1000.0, 1, rate_limiter=reprise.MinSize(2))
+    both = reprise.mix([empty, held], 8)
+    with pytest.raises(TimeoutError):
+        both.sample(timeout=0)
+    assert both.parts == [slice(0, 0), slice(0, 8)]
+    fill(empty, 2)
+    fill(held, 1, first=1001)
+    batch = both.sample()
+    assert both.parts == [slice(0, 4), slice(4, 8)]
+    assert (batch["state"][:4, 0] < 2).all() and (batch["state"][4:, 0] >= 1000).all()
+    assert empty.stats()["sampled_items"] == 4
+
+
+def waiting_mix(empty):
+    """A mix whose second part waits, and whose first part has drawn."""
+    return reprise.mix([(buffer_of(0.0), 4), (empty, 4)])
+
+
+def wait_for_waiters(buffer):
+    while not buffer.stats()["samplers_for_items"]["waiting_now"]:
+        time.sleep(0.001)
+
+
+def test_a_mix_is_for_one_thread_at_a_time(tmp_path):
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    empty.save(tmp_path)
+    both = waiting_mix(empty)
+    thread = threading.Thread(target=lambda: pytest.raises(reprise.Closed, both.sample))
+    thread.start()
+    wait_for_waiters(empty)
+    for call in (lambda: both.sample(timeout=0), lambda: both.parts, lambda: len(both)):
+        with pytest.raises(RuntimeError, match="Mix is in use by another call"):
+            call()
+    with pytest.raises(RuntimeError, match="ReplayBuffer.restore: 1 other call"):
+        empty.restore(tmp_path)
+    empty.close()
+    thread.join()
+    assert len(both) == 8
+
+
+def test_a_mix_keeps_its_buffers_alive():
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    both = waiting_mix(empty)
+    stats = empty.stats
+    del empty
+    with pytest.raises(TimeoutError):
+        both.sample(timeout=0)
+    assert stats()["samplers_for_items"]["timeouts"] == 1
+
+
+def test_an_interrupted_wait_keeps_what_was_drawn():
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    mine = buffer_of(0.0)
+    both = reprise.mix([(mine, 4), (empty, 4)])
+
+    def interrupt():
+        wait_for_waiters(empty)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            both.sample()
+            thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    thread.join()
+    fill(empty, 1, first=500)
+    assert (both.sample()["state"][4:, 0] == 500).all()
+    assert mine.stats()["sampled_items"] == 4
+
+
+def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
+    empty = reprise.ReplayBuffer(plain_schema(), 10, rate_limiter=reprise.MinSize(7))
+
+    def close():
+        while empty.stats()["samplers_for_items"]["waiting_for"] < 5.5:
+            time.sleep(0.05)
+        empty.close()
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    with pytest.warns(RuntimeWarning, match="waited for 5 s .*; 0 items .*0 of the 7 items"):
+        with pytest.raises(reprise.Closed):
+            waiting_mix(empty).sample()
+    thread.join()
+
+
+def test_batches_are_the_callers_own():
+    both = reprise.mix([(buffer_of(0.0), 4), (buffer_of(1000.0), 4)])
+    first = both.sample()
+    keys, state = first.item_keys.copy(), first["state"].copy()
+    for _ in range(3):
+        assert not both.sample().views
+    assert (first.item_keys == keys).all() and (first["state"] == state).all()
+
+
+def test_fresh_items_stand_first_in_each_part():
+    one, other = (reprise.ReplayBuffer(plain_schema(), 1000, shards=1) for _ in range(2))
+    both = reprise.mix([(one, 8), (other, 4)], fresh=0.5)
+    fill(one, 3, 100.0)
+    fill(other, 3, 1100.0)
+    state = both.sample()["state"][:, 0]
+    assert both.fresh == [3, 2]
+    assert state[:3].tolist() == [100, 101, 102] and state[8:10].tolist() == [1100, 1101]
+
+
+def test_a_mixed_batch_can_hold_each_frame_once():
+    parts = [(buffer_of(0.0), 3), (buffer_of(1000.0), 2)]
+    assert reprise.mix(parts).sample().frames == {}
+    batch = reprise.mix(parts, unique_frames=True).sample()
+    assert (batch.frames["state"][:, 1] == batch["next_state"]).all()
+
+
+def test_each_part_makes_passes():
+    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 30)
+    both = reprise.mix([(one, 5), (other, 5)])
+    drawn = []
+    for _ in range(6):
+        batch = both.sample(draws="epoch", beta=1.0)
+        assert (batch.weights == 1).all()
+        drawn += batch["state"][:, 0].tolist()
+    assert both.passes == [3, 1]
+    assert sorted(drawn) == sorted(3 * list(range(10)) + list(range(1000, 1030)))
+
+
+def test_what_does_not_fit_a_common_total_is_refused():
+    one, other = buffer_of(0.0), buffer_of(1000.0)
+    limited = buffer_of(0.0, max_times_sampled=2)
+    for parts, n, message in (
+        ([], 4, "Mix: no parts; allowed: at least one"),
+        ([one, other], 0, "n is 0; allowed: at least 1"),
+        ([one, one], 4, r"parts\[0\] is a buffer given twice"),
+        ([one, limited], 4, r"parts\[1\] has max_times_sampled 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reprise.mix(parts, n)
+    for parts, place in (([(one, 1), (other, 2)], 0), ([one, (other, 2)], 1)):
+        message = rf"Mix: parts\[{place}\] is .*; allowed: a ReplayBuffer, as n is given, or counts"
+        with pytest.raises(TypeError, match=message):
+            reprise.mix(parts, 20)
+    with pytest.raises(ValueError, match="fresh is 0.5; allowed by the common total: 0"):
+        reprise.mix([one, other], 4, fresh=0.5)
+    for name in ("RankBased", "Recency", "Mixture", "Fifo", "Lifo", "MinHeap", "MaxHeap"):
+        apart = reprise.ReplayBuffer(plain_schema(), 10, selectors=getattr(reprise, name)())
+        with pytest.raises(
+            ValueError, match=r"parts\[1\] has a selector that.*; allowed by the common"
+        ):
+            reprise.mix([one, apart], 4)
+    both = reprise.mix([one, other], 4)
+    for draws in ("epoch", "without_replacement"):
+        message = "^Mix.sample: draws .* common total: 'stratified' and 'independent'"
+        with pytest.raises(ValueError, match=message):
+            both.sample(draws=draws)
+    with pytest.raises(TypeError, match=r"Mix: parts\[0\] is 3; allowed"):
+        reprise.mix([3], 4)
+    for each in (both, reprise.mix([(one, 4)])):
+        with pytest.raises(TypeError, match="Mix.sample takes 0 positional arguments; given 1"):
+            each.sample(16)
+    assert one.stats()["sampled_items"] == 0
+
+
+def test_weights_by_buffer_are_those_of_the_common_total_or_of_one_buffer():
+    one, other = two_of_known_weights()
+    message = "^Mix.sample: normalise is 'by_buffer'; allowed of exact parts: 'by_batch' and 'not'"
+    with pytest.raises(ValueError, match=message):
+        reprise.mix([(one, 4), (other, 4)]).sample(normalise="by_buffer")
+    for mixed in (reprise.mix([(one, 4)]), reprise.mix([one, other], 4)):
+        batch = mixed.sample(normalise="by_buffer", beta=1.0)
+        np.testing.assert_allclose(batch.weights, 1 / weight_of(batch["state"][:, 0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
+def test_wrong_priorities_change_no_buffer(wrong):
+    one, other = buffer_of(0.0), buffer_of(1000.0)
+    both = reprise.mix([(one, 4), (other, 4)])
+    batch = both.sample()
+    with pytest.raises(ValueError, match=r"priorities\[7\] is .*; allowed: finite, at least 0"):
+        both.update_priorities(batch.item_keys, [2.0] * 7 + [wrong])
+    assert one.stats()["applied_updates"] == other.stats()["applied_updates"] == 0
+
+
+def test_what_does_not_fit_is_refused():
+    schema = reprise.Schema().observation("state", np.float32, (3,)).reward()
+    foreign = reprise.ReplayBuffer(schema, 100)
+    longer = buffer_of(0.0, window=reprise.Transitions(n_step=3))
+    mine = buffer_of(0.0)
+    for parts, message in (
+        ([], "no parts"),
+        ([(mine, 1), (mine, 0)], "0 items; allowed: at least 1"),
+        ([(mine, 1), (mine, -1)], r"parts\[1\] is -1; allowed"),
+        ([(mine, 1), (foreign, 1)], r"^Mix: parts\[1\] has another schema than parts\[0\]"),
+        ([(mine, 1), (longer, 1)], r"^Mix: parts\[1\] has another window than parts\[0\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reprise.mix(parts)
+    for wrong in (1.5, 2.0, "2", None):
+        with pytest.raises(
+            TypeError, match=r"Mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
+        ):
+            reprise.mix([(mine, 1), (mine, wrong)])
+    with pytest.raises(TypeError, match=r"Mix: parts\[0\] is <reprise.ReplayBuffer"):
+        reprise.mix([mine])
+    assert len(reprise.mix([(mine, np.int64(3))])) == 3
+    empty = reprise.ReplayBuffer(plain_schema(), 100)
+    ended = reprise.mix([(mine, 2), (empty, 2)])
+    with pytest.raises(TimeoutError, match=r"^Mix.sample: parts\[1\]: timed out.*0 of the 1 items"):
+        ended.sample(timeout=0.0)
+    empty.close()
+    with pytest.raises(reprise.Closed, match=r"^Mix.sample: parts\[1\]: "):
+        ended.sample()
+    for given in ((mine, 10), (3,)):
+        with pytest.raises(
+            TypeError, match=r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
+        ):
+            reprise.mix(*given)
+
+
+@pytest.mark.parametrize("parts", [lambda a, b: ([(a, 3), (b, 5)],), lambda a, b: ([a, b], 8)])
+def test_a_thread_draws_ahead(parts):
+    one, other = buffer_of(0.0), buffer_of(1000.0)
+    fresh, same = (reprise.mix(*parts(one, other), seed=4) for _ in range(2))
+    with fresh.prefetch(depth=3, beta=0.7) as batches:
+        for batch in itertools.islice(batches, 20):
+            expected = same.sample(beta=0.7)
+            assert (batch.item_keys == expected.item_keys).all()
+            assert (batch.weights == expected.weights).all()
+        with pytest.raises(TimeoutError, match="Prefetcher.get"):
+            for _ in range(100):
+                batches.get(timeout=0)
+    # The mix itself has drawn nothing, and goes on beside it.
+    again = reprise.mix(*parts(one, other), seed=4)
+    assert (fresh.sample().item_keys == again.sample().item_keys).all()
+    with pytest.raises(ValueError, match="depth is 0; allowed: 1 to 1024"):
+        fresh.prefetch(depth=0)
+    with pytest.raises(ValueError, match="beta is 2; allowed: 0 to 1"):
+        fresh.prefetch(beta=2.0)
+    with fresh.prefetch() as batches:
+        other.close()
+        assert len(list(batches)) <= 4
+
+
+def test_another_is_made_after_a_restore(tmp_path):
+    online, demonstrations = buffer_of(0.0), buffer_of(1000.0)
+    both = reprise.mix([(online, 4), (demonstrations, 4)])
+    demonstrations.save(tmp_path)
+    demonstrations.restore(tmp_path)
+    keys = demonstrations.sampler().sample(4).item_keys
+    with pytest.raises(reprise.Closed, match=r"parts\[1\] was restored since"):
+        both.update_priorities(keys, np.ones(4))
+    with pytest.raises(reprise.Closed):
+        both.sample()
+    again = reprise.mix([(online, 4), (demonstrations, 4)])
+    assert again.update_priorities(keys, np.ones(4)).applied == 4

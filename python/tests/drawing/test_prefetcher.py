@@ -1,0 +1,160 @@
+import gc
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from testing.buffers import fill
+from testing.children import run_python
+
+import reprise
+
+
+def test_batches_come_as_from_a_sampler(buffer):
+    fill(buffer, 200)
+    sampler = buffer.sampler(seed=3)
+    with buffer.prefetch(16, seed=3, depth=2) as batches:
+        for _, batch in zip(range(10), batches):
+            own = sampler.sample(16)
+            assert np.array_equal(batch.item_keys, own.item_keys)
+            assert np.array_equal(batch["next_state"], own["next_state"])
+            assert np.array_equal(batch.weights, own.weights)
+
+
+def test_five_batches_are_five_batches(buffer):
+    fill(buffer, 200)
+    sampler = buffer.sampler(seed=3)
+    with buffer.prefetch(16, seed=3, depth=2) as batches:
+        kept = [batch for _, batch in zip(range(5), batches)]
+        for batch in kept:
+            own = sampler.sample(16)
+            assert np.array_equal(batch.item_keys, own.item_keys)
+            assert np.array_equal(batch["state"], own["state"])
+
+
+def test_memory_goes_round(buffer):
+    fill(buffer, 50)
+    with buffer.prefetch(4, depth=2) as batches:
+        seen = {batch["state"].ctypes.data for _, batch in zip(range(50), batches)}
+    assert len(seen) <= 5
+
+
+def test_closing_the_buffer_ends_the_iteration(buffer):
+    fill(buffer, 50)
+    batches = buffer.prefetch(4, depth=3)
+    next(batches)
+    threading.Timer(0.05, buffer.close).start()
+    for _ in batches:
+        pass
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def next_in_time(batches):
+    """The next batch, which a busy machine may draw later than the timeout."""
+    while True:
+        try:
+            return next(batches)
+        except TimeoutError:
+            continue
+
+
+def test_no_batch_within_the_timeout(buffer):
+    batches = buffer.prefetch(4, timeout=0.12)
+    with pytest.raises(TimeoutError, match="Prefetcher.__next__"):
+        next(batches)
+    fill(buffer, 50)
+    assert len(next_in_time(batches)) == 4
+
+
+def test_closing_a_prefetcher(buffer):
+    fill(buffer, 50)
+    batches = buffer.prefetch(4)
+    state = next(batches)["state"]
+    copy = state.copy()
+    batches.close()
+    batches.close()
+    with pytest.raises(reprise.Closed, match="the prefetcher is closed"):
+        next(batches)
+    del batches
+    gc.collect()
+    assert np.array_equal(state, copy)
+
+
+def test_the_next_batch_is_drawn_meanwhile(buffer):
+    fill(buffer, 50)
+    batches = buffer.prefetch(4, depth=4)
+    # All of depth + 1 batches; then one for each that the learner has given back.
+    for taken in range(50):
+        while (drawn := buffer.stats()["sampled_batches"]) < 5 + max(taken - 1, 0):
+            time.sleep(0.001)
+        assert drawn == 5 + max(taken - 1, 0)
+        next(batches)
+
+
+def test_memory_of_the_user(buffer):
+    fill(buffer, 50)
+    made = []
+
+    def allocator(nbytes):
+        made.append(np.empty(nbytes, np.uint8))
+        return made[-1]
+
+    batches = buffer.prefetch(4, depth=2, allocator=allocator)
+    state = next(batches)["state"]
+    assert len(made) == 4
+    assert any(np.shares_memory(state, memory) for memory in made)
+
+
+def test_wrong_arguments(buffer):
+    for given, message in (
+        ({"n": 0}, "batch size"),
+        ({"n": 4, "depth": 0}, "depth is 0"),
+        ({"n": 4, "beta": 3}, "beta"),
+        ({"n": 4, "draws": "all"}, "draws is 'all'"),
+        ({"n": 4, "selector": 9}, "selector"),
+        ({"n": 4, "timeout": -1}, "timeout"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            buffer.prefetch(**given)
+
+
+def test_with_nothing_to_draw_it_waits():
+    schema = reprise.Schema().observation("state", np.float32).reward()
+    buffer = reprise.ReplayBuffer(schema, 10, rate_limiter=reprise.Unlimited())
+    with buffer.prefetch(4, timeout=0.1) as batches:
+        with pytest.raises(TimeoutError, match="no batch came of the 0 items"):
+            next(batches)
+        buffer.writer().append_episode(state=[1, 2], reward=[3])
+        assert (next_in_time(batches)["state"] == 1).all()
+
+
+# A batch of so many items takes 84 bytes each, and a sampler 50 or more of its own, which the
+# prefetcher's thread takes first. It gets no more than what two batches and some stacks need.
+WITHOUT_MEMORY = """
+import resource
+import reprise
+
+n = 8_000_000
+schema = reprise.Schema().observation("x", "f4").reward()
+buffer = reprise.ReplayBuffer(schema, 10, selectors=reprise.Uniform())
+buffer.writer().append_episode(x=[0, 1], reward=[1])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+room = used + 2 * 84 * n + (240 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+batches = buffer.prefetch(n, depth=1)
+for _ in range(2):
+    try:
+        next(batches)
+    except MemoryError:
+        print("MemoryError")
+"""
+
+
+@pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer takes all address space"
+)
+def test_what_ended_its_thread_is_raised():
+    ended = run_python(WITHOUT_MEMORY)
+    assert ended.stdout == "MemoryError\n" * 2, ended.stderr

@@ -1,0 +1,127 @@
+"""Priorities that appends have to bring."""
+
+import numpy as np
+import pytest
+from testing.buffers import plain_schema
+
+import reprise
+
+
+def from_caller(n_step=1):
+    return reprise.ReplayBuffer(
+        plain_schema(),
+        100,
+        window=reprise.Transitions(n_step=n_step),
+        selectors=[reprise.Uniform(), reprise.Proportional(initial="from_caller")],
+    )
+
+
+@pytest.mark.parametrize("none", [None, [], np.zeros(0, np.float32)], ids=["None", "[]", "array"])
+def test_without_them_nothing_is_appended(none):
+    buffer = from_caller()
+    with buffer.writer() as writer:
+        with pytest.raises(ValueError, match="2 items"):
+            writer.append_episode(
+                state=np.zeros((3, 2)), action=[0, 0], reward=[0, 0], priorities=none
+            )
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(ValueError, match="1 items"):
+            writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
+        writer.append(action=0, reward=0, next_state=[0, 0], priorities=[1])
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 0]}
+    with pytest.raises(ValueError, match="2 items"):
+        writers.append(priorities=none, **step)
+    assert len(buffer) == 1
+
+
+@pytest.mark.parametrize("none", [None, []], ids=["None", "[]"])
+def test_steps_that_decide_nothing_need_none(none):
+    buffer = from_caller(n_step=3)
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    for _ in range(2):
+        writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
+    with pytest.raises(ValueError, match="1 items"):
+        writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
+    assert writer.episode_steps == 2
+
+
+@pytest.mark.parametrize("none", [[], np.zeros(0)], ids=["[]", "array"])
+def test_no_priorities_are_not_those_that_were_not_given(none):
+    buffer = reprise.ReplayBuffer(plain_schema(), 100, window=reprise.Transitions(n_step=2))
+    writer, writers = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
+    episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
+    step = {"action": 0, "reward": 0, "next_state": [0, 0], "priorities": none}
+    steps = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    with pytest.raises(ValueError, match="Writer.append_episode: 0 priorities; .* decides 2 items"):
+        writer.append_episode(priorities=none, **episode)
+    assert not writer.in_episode
+    writer.begin_episode(state=[0, 0])
+    writer.append(**step)
+    with pytest.raises(ValueError, match="Writer.append: 0 priorities; .* decides 1 items"):
+        writer.append(**step)
+    writers.begin(state=np.zeros((2, 2)))
+    writers.append(end=[0, 0], priorities=none, **steps)
+    with pytest.raises(ValueError, match="VectorWriter.append: 0 priorities; .* decides 3 items"):
+        writers.append(end=[0, 1], priorities=none, **steps)
+    assert (writer.episode_steps, writers[0].episode_steps) == (1, 1)
+
+
+def test_loose_transitions_bring_none():
+    writer = from_caller().writer()
+    step = {"state": [0, 0], "action": 0, "reward": 0, "next_state": [1, 0]}
+    with pytest.raises(ValueError, match="unknown field 'priorities'"):
+        writer.append_transition(priorities=[1], **step)
+    with pytest.raises(ValueError, match="1 items"):
+        writer.append_transition(**step)
+    assert writer.episode_steps == 0
+
+
+def test_whole_episodes_go_by_the_present_alpha():
+    """(1e6)^8 is no finite float32, (1e6)^1 is."""
+    buffer = reprise.ReplayBuffer(
+        plain_schema(), 100, selectors=reprise.Proportional(alpha=1.0, epsilon=0)
+    )
+    writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
+    writers.begin(state=np.zeros((1, 2)))
+    episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
+    step = {"action": [0], "reward": [0], "next_state": [[0, 0]], "end": [0]}
+    for alpha, fine in ((1.0, True), (8.0, False), (0.5, True)):
+        buffer.set_alpha(alpha)
+        before = len(buffer)
+        for call in (
+            lambda: writer.append_episode(priorities=[1, 1e6], **episode),
+            lambda: writers.append(priorities=[1e6], **step),
+        ):
+            if fine:
+                call()
+            else:
+                with pytest.raises(
+                    ValueError, match=r"priorities\[[01]\] is 1e\+06.* finite weight"
+                ):
+                    call()
+        assert len(buffer) == before + (3 if fine else 0)
+    with pytest.raises(ValueError, match="alpha is 9"):
+        buffer.set_alpha(9)
+    writers.append(priorities=[1e6], **step)
+
+
+@pytest.mark.parametrize("way", ["load", "restore"])
+def test_loaded_buffers_go_by_the_alpha_that_was_saved(tmp_path, way):
+    buffer = reprise.ReplayBuffer(
+        plain_schema(), 100, selectors=reprise.Proportional(alpha=8, epsilon=0)
+    )
+    buffer.set_alpha(1)
+    buffer.save(tmp_path)
+    buffer.set_alpha(8)
+    if way == "load":
+        buffer = reprise.ReplayBuffer.load(tmp_path)
+    else:
+        buffer.restore(tmp_path)
+    assert buffer.alpha() == 1 and buffer.options["selectors"][0].alpha == 8
+    buffer.writer().append_episode(state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e6])
+    assert len(buffer) == 1
+    with pytest.raises(ValueError, match="selector is 1"):
+        buffer.alpha(1)

@@ -1,0 +1,198 @@
+"""Every piece of code in the column "here" of the tables of docs/python.md runs."""
+
+import re
+
+import numpy as np
+import pytest
+from testing.files import ROOT
+
+import reprise
+from reprise._options import families
+
+DOCUMENT = ROOT / "docs" / "python.md"
+
+# What some tables name as their originals do.
+NAMES = {"cpprb": {"action": "act", "reward": "rew"}, "torchrl": {"obs": "observation"}}
+
+# Pieces that are part of a call, by how they begin.
+PARTS = {
+    "end=reprise": "writer.append(**step, {})",
+    "shape=": 'schema.column("shaped", np.float32, {})',
+    "initial=": "Proportional({})",
+    "epsilon=": "Proportional({})",
+    **dict.fromkeys(
+        ("window=", "selectors=", "remover=", "rate_limiter=", "max_times_sampled="),
+        "ReplayBuffer(schema, 100, {})",
+    ),
+}
+
+# Those that only name something.
+WORDS = {
+    "end=": "writer.append(**step, end=end)",
+    "timeout=": "sampler.sample(n, timeout=1.0)",
+    "beta": "sampler.sample(n, beta=beta)",
+    "sample": "sampler.sample(n, timeout=1.0)",
+    "writer": "replay.writer(timeout=1.0)",
+    "prefetch": "replay.prefetch(n, timeout=1.0)",
+    "next_observation": "writer.append(next_observation=s2, action=a, reward=r)",
+    "capacity_steps": "ReplayBuffer(schema, capacity_steps=100)",
+}
+
+# What `...` stands for.
+DOTS = {
+    "writer.append(": "**step",
+    "writers.append(": "**steps",
+    "writers.append_transitions(": "**loose",
+    "writer.append_episode(": "**episode",
+    "ReplayBuffer(": "schema, 100",
+}
+
+
+def rows():
+    text = DOCUMENT.read_text("utf-8")
+    first = text.index("## Coming from another replay buffer")
+    section = ""
+    for line in text[first : text.index("\n## ", first + 1)].splitlines():
+        if line.startswith("### "):
+            section = line[4:]
+        elif line.startswith("| ") and not line.startswith("| there |"):
+            _, there, here, _ = line.split("|")
+            pieces = re.findall(r"`([^`]*)`", here)
+            if pieces:
+                yield pytest.param(section, pieces, id=f"{section}: {there.strip()}")
+
+
+ROWS = list(rows())
+
+
+def world(section, directory):
+    """What the pieces of code may name: a buffer with steps, a batch, and so on."""
+    named = {"obs": "obs", "action": "action", "reward": "reward"} | NAMES.get(section, {})
+    obs, action, reward = named["obs"], named["action"], named["reward"]
+    schema = reprise.Schema().observation(obs, np.float32, (4,))
+    schema.column(action, np.int64).reward(reward)
+    replay = reprise.ReplayBuffer(
+        schema, 100, selectors=[reprise.Proportional(), reprise.Fifo()], shards=1
+    )
+    step = {action: 1, reward: 0.5, f"next_{obs}": np.ones(4)}
+    writer = replay.writer(timeout=0)
+    writer.begin_episode(**{obs: np.zeros(4)})
+    for _ in range(20):
+        writer.append(**step)
+    writers = replay.vector_writer(3, autoreset="same_step", timeout=0)
+    writers.begin(**{obs: np.zeros((3, 4))})
+    sampler = replay.sampler(seed=1)
+    batch = sampler.sample(8)
+    replay.save(directory)
+    steps = {
+        action: np.ones(3, int),
+        reward: np.ones(3),
+        f"next_{obs}": np.ones((3, 4)),
+        "end": np.zeros(3, np.uint8),
+    }
+    T = 5
+    tree = reprise.SegmentTree(8)
+    tree.fill(1.0)
+    made = {
+        **vars(reprise),
+        "reprise": reprise,
+        "np": np,
+        **{"replay": replay, "writer": writer, "writers": writers, "sampler": sampler},
+        "schema": schema,
+        "batch": batch,
+        "keys": batch.item_keys.copy(),
+        "priorities": np.ones(8),
+        "p": [2.0],
+        "selector": 0,
+        "directory": directory,
+        "step": step,
+        "steps": steps,
+        "loose": steps | {obs: np.zeros((3, 4))},
+        "episode": {action: np.ones(T, int), reward: np.ones(T), obs: np.ones((T + 1, 4))},
+        "given": {
+            "obs": np.ones((T + 1, 4)),
+            "act": np.ones(T, int),
+            "rew": np.ones(T),
+            "observations": {obs: np.zeros(4, np.float32)},
+            "mutable_columns": {"value": np.float32(0)},
+            "columns": {action: 1},
+            "allocator": lambda nbytes: np.empty(nbytes, np.uint8),
+            "selectors": reprise.Uniform(),
+            "remover": reprise.Fifo(),
+            "rate_limiter": reprise.MinSize(1),
+        },
+        **{"s": np.zeros(4), "a": 1, "r": 0.5, "s2": np.ones(4), "end": reprise.End.CONTINUE},
+        **{"terminated": False, "truncated": False},
+        **{"n": 3, "size": 100, "capacity_steps": 100, "k": 1, "N": 4, "T": T, "gamma": 0.99},
+        **{"alpha": 0.6, "beta": 0.4, "eps": 0.01, "e": 0.6, "min_size": 1, "error_buffer": 10.0},
+        **{"tree": tree, "i": 2, "v": 0.5, "places": [0, 1], "values": [1.0, 2.0]},
+        **{"first": 1, "last": 4, "x": 1.5},
+    }
+    if section == "Reverb":
+        made["r"] = 2.0  # Samples per insert there.
+    return made
+
+
+def completed(piece):
+    code = WORDS.get(piece)
+    if code is None:
+        part = next((part for part in PARTS if piece.startswith(part)), None)
+        code = piece if part is None else PARTS[part].format(piece)
+    code = re.sub(r"(\w+)=\.\.\.", r'\1=given["\1"]', code)
+    for call, what in DOTS.items():
+        code = code.replace(f"{call}...", f"{call}{what}")
+    assert "..." not in code, f"{piece}: what does ... stand for?"
+    return code
+
+
+@pytest.mark.parametrize("section, pieces", ROWS)
+def test_the_code_of_a_row_runs(section, pieces, tmp_path):
+    names = world(section, tmp_path / "checkpoint")
+    if pieces[0].startswith("schema."):
+        names["schema"] = reprise.Schema()
+    if any("torch." in piece for piece in pieces):
+        names["torch"] = pytest.importorskip("torch")
+    for piece in pieces:
+        result = eval(compile(completed(piece), f"{DOCUMENT}: {piece}", "eval"), names)
+        if isinstance(result, reprise.Prefetcher):
+            assert len(next(result)) == names["n"]
+            result.close()
+
+
+@pytest.mark.parametrize("option", families)
+def test_the_defaults_are_those_of_the_classes(option):
+    text = DOCUMENT.read_text("utf-8")
+    table = text[text.index(f"| `{option}=` |") :].split("\n\n")[0]
+    shown = [line.split("`")[1] for line in table.splitlines()[2:]]
+    assert sorted(shown) == sorted(repr(one()) for one in families[option])
+    default = next(line for line in table.splitlines() if "the default" in line).split("`")[1]
+    found = reprise.ReplayBuffer(reprise.Schema().reward(), 10).options[option]
+    assert repr(found[0] if option == "selectors" else found) == default
+
+
+def test_every_table_is_read():
+    sections = {row.values[0] for row in ROWS}
+    assert sections == {"OpenAI Baselines", "cpprb", "torchrl", "Reverb"}
+    pieces = {piece for row in ROWS for piece in row.values[1]}
+    assert len(pieces) > 80
+    assert set(WORDS) <= pieces  # None is left over.
+
+
+@pytest.mark.parametrize(
+    "there, lengths",
+    [
+        ("SliceSampler(slice_len=T)", [5] * 4),
+        ("SliceSampler(slice_len=T, strict_length=False)", [3] + [5] * 4),
+    ],
+)
+def test_slices_have_the_length_asked_for(there, lengths):
+    row = next(row for row in ROWS if row.id == f"torchrl: `{there}`")
+    window = eval(row.values[1][0].removeprefix("window="), vars(reprise) | {"T": 5})
+    schema = reprise.Schema().observation("obs", np.float32).reward()
+    replay = reprise.ReplayBuffer(schema, 100, window=window, selectors=reprise.Fifo(), shards=1)
+    writer = replay.writer()
+    for steps in (7, 3, 5):
+        writer.append_episode(obs=np.arange(steps + 1), reward=np.ones(steps))
+    len(replay)  # Takes in what was appended.
+    assert replay.stats()["items"] == len(lengths)
+    assert sorted(replay.sampler().sample(len(lengths)).lengths) == lengths

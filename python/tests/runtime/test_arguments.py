@@ -1,0 +1,322 @@
+"""Wrong arguments are named, with the call, what was given and what is allowed."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from testing.buffers import fill, plain_schema
+
+import reprise
+
+
+def new():
+    return reprise.Schema()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What the calls below use."""
+    schema = plain_schema()
+    buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
+    fill(buffer, 10)
+    yield {
+        "b": buffer,
+        "s": schema,
+        "w": buffer.writer(),
+        "v": buffer.vector_writer(2, autoreset="same_step"),
+        "batch": buffer.sampler().sample(4),
+        "tree": reprise.SegmentTree(4),
+        "at": tmp_path_factory.mktemp("saved"),
+        "new": new,
+        "np": np,
+        "reprise": reprise,
+        "load": reprise.ReplayBuffer.load,
+        "from_step": reprise.Schema.from_step,
+    }
+    buffer.close()
+
+
+OPTIONS = (
+    "schema, capacity_steps, window, selectors, remover, rate_limiter, max_times_sampled, "
+    "episode_index, max_writers, chunk_steps, shards, key_tag, storage"
+)
+
+MISFITS = {
+    "reprise.ReplayBuffer()": "ReplayBuffer: schema is missing",
+    "reprise.ReplayBuffer(s)": "ReplayBuffer: capacity_steps is missing",
+    "reprise.ReplayBuffer(s, 10, alpha=1)": "ReplayBuffer: unexpected keyword 'alpha'; allowed: "
+    + OPTIONS,
+    "reprise.ReplayBuffer(s, 10, None)": "ReplayBuffer takes 2 positional arguments; given 3: "
+    "name the others",
+    "reprise.ReplayBuffer(s, 10, schema=s)": "ReplayBuffer: schema is given twice",
+    "reprise.Schema(1)": "Schema takes 0 positional arguments; given 1",
+    "new().observation('x')": "Schema.observation: dtype is missing",
+    "from_step()": "Schema.from_step: observations is missing",
+    "from_step({'x': 1})": "Schema.from_step takes 0 positional arguments; given 1: name the others",
+    "b.prefetch(4, foo=1)": "ReplayBuffer.prefetch: unexpected keyword 'foo'; allowed: n, depth, "
+    "beta, normalise, draws, gather, seed, selector, allocator, timeout",
+    "b.sampler(1)": "ReplayBuffer.sampler takes 0 positional arguments; given 1: name the others",
+    "b.stats(x=1)": "ReplayBuffer.stats: unexpected keyword 'x'; allowed: none",
+    "b.stats(self=1)": "ReplayBuffer.stats: unexpected keyword 'self'; allowed: none",
+    "b.save()": "ReplayBuffer.save: directory is missing",
+    "load()": "ReplayBuffer.load: directory is missing",
+    "b.find(1, episode=1)": "ReplayBuffer.find: episode is given twice",
+    "reprise.ReplayBuffer.find(5, 1, 1)": "descriptor 'find' for '",
+    "reprise.ReplayBuffer.find()": "unbound method ReplayBuffer.find() needs an argument",
+    "w.completing()": "Writer.completing: end is missing",
+    "w.close(1)": "Writer.close takes 0 positional arguments; given 1",
+    "v.close(1)": "VectorWriter.close takes 0 positional arguments; given 1",
+    "batch.keys(1)": "Batch.keys takes 0 positional arguments; given 1",
+    "reprise.SegmentTree()": "SegmentTree: capacity is missing",
+    "tree.sum(1, 2, 3)": "SegmentTree.sum takes 2 positional arguments; given 3",
+    "tree.assign(1)": "SegmentTree.assign: values is missing",
+}
+
+KINDS = {
+    "reprise.ReplayBuffer('x', 5)": "ReplayBuffer: schema is 'x'; allowed: a Schema",
+    "new().observation(5, 'f4')": "Schema.observation: name is 5; allowed: a str that",
+    "new().reward((2,))": "Schema.reward: name is (2,); allowed: a str that",
+    "new().discount('\\ud800')": "Schema.discount: name is '\\ud800'; allowed: a str that",
+    "new().observation('x', 'nonsense')": "field 'x': dtype is 'nonsense'; allowed: bool, int8",
+    "new().column('x', (3, 4))": "field 'x': dtype is (3, 4); allowed: bool, int8",
+    "from_step(observations={5: 1.0})": "Schema.from_step: a name in observations is 5; allowed",
+    "from_step(observations={'\\ud800': 1.0})": "Schema.from_step: a name in observations is ",
+    "from_step(observations=[1])": "Schema.from_step: observations is [1]; allowed: a mapping of",
+    "from_step(observations={'x': 1}, columns=5)": "Schema.from_step: columns is 5; allowed: a",
+    "from_step(observations={'x': 1}, rewards='rew')": "Schema.from_step: rewards is 'rew'; "
+    "allowed: a sequence of names",
+    "from_step(observations={'x': 1}, rewards=5)": "Schema.from_step: rewards is 5; allowed: a",
+    "from_step(observations={'x': 1}, rewards=[5])": "Schema.from_step: a name in rewards is 5",
+    "from_step(observations={'x': 1}, discount=5)": "Schema.from_step: discount is 5; allowed: a str",
+    "reprise.SegmentTree(4, 'nonsense')": "SegmentTree: dtype is 'nonsense'; allowed: float32 and",
+    "b.save(5)": "ReplayBuffer.save: directory is 5; allowed: a path",
+    "load(5)": "ReplayBuffer.load: directory is 5; allowed: a path",
+    "b.restore(5)": "ReplayBuffer.restore: directory is 5; allowed: a path",
+    "load(at, attachments=5)": "ReplayBuffer.load: attachments is 5; allowed: a dict",
+    "b.restore(at, attachments=[])": "ReplayBuffer.restore: attachments is []; allowed: a dict",
+    "b.save(at, attachments=5)": "ReplayBuffer.save: attachments is 5; allowed: a dict",
+    "b.save(at, attachments={1: b''})": "ReplayBuffer.save: a name in attachments is 1; allowed: ",
+    "b.save(at, attachments={'a': 5})": "ReplayBuffer.save: attachments['a'] is of type int; all",
+    "b.save(at, samplers=5)": "ReplayBuffer.save: samplers is 5; allowed: a sequence of Samplers",
+    "b.save(at, progress=5)": "ReplayBuffer.save: progress is 5; allowed: None or a function of",
+    "b.update_priorities(batch.item_keys, None)": "ReplayBuffer.update_priorities: priorities: "
+    "expected float32 of shape (n,); given None",
+    "b.update_episode_priorities(0, 0, None)": "ReplayBuffer.update_episode_priorities: "
+    "priorities: expected float32 of shape (n,); given None",
+}
+
+
+# Calls with a number in the place of {}, by how the number is named: counts, places and sizes.
+COUNTS = {
+    "reprise.ReplayBuffer(s, {})": "ReplayBuffer: capacity_steps",
+    "reprise.ReplayBuffer(s, 10, max_times_sampled={})": "ReplayBuffer: max_times_sampled",
+    "reprise.ReplayBuffer(s, 10, max_writers={})": "ReplayBuffer: max_writers",
+    "reprise.ReplayBuffer(s, 10, chunk_steps={})": "ReplayBuffer: chunk_steps",
+    "reprise.ReplayBuffer(s, 10, shards={})": "ReplayBuffer: shards",
+    "reprise.ReplayBuffer(s, 10, key_tag={})": "ReplayBuffer: key_tag",
+    "reprise.ReplayBuffer(s, 10, window=reprise.Transitions(n_step={}))": "Transitions.n_step",
+    "reprise.ReplayBuffer(s, 10, window=reprise.Sequences(length={}))": "Sequences.length",
+    "reprise.ReplayBuffer(s, 10, rate_limiter=reprise.MinSize({}))": "MinSize.items",
+    "reprise.ReplayBuffer(s, 10, rate_limiter=reprise.Queue({}))": "Queue.size",
+    "reprise.ReplayBuffer(s, 10, remover=reprise.SecondChance(), shards={})": "ReplayBuffer: shards",
+    "reprise.ReplayBuffer(s, 9, remover=reprise.LowestPriority({}))": "LowestPriority.selector",
+    "new().observation('x', 'f4', ({},))": "field 'x': shape[0]",
+    "b.sampler(seed={})": "ReplayBuffer.sampler: seed",
+    "b.sampler(selector={})": "ReplayBuffer.sampler: selector",
+    "b.sampler(resume={})": "ReplayBuffer.sampler: resume",
+    "b.sampler().sample({})": "Sampler.sample: n",
+    "b.sampler().empty_batch({})": "Sampler.empty_batch: n",
+    "b.sampler().sample_into(batch, {}, 1)": "Sampler.sample_into: offset",
+    "b.prefetch({})": "ReplayBuffer.prefetch: n",
+    "b.prefetch(1, depth={})": "ReplayBuffer.prefetch: depth",
+    "b.vector_writer({}, autoreset='disabled')": "ReplayBuffer.vector_writer: environments",
+    "b.hindsight('state', seed={})": "ReplayBuffer.hindsight: seed",
+    "b.find({}, 0)": "ReplayBuffer.find: episode",
+    "b.gather_episode(0, {}, 1)": "ReplayBuffer.gather_episode: position",
+    "b.remove_episode({})": "ReplayBuffer.remove_episode: episode",
+    "b.totals({})": "ReplayBuffer.totals: selector",
+    "b.update_priorities([], [], {})": "ReplayBuffer.update_priorities: selector",
+    "b.save(at, keep={})": "ReplayBuffer.save: keep",
+    "b.save(at, compression={})": "ReplayBuffer.save: compression",
+    "b.save(at, bytes_per_second={})": "ReplayBuffer.save: bytes_per_second",
+    "reprise.mix([b], {})": "Mix: n",
+    "reprise.mix([(b, {})])": "Mix: parts[0]",
+    "reprise.SegmentTree({})": "SegmentTree: capacity",
+    "tree.leaf({})": "SegmentTree.leaf: leaf",
+    "tree.sum({})": "SegmentTree.sum: first",
+    "v[{}]": "VectorWriter: environment",
+}
+# And of real numbers.
+REALS = {
+    "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount={}))": "Transitions.discount",
+    "reprise.ReplayBuffer(s, 9, selectors=reprise.Proportional(alpha={}))": "Proportional.alpha",
+    "reprise.ReplayBuffer(s, 9, selectors=reprise.MaxHeap(initial={}))": "MaxHeap.initial",
+    "b.sampler(fresh={})": "ReplayBuffer.sampler: fresh",
+    "b.sampler().sample(1, beta={})": "Sampler.sample: beta",
+    "b.sampler().sample(1, timeout={})": "Sampler.sample: timeout",
+    "b.writer(timeout={})": "ReplayBuffer.writer: timeout",
+    "b.hindsight('state', share={})": "ReplayBuffer.hindsight: share",
+    "b.decay({})": "ReplayBuffer.decay: factor",
+    "tree.fill({})": "SegmentTree.fill: value",
+}
+
+
+@pytest.mark.parametrize("call, name", [*COUNTS.items(), *REALS.items()])
+def test_flags_are_no_numbers(call, name, made):
+    for given in ("True", "False"):
+        with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*{given}.*; allowed: "):
+            eval(call.format(given), dict(made))
+
+
+@pytest.mark.parametrize("call, name", COUNTS.items())
+def test_counts_are_integers_in_range(call, name, made):
+    for given in ("1.5", "'1'", "np.float64(1)", "np.True_"):
+        with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*; allowed: "):
+            eval(call.format(given), dict(made))
+    negative = (
+        "allowed: 1 to max_writers|^environment -3 of 2$|"
+        + re.escape(name)
+        + " is .*-1.*(; allowed: |range)"
+    )
+    with pytest.raises((ValueError, IndexError), match=negative):
+        eval(call.format("-1" if not call.startswith("v[") else "-3"), dict(made))
+    # Integers of numpy are as those of Python; what else is wrong with them is no TypeError.
+    try:
+        eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(made))
+    except (ValueError, RuntimeError, TimeoutError, IndexError):
+        pass
+
+
+@pytest.mark.parametrize("call, message", [*MISFITS.items(), *KINDS.items()])
+def test_what_is_wrong_is_named(call, message, made):
+    with pytest.raises(TypeError, match="^" + re.escape(message)) as error:
+        eval(call, dict(made))
+    assert "incompatible" not in str(error.value) and "Invoked" not in str(error.value)
+
+
+# What the core refuses, which knows the names of C++ alone.
+REFUSED = {
+    "make(window=reprise.Transitions(n_step=0))": "Transitions.n_step is 0; allowed: 1 to 65535",
+    "make(selectors=reprise.Proportional(initial=-1))": "Proportional.initial is -1; allowed: 0",
+    "make(selectors=[])": "number of selectors is 0; allowed: 1 to 16",
+    "make(rate_limiter=reprise.SampleToInsertRatio(10, 1, 2))": "SampleToInsertRatio.error_buffer "
+    "is 2; allowed",
+    "make(remover=reprise.LowestPriority(selector=4))": "LowestPriority.selector is 4; allowed",
+    "make(schema=plain_schema().recurrent_state('h', 'f4', (3,)))": "field 'h' is a recurrent "
+    "state, and window is Transitions; allowed: Sequences, of which each item has the state of its "
+    "first step; with Transitions Schema.column, which",
+    "make(rate_limiter=reprise.Queue(4), max_times_sampled=1).sampler().sample(5)": "batch size is 5; allowed: at most "
+    "Queue.size = 4",
+    "make(rate_limiter=reprise.Queue(4))": "max_times_sampled is 0, with a Queue as rate_limiter; "
+    "allowed: at least 1",
+    "b.hindsight('state', share=2.0)": "ReplayBuffer.hindsight: share is 2; allowed: 0 to 1",
+    "b.sampler(selector=5)": "ReplayBuffer.sampler: selector is 5; allowed: 0 to 0",
+    "b.sampler(resume=5)": "ReplayBuffer.sampler: resume is 5; the buffer was loaded",
+    "b.save(at, keep=0)": "ReplayBuffer.save: keep is 0; allowed: 1 to 1000",
+    "b.save(at, compression=30)": "ReplayBuffer.save: compression is 30; allowed: 0 to 19",
+    "b.save(at, attachments={'a' * 99999: b''})": "ReplayBuffer.save: attachments: a name of 99999",
+    "b.reset_priorities(-1)": "ReplayBuffer.reset_priorities: priority is -1; allowed: finite",
+    "make().set_alpha(10)": "ReplayBuffer.set_alpha: alpha is 10; allowed: 0 to 8",
+    "make().find(0, 0)": "finding items by episode needs episode_index, which is off",
+    "w.append(**step, priorities=[1, 2])": "Writer.append: 2 priorities; this call decides 1 items",
+    "tree.assign([9], [1.0])": "SegmentTree.assign: leaves[0] = 9; allowed: below 4",
+    "reprise.SegmentTree(0)": "SegmentTree: capacity = 0; allowed: 1 to",
+    "make(schema=new().column('A::b', 'i1').column('B::c', 'i1')).writer().begin_episode(x=1)": ""
+    "Writer.begin_episode: unknown field 'x'; fields: ",
+}
+
+
+@pytest.mark.parametrize("call, message", REFUSED.items())
+def test_what_the_core_refuses_is_named_as_here(call, message, made):
+    made["w"].begin_episode(state=[0, 0])
+    names = dict(made, step={"action": 1, "reward": 1, "next_state": [0, 0]})
+
+    def make(schema=names["s"], **options):
+        return reprise.ReplayBuffer(schema, 100, **options)
+
+    with pytest.raises((ValueError, RuntimeError), match="^" + re.escape(message)) as error:
+        eval(call, {**names, "make": make, "plain_schema": plain_schema})
+    assert "::" not in str(error.value)
+
+
+@pytest.mark.parametrize("timeout", [9e9, 1e10, 1e300, float("inf")])
+def test_a_timeout_beyond_all_time_is_none(timeout, made):
+    assert len(made["b"].sampler().sample(4, timeout=timeout).weights) == 4
+
+
+def test_names_of_the_user_stay_as_they_are():
+    schema = reprise.Schema().column("A::b", np.int8)
+    with pytest.raises(ValueError, match="^Schema: field 'A::b' is there already"):
+        schema.column("A::b", np.int8)
+
+
+def test_errors_of_the_user_stay_as_they_are(made):
+    """Also a TypeError, whatever its text is."""
+
+    def allocate(nbytes):
+        raise TypeError("sampler(): incompatible with it")
+
+    with pytest.raises(TypeError, match="^sampler\\(\\): incompatible with it$"):
+        made["b"].prefetch(4, allocator=allocate).__next__()
+
+    class Odd:
+        def __index__(self):
+            raise TypeError("find(): incompatible function arguments")
+
+    with pytest.raises(TypeError, match="ReplayBuffer.find: position is"):
+        made["b"].find(0, Odd())
+
+
+def test_values_out_of_which_no_array_can_be_made(made):
+    with pytest.raises((ValueError, TypeError), match="field 'x': "):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Of older numpy.
+            reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
+    for call in ("assign([[1], [1, 2]], 1)", "assign(1, [[1], [1, 2]])"):
+        with pytest.raises((ValueError, TypeError), match="^SegmentTree.assign: (leaves|values)"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                eval("tree." + call, dict(made))
+    with pytest.raises(
+        ValueError, match=r"^ReplayBuffer.save: attachments\['a'\] cannot be read: .*contiguous"
+    ):
+        made["b"].save(made["at"], attachments={"a": np.zeros((4, 4))[:, ::2]})
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.longdouble, ">f8", np.float32])
+def test_priorities_too_large_for_float32(dtype, made):
+    given = np.array([1, 0, 3e38, 1], dtype)
+    assert made["b"].update_priorities(made["batch"].item_keys, given[::-1]) == (4, 0)
+    if dtype is np.float32:
+        return
+    given[2] = 1e300
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
+            made["b"].update_priorities(made["batch"].item_keys, given)
+        given[2] = np.inf
+        with pytest.raises(ValueError, match=r"priorities\[2\] is inf; allowed"):
+            made["b"].update_priorities(made["batch"].item_keys, given)
+
+
+def test_fields_that_a_batch_has_not(made):
+    batch = made["batch"]
+    for call, name, names in (
+        (lambda: batch.now["zz"], "'zz'", "Batch.now: state, action, reward"),
+        (lambda: batch.next["action"], "'action'", "Batch.next: state"),
+        (lambda: batch.returns[3], "3", "Batch.returns: reward"),
+    ):
+        with pytest.raises(KeyError) as error:
+            call()
+        assert error.value.args == (f"no field {name}; fields of {names}",)
+    assert batch.next.get("action") is None and "action" not in batch.next
+    with pytest.raises(TypeError):
+        batch.now["state"] = 1
+
+
+def test_names_of_a_batch(made):
+    batch = made["batch"]
+    assert list(batch) == ["state", "next_state", "action", "reward"]
+    assert all(name in batch and batch[name] is not None for name in batch)
+    assert dict(batch.now).keys() == {"state", "action", "reward"}

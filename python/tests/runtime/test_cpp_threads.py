@@ -1,0 +1,73 @@
+"""Threads of C++ and of Python that share one buffer."""
+
+import gc
+import threading
+
+import cpp_actor
+import numpy as np
+import pytest
+from testing.children import run_python
+
+import reprise
+
+STEPS = 20_000
+
+
+def made():
+    schema = reprise.Schema().observation("state", np.float32).reward()
+    return reprise.ReplayBuffer(schema, 4 * STEPS, selectors=reprise.Proportional())
+
+
+def test_actors_of_both_languages_share_a_buffer():
+    buffer = made()
+
+    def act():
+        numbers = np.arange(STEPS + 1, dtype=np.float32)
+        buffer.writer().append_episode(state=numbers, reward=numbers[:-1])
+
+    actors = [cpp_actor.Actor(buffer.capsule, STEPS) for _ in range(2)]
+    threads = [threading.Thread(target=act) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    sampler = buffer.sampler(seed=1)
+    for _ in range(50):
+        batch = sampler.sample(256)
+        assert (batch["state"] == batch["reward"]).all()
+        assert (batch["next_state"] == batch["state"] + 1).all()
+        buffer.update_priorities(batch.item_keys, batch["reward"] + 1)
+    for waited in (*threads, *actors):
+        waited.join()
+    assert len(buffer) == 4 * STEPS
+    assert buffer.stats()["committed_steps"] == 4 * STEPS
+
+
+def test_a_capsule_keeps_the_buffer():
+    capsule = made().capsule
+    gc.collect()
+    cpp_actor.Actor(capsule, 10).join()
+    assert f"reprise::ReplayBuffer {reprise.__version__}" in repr(capsule)
+
+
+IN_A_CHILD = """
+import os, sys
+import cpp_actor, numpy as np, reprise
+
+schema = reprise.Schema().observation("state", np.float32).reward()
+before = reprise.ReplayBuffer(schema, 100)
+child = os.fork()
+if child == 0:
+    buffer = reprise.ReplayBuffer(schema, 100)
+    cpp_actor.Actor(buffer.capsule, 10).join()
+    os._exit(5 if len(buffer) == 10 else 6)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_module_with_its_own_copy_of_the_library_counts_forks_with_the_buffers_maker():
+    child = run_python(IN_A_CHILD)
+    assert child.returncode == 5, child.stderr
+
+
+def test_what_is_no_buffer_is_refused():
+    with pytest.raises(ValueError, match="PyCapsule_GetPointer"):
+        cpp_actor.Actor(np.zeros(1), 10)

@@ -1,0 +1,296 @@
+"""Waits: timeouts, close, signals, one thread at a time."""
+
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from testing.buffers import STEP, append_until_held, fill, plain_schema, queue_of
+from testing.children import run_python
+
+import reprise
+
+
+def test_sampling_an_empty_buffer_times_out(buffer):
+    sampler = buffer.sampler()
+    for timeout in (0, 0.01, np.float32(0.12)):
+        with pytest.raises(TimeoutError, match="Sampler.sample: .*"):
+            sampler.sample(4, timeout=timeout)
+    fill(buffer, 5)
+    assert len(sampler.sample(4, timeout=0)) == 4
+
+
+def test_a_step_without_room_is_not_taken_until_it_is_given_again():
+    buffer = queue_of(8)
+    writer = buffer.writer(timeout=0.01)
+    writer.begin_episode(state=[-1, 0])
+    held = append_until_held(writer)
+    assert held >= 8 and writer.episode_steps == held
+    message = "Writer.append: no room .*not taken: call again with the same .*Rate limiter: "
+    with pytest.raises(TimeoutError, match=message):
+        writer.append(**STEP)
+    assert writer.episode_steps == held
+    sampler = buffer.sampler()
+    for expected in range(held):
+        batch = sampler.sample(1, timeout=0)
+        assert batch["action"][0] == expected
+    writer.append(action=held, reward=0, next_state=[held, 0])
+    assert writer.episode_steps == held + 1
+    batch = sampler.sample(1, timeout=0)
+    assert (batch["action"][0], batch["state"][0, 0]) == (held, held - 1)
+
+
+def test_a_transition_without_room_is_given_again():
+    buffer = queue_of(4)
+    writer = buffer.writer(timeout=0)
+    state, after = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    count = 0
+    with pytest.raises(TimeoutError):
+        while True:
+            state[0], after[0] = count, count + 0.5
+            writer.append_transition(state=state, action=count, reward=0, next_state=after)
+            count += 1
+    sampler = buffer.sampler()
+    drawn = []
+    given = count - 1
+    while len(drawn) <= count:
+        batch = sampler.sample(1, timeout=0)
+        drawn.append((batch["action"][0], batch["state"][0, 0], batch["next_state"][0, 0]))
+        if given != count:
+            try:
+                writer.append_transition(state=state, action=count, reward=0, next_state=after)
+                given = count
+            except TimeoutError:
+                pass
+        if len(drawn) == count:
+            # One step of a transition that continues nothing stays open until the next.
+            writer.close()
+    assert drawn == [(i, i, i + 0.5) for i in range(count + 1)]
+
+
+def test_beginning_an_episode_gives_a_step_that_was_not_taken_up():
+    buffer = queue_of(4)
+    writer = buffer.writer(timeout=0)
+    writer.begin_episode(state=[0, 0])
+    append_until_held(writer)
+    writer.begin_episode(state=[5, 0])
+    assert writer.episode_steps == 0
+
+
+def test_close_wakes_those_who_wait():
+    buffer = queue_of(4)
+    answers = []
+
+    def write():
+        writer = buffer.writer()
+        writer.begin_episode(state=[0, 0])
+        try:
+            while True:
+                writer.append(**STEP)
+        except reprise.Closed as error:
+            answers.append(str(error))
+
+    def draw():
+        try:
+            while True:
+                buffer.sampler().sample(4, timeout=60)
+                empty.sampler().sample(4)
+        except reprise.Closed as error:
+            answers.append(str(error))
+
+    empty = reprise.ReplayBuffer(plain_schema(), 100)
+    threads = [threading.Thread(target=target) for target in (write, draw)]
+    for thread in threads:
+        thread.start()
+    while empty.stats()["samplers_for_items"]["waiting_now"] == 0:
+        time.sleep(0.01)
+    empty.close()
+    buffer.close()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 2 and all("closed" in answer for answer in answers)
+
+
+def test_who_waits_longest_is_let_in_first():
+    buffer = queue_of(16)
+    drawn = {}
+
+    def draw(n):
+        drawn[n] = buffer.sampler().sample(n)["action"].tolist()
+
+    threads = []
+    for n in (8, 2):
+        threads.append(threading.Thread(target=draw, args=(n,)))
+        threads[-1].start()
+        while buffer.stats()["samplers_for_items"]["waiting_now"] < len(threads):
+            time.sleep(0.001)
+    writer = buffer.writer()
+    writer.begin_episode(state=[-1, 0])
+    for i in range(10):
+        if i == 4:
+            with pytest.raises(TimeoutError, match="other calls have waited longer, with 4 items"):
+                buffer.sampler().sample(2, timeout=0)
+        writer.append(action=i, reward=0, next_state=[i, 0])
+    for thread in threads:
+        thread.join()
+    assert drawn == {8: list(range(8)), 2: [8, 9]}
+
+
+def test_others_run_while_one_waits(buffer):
+    """A sampler waits on this thread for what a Python thread appends."""
+    thread = threading.Timer(0.05, fill, (buffer, 10))
+    thread.start()
+    assert len(buffer.sampler().sample(4, timeout=60)) == 4
+    thread.join()
+
+
+def test_a_sampler_in_use_is_refused(buffer):
+    sampler = buffer.sampler()
+    waiting = threading.Thread(target=lambda: pytest.raises(reprise.Closed, sampler.sample, 4))
+    waiting.start()
+    while buffer.stats()["samplers_for_items"]["waiting_now"] == 0:
+        time.sleep(0.01)
+    seen = set()
+    # Between slices of the wait the mark stays.
+    for _ in range(20):
+        with pytest.raises(RuntimeError, match="Sampler is in use by another call") as error:
+            sampler.sample(4, timeout=0)
+        seen.add(str(error.value))
+        time.sleep(0.01)
+    assert len(seen) == 1
+    buffer.close()
+    waiting.join()
+
+
+def test_a_call_from_within_a_call_is_refused(buffer):
+    fill(buffer, 10)
+    errors = []
+
+    def allocator(nbytes):
+        with pytest.raises(RuntimeError, match="in use") as error:
+            sampler.sample(1)
+        errors.append(error)
+        return np.empty(nbytes, np.uint8)
+
+    sampler = buffer.sampler(allocator=allocator)
+    sampler.sample(2)
+    assert len(errors) == 1
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+import reprise
+from testing.buffers import STEP, append_until_held, fill, plain_schema, queue_of
+
+# Another thread runs only while the main thread has given the GIL up, in a call that waits.
+sys.setswitchinterval(1000)
+
+# A shell starts a background job with interrupts ignored, and Python keeps that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def interrupt_once(waits):
+    ready = threading.Event()
+    def watch():
+        ready.wait()
+        while not waits():
+            time.sleep(0.001)
+        interrupt()
+    threading.Thread(target=watch, daemon=True).start()
+    ready.set()
+
+def writer_waits():
+    return buffer.stats()["writers_for_limiter"]["waiting_now"] == 1
+def sampler_waits():
+    return buffer.stats()["samplers_for_items"]["waiting_now"] == 1
+
+buffer = reprise.ReplayBuffer(plain_schema(), 1000)
+{body}
+"""
+
+WAITS = {
+    "sample": "interrupt_once(sampler_waits); buffer.sampler().sample(4)",
+    "append": """
+buffer = queue_of(4)
+writer = buffer.writer()
+writer.begin_episode(state=[0, 0])
+interrupt_once(writer_waits)
+while True: writer.append(**STEP)""",
+    "append again": """
+buffer = queue_of(4)
+writer = buffer.writer()
+writer.begin_episode(state=[0, 0])
+interrupt_once(writer_waits)
+try: append_until_held(writer)
+except KeyboardInterrupt: assert writer.episode_steps == 4
+interrupt_once(writer_waits)
+writer.append(**STEP)""",
+    "append_episode": """
+buffer = queue_of(4)
+writer = buffer.writer()
+interrupt_once(writer_waits)
+writer.append_episode(state=np.zeros((101, 2)), action=np.zeros(100, int), reward=np.zeros(100))""",
+    "vector append": """
+buffer = queue_of(4)
+writers = buffer.vector_writer(1, autoreset="same_step")
+writers.begin(state=np.zeros((1, 2)))
+interrupt_once(writer_waits)
+while True: writers.append(end=[0], action=[0], reward=[0], next_state=[[0, 0]])""",
+    "prefetcher": "p = buffer.prefetch(4); interrupt_once(lambda: True); next(p)",
+    "save": """
+fill(buffer, 900)
+def slowly(progress):  # Not on the main thread, which waits.
+    interrupt() if progress.chunks_written == 1 else time.sleep(0.5)
+    if progress.chunks_written > 20: os._exit(7)
+buffer = reprise.ReplayBuffer(plain_schema(), 100000, chunk_steps=4, shards=1)
+fill(buffer, 4000)
+import tempfile
+buffer.save(tempfile.mkdtemp(), progress=slowly)""",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=list(WAITS))
+def test_keyboard_interrupts_reach_waiting_calls(wait):
+    code = INTERRUPTED.format(body=WAITS[wait])
+    code += "\nos._exit(3)\n"
+    child = run_python(code)
+    assert child.returncode == -signal.SIGINT, child.stderr
+    assert "KeyboardInterrupt" in child.stderr
+
+
+def test_a_long_wait_without_a_timeout_is_told(buffer):
+    def close():
+        while not told and buffer.stats()["samplers_for_items"]["waiting_for"] < 60:
+            time.sleep(0.05)
+        time.sleep(0.5)  # Time enough to tell it again.
+        buffer.close()
+
+    # From 5 s on, whenever the call has a processor.
+    message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 0 items and 0 open writers are"
+    with pytest.warns(RuntimeWarning, match=message) as told:
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(reprise.Closed):
+            buffer.sampler().sample(4)
+    thread.join()
+    assert len(told) == 1 and told[0].filename == __file__
+    assert "Rate limiter: " in str(told[0].message)
+
+
+def test_a_warning_that_is_an_error_ends_the_wait(buffer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="has no timeout"):
+            buffer.sampler().sample(4)
+
+
+def test_a_wait_with_a_timeout_is_not_told(buffer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TimeoutError):
+            buffer.sampler().sample(4, timeout=5.5)

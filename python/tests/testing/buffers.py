@@ -1,0 +1,60 @@
+"""Buffers and steps that many tests use."""
+
+import numpy as np
+
+import reprise
+
+
+def plain_schema():
+    return (
+        reprise.Schema().observation("state", np.float32, (2,)).column("action", np.int32).reward()
+    )
+
+
+def fill(buffer, steps, first=0.0):
+    """One episode whose state counts up from `first`, with action i and reward i at step i."""
+    with buffer.writer(timeout=0) as writer:
+        writer.begin_episode(state=[first, 0])
+        for i in range(steps):
+            writer.append(
+                action=i,
+                reward=i,
+                next_state=[first + i + 1, 0],
+                end=reprise.End.TRUNCATED if i == steps - 1 else reprise.End.CONTINUE,
+            )
+
+
+def every_item(buffer):
+    """A batch of each item once, in the order of their positions, as a dict of copies."""
+    n = len(buffer)
+    batch = buffer.sampler().sample(n, draws="without_replacement", timeout=0)
+    order = np.lexsort((batch.positions, batch.episode_ids))
+    copy = {name: batch[name][order].copy() for name in batch.keys()}
+    for name in ("item_keys", "episode_ids", "positions", "lengths", "discounts", "probabilities"):
+        copy["." + name] = getattr(batch, name)[order].copy()
+    copy[".returns"] = {name: value[order].copy() for name, value in batch.returns.items()}
+    return copy
+
+
+def queue_of(size, **options):
+    """Writers wait while so many items wait to be sampled."""
+    return reprise.ReplayBuffer(
+        plain_schema(),
+        1000,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(size),
+        max_times_sampled=1,
+        **{"max_writers": 1, **options},
+    )
+
+
+STEP = {"action": 0, "reward": 0, "next_state": [0, 0]}
+
+
+def append_until_held(writer):
+    for i in range(1000):
+        try:
+            writer.append(action=i, reward=0, next_state=[i, 0])
+        except TimeoutError:
+            return i
+    raise AssertionError("the queue never held the writer")

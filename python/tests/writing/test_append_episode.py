@@ -1,0 +1,217 @@
+import re
+
+import numpy as np
+import pytest
+from testing.buffers import every_item
+
+import reprise
+
+WINDOWS = [
+    reprise.Transitions(n_step=1),
+    reprise.Transitions(n_step=3),
+    *(
+        reprise.Sequences(length=3, period=period, burn_in=burn_in, end=end)
+        for period in (1, 2, 5)
+        for burn_in in (0, 1)
+        for end in ("zero_pad", "truncate", "drop", "overlap")
+    ),
+]
+
+
+def step_by_step(writer, episode, end, priorities=None):
+    writer.begin_episode(x=episode["x"][0])
+    steps = len(episode["a"])
+    used = 0
+    for t in range(steps):
+        last = end if t == steps - 1 else reprise.End.CONTINUE
+        own = writer.completing(last)
+        writer.append(
+            a=episode["a"][t],
+            reward=episode["reward"][t],
+            next_x=episode["x"][t + 1],
+            end=last,
+            priorities=None if priorities is None else priorities[used : used + own],
+        )
+        used += own
+    return used
+
+
+def episode_of(steps, seed):
+    rng = np.random.default_rng(seed)
+    return {
+        "x": rng.normal(size=(steps + 1, 2)).astype(np.float32),
+        "a": rng.integers(0, 9, steps),
+        "reward": rng.normal(size=steps).astype(np.float32),
+    }
+
+
+def make(window, **options):
+    schema = reprise.Schema().observation("x", "f4", (2,)).column("a", "i8").reward()
+    return reprise.ReplayBuffer(schema, 4096, window=window, shards=1, key_tag=1, **options)
+
+
+def assert_same(one, other):
+    a = one.sampler(seed=1).sample(64)
+    b = other.sampler(seed=1).sample(64)
+    for name in ("item_keys", "positions", "lengths", "discounts", "probabilities"):
+        assert np.array_equal(getattr(a, name), getattr(b, name)), name
+    for i, length in enumerate(a.lengths):
+        for name in a.keys():
+            rows = (i, slice(length)) if a[name].ndim > 1 else i
+            assert np.array_equal(a[name][rows], b[name][rows]), name
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_an_episode_is_its_steps(window):
+    # Of Transitions [B, *shape] is compared whole, of Sequences as far as the items go.
+    one, other = make(window), make(window)
+    with one.writer() as whole, other.writer() as single:
+        for seed, steps in enumerate((7, 4, 3, 20)):
+            episode = episode_of(steps, seed)
+            whole.append_episode(end=2, **episode)
+            step_by_step(single, episode, 2)
+    assert len(one) == len(other)
+    assert_same(one, other)
+
+
+@pytest.mark.parametrize("end", [0, 1, 2])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_priorities_of_an_episode_are_counted_as_its_steps_count_them(window, end):
+    selectors = reprise.Proportional(alpha=1, epsilon=0, initial="from_caller")
+    one, other = make(window, selectors=selectors), make(window, selectors=selectors)
+    with one.writer() as whole, other.writer() as single:
+        for steps in range(1, 12):
+            episode = episode_of(steps, steps)
+            priorities = np.arange(1, steps + 1, dtype=np.float32)
+            used = step_by_step(single, episode, end, priorities)
+            whole.append_episode(end=end, priorities=priorities[:used], **episode)
+            for wrong in (used - 1, used + 1):
+                if wrong > 0:
+                    with pytest.raises(ValueError, match=f"decides {used} items"):
+                        whole.append_episode(end=end, priorities=np.ones(wrong), **episode)
+            single.begin_episode(x=[0, 0])
+            whole.begin_episode(x=[0, 0])
+    assert one.stats()["items"] == other.stats()["items"]
+    if len(one):
+        assert_same(one, other)
+
+
+def test_an_episode_that_goes_on(buffer):
+    with buffer.writer() as writer:
+        writer.append_episode(
+            state=np.zeros((3, 2)), action=[0, 1], reward=[0, 1], end=reprise.End.CONTINUE
+        )
+        assert (writer.in_episode, writer.episode_steps) == (True, 2)
+        writer.append(action=2, reward=2, next_state=[9, 9], end=1)
+    assert every_item(buffer)["action"].tolist() == [0, 1, 2]
+
+
+def test_episodes_of_wrong_lengths(buffer):
+    writer = buffer.writer()
+    good = {"state": np.zeros((4, 2)), "action": np.zeros(3, int), "reward": np.zeros(3)}
+    for wrong, message in (
+        (
+            {"state": np.zeros((3, 2))},
+            r"Writer.append_episode: observation 'state' has 3 rows; "
+            r"expected T \+ 1 = 4, the final one included",
+        ),
+        ({"state": np.zeros((5, 2))}, r"field 'action': expected int32 of shape \(4,\)"),
+        ({"reward": np.zeros(4)}, r"field 'reward': expected float32 of shape \(3,\)"),
+        ({"action": np.zeros(4, int)}, r"field 'action': expected int32 of shape \(3,\); .*\(4,\)"),
+        ({"reward": np.zeros(2)}, r"field 'reward': expected float32 of shape \(3,\)"),
+        ({"state": np.zeros((1, 2))}, "expected at least one step and the final observation"),
+        ({"state": 0.0}, "expected at least one step"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            writer.append_episode(**{**good, **wrong})
+    with pytest.raises(ValueError, match="unknown field 'next_state'|not taken|next_state"):
+        writer.append_episode(next_state=np.zeros((3, 2)), **good)
+    assert len(buffer) == 0
+
+
+class Length:
+    """Its length cannot be had."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        raise self.error
+
+
+def test_a_length_whose_code_raises(buffer):
+    writer = buffer.writer()
+    for error in (KeyboardInterrupt(), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            writer.append_episode(state=Length(error), action=[0], reward=[0])
+    with pytest.raises(ValueError, match="expected at least one step"):
+        writer.append_episode(state=object(), action=[0], reward=[0])
+
+
+def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        1000,
+        window=reprise.Transitions(discount=0.5),
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(8),
+        max_times_sampled=1,
+        max_writers=1,
+    )
+    writer = buffer.writer(timeout=0.01)
+    state = np.arange(42, dtype=np.float32).reshape(21, 2)
+    action = np.arange(20)
+    episode = {"state": state, "action": action, "reward": np.zeros(20)}
+    drawn = []
+    sampler = buffer.sampler()
+    while writer.episode_steps < 20:
+        message = f"no room .*; {len(drawn) + 8} of 20 steps were taken: call append_episode again"
+        try:
+            writer.append_episode(**episode)
+        except TimeoutError as error:
+            assert re.search(message, str(error)), error
+        batch = sampler.sample(1, timeout=0)
+        drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+    while len(drawn) < 20:
+        batch = sampler.sample(1, timeout=0)
+        drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+    assert drawn == [(i, 2.0 * i) for i in range(20)]
+    first = writer.episode_id
+    with pytest.raises(TimeoutError):
+        writer.append_episode(**episode)
+    assert writer.episode_id != first, "a whole one is not gone on with"
+
+
+@pytest.mark.parametrize("other", ["shorter", "append", "begin_episode"])
+def test_what_an_episode_has_taken_is_forgotten_by_another_append(schema, other):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        1000,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(4),
+        max_times_sampled=1,
+        max_writers=1,
+    )
+    writer = buffer.writer(timeout=0)
+    sampler = buffer.sampler()
+
+    def episode(steps):
+        state = np.arange(2 * steps + 2, dtype=np.float32).reshape(steps + 1, 2)
+        writer.append_episode(state=state, action=np.arange(steps), reward=np.zeros(steps))
+
+    with pytest.raises(TimeoutError, match="4 of 20 steps were taken"):
+        episode(20)
+    first = writer.episode_id
+    if other == "shorter":
+        with pytest.raises(TimeoutError, match="the step was not taken: call again"):
+            episode(19)
+    elif other == "append":
+        sampler.sample(1, timeout=0)
+        writer.append(action=4, reward=0, next_state=[10, 11])
+    else:
+        writer.begin_episode(state=[0, 0])
+    sampler.sample(4, timeout=0)
+    with pytest.raises(TimeoutError, match="4 of 20 steps were taken"):
+        episode(20)
+    assert writer.episode_id != first
+    assert sampler.sample(4, timeout=0)["action"].tolist() == [0, 1, 2, 3]

@@ -1,0 +1,321 @@
+"""append_transitions of vector writers and of writers: what append_transition does, for many."""
+
+import numpy as np
+import pytest
+from testing.buffers import every_item, plain_schema
+
+import reprise
+
+TERMINATED, TRUNCATED = reprise.End.TERMINATED, reprise.End.TRUNCATED
+
+
+def transitions(environments, steps, seed=5):
+    """[steps, environments] of each field: most continue the one before, some begin anew."""
+    random = np.random.default_rng(seed)
+    shape = (steps, environments)
+    end = random.choice([0, 0, 0, 0, 1, 2], shape).astype(np.uint8)
+    now = np.zeros((*shape, 2), np.float32)
+    after = random.integers(9, size=(*shape, 2)).astype(np.float32)
+    now[1:] = after[:-1]
+    jumps = random.random(shape) < 0.15
+    now[jumps] += 100
+    return {
+        "state": now,
+        "action": np.arange(steps * environments, dtype=np.int32).reshape(shape),
+        "reward": random.random(shape).astype(np.float32),
+        "next_state": after,
+        "end": end,
+    }
+
+
+def three_steps():
+    window = reprise.Transitions(n_step=3, discount=0.5)
+    return reprise.ReplayBuffer(plain_schema(), 4096, window=window, shards=1)
+
+
+def by_action(buffer):
+    """Every item's arrays in the order of actions, without what names episodes."""
+    items = every_item(buffer)
+    order = np.argsort(items["action"])
+    names = ("state", "action", "reward", "next_state", ".discounts", ".lengths", ".positions")
+    return [items[name][order] for name in names] + [items[".returns"]["reward"][order]]
+
+
+def assert_equal_items(buffers):
+    one, other = (by_action(buffer) for buffer in buffers)
+    assert len(one[0]) > 100
+    for array, like in zip(one, other):
+        assert np.array_equal(array, like)
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_of_a_vector_are_those_of_its_writers(autoreset):
+    given = transitions(environments=5, steps=60)
+    one, other = three_steps(), three_steps()
+    vector = one.vector_writer(5, autoreset=autoreset)
+    writers = [other.writer() for _ in range(5)]
+    for t in range(60):
+        vector.append_transitions(**{name: array[t] for name, array in given.items()})
+        for e, writer in enumerate(writers):
+            writer.append_transition(**{name: array[t, e] for name, array in given.items()})
+        assert [w.episode_steps for w in vector] == [w.episode_steps for w in writers]
+        assert [w.in_episode for w in vector] == [w.in_episode for w in writers]
+    vector.close()
+    for writer in writers:
+        writer.close()
+    assert_equal_items((one, other))
+
+
+def test_of_a_writer_are_those_one_by_one():
+    given = {name: array[:, 0] for name, array in transitions(1, 300).items()}
+    one, other = three_steps(), three_steps()
+    with one.writer() as writer, other.writer() as single:
+        for first, last in ((0, 1), (1, 120), (120, 121), (121, 300)):
+            writer.append_transitions(**{name: a[first:last] for name, a in given.items()})
+        for t in range(300):
+            single.append_transition(**{name: a[t] for name, a in given.items()})
+        assert writer.episode_steps == single.episode_steps
+    assert_equal_items((one, other))
+
+
+def test_values_are_converted_as_of_append(buffer):
+    writers = buffer.vector_writer(3, autoreset="disabled")
+    wide = np.arange(12, dtype=np.float64).reshape(3, 4)[:, ::2]
+    writers.append_transitions(
+        state=wide,
+        action=[1, 2, 3],
+        reward=(1, 2, 3),
+        next_state=(wide + 1).tolist(),
+        end=[0, 1, 2],
+    )
+    items = every_item(buffer)
+    order = np.argsort(items["action"])
+    assert np.array_equal(items["state"][order], wide)
+    assert np.array_equal(items["next_state"][order], wide + 1)
+    assert items[".discounts"][order].tolist() == [0.5, 0, 0.5]
+
+
+def test_wrong_arguments_append_nothing(buffer):
+    good = {
+        "state": np.zeros((2, 2)),
+        "action": [0, 0],
+        "reward": [0, 0],
+        "next_state": np.ones((2, 2)),
+        "end": [0, 0],
+    }
+    writer, vector = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
+    for append in (writer.append_transitions, vector.append_transitions):
+        for change, error, message in (
+            ({"state": None}, ValueError, "missing field state"),
+            ({"next_state": None}, ValueError, "missing field next_state"),
+            ({"end": None}, ValueError, "append_transitions: end is missing"),
+            ({"end": [0, 3]}, ValueError, r"end\[1\] is 3"),
+            ({"end": [0, 0, 0]}, ValueError, r"end: expected uint8 of shape \(2,\)"),
+            ({"end": [False, True]}, TypeError, "reprise.ends"),
+            ({"action": [0]}, ValueError, r"field 'action': expected int32 of shape \(2,\)"),
+            ({"action": [0.5, 0]}, TypeError, "field 'action': expected int32"),
+            ({"priorities": [1, 1]}, ValueError, "unknown field 'priorities'"),
+        ):
+            given = {name: value for name, value in (good | change).items() if value is not None}
+            with pytest.raises(error, match=message):
+                append(**given)
+    with pytest.raises(ValueError, match="'state': expected at least one step"):
+        writer.append_transitions(**{name: value[:0] for name, value in good.items()})
+    with pytest.raises(ValueError, match=r"missing fields state, action"):
+        writer.append_transitions(end=[0])
+    assert buffer.stats()["committed_steps"] == 0
+    writer.close()
+    with pytest.raises(reprise.Closed):
+        writer.append_transitions(**good)
+    vector[1].close()
+    with pytest.raises(reprise.Closed):
+        vector.append_transitions(**good)
+
+
+def test_what_is_not_finite_is_refused_before_the_first():
+    schema = reprise.Schema().observation("x", "f4").reward().require_finite()
+    buffer = reprise.ReplayBuffer(schema, 100)
+    vector = buffer.vector_writer(3, autoreset="disabled")
+    with pytest.raises(ValueError, match="field 'next_x' is nan at element 0 of row 2"):
+        vector.append_transitions(
+            x=[0, 0, 0], reward=[0, 0, 0], next_x=[0, 0, np.nan], end=[0, 0, 0]
+        )
+    assert buffer.stats()["committed_steps"] == 0
+
+
+def queue_of(n):
+    return reprise.ReplayBuffer(
+        plain_schema(),
+        100,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(n),
+        max_times_sampled=1,
+        shards=1,
+    )
+
+
+@pytest.mark.parametrize("kind", ["vector", "writer"])
+def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
+    buffer = queue_of(2)
+    writer = (
+        buffer.vector_writer(5, autoreset="disabled", timeout=0)
+        if kind == "vector"
+        else buffer.writer(timeout=0)
+    )
+    sampler = buffer.sampler()
+    given = transitions(environments=5, steps=20)
+    drawn, left = [], 0
+    for t in range(20):
+        step = {name: array[t] for name, array in given.items()}
+        while True:
+            try:
+                writer.append_transitions(**step)
+                break
+            except TimeoutError as error:
+                left += 1
+                assert "of 5 transitions were taken: call again with the same" in str(error)
+                batch = sampler.sample(1, timeout=0)
+                drawn.append((batch["action"][0], batch["next_state"][0, 0]))
+    while len(drawn) < 100:
+        batch = sampler.sample(1, timeout=0)
+        drawn.append((batch["action"][0], batch["next_state"][0, 0]))
+    assert left > 50
+    assert sorted(drawn) == list(
+        zip(range(100), given["next_state"].reshape(100, 2)[:, 0].tolist())
+    )
+
+
+def test_another_call_in_between_begins_anew():
+    buffer = queue_of(2)
+    writer = buffer.writer(timeout=0)
+    given = {name: array[:, 0] for name, array in transitions(1, 5).items()}
+    with pytest.raises(TimeoutError, match="2 of 5 transitions were taken"):
+        writer.append_transitions(**given)
+    buffer.sampler().sample(1)
+    writer.begin_episode(state=given["state"][0])
+    with pytest.raises(TimeoutError, match="1 of 5 transitions were taken"):
+        writer.append_transitions(**given)
+
+
+def test_an_append_after_transitions_is_a_new_call():
+    buffer = queue_of(2)
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    sampler = buffer.sampler()
+    states, step = np.zeros((3, 2)), {"action": np.zeros(3, int), "reward": np.zeros(3)}
+    writers.begin(state=states)
+    with pytest.raises(TimeoutError, match="some environments were not taken"):
+        writers.append(next_state=states, end=[0, 0, 0], **step)
+    sampler.sample(2)
+    with pytest.raises(TimeoutError, match="2 of 3 transitions were taken"):
+        writers.append_transitions(state=states, next_state=states, end=[1, 1, 1], **step)
+    sampler.sample(2)
+    writers.append_transitions(state=states, next_state=states, end=[1, 1, 1], **step)
+    with pytest.raises(RuntimeError, match="environment 0 is outside an episode: give its first"):
+        writers.append(next_state=states, end=[0, 0, 0], **step)
+
+
+def test_a_refusal_is_not_gone_on_with():
+    schema = reprise.Schema().observation("x", "f4").reward()
+    selectors = reprise.Proportional(initial="from_caller")
+    buffer = reprise.ReplayBuffer(
+        schema, 100, selectors=selectors, window=reprise.Transitions(n_step=2)
+    )
+    writer = buffer.writer()
+    given = {"x": [0, 1, 2], "reward": [0, 0, 0], "next_x": [1, 2, 3], "end": [0, 0, 0]}
+    for _ in range(3):
+        with pytest.raises(ValueError, match="initial='from_caller'"):
+            writer.append_transitions(**given)
+        assert writer.episode_steps == 1
+
+
+def test_episodes_go_on_by_append(buffer):
+    writers = buffer.vector_writer(2, autoreset="disabled")
+    step = {"action": [0, 0], "reward": [0, 0]}
+    writers.append_transitions(
+        state=np.zeros((2, 2)), next_state=np.ones((2, 2)), end=[0, 1], **step
+    )
+    assert [writer.in_episode for writer in writers] == [True, False]
+    with pytest.raises(RuntimeError, match="environment 1 is outside an episode"):
+        writers.append(next_state=np.full((2, 2), 2), end=[0, 0], **step)
+    writers.begin(state=np.full((2, 2), 7))
+    writers.append(next_state=np.full((2, 2), 2), end=[0, 0], **step)
+    writers.append_transitions(
+        state=np.full((2, 2), 2), next_state=np.full((2, 2), 3), end=[0, 0], **step
+    )
+    assert writers[0].episode_steps == 3
+    assert sorted(every_item(buffer)["state"][:, 0].tolist()) == [0, 0, 1, 2, 2, 7]
+
+
+def test_after_a_simulator_reset_itself(buffer):
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.ones((2, 2))}
+    writers.append(end=[1, 1], **step)  # The next append would be the reset.
+    writers.append_transitions(state=np.full((2, 2), 5), end=[0, 0], **step)
+    writers.append(end=[0, 0], **step)
+    assert [writer.episode_steps for writer in writers] == [2, 2]
+    assert buffer.stats()["committed_steps"] == 6
+
+
+def test_recurrent_states_are_given_for_all():
+    schema = reprise.Schema().observation("x", "f4").recurrent_state("lstm", "f4", (2,))
+    buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=2, period=2))
+    writer = buffer.writer()
+    given = {"x": [0, 1, 2, 3], "next_x": [1, 2, 3, 4], "end": [0, 0, 0, 1]}
+    with pytest.raises(ValueError, match="missing field lstm"):
+        writer.append_transitions(**given)
+    writer.append_transitions(**given, lstm=np.arange(8).reshape(4, 2))
+    batch = buffer.sampler().sample(2, draws="without_replacement")
+    assert sorted(batch["lstm"].tolist()) == [[0, 1], [4, 5]]
+
+
+def test_arrays_of_d4rl_are_its_episodes():
+    """As docs/python.md takes them: a step that a time limit cuts has no next observation."""
+    random = np.random.default_rng(3)
+    n = 400
+    state = random.random((n, 2)).astype(np.float32)
+    action, reward = np.arange(n, dtype=np.int32), random.random(n).astype(np.float32)
+    terminals, timeouts = random.random(n) < 0.05, np.arange(n) % 37 == 36
+    terminals[36] = True
+    state[1:][timeouts[:-1]] = state[:-1][timeouts[:-1]]  # Episodes begin where others ended.
+    one, other = three_steps(), three_steps()
+    cut = timeouts & ~terminals
+    known = ~cut[:-1]
+    with one.writer() as writer:
+        writer.append_transitions(
+            state=state[:-1][known],
+            next_state=state[1:][known],
+            action=action[:-1][known],
+            reward=reward[:-1][known],
+            end=reprise.ends(terminals[:-1][known], cut[1:][known]),
+        )
+    with other.writer() as writer:
+        first = 0
+        for i in range(n):
+            if not (terminals[i] or timeouts[i] or i == n - 1):
+                continue
+            # A terminated step's final observation has no meaning; here it is the next episode's.
+            over = terminals[i] and i != n - 1
+            last = i + 1 if over else i
+            if last > first:
+                writer.append_episode(
+                    state=state[first : last + 1],
+                    action=action[first:last],
+                    reward=reward[first:last],
+                    end=TERMINATED if over else TRUNCATED,
+                )
+            first = i + 1
+    assert_equal_items((one, other))
+
+
+def test_one_end_for_many_transitions_is_told_what_is_missing(buffer):
+    call = {"action": np.zeros(3), "reward": np.zeros(3)}
+    call = {name: value.astype(np.int32) for name, value in call.items()}
+    call |= {name: np.zeros((3, 2), np.float32) for name in ("state", "next_state")}
+    for append in (
+        buffer.writer().append_transitions,
+        buffer.vector_writer(3, autoreset="disabled").append_transitions,
+    ):
+        with pytest.raises(ValueError, match=r"end: .* \(3,\), one for each step, such as repr"):
+            append(end=0, **call)
+        append(end=[0, 0, 0], **call)

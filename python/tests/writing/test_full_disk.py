@@ -1,0 +1,113 @@
+"""Rows in a mapped file whose disk becomes full in the middle of an append."""
+
+import subprocess
+
+import pytest
+from testing.children import run_python
+
+# A small file system of its own, in a name space of its own.
+COMMAND = ["unshare", "--map-root-user", "--mount"]
+# Disk space for the capacity is there from the start. Other writers, each with a chunk of its own
+# for one step, take it, so that more is needed.
+CODE = """
+import os, subprocess, sys
+import numpy as np
+import reprise
+
+disk = sys.argv[1]
+def used():
+    facts = os.statvfs(disk)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize // 1024
+def grow(by):
+    options = f"remount,size={{used() + by}}k"
+    subprocess.run(["mount", "-o", options, disk], check=True)
+
+schema = (reprise.Schema().observation("frame", np.uint8, (4000,)).column("action", np.int32)
+          .reward())
+buffer = reprise.ReplayBuffer(schema, 320, selectors=reprise.Uniform(), storage=disk, shards=1,
+                              chunk_steps=8, window=reprise.Transitions(n_step=2))
+OTHER = 251 * 1000
+
+def frames(first, steps):
+    return np.repeat((np.arange(first, first + steps) % 251).astype(np.uint8)[:, None], 4000, 1)
+
+others = [buffer.writer() for _ in range(60)]
+for other in others:
+    other.begin_episode(frame=frames(0, 1)[0])
+    other.append(action=OTHER, reward=0, next_frame=frames(0, 1)[0])
+grow(0)
+
+def every_step():
+    batch = buffer.sampler().sample(len(buffer), draws="without_replacement", timeout=0)
+    assert (batch["frame"] == (batch["action"] % 251)[:, None]).all()
+    mine = batch["action"] != OTHER
+    ids, positions, actions = (x[mine] for x in (batch.episode_ids, batch.positions,
+                                                 batch["action"]))
+    order = np.lexsort((positions, ids))
+    return ids[order], positions[order], actions[order]
+
+{body}
+print("done")
+"""
+
+EPISODE = """
+writer = buffer.writer(timeout=0)
+frames_of_all = frames(0, 201)
+actions = np.arange(200, dtype=np.int32)
+grow(160)
+try:
+    writer.append_episode(frame=frames_of_all, action=actions, reward=np.zeros(200))
+except OSError as error:
+    assert error.errno == 28, error
+assert writer.in_episode and 0 < writer.episode_steps < 200, writer.episode_steps
+rounds = 0
+while writer.in_episode:
+    try:
+        writer.append_episode(frame=frames_of_all, action=actions, reward=np.zeros(200))
+    except OSError as error:
+        assert error.errno == 28, error
+        rounds += 1
+        grow(40)
+assert rounds > 3
+ids, positions, actions = every_step()
+assert len(set(ids.tolist())) == 1
+assert positions.tolist() == actions.tolist() == list(range(200))
+"""
+
+VECTOR = """
+writers = buffer.vector_writer(4, autoreset="same_step", timeout=0)
+writers.begin(frame=np.repeat(frames(0, 1), 4, 0))
+refused = 0
+for t in range(50):
+    end = np.full(4, 2 * (t % 7 == 6), np.uint8)
+    after, action = np.repeat(frames(t + 1, 1), 4, 0), np.full(4, t, np.int32)
+    priorities = np.ones(writers.completing(end))
+    while True:
+        try:
+            writers.append(action=action, reward=np.zeros(4), next_frame=after, end=end,
+                           final={"frame": after}, priorities=priorities)
+            break
+        except OSError as error:
+            assert error.errno == 28, error
+            refused += 1
+            grow(40)
+for e in range(4):
+    writers[e].close()
+ids, positions, actions = every_step()
+for t in range(50):
+    assert (actions == t).sum() == 4, t
+assert (positions == actions % 7).all()
+assert refused > 6, refused
+"""
+
+
+@pytest.mark.parametrize("body", [EPISODE, VECTOR], ids=["append_episode", "vector append"])
+def test_what_was_begun_goes_on_when_it_is_given_again(body, tmp_path):
+    mount = ["sh", "-c", 'mount -t tmpfs -o size=64m none "$0" && exec "$@"', str(tmp_path)]
+    try:
+        subprocess.run([*COMMAND, *mount, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no file system can be mounted here")
+    code = CODE.format(body=body)
+    child = run_python(code, tmp_path, before=[*COMMAND, *mount])
+    assert child.stdout == "done\n", child.stderr

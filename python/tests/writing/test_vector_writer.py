@@ -1,0 +1,468 @@
+import numpy as np
+import pytest
+from testing.buffers import every_item
+
+import reprise
+
+
+class Environments:
+    """E counters that end after some steps: the observation is [environment + 100 * episode, t]."""
+
+    def __init__(self, lengths, autoreset):
+        self.lengths = np.array(lengths)
+        self.autoreset = autoreset
+        self.episode = np.zeros(len(lengths), int)
+        self.t = np.zeros(len(lengths), int)
+        self.over = np.zeros(len(lengths), bool)
+
+    def observe(self):
+        envs = np.arange(len(self.lengths))
+        return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
+
+    def step(self, envs=slice(None)):
+        """Steps these environments, and gives the rows of theirs."""
+        resetting = self.over[envs] & (self.autoreset == "next_step")
+        self.t[envs] = np.where(resetting, 0, self.t[envs] + 1)
+        self.episode[envs] += resetting
+        self.over[envs] = (self.t[envs] == self.lengths[envs]) & ~resetting
+        over, final = self.over[envs], self.observe()[envs]
+        if self.autoreset == "same_step":
+            self.episode[envs] += over
+            self.t[envs] *= ~over
+        return self.observe()[envs], over.astype(np.uint8), final
+
+
+def expected(lengths, calls, autoreset):
+    """(environment + 100 * episode, t, next t, terminated) of every step that is to be there after
+    so many calls of each environment."""
+    steps = set()
+    per_episode = 1 if autoreset == "next_step" else 0
+    for env, length in enumerate(lengths):
+        for call in range(calls[env]):
+            episode, t = divmod(call, length + per_episode)
+            if t < length:
+                steps.add((env + 100 * episode, t, t + 1, t + 1 == length))
+    return steps
+
+
+def found(buffer):
+    items = every_item(buffer)
+    return sorted(
+        (int(now[0]), int(now[1]), int(after[1]), discount == 0)
+        for now, after, discount in zip(items["state"], items["next_state"], items[".discounts"])
+    )
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_steps_around_resets_are_those_of_the_environments(buffer, autoreset):
+    lengths = [1, 2, 3, 5, 5, 7]
+    calls = 40
+    envs = Environments(lengths, autoreset)
+    writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
+    writers.begin(state=envs.observe())
+    for call in range(calls):
+        action = np.full(len(lengths), call, np.int32)
+        after, end, final = envs.step()
+        given = {}
+        if autoreset == "same_step" and end.any():
+            garbage = np.full_like(final, -1)
+            given["final"] = {"state": np.where(end[:, None], final, garbage)}
+        writers.append(
+            action=action,
+            reward=np.ones(len(lengths)),
+            next_state=after,
+            end=end,
+            **given,
+        )
+        if autoreset == "disabled":
+            envs.episode += envs.over
+            envs.t[envs.over] = 0
+            # Rows of environments in the middle of an episode are ignored.
+            first = np.where(envs.over[:, None], envs.observe(), -1)
+            writers.begin(state=first)
+    # Steps of open episodes are items too: n_step is 1.
+    assert found(buffer) == sorted(expected(lengths, [calls] * len(lengths), autoreset))
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_a_part_of_the_environments_steps(buffer, autoreset):
+    """Any of them, in any sequence, also none."""
+    lengths = np.array([1, 2, 3, 5, 5, 7])
+    envs = Environments(lengths, autoreset)
+    writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
+    calls = np.zeros(len(lengths), int)
+    random = np.random.default_rng(3)
+    for begin in (np.array([4, 1]), np.array([5, 0, 2, 3])):
+        writers.begin(env_ids=begin, state=envs.observe()[begin])
+    for _ in range(200):
+        ids = random.permutation(len(lengths))[: random.integers(0, len(lengths) + 1)]
+        calls[ids] += 1
+        after, end, final = envs.step(ids)
+        assert writers.completing(end, env_ids=ids) == writers.completing(end, ids) <= len(ids)
+        given = {}
+        if autoreset == "same_step" and end.any():
+            rows = [row if ended else None for row, ended in zip(final, end)]
+            given["final"] = {"state": rows}
+        writers.append(
+            env_ids=ids if random.random() < 0.5 else ids.astype(np.int32).tolist(),
+            action=np.zeros(len(ids), np.int32),
+            reward=np.ones(len(ids)),
+            next_state=after,
+            end=end,
+            **given,
+        )
+        if autoreset == "disabled":
+            envs.episode += envs.over
+            envs.t[envs.over] = 0
+            envs.over[:] = False
+            writers.begin(env_ids=ids, state=envs.observe()[ids])
+    assert found(buffer) == sorted(expected(lengths, calls, autoreset))
+
+
+def test_a_part_of_the_environments_appends_loose_transitions(buffer):
+    writers = buffer.vector_writer(3, autoreset="same_step")
+    step = {"reward": np.zeros(2), "end": [0, 0]}
+    ones = np.ones((2, 2))
+    writers.append_transitions(
+        env_ids=[2, 0], action=[2, 0], state=[[2, 2], [0, 0]], next_state=[[2, 3], [0, 1]], **step
+    )
+    writers.append_transitions(
+        env_ids=[0, 1], action=[0, 1], state=[[0, 1], [1, 1]], next_state=9 * ones, **step
+    )
+    assert [writers[e].episode_steps for e in range(3)] == [2, 1, 1]
+
+
+def test_wrong_parts(buffer):
+    writers = buffer.vector_writer(3, autoreset="next_step")
+    writers.begin(env_ids=None)  # Waits for resets, as `begin()` does.
+    writers.begin(state=np.zeros((3, 2)))
+    two = {"action": [1, 2], "reward": [0, 0], "next_state": np.ones((2, 2)), "end": [0, 0]}
+    with pytest.raises(ValueError, match="environment 3; allowed: each of 0 to 2 once"):
+        writers.append(env_ids=[0, 3], **two)
+    with pytest.raises(ValueError, match="environment -1; allowed: each of 0 to 2 once"):
+        writers.append(env_ids=[0, -1], **two)
+    with pytest.raises(ValueError, match="environment 1 is chosen twice; allowed: each of 0 to 2"):
+        writers.append(env_ids=[1, 1], **two)
+    with pytest.raises(TypeError, match="env_ids: .* given bool .*: use numpy.flatnonzero"):
+        writers.append(env_ids=[True, False, True], **two)
+    with pytest.raises(TypeError, match="env_ids: expected int64 .* given float64"):
+        writers.append(env_ids=[0.0, 1.0], **two)
+    with pytest.raises(ValueError, match=r"\(3,\); given .* \(2,\)|expected .*\(3"):
+        writers.append(env_ids=None, **two)
+    with pytest.raises(ValueError, match=r"\(1,|expected"):
+        writers.append(env_ids=[1], **two)
+    assert len(buffer) == 0
+    writers.append(env_ids=[2, 0], **two)
+    assert [writers[e].episode_steps for e in range(3)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("names", [False, True], ids=["all", "some"])
+def test_environments_whose_reset_is_awaited(buffer, names):
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"reward": [0, 0], "end": [0, 0]}
+    writers.append(action=[0, 10], next_state=np.full((2, 2), 1), **step)
+    writers.begin(**({"env_ids": [1]} if names else {}))
+    assert [writers[e].in_episode for e in range(2)] == [names, False]
+    assert writers.completing([0, 0]) == (1 if names else 0)
+    writers.append(action=[1, -1], next_state=np.full((2, 2), 5), **step)
+    writers.append(action=[2, 11], next_state=np.full((2, 2), 6), **step)
+    items = every_item(buffer)
+    seen = dict(zip(items["action"].tolist(), items["state"][:, 0].tolist()))
+    assert seen == {0: 0, 10: 0, 2: 5, 11: 5} | ({1: 1} if names else {})
+    other = buffer.vector_writer(2, autoreset="same_step")
+    with pytest.raises(ValueError, match="missing field state"):
+        other.begin()
+
+
+def test_a_call_of_others_repeats_none(schema):
+    """Whatever an append left undone, the next one of other environments takes all its steps."""
+    buffer, writers = vector_of_three(schema)
+    sampler = buffer.sampler()
+    step = {"reward": np.zeros(2), "next_state": np.ones((2, 2)), "end": [0, 0]}
+    writers.append(env_ids=[1], action=[9], reward=[0], next_state=np.ones((1, 2)), end=[0])
+    with pytest.raises(TimeoutError):
+        writers.append(env_ids=[0, 1], action=[1, 2], **step)
+    assert buffer.stats()["committed_steps"] == 2
+    for _ in range(2):
+        sampler.sample(1, timeout=0)
+    writers.append(env_ids=[2, 1], action=[3, 4], **step)
+    drawn = [int(sampler.sample(1, timeout=0)["action"][0]) for _ in range(2)]
+    assert drawn == [3, 4]
+
+
+def test_final_observations_are_asked_for(buffer):
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    with pytest.raises(ValueError, match="final is missing: .*state"):
+        writers.append(end=[0, 1], **step)
+    with pytest.raises(ValueError, match="final: missing field state"):
+        writers.append(end=[0, 1], final={}, **step)
+    for end in ([0, 1], [0, 0]):
+        for wrong in (3, "state", [1], np.zeros((2, 2))):
+            kind = type(wrong).__name__
+            message = rf"final is (numpy\.)?{kind}; allowed: a dict of arrays, .* by name: state"
+            with pytest.raises(TypeError, match=message):
+                writers.append(end=end, final=wrong, **step)
+        for unknown in ({"state": np.zeros((2, 2)), "typo": 1}, {"next_state": 1}, {3: 1}):
+            with pytest.raises(ValueError, match="final: unknown field .*; fields: state"):
+                writers.append(end=end, final=unknown, **step)
+    with pytest.raises(ValueError, match=r"field 'final.state': .*\(2, 2\); .*\(2,\)"):
+        writers.append(end=[0, 1], final={"state": np.zeros(2)}, **step)
+    assert len(buffer) == 0
+    writers.append(end=[0, 0], final=None, **step)
+    assert len(buffer) == 2
+
+
+class Final:
+    """A mapping that is no dict, whose code raises."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def keys(self):
+        return ["state"]
+
+    def __getitem__(self, name):
+        raise self.error
+
+
+def test_what_code_of_the_user_raises_is_not_another_error(buffer):
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 1]}
+    with pytest.raises(ValueError, match="final: missing field state"):
+        writers.append(final=Final(KeyError("state")), **step)
+    for error in (KeyboardInterrupt(), ZeroDivisionError(), TypeError("mine")):
+        with pytest.raises(type(error)) as raised:
+            writers.append(final=Final(error), **step)
+        assert raised.value is error
+    assert len(buffer) == 0
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
+def test_final_observations_that_are_next_ones(buffer, autoreset):
+    writers = buffer.vector_writer(2, autoreset=autoreset)
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    for end in ([0, 1], [0, 0]):
+        message = f"final is taken with autoreset='same_step' alone; it is '{autoreset}'"
+        with pytest.raises(ValueError, match=message):
+            writers.append(end=end, final={"state": np.zeros((2, 2))}, **step)
+    writers.append(end=[0, 1], final=None, **step)
+    assert len(buffer) == 2
+
+
+def test_an_episode_begun_by_hand_in_place_of_the_reset(buffer):
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"reward": [0, 0], "end": [0, 0]}
+    writers.append(action=[0, 10], reward=[0, 0], next_state=np.full((2, 2), 1), end=[1, 1])
+    writers[0].begin_episode(state=[5, 5])
+    writers[0].append(action=1, reward=0, next_state=[6, 6])
+    episode = writers[0].episode_id
+    assert writers.completing([0, 0]) == 1
+    writers.append(action=[2, -1], next_state=[[7, 7], [8, 8]], **step)
+    writers.append(action=[3, 11], next_state=[[8, 8], [9, 9]], **step)
+    assert (writers[0].episode_id, writers[0].episode_steps) == (episode, 3)
+    assert sorted(every_item(buffer)["action"].tolist()) == [0, 1, 2, 3, 10, 11]
+
+
+def test_environments_that_were_not_begun(buffer):
+    writers = buffer.vector_writer(2, autoreset="disabled")
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    with pytest.raises(RuntimeError, match="environment 0 is outside an episode"):
+        writers.append(end=[0, 0], **step)
+    writers.begin(state=np.zeros((2, 2)))
+    writers.append(end=[0, 2], **step)
+    with pytest.raises(RuntimeError, match="environment 1 is outside an episode"):
+        writers.append(end=[0, 0], **step)
+    writers[1].begin_episode(state=[1, 1])
+    writers.append(end=[0, 0], **step)
+    assert len(buffer) == 4
+
+
+@pytest.mark.parametrize(
+    "end, error, message",
+    [
+        (None, ValueError, "end is missing"),
+        ([True, False], TypeError, "use reprise.ends"),
+        ([0.0, 1.0], TypeError, r"end: expected uint8 of shape \(2,\); given float64"),
+        ([0], ValueError, r"end: expected uint8 of shape \(2,\); given int64 of shape \(1,\)"),
+        ([0, 3], ValueError, r"end\[1\] is 3; allowed: 0"),
+        ([0, -1], ValueError, "end: -1 is out of the range of uint8"),
+    ],
+)
+def test_wrong_ends(buffer, end, error, message):
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    writers.begin(state=np.zeros((2, 2)))
+    given = {} if end is None else {"end": end}
+    with pytest.raises(error, match=message):
+        writers.append(action=[0, 0], reward=[0, 0], next_state=np.zeros((2, 2)), **given)
+    assert len(buffer) == 0
+
+
+def test_priorities_of_all_environments():
+    schema = reprise.Schema().observation("x", "f4").reward()
+    buffer = reprise.ReplayBuffer(
+        schema,
+        100,
+        window=reprise.Transitions(n_step=2),
+        selectors=reprise.Proportional(alpha=1, epsilon=0, initial="from_caller"),
+        shards=1,
+    )
+    writers = buffer.vector_writer(3, autoreset="next_step")
+    writers.begin(x=[0, 1, 2])
+    step = {"reward": [0, 0, 0], "next_x": [0, 1, 2]}
+    writers.append(end=[0, 0, 1], priorities=[7], **step)
+    assert writers.completing([0, 1, 0]) == 3
+    with pytest.raises(ValueError, match="no priorities; .* 3 items"):
+        writers.append(end=[0, 1, 0], **step)
+    with pytest.raises(ValueError, match="2 priorities; this call decides 3 items"):
+        writers.append(end=[0, 1, 0], priorities=[1, 2], **step)
+    with pytest.raises(ValueError, match=r"priorities\[1\] is nan"):
+        writers.append(end=[0, 1, 0], priorities=[1, np.nan, 2], **step)
+    writers.append(end=[0, 1, 0], priorities=[1, 2, 3], **step)
+    batch = buffer.sampler().sample(4, draws="without_replacement")
+    assert sorted(batch["x"].tolist()) == [0, 1, 1, 2]
+    weights = buffer.sampler().sample(1000, draws="independent")
+    share = {p: round(p * 13) for p in set(weights.probabilities.tolist())}
+    assert sorted(share.values()) == [1, 2, 3, 7]
+
+
+def test_writers_of_environments(buffer):
+    writers = buffer.vector_writer(3, autoreset="same_step")
+    assert len(writers) == 3
+    assert buffer.stats()["writers"] == 3
+    assert isinstance(writers[-1], reprise.Writer)
+    for wrong in (3, -4):
+        with pytest.raises(IndexError):
+            writers[wrong]
+    writers.begin(state=np.zeros((3, 2)))
+    assert [writers[e].in_episode for e in range(3)] == [True] * 3
+    one = writers[1]
+    writers.close()
+    assert buffer.stats()["writers"] == 0
+    with pytest.raises(reprise.Closed):
+        one.append(action=0, reward=0, next_state=[0, 0])
+    with pytest.raises(reprise.Closed):
+        writers.begin(state=np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(schema, autoreset):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        1000,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(3),
+        max_times_sampled=1,
+        max_writers=4,
+    )
+    writers = buffer.vector_writer(4, autoreset=autoreset, timeout=0)
+    sampler = buffer.sampler()
+    after = np.zeros((4, 2), np.float32)
+    final = {"state": np.full((4, 2), 5, np.float32)}
+    writers.begin(state=np.full((4, 2), -1.0))
+    drawn = []
+    expected = 0
+    for call in range(6):
+        # In the call after an end NextStep takes no step.
+        taken = 4 if autoreset == "same_step" or call % 2 == 0 else 0
+        after[:] = call
+        step = {
+            "action": np.full(4, call),
+            "reward": np.zeros(4),
+            "next_state": after,
+            "end": np.full(4, 1 if taken else 0),
+            "final": final if autoreset == "same_step" else None,
+        }
+        whole = False
+        while not whole:
+            try:
+                writers.append(**step)
+                whole = True
+            except TimeoutError as error:
+                assert "environments were not taken: call again with the same" in str(error)
+                batch = sampler.sample(1, timeout=0)
+                drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+        while len(drawn) < expected + taken:
+            batch = sampler.sample(1, timeout=0)
+            drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+        expected += taken
+    began = {0: -1.0, 2: 1.0, 4: 3.0}
+    if autoreset == "same_step":
+        began = {call: call - 1.0 for call in range(6)}
+    assert sorted(drawn) == sorted((call, first) for call, first in began.items() for _ in range(4))
+
+
+def test_wrong_autoreset(buffer):
+    with pytest.raises(ValueError, match="autoreset is 'later'; allowed: 'same_step', 'next_step'"):
+        buffer.vector_writer(1, autoreset="later")
+    for wrong in (0, 257, 10**15):
+        message = f"environments is {wrong}; allowed: 1 to max_writers, 256"
+        with pytest.raises(ValueError, match=message):
+            buffer.vector_writer(wrong, autoreset="same_step")
+
+
+def vector_of_three(schema):
+    """A queue of two steps: an append of three finds no room for the third."""
+    buffer = reprise.ReplayBuffer(
+        schema, 100, selectors=reprise.Fifo(), rate_limiter=reprise.Queue(2), max_times_sampled=1
+    )
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    writers.begin(state=np.zeros((3, 2)))
+    return buffer, writers
+
+
+def test_a_repeated_append_takes_each_step_once_where_environments_end(schema):
+    buffer, writers = vector_of_three(schema)
+    sampler = buffer.sampler()
+    step = {"action": [1, 2, 3], "reward": np.zeros(3), "next_state": np.ones((3, 2))}
+    drawn = []
+    for call in range(4):
+        step["action"] = np.arange(3) + 10 * call
+        whole = False
+        while not whole:
+            try:
+                writers.append(end=[1, 1, 1], **step)
+                whole = True
+            except TimeoutError:
+                drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
+        writers.begin(state=np.zeros((3, 2)))
+    while len(drawn) < 12:
+        drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
+    assert sorted(drawn) == [e + 10 * c for c in range(4) for e in range(3)]
+    assert buffer.stats()["committed_steps"] == 12
+
+
+def test_a_repeated_append_is_checked_like_the_first(schema):
+    buffer, writers = vector_of_three(schema)
+    step = {"action": [1, 2, 3], "reward": np.zeros(3), "end": [0, 0, 0]}
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(next_state=np.ones((3, 2)), **step)
+    committed = buffer.stats()["committed_steps"]
+    assert committed % 3 != 0
+    with pytest.raises(ValueError, match="next_state"):
+        writers.append(next_state=np.ones((3, 1)), **step)
+    for _ in range(committed):
+        buffer.sampler().sample(1, timeout=0)
+    writers.append(next_state=np.ones((3, 2)), **step)
+    assert buffer.stats()["committed_steps"] == committed + 3 - committed % 3
+
+
+@pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
+def test_a_vector_writer_may_go_before_all_steps_are_taken(schema, destroyed):
+    _, writers = vector_of_three(schema)
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(
+                action=[0, 0, 0], reward=np.zeros(3), next_state=np.zeros((3, 2)), end=[0, 0, 0]
+            )
+    one = writers[1]
+    if not destroyed:
+        writers.close()
+    del writers
+    one.close()

@@ -1,0 +1,292 @@
+import threading
+import time
+
+import numpy as np
+import pytest
+from testing.buffers import every_item, fill, plain_schema
+
+import reprise
+
+
+def test_steps_come_back_as_they_were_appended(buffer):
+    fill(buffer, 5)
+    items = every_item(buffer)
+    assert items["state"][:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert items["next_state"][:, 0].tolist() == [1, 2, 3, 4, 5]
+    assert items["action"].tolist() == [0, 1, 2, 3, 4]
+    assert items[".returns"]["reward"].tolist() == [0, 1, 2, 3, 4]
+    assert items[".discounts"].tolist() == [0.5] * 5
+    assert items[".positions"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_ends_are_told_apart(buffer):
+    with buffer.writer() as writer:
+        for end in (reprise.End.TERMINATED, 2, reprise.ends(True, False), np.int64(2)):
+            writer.begin_episode(state=[0, 0])
+            writer.append(action=0, reward=0, next_state=[1, 1], end=end)
+            assert not writer.in_episode
+    assert every_item(buffer)[".discounts"].tolist() == [0.0, 0.5, 0.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]
+)
+@pytest.mark.parametrize("shape", [(), (3, 2)])
+def test_values_of_every_kind_come_back(dtype, shape):
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2 if dtype == "bool" else 100, (4, *shape)).astype(dtype)
+    schema = reprise.Schema().observation("x", "f4").column("value", dtype, shape)
+    buffer = reprise.ReplayBuffer(schema, 100, shards=1)
+    with buffer.writer() as writer:
+        writer.begin_episode(x=0)
+        writer.append(value=values[0], next_x=1)
+        writer.append(value=values[1].tolist(), next_x=2)
+        writer.append(value=np.array(values[2], order="F"), next_x=3)
+        swapped = np.array(values[3], values.dtype.newbyteorder(">"))
+        swapped.flags.writeable = False
+        writer.append(value=swapped, next_x=4, end=1)
+    assert np.array_equal(every_item(buffer)["value"], values)
+
+
+def test_arrays_are_read_when_they_are_given(buffer):
+    state = np.zeros(2, np.float32)
+    strided = np.arange(8, dtype=np.float32)[::4]
+    with buffer.writer() as writer:
+        writer.begin_episode(state=state)
+        state[:] = 9
+        writer.append(action=1, reward=1, next_state=strided, end=1)
+    items = every_item(buffer)
+    assert items["state"].tolist() == [[0, 0]]
+    assert items["next_state"].tolist() == [[0, 4]]
+
+
+def test_a_refused_step_leaves_nothing_behind(buffer):
+    with buffer.writer() as writer:
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(ValueError):
+            writer.append(action=7, reward=7, next_state=[1, 1, 1])
+        with pytest.raises(ValueError, match="missing fields action, reward"):
+            writer.append(next_state=[1, 1])
+        writer.append(action=1, reward=2, next_state=[3, 4], end=1)
+    items = every_item(buffer)
+    assert (items["action"].tolist(), items["next_state"].tolist()) == ([1], [[3, 4]])
+
+
+def test_priorities_for_completed_items():
+    schema = reprise.Schema().observation("x", "f4").reward()
+    buffer = reprise.ReplayBuffer(
+        schema,
+        100,
+        window=reprise.Transitions(n_step=2),
+        selectors=reprise.Proportional(alpha=1, epsilon=0, initial="from_caller"),
+        shards=1,
+    )
+    with buffer.writer() as writer:
+        writer.begin_episode(x=0)
+        assert writer.completing(reprise.End.CONTINUE) == 0
+        writer.append(reward=0, next_x=1)
+        assert writer.completing(end=0) == 1
+        with pytest.raises(ValueError, match="Writer.append: no priorities; initial='from_caller'"):
+            writer.append(reward=0, next_x=2)
+        writer.append(reward=0, next_x=2, priorities=[1.0])
+        assert writer.completing(reprise.End.TERMINATED) == 2
+        with pytest.raises(ValueError, match="Writer.append: 1 priorities; .* decides 2"):
+            writer.append(reward=0, next_x=3, end=1, priorities=np.ones(1))
+        writer.append(reward=0, next_x=3, end=1, priorities=np.array([2, 5], np.float64))
+    batch = buffer.sampler().sample(4000, draws="independent")
+    expected = {0: 1 / 8, 1: 2 / 8, 2: 5 / 8}
+    for position, probability in expected.items():
+        assert np.allclose(batch.probabilities[batch.positions == position], probability)
+
+
+def test_beginning_within_an_episode_truncates_it(buffer):
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    writer.append(action=0, reward=0, next_state=[1, 0])
+    first = writer.episode_id
+    writer.begin_episode(state=[5, 0])
+    assert writer.episode_id != first
+    assert (writer.in_episode, writer.episode_steps) == (True, 0)
+    assert every_item(buffer)[".discounts"].tolist() == [0.5]
+
+
+def test_closing_a_writer(buffer):
+    with buffer.writer() as writer:
+        writer.begin_episode(state=[0, 0])
+        writer.append(action=0, reward=0, next_state=[1, 0])
+    assert len(buffer) == 1
+    assert buffer.stats()["writers"] == 0
+    assert not writer.in_episode
+    for call in (
+        lambda: writer.begin_episode(state=[0, 0]),
+        lambda: writer.append(action=0, reward=0, next_state=[1, 0]),
+        lambda: writer.episode_id,
+        lambda: writer.completing(0),
+    ):
+        with pytest.raises(reprise.Closed, match="the writer is closed"):
+            call()
+    writer.close()
+
+
+def test_appending_to_a_closed_buffer(buffer):
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    buffer.close()
+    with pytest.raises(reprise.Closed, match="not taken"):
+        writer.append(action=0, reward=0, next_state=[1, 0])
+    with pytest.raises(reprise.Closed):
+        writer.begin_episode(state=[0, 0])
+
+
+def test_appending_to_a_closed_buffer_between_episodes(buffer):
+    writer = buffer.writer()
+    writers = buffer.vector_writer(1, autoreset="disabled")
+    buffer.close()
+    with pytest.raises(reprise.Closed, match="Writer.append: the buffer is closed"):
+        writer.append(action=0, reward=0, next_state=[1, 0])
+    with pytest.raises(reprise.Closed, match="VectorWriter.append: the buffer is closed"):
+        writers.append(action=[0], reward=[0], next_state=[[1, 0]], end=[0])
+
+
+def test_appending_outside_an_episode(buffer):
+    writer = buffer.writer()
+    with pytest.raises(RuntimeError, match="outside an episode: call begin_episode"):
+        writer.append(action=0, reward=0, next_state=[1, 0])
+
+
+def test_too_many_writers(schema):
+    buffer = reprise.ReplayBuffer(schema, 100, max_writers=1)
+    writer = buffer.writer()
+    with pytest.raises(RuntimeError, match="max_writers"):
+        buffer.writer()
+    writer.close()
+    buffer.writer()
+
+
+def test_loose_transitions_continue_where_they_match(buffer):
+    with buffer.writer() as writer:
+        writer.append_transition(state=[0, 0], action=0, reward=0, next_state=[1, 0])
+        episode = writer.episode_id
+        writer.append_transition(state=[1, 0], action=1, reward=1, next_state=[2, 0])
+        assert (writer.episode_id, writer.episode_steps) == (episode, 2)
+        writer.append_transition(state=[7, 0], action=2, reward=2, next_state=[8, 0], end=1)
+        assert writer.episode_id != episode
+        with pytest.raises(ValueError, match="missing field state"):
+            writer.append_transition(action=0, reward=0, next_state=[1, 0])
+    items = every_item(buffer)
+    assert items["state"][:, 0].tolist() == [0, 1, 7]
+    assert items[".discounts"].tolist() == [0.5, 0.5, 0.0]
+
+
+def test_recurrent_states_at_the_steps_that_begin_items():
+    schema = reprise.Schema().observation("x", "f4").recurrent_state("lstm", "f4", (2,))
+    buffer = reprise.ReplayBuffer(
+        schema, 100, window=reprise.Sequences(length=2, period=2), shards=1
+    )
+    with buffer.writer() as writer:
+        writer.begin_episode(x=0)
+        writer.append(lstm=[1, 2], next_x=1)
+        writer.append(next_x=2)
+        with pytest.raises(ValueError, match="missing field lstm"):
+            writer.append(next_x=3)
+        writer.append(lstm=[3, 4], next_x=3)
+        writer.append(next_x=4, end=1)
+    batch = buffer.sampler().sample(2, draws="without_replacement")
+    order = np.argsort(batch.positions)
+    assert batch["lstm"][order].tolist() == [[1, 2], [3, 4]]
+    assert batch["x"][order].tolist() == [[0, 1], [2, 3]]
+    assert batch["next_x"][order].tolist() == [[1, 2], [3, 4]]
+    assert dict(batch.returns) == {}
+
+
+class Meddler:
+    """A number whose code calls the writer in the middle of a call of it."""
+
+    def __init__(self, writer, method):
+        self.writer, self.method = writer, method
+
+    def __index__(self):
+        getattr(self.writer, self.method)()
+        return 0
+
+
+def test_a_call_from_within_a_call_does_not_close_the_writer(buffer):
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    writers = buffer.vector_writer(1, autoreset="same_step")
+    writers.begin(state=np.zeros((1, 2)))
+    in_use = pytest.raises(RuntimeError, match="is in use by another call")
+    with in_use:
+        writer.completing(Meddler(writer, "close"))
+    with in_use:
+        writer.append(action=0, reward=0, next_state=[0, 0], end=Meddler(writer, "close"))
+    with in_use:
+        writer.append(action=Array(writer, "close"), reward=0, next_state=[0, 0])
+    with in_use:
+        writers.completing(Array(writers, "close"))
+    with in_use:
+        writers.completing(Array(writers[0], "close"))
+    writer.append(action=0, reward=0, next_state=[0, 0])
+    assert writer.episode_steps == 1 and len(writers) == 1 and writers[0].in_episode
+
+
+class Array(Meddler):
+    def __array__(self, dtype=None):
+        return np.zeros(1, np.int64) + self.__index__()
+
+
+def test_a_writer_that_waits_tells_nothing():
+    buffer = reprise.ReplayBuffer(
+        plain_schema(), 100, rate_limiter=reprise.Queue(2), max_times_sampled=1
+    )
+    writer = buffer.writer()
+
+    def act():
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(reprise.Closed):
+            while True:
+                writer.append(action=0, reward=0, next_state=[0, 0])
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    with buffer:
+        while buffer.stats()["writers_for_limiter"]["waiting_now"] == 0:
+            time.sleep(0.005)
+        for use in (
+            lambda: writer.in_episode,
+            lambda: writer.episode_id,
+            lambda: writer.episode_steps,
+            lambda: writer.completing(0),
+        ):
+            with pytest.raises(RuntimeError, match="Writer is in use by another call"):
+                use()
+    thread.join()
+    assert writer.in_episode and writer.episode_steps > 0
+
+
+def test_an_episode_that_is_refused_leaves_what_is_held():
+    buffer = reprise.ReplayBuffer(
+        plain_schema(),
+        100,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(2),
+        max_times_sampled=1,
+        max_writers=1,
+    )
+    writer = buffer.writer(timeout=0)
+    writer.begin_episode(state=[0, 0])
+    count = 0
+    with pytest.raises(TimeoutError):
+        while True:
+            writer.append(action=count, reward=0, next_state=[count, 1])
+            count += 1
+    for wrong in ({}, {"state": [0, 0, 0]}, {"state": [9, 9], "other": 1}):
+        with pytest.raises(ValueError):
+            writer.begin_episode(**wrong)
+        assert writer.episode_steps == count
+    sampler = buffer.sampler()
+    for _ in range(count):
+        sampler.sample(1, timeout=0)
+    writer.append(action=count, reward=0, next_state=[count, 1])
+    batch = sampler.sample(1, timeout=0)
+    assert (batch["action"][0], batch["next_state"][0].tolist()) == (count, [count, 1])
