@@ -1,8 +1,8 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/laws/draw_counts.hpp"
 #include "testing/program/scale.hpp"
-#include "testing/statistics/chi_square.hpp"
 #include "two_lines.hpp"
 
 #include <gtest/gtest.h>
@@ -58,6 +58,15 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
     EXPECT_TRUE(std::ranges::equal(batch->keys().first(4), one->keys()));
     EXPECT_TRUE(std::ranges::equal(batch->keys().subspan(4), other->keys()));
   }
+}
+
+/// Draws of both buffers are expected in proportion to weights.
+DrawCounts by_weight(Two& two) {
+  DrawCounts counts;
+  for (const auto& [number, weight] : two.weights()) {
+    counts.expect(number, double{weight});
+  }
+  return counts;
 }
 
 /// (N * P)^-beta of each item, by hand.
@@ -130,25 +139,15 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
     // Parts of both sizes, and a batch of less than one item of the smaller share.
     for (const std::size_t n : {1U, 3U, 32U}) {
       MixedSampler both({two.one.replay, two.other.replay}, n, {.seed = 11 + n});
-      std::map<std::uint64_t, std::uint64_t> drawn;
+      DrawCounts counts = by_weight(two);
       for (std::size_t batches = scaled(64'000 / n, 2'000 / n); batches != 0; --batches) {
         const SampleResult batch = both.sample({.draws = draws});
         ASSERT_TRUE(batch);
-        for (const std::uint64_t number : numbers_of(batch, two.one)) {
-          ++drawn[number];
-        }
-      }
-      std::vector<std::uint64_t> counts;
-      std::vector<double> probabilities;
-      for (const auto& [number, weight] : weights) {
-        counts.push_back(drawn[number]);
-        probabilities.push_back(double{weight} / Two::kTotal);
+        counts.count(numbers_of(batch, two.one));
       }
       // Stratified draws may only be nearer to the distribution.
-      EXPECT_LT(chi_square_z(counts, probabilities), 4.0) << n;
-      if (draws == Draws::Independent) {
-        EXPECT_GT(chi_square_z(counts, probabilities), -4.0) << n;
-      }
+      EXPECT_LT(counts.z(), 4.0) << n;
+      EXPECT_TRUE(draws == Draws::Stratified || counts.z() > -4.0) << n;
     }
   }
 }
@@ -156,18 +155,12 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
 /// Which part is drawn and where in it depend on different random numbers.
 TEST(MixedSampler, ByTheCommonTotalTheFirstBatchesOfManySeedsPassChiSquare) {
   Two two;
-  std::map<std::uint64_t, std::uint64_t> drawn;
+  DrawCounts counts = by_weight(two);
   for (std::size_t seed = scaled(4'000, 1'000); seed != 0; --seed) {
     MixedSampler both({two.one.replay, two.other.replay}, 1, {.seed = 3 * seed});
-    ++drawn[both.sample()->now(two.one.action)[0]];
+    counts.count(both.sample()->now(two.one.action)[0]);
   }
-  std::vector<std::uint64_t> counts;
-  std::vector<double> probabilities;
-  for (const auto& [number, weight] : two.weights()) {
-    counts.push_back(drawn[number]);
-    probabilities.push_back(double{weight} / Two::kTotal);
-  }
-  EXPECT_LT(chi_square_z(counts, probabilities), 4.0);
+  EXPECT_LT(counts.z(), 4.0);
 }
 
 TEST(MixedSampler, ByTheCommonTotalGivesStratifiedPartsTheirShareRoundedUpOrDown) {

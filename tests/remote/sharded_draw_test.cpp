@@ -3,8 +3,8 @@
 #include "remote/shards.hpp"
 #include "select/allot.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/laws/draw_counts.hpp"
 #include "testing/program/scale.hpp"
-#include "testing/statistics/chi_square.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,38 +56,6 @@ TEST(AllotCounts, AreWholeNumbersBesideTheExactOnesAndExactInTheMean) {
   }
 }
 
-/// Counts of a batch after the other, where the expectation of each follows from what was known
-/// and what was there when it was drawn.
-class Census {
- public:
-  void expect(std::uint64_t number, double draws) { expected_[number] += draws; }
-  void count(std::span<const std::uint64_t> numbers) {
-    for (const std::uint64_t number : numbers) {
-      ++counts_[number];
-      ++draws_;
-    }
-  }
-  [[nodiscard]] double z() const {
-    std::vector<std::uint64_t> counts;
-    std::vector<double> probabilities;
-    for (const auto& [number, expected] : expected_) {
-      const auto found = counts_.find(number);
-      counts.push_back(found == counts_.end() ? 0 : found->second);
-      probabilities.push_back(expected / static_cast<double>(draws_));
-    }
-    for (const auto& [number, count] : counts_) {
-      EXPECT_TRUE(expected_.contains(number)) << number;
-    }
-    return chi_square_z(counts, probabilities);
-  }
-  [[nodiscard]] std::uint64_t draws() const { return draws_; }
-
- private:
-  std::map<std::uint64_t, double> expected_;
-  std::map<std::uint64_t, std::uint64_t> counts_;
-  std::uint64_t draws_ = 0;
-};
-
 /// Four shards of very unequal totals, while steps are appended and priorities change. `lag`: how
 /// many batches the client goes on with the totals that it knows.
 void expect_exact_draws(std::size_t lag, bool losses) {
@@ -101,7 +69,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
   }
   shards.ask_all();
   constexpr std::size_t kBatch = 500;
-  Census census;
+  DrawCounts counts;
   double estimate = 0.0;
   double squares = 0.0;
   const std::size_t batches = scaled(2400, 200);
@@ -114,7 +82,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     for (std::size_t s = 0; s < 4; ++s) {
       known[s] = shards.client->totals(s).total;
     }
-    // What the client does not know of when it allots.
+    // Change the shards' totals after the client has allotted the batch by stale ones.
     for (std::size_t s = 0; s < 4; ++s) {
       if (shards.weights[s].size() < 60 && random.next() % 8 == 0) {
         shards.append(s, static_cast<float>(std::pow(20.0, s)));
@@ -139,7 +107,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       for (std::size_t i = 0; i < shards.weights[s].size(); ++i) {
         const double p = share[s] * static_cast<double>(shards.weights[s][i]) / shards.total(s);
         if (p > 0.0) {
-          census.expect(s * Shards::kApart + i, kBatch * p);
+          counts.expect(s * Shards::kApart + i, kBatch * p);
         }
       }
     }
@@ -150,7 +118,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       }
     }
     const ShardClient::Origins origins = shards.client->finish(*ticket);
-    census.count(shards.numbers(batch));
+    counts.count(shards.numbers(batch));
     double sum_of_weights = 0.0;
     double batch_estimate = 0.0;
     for (std::size_t i = 0; i < kBatch; ++i) {
@@ -194,10 +162,9 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       }
     }
   }
-  const double z = census.z();
+  const double z = counts.z();
   testing::Test::RecordProperty("z", std::to_string(z));
-  testing::Test::RecordProperty("draws", std::to_string(census.draws()));
-  EXPECT_LT(std::abs(z), 5.0) << "of " << census.draws() << " draws";
+  EXPECT_LT(std::abs(z), 5.0) << "of " << kBatch * batches << " draws";
   const auto count = static_cast<double>(batches);
   const double deviation = std::sqrt(std::max(squares / count, 1e-24) / count);
   EXPECT_LT(std::abs(estimate / count), 5.0 * deviation) << "the mean of f / (n P) is the sum of f";

@@ -35,8 +35,14 @@ std::size_t up_to(std::size_t full) {
 class LargeBuffer {
  public:
   explicit LargeBuffer(std::size_t items) : line_(options(items)) {
-    Writer writer = line_.replay.writer();
-    line_.append_many(writer, 0, items, 1.0F);
+    std::vector<std::jthread> filling;
+    for (std::uint64_t w = 0; w < kFilling; ++w) {
+      filling.emplace_back([this, begin = w * items / kFilling, end = (w + 1) * items / kFilling] {
+        Writer writer = line_.replay.writer();
+        line_.append_many(writer, begin, end - begin, 1.0F);
+      });
+    }
+    filling.clear();
     find_items();
   }
 
@@ -113,6 +119,7 @@ class LargeBuffer {
     options.capacity_steps = 2 * items;
     options.shards = 4;
     options.chunk_steps = 1024;
+    options.max_writers = kFilling;
     return options;
   }
 
@@ -139,6 +146,7 @@ class LargeBuffer {
     allowed_.store(before + more, std::memory_order_relaxed);
   }
 
+  static constexpr std::size_t kFilling = 16;
   static constexpr std::size_t kAppending = 2;
 
   Line line_;

@@ -2,7 +2,7 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
+#include "testing/laws/own_selectors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,98 +21,6 @@
 namespace reprise::test {
 namespace {
 
-/// As `Proportional` with an epsilon of 0, by the shard selector that every rule has.
-struct OwnPower {
-  struct Rule final : SelectorRule {
-    std::atomic<float> exponent = 1.0F;
-    void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
-      const Proportional same{.alpha = exponent, .epsilon = 0.0F};
-      same.make_selector_rule()->weigh(priorities, weights);
-    }
-    [[nodiscard]] std::optional<float> alpha() const noexcept final { return exponent; }
-    bool set_alpha(float alpha) noexcept final {
-      exponent = alpha;
-      return true;
-    }
-  };
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>();
-  }
-};
-
-/// As `MaxHeap`, by looking at every leaf.
-struct OwnHighest {
-  struct Part final : ShardSelector {
-    struct Leaf {
-      float priority = -1.0F;  ///< None.
-      bool hidden = false;
-    };
-    std::vector<Leaf> all;
-
-    explicit Part(std::size_t leaves) : all(leaves) {}
-    [[nodiscard]] std::size_t first() const {
-      const auto rank = [](const Leaf& leaf) { return leaf.hidden ? -1.0F : leaf.priority; };
-      return static_cast<std::size_t>(std::ranges::max_element(all, {}, rank) - all.begin());
-    }
-    void insert(const ItemRun& run, const SelectorSummary& /*other_shards*/) noexcept final {
-      for (std::size_t i = 0; i < run.priorities.size(); ++i) {
-        all[run.first + i] = {is_item(run.priorities[i]) ? run.priorities[i] : -1.0F};
-      }
-    }
-    void erase(std::uint32_t from, std::size_t count) noexcept final {
-      std::fill_n(all.begin() + from, count, Leaf{});
-    }
-    [[nodiscard]] SelectorSummary summary() const noexcept final {
-      return {.total = sum(0, all.size()), .min_positive = 1.0F, .max = 1.0F};
-    }
-    [[nodiscard]] double sum(std::uint32_t from, std::size_t count) const noexcept final {
-      return static_cast<double>(
-          std::count_if(all.begin() + from, all.begin() + from + static_cast<std::ptrdiff_t>(count),
-                        [](const Leaf& leaf) { return !leaf.hidden && leaf.priority >= 0.0F; }));
-    }
-    void draw(std::span<double> /*targets*/, std::span<std::uint32_t> /*leaves*/,
-              std::span<float> /*weights*/) const noexcept final {
-      ADD_FAILURE() << "drawn from by weight";
-    }
-    void update(std::span<const std::uint32_t> leaves,
-                std::span<const float> weights) noexcept final {
-      for (std::size_t i = 0; i < leaves.size(); ++i) {
-        all[leaves[i]].priority = weights[i];
-      }
-    }
-    void hide(std::span<const std::uint32_t> leaves) noexcept final {
-      for (const std::uint32_t leaf : leaves) {
-        all[leaf].hidden = true;
-      }
-    }
-    void show(std::span<const std::uint32_t> leaves,
-              std::span<const float> /*weights*/) noexcept final {
-      for (const std::uint32_t leaf : leaves) {
-        all[leaf].hidden = false;
-      }
-    }
-    [[nodiscard]] std::int64_t first_key() const noexcept final {
-      const Leaf& leaf = all[first()];
-      return leaf.hidden || leaf.priority < 0.0F ? 0 : std::lround(1e6 * double{leaf.priority}) + 1;
-    }
-    std::uint32_t take_first() noexcept final {
-      const auto leaf = static_cast<std::uint32_t>(first());
-      all[leaf].hidden = true;
-      return leaf;
-    }
-  };
-  struct Rule final : SelectorRule {
-    [[nodiscard]] bool in_order() const noexcept final { return true; }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
-        std::size_t leaves) const final {
-      return std::make_unique<Part>(leaves);
-    }
-  };
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>();
-  }
-};
-
 Options options_with(const Selector& selector) {
   return {.capacity_steps = 200,
           .selectors = {selector},
@@ -120,82 +28,6 @@ Options options_with(const Selector& selector) {
           .chunk_steps = 12,
           .shards = 3,
           .key_tag = 1};
-}
-
-/// What two buffers give for the same calls is the same.
-class Twins {
- public:
-  Twins(const Selector& own, const Selector& library)
-      : own_(options_with(own)),
-        library_(options_with(library)),
-        own_sampler_(own_.replay.sampler({.seed = 5})),
-        library_sampler_(library_.replay.sampler({.seed = 5})),
-        own_writer_(own_.replay.writer()),
-        library_writer_(library_.replay.writer()) {}
-
-  /// A step; with `marks` one without a priority.
-  void append(bool marks) {
-    const std::vector<float> priority =
-        marks ? std::vector<float>() : std::vector<float>{priority_of(++number_)};
-    own_.append(own_writer_, number_, End::Continue, priority);
-    library_.append(library_writer_, number_, End::Continue, priority);
-  }
-  void sample_and_update() {
-    const SampleResult own = own_sampler_.sample(9, kAtOnce);
-    const SampleResult library = library_sampler_.sample(9, kAtOnce);
-    ASSERT_TRUE(own && library);
-    ASSERT_TRUE(std::ranges::equal(own->keys(), library->keys()));
-    for (std::size_t i = 0; i < own->size(); ++i) {
-      ASSERT_NEAR(own->probabilities()[i], library->probabilities()[i], 1e-6);
-    }
-    std::vector<float> priorities;
-    for (std::size_t i = 0; i < own->size(); ++i) {
-      priorities.push_back(priority_of(++number_));
-    }
-    ASSERT_EQ(own_.replay.update_priorities(own->keys(), priorities).applied,
-              library_.replay.update_priorities(library->keys(), priorities).applied);
-  }
-  template <class Call>
-  void both(Call call) {
-    call(own_.replay);
-    call(library_.replay);
-  }
-
- private:
-  /// No two are equal.
-  static float priority_of(std::uint64_t number) {
-    return 1e-5F * static_cast<float>(number * 7919 % 1000003);
-  }
-
-  Line own_;
-  Line library_;
-  Sampler own_sampler_;
-  Sampler library_sampler_;
-  Writer own_writer_;
-  Writer library_writer_;
-  std::uint64_t number_ = 0;
-};
-
-TEST(OwnSelector, ThatOnlyWeighsIsDrawnFromByWeightAndCanHaveItsAlphaSetAndDecay) {
-  Twins twins(OwnPower{}, Proportional{.alpha = 1.0F, .epsilon = 0.0F});
-  Rng rng(3);
-  for (int i = 0; i < 400; ++i) {
-    SCOPED_TRACE(i);
-    twins.append(rng.chance(0.3));
-    if (i > 10) {
-      ASSERT_NO_FATAL_FAILURE(twins.sample_and_update());
-    }
-    if (i % 50 == 49) {
-      const float alpha = i % 100 == 49 ? 0.5F : 1.25F;
-      twins.both([&](ReplayBuffer& replay) {
-        replay.set_alpha(alpha);
-        EXPECT_EQ(replay.alpha(), alpha);
-      });
-    }
-    if (i % 70 == 69) {
-      twins.both([](ReplayBuffer& replay) { replay.decay(0.5F); });
-    }
-  }
 }
 
 /// Weights that are no weights: below 0, infinite and no number.
@@ -245,17 +77,6 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
           line.replay.update_priorities({&changed[0], 1}, {&refused, 1});
         },
         named);
-  }
-}
-
-TEST(OwnSelector, MayTakeItemsInAnOrder) {
-  Twins twins(OwnHighest{}, MaxHeap{});
-  for (int i = 0; i < 400; ++i) {
-    SCOPED_TRACE(i);
-    twins.append(false);
-    if (i > 10) {
-      ASSERT_NO_FATAL_FAILURE(twins.sample_and_update());
-    }
   }
 }
 

@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -47,14 +46,6 @@ void fill(Line& line, std::span<const float> priorities) {
   }
 }
 
-/// The exact probabilities of these priorities, of items numbered from 0.
-void expect_ranks(Line& line, std::span<const float> priorities) {
-  const std::vector<double> exact = rank_probabilities(priorities, kAlpha);
-  for (const auto& [number, probability] : line.probabilities()) {
-    EXPECT_NEAR(probability, exact[number], 1e-6 * exact[number]) << "item " << number;
-  }
-}
-
 std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
   Rng rng(seed);
   std::vector<float> priorities(count);
@@ -65,45 +56,6 @@ std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
 
 class RankBasedIn : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, RankBasedIn, testing::Values(1U, 4U));
-
-TEST_P(RankBasedIn, TheLastOfRepeatedKeysWins) {
-  std::vector<float> priorities = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F};
-  Line line(ranked(100, GetParam()));
-  fill(line, priorities);
-  expect_ranks(line, priorities);
-  const auto keys = line.keys();
-  const std::vector<ItemKey> repeated = {keys.at(0), keys.at(4), keys.at(0), keys.at(4),
-                                         keys.at(0)};
-  const std::vector<float> updates = {9.0F, 0.5F, 0.25F, 8.0F, 3.5F};
-  EXPECT_EQ(line.replay.update_priorities(repeated, updates).applied, 5U);
-  priorities[0] = 3.5F;
-  priorities[4] = 8.0F;
-  expect_ranks(line, priorities);
-}
-
-TEST_P(RankBasedIn, DrawsPassChiSquareAgainstTheExactDistribution) {
-  std::vector<float> priorities = random_priorities(100, 1);
-  std::fill_n(priorities.begin() + 40, 10, 55.0F);  // Ten share their ranks.
-  priorities[7] = 0.0F;                             // The last rank is drawn too.
-  Line line(ranked(100, GetParam()));
-  fill(line, priorities);
-  const std::vector<double> exact = rank_probabilities(priorities, kAlpha);
-  EXPECT_GT(exact[7], 0.0);
-  for (const Draws draws : {Draws::Independent, Draws::Stratified}) {
-    std::vector<std::uint64_t> counts(priorities.size());
-    Sampler sampler = line.replay.sampler({.seed = 3, .parallel_gather_bytes = kGatherAlone});
-    for (std::size_t drawn = 0; drawn < scaled(1'000'000, 100'000); drawn += 10'000) {
-      const SampleResult batch = sampler.sample(10'000, {.draws = draws});
-      ASSERT_TRUE(batch);
-      for (std::size_t i = 0; i < batch->size(); ++i) {
-        const std::uint64_t number = batch->now(line.id)[i];
-        ASSERT_NEAR(batch->probabilities()[i], exact[number], 1e-6 * exact[number]);
-        ++counts[number];
-      }
-    }
-    EXPECT_LT(chi_square_z(counts, exact), 5.0);
-  }
-}
 
 /// What one call reports for every item, by number. Stratified draws of several times 1 / P leave
 /// out nobody.
@@ -186,67 +138,6 @@ TEST_P(RankBasedIn, NewItemsEnterAsTheOptionSays) {
   Line line(ranked(64, GetParam(), InitialPriority::FromCaller));
   Writer writer = line.replay.writer();
   expect_refusal<std::invalid_argument>([&] { line.append(writer, 0); }, {"priorit"});
-}
-
-TEST_P(RankBasedIn, ItemsEvictedLeaveTheirRanksToOthers) {
-  Line line(ranked(16, GetParam()));
-  Writer writer = line.replay.writer();
-  std::vector<float> priorities;
-  for (std::uint64_t i = 0; i < 200; ++i) {
-    priorities.push_back(static_cast<float>(200 - i));
-    line.append(writer, i, End::Terminated, std::span(&priorities[i], 1));
-    if (i % 7 == 0) {
-      (void)line.probabilities();
-    }
-  }
-  const auto keys = line.keys();
-  for (std::uint64_t i = 0; i < priorities.size(); ++i) {
-    priorities[i] = keys.contains(i) ? priorities[i] : -1.0F;
-  }
-  const auto now = reported(line, keys, 4096);
-  EXPECT_LT(total_variation(now, rank_probabilities(priorities, kAlpha)), 1e-6);
-}
-
-TEST_P(RankBasedIn, WithoutReplacementNoItemIsDrawnTwice) {
-  constexpr std::size_t kItems = 300;
-  Line line(ranked(kItems, GetParam()));
-  fill(line, random_priorities(kItems, 8));
-  Sampler sampler = line.replay.sampler({.seed = 9});
-  for (const std::size_t n : {std::size_t{1}, std::size_t{100}, kItems}) {
-    const SampleResult batch = sampler.sample(n, {.draws = Draws::WithoutReplacement});
-    ASSERT_TRUE(batch);
-    std::map<std::uint64_t, int> drawn;
-    for (const std::uint64_t number : batch->now(line.id)) {
-      EXPECT_EQ(++drawn[number], 1) << number;
-    }
-  }
-  EXPECT_LT(total_variation(reported(line, line.keys(), 1 << 15),
-                            rank_probabilities(random_priorities(kItems, 8), kAlpha)),
-            0.006)
-      << "everything is back";
-}
-
-TEST_P(RankBasedIn, ItemsThatWereDrawnOftenEnoughHaveNoRank) {
-  Options options = ranked(8, GetParam());
-  options.max_times_sampled = 1;
-  options.selectors = {RankBased{}, kRaw};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 8, [&](std::uint64_t i) { return static_cast<float>(8 - i); });
-  Sampler sampler = line.replay.sampler({.seed = 2});
-  for (std::size_t left = 8; left > 0; --left) {
-    const SampleResult batch = sampler.sample(1, kAtOnce);
-    ASSERT_TRUE(batch);
-    // The k-th of those that are left: its probability is one of 1 / k^alpha, normalised.
-    double sum = 0.0;
-    for (std::size_t k = 1; k <= left; ++k) {
-      sum += std::pow(static_cast<double>(k), -kAlpha);
-    }
-    const double rank = std::pow(batch->probabilities()[0] * sum, -1.0 / kAlpha);
-    EXPECT_NEAR(rank, std::round(rank), 1e-4);
-    EXPECT_LE(std::round(rank), static_cast<double>(left));
-  }
-  EXPECT_FALSE(sampler.sample(1, kAtOnce));
 }
 
 TEST_P(RankBasedIn, SequencedCallsGiveTheSameBatches) {

@@ -1,14 +1,12 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
-#include "testing/statistics/chi_square.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <set>
 #include <thread>
 #include <vector>
@@ -23,7 +21,7 @@ const SampleOptions kWithout{.draws = Draws::WithoutReplacement,
 class Weighted {
  public:
   explicit Weighted(const std::vector<float>& weights, std::size_t shards = 3)
-      : line(options(weights.size(), shards)), weights_(weights) {
+      : line(options(weights.size(), shards)) {
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, weights.size(), [&](std::uint64_t i) { return weights[i]; });
   }
@@ -36,59 +34,8 @@ class Weighted {
     return options;
   }
 
-  /// The probability that successive draws give each subset of n items, by the set's bits: over
-  /// all orders, of the product of weight over what is left.
-  [[nodiscard]] std::vector<double> of_subsets(std::size_t n) const {
-    const std::size_t subsets = std::size_t{1} << weights_.size();
-    const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
-    std::vector<double> reached(subsets);
-    reached[0] = 1.0;
-    for (std::size_t set = 0; set < subsets; ++set) {
-      double left = total;
-      std::size_t size = 0;
-      for (std::size_t i = 0; i < weights_.size(); ++i) {
-        if ((set >> i & 1U) != 0) {
-          left -= static_cast<double>(weights_[i]);
-          ++size;
-        }
-      }
-      for (std::size_t i = 0; i < weights_.size() && size < n; ++i) {
-        if ((set >> i & 1U) == 0) {
-          reached[set | std::size_t{1} << i] +=
-              reached[set] * static_cast<double>(weights_[i]) / left;
-        }
-      }
-      reached[set] = size == n ? reached[set] : 0.0;
-    }
-    return reached;
-  }
-
   Line line;
-
- private:
-  std::vector<float> weights_;
 };
-
-TEST(WithoutReplacement, EverySubsetComesAsOftenAsInSuccessiveDraws) {
-  // One of them outweighs the rest, so that rounds are repeated.
-  Weighted world({1.0F, 2.0F, 3.0F, 100.0F, 5.0F, 0.0F, 1.0F});
-  for (const std::size_t n : {1U, 2U, 4U}) {
-    SCOPED_TRACE(testing::Message() << "n " << n);
-    const std::vector<double> expected = world.of_subsets(n);
-    std::vector<std::uint64_t> counts(expected.size());
-    Sampler sampler = world.line.replay.sampler({.seed = n});
-    for (int i = 0; i < 20000; ++i) {
-      const SampleResult batch = sampler.sample(n, kWithout);
-      ASSERT_TRUE(batch);
-      std::size_t set = 0;
-      for (const std::uint64_t id : batch->now(world.line.id)) {
-        set |= std::size_t{1} << id;
-      }
-      ++counts[set];
-    }
-    EXPECT_LT(std::abs(chi_square_z(counts, expected)), 5.0);
-  }
-}
 
 TEST(WithoutReplacement, SumsOverABatchEstimateSumsOverTheBuffer) {
   std::vector<float> weights(60);
@@ -165,24 +112,6 @@ TEST(WithoutReplacement, SaysWhetherItemsOrWeightsAreMissing) {
   EXPECT_EQ(items.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(items.needed, 4U);
   EXPECT_EQ(items.items, 3U);
-}
-
-TEST(WithoutReplacement, UniformDrawsAreAlikeAndWeighAlike) {
-  Weighted world(std::vector<float>(40, 2.0F));
-  Sampler sampler = world.line.replay.sampler({.seed = 3, .selector = 1});
-  std::vector<std::uint64_t> counts(40);
-  for (int i = 0; i < 5000; ++i) {
-    const SampleResult batch = sampler.sample(30, kWithout);
-    ASSERT_TRUE(batch);
-    for (std::size_t j = 0; j < 30; ++j) {
-      ++counts[batch->now(world.line.id)[j]];
-      EXPECT_EQ(batch->weights()[j], 1.0F);
-    }
-  }
-  // Each is among the 30 with probability 3/4.
-  for (const std::uint64_t count : counts) {
-    EXPECT_NEAR(static_cast<double>(count), 3750.0, 5.0 * std::sqrt(5000 * 0.75 * 0.25));
-  }
 }
 
 /// Draws three batches while an actor appends under a ratio that holds it at 42 steps.

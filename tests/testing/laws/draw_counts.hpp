@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+
+namespace reprise::test {
+
+/// How often numbered items were drawn, beside how often they should have been: in proportion to
+/// the sum of what was expected of each. Expectations may change from draw to draw, so buffers may
+/// change between draws too.
+class DrawCounts {
+ public:
+  /// An item is expected so many times more.
+  void expect(std::uint64_t number, double draws) { expected_[number] += draws; }
+  void count(std::uint64_t number) { ++counts_[number]; }
+  void count(std::span<const std::uint64_t> numbers) {
+    for (const std::uint64_t number : numbers) {
+      count(number);
+    }
+  }
+  void add(const DrawCounts& other) {
+    for (const auto& [number, expected] : other.expected_) {
+      expected_[number] += expected;
+    }
+    for (const auto& [number, count] : other.counts_) {
+      counts_[number] += count;
+    }
+  }
+
+  /// `chi_square_z` of all draws so far, infinite if an item was drawn that was never expected.
+  [[nodiscard]] double z() const;
+
+ private:
+  std::map<std::uint64_t, double> expected_;
+  std::map<std::uint64_t, std::uint64_t> counts_;
+};
+
+}  // namespace reprise::test

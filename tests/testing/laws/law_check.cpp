@@ -1,0 +1,267 @@
+#include "law_check.hpp"
+
+#include "../../checkpoint/scratch_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::uint64_t kSamplerSeed = 3;
+
+Options with_selector(Options options, const Selector& selector) {
+  options.selectors.insert(options.selectors.begin(), selector);
+  options.episode_index = true;
+  return options;
+}
+
+}  // namespace
+
+Options LawCheck::options(std::size_t shards) {
+  Options options = small_options();
+  options.capacity_steps = 100;
+  options.shards = shards;
+  options.selectors = {};
+  return options;
+}
+
+LawCheck::LawCheck(const SelectorLaw& law, Options options, std::uint64_t seed)
+    : line(with_selector(std::move(options), law.selector)),
+      law_(law),
+      rng_(seed),
+      alpha_(double{law.alpha}),
+      tolerance_(law.tolerance),
+      sampler_(line.replay.sampler(
+          {.seed = kSamplerSeed + seed, .parallel_gather_bytes = kGatherAlone})) {
+  make_writers();
+}
+
+void LawCheck::make_writers() {
+  writers_.clear();
+  for (int i = 0; i < 5; ++i) {
+    writers_.push_back(line.replay.writer());
+  }
+}
+
+void LawCheck::append_one(std::span<const float> priority) {
+  const std::uint64_t number = all_.size();
+  Writer& writer = writers_[number % writers_.size()];
+  writer.begin_episode();
+  writer.now(line.id) = number;
+  Item item{.priority = 1.0F, .episode = writer.episode_id()};
+  std::uint64_t highest = number;
+  if (!priority.empty()) {
+    item.priority = priority.front();
+  } else {
+    find_items();
+    highest = *std::ranges::max_element(numbers_, {}, [&](std::uint64_t other) {
+      return double{all_[other].priority} * all_[other].decayed;
+    });
+    item.priority = all_[highest].priority;
+    item.decayed = all_[highest].decayed;
+  }
+  ASSERT_EQ(line.append(writer, number, End::Terminated, priority), CommitStatus::Committed);
+  all_.push_back(item);
+  numbers_.push_back(number);
+  if (highest == number) {
+    return;
+  }
+  find_items();
+  if (!std::ranges::binary_search(numbers_, highest)) {
+    // The highest has left for this step; which of both came first is not promised.
+    set_priority(number, 1.0F);
+  }
+}
+
+void LawCheck::set_priority(std::uint64_t number, float priority) {
+  ASSERT_EQ(line.update(all_[number].key, priority).applied, 1U);
+  all_[number].priority = priority;
+  all_[number].decayed = 1.0;
+  weigh_items();
+}
+
+void LawCheck::append(std::span<const float> priorities) {
+  for (const float& priority : priorities) {
+    append_one({&priority, 1});
+  }
+  find_items();
+}
+
+void LawCheck::append_random(std::size_t count) {
+  const bool many = count > line.replay.options().capacity_steps;
+  for (; count != 0; --count) {
+    const float priority = random_priority();
+    const bool own = law_.in_order || many || all_.size() < 10 || !rng_.chance(0.3);
+    append_one(std::span(&priority, own ? 1 : 0));
+  }
+  find_items();
+}
+
+void LawCheck::find_items() {
+  const std::uint32_t limit = line.replay.options().max_times_sampled;
+  std::erase_if(numbers_, [&](std::uint64_t number) {
+    Item& item = all_[number];
+    const auto key = line.replay.find(item.episode, 0);
+    item.key = key.value_or(ItemKey{});
+    return !key || (limit != 0 && item.draws >= limit);
+  });
+  weigh_items();
+}
+
+std::vector<double> LawCheck::weights() const {
+  std::vector<LawItem> items;
+  for (const std::uint64_t number : numbers_) {
+    const Item& item = all_[number];
+    items.push_back({item.priority, item.decayed, all_.size() - 1 - number});
+  }
+  return law_.weights(items, alpha_);
+}
+
+void LawCheck::weigh_items() {
+  probabilities_ = weights();
+  const double total =
+      law_.in_order ? 1.0 : std::accumulate(probabilities_.begin(), probabilities_.end(), 0.0);
+  for (double& probability : probabilities_) {
+    probability /= total;
+  }
+}
+
+double LawCheck::probability_of(std::uint64_t number) const {
+  const auto place = std::ranges::lower_bound(numbers_, number) - numbers_.begin();
+  return probabilities_[static_cast<std::size_t>(place)];
+}
+
+void LawCheck::update(std::size_t count) {
+  std::vector<ItemKey> keys;
+  std::vector<float> priorities;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t number = numbers_[rng_.below(numbers_.size())];
+    for (int twice = rng_.chance(1.0 / 6.0) ? 2 : 1; twice != 0; --twice) {
+      keys.push_back(all_[number].key);
+      priorities.push_back(random_priority());
+    }
+    all_[number].priority = priorities.back();
+    all_[number].decayed = 1.0;
+  }
+  ASSERT_EQ(line.replay.update_priorities(keys, priorities).applied, keys.size());
+  weigh_items();
+}
+
+void LawCheck::remove(std::size_t count) {
+  for (; count != 0 && numbers_.size() > 1; --count) {
+    const ItemKey key = all_[numbers_[rng_.below(numbers_.size())]].key;
+    ASSERT_EQ(line.replay.remove({&key, 1}), 1U);
+    find_items();
+  }
+}
+
+void LawCheck::set_alpha(float alpha) {
+  line.replay.set_alpha(alpha);
+  EXPECT_EQ(line.replay.alpha(), alpha);
+  alpha_ = double{alpha};
+  tolerance_ = 1e-5;  // Each change rounds all weights once more.
+  weigh_items();
+}
+
+void LawCheck::decay() {
+  line.replay.decay(0.5F);
+  for (const std::uint64_t number : numbers_) {
+    all_[number].decayed *= std::pow(0.5, 1.0 / alpha_);
+  }
+  tolerance_ = std::max(tolerance_, law_.tolerance);
+  weigh_items();
+}
+
+void LawCheck::save_and_restore() {
+  const ScratchDirectory directory;
+  writers_.clear();
+  line.replay.save(directory.path());
+  line.replay.restore(directory.path());
+  make_writers();
+  sampler_ = line.replay.sampler(
+      {.seed = kSamplerSeed + all_.size(), .parallel_gather_bytes = kGatherAlone});
+  find_items();
+}
+
+void LawCheck::draw(std::size_t n, const SampleOptions& how) {
+  const SampleResult batch = sampler_.sample(n, how);
+  ASSERT_TRUE(batch) << batch.status().message();
+  ASSERT_EQ(batch->size(), n);
+  for (const std::uint64_t number : batch->now(line.action)) {
+    ASSERT_TRUE(std::ranges::binary_search(numbers_, number)) << "item " << number << " is gone";
+  }
+  law_.in_order ? check_order(*batch) : check_chances(*batch, how);
+  const bool limited = line.replay.options().max_times_sampled != 0;
+  for (const std::uint64_t number : batch->now(line.action)) {
+    ++all_[number].draws;
+  }
+  if (limited) {
+    find_items();
+  }
+}
+
+void LawCheck::check_order(const Batch& batch) const {
+  const auto drawn = batch.now(line.action);
+  ASSERT_EQ(std::set(drawn.begin(), drawn.end()).size(), drawn.size()) << "an item comes twice";
+  std::vector<double> expected = weights();
+  std::ranges::sort(expected, std::greater());
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    ASSERT_EQ(probability_of(drawn[i]), expected[i]) << "place " << i << ", item " << drawn[i];
+    ASSERT_EQ(batch.probabilities()[i], 1.0);
+    ASSERT_EQ(batch.weights()[i], 1.0F);
+  }
+}
+
+/// What importance weights are divided by.
+double LawCheck::reference(const Batch& batch, const SampleOptions& how) const {
+  double least = std::numeric_limits<double>::infinity();
+  if (how.normalise == Normalise::ByBatch) {
+    least = *std::ranges::min_element(batch.probabilities());
+  } else if (how.normalise == Normalise::ByBuffer) {
+    for (const double probability : probabilities_) {
+      least = probability > 0.0 ? std::min(least, probability) : least;
+    }
+    const double alike = law_.uniform / static_cast<double>(numbers_.size());
+    least = alike > 0.0 ? std::min(least, alike) : least;
+  } else {
+    return 1.0;
+  }
+  return std::pow(static_cast<double>(numbers_.size()) * least, -double{how.beta});
+}
+
+void LawCheck::check_chances(const Batch& batch, const SampleOptions& how) {
+  const bool without = how.draws == Draws::WithoutReplacement;
+  const auto n = static_cast<double>(batch.size());
+  const double divisor = reference(batch, how);
+  double threshold = 0.0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::uint64_t number = batch.now(line.action)[i];
+    const double exact = probability_of(number);
+    const double p = batch.probabilities()[i];
+    ASSERT_GT(exact, 0.0) << "item " << number << " weighs nothing";
+    if (!without) {
+      ASSERT_NEAR(p, exact, tolerance_ * exact) << "item " << number;
+    } else if (n * p < 0.999) {
+      // The chance to be in the batch, n * P, is 1 - exp(-weight * t) for one t of all items.
+      const double t = -std::log1p(-n * p) / exact;
+      threshold = threshold == 0.0 ? t : threshold;
+      ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance_) * threshold) << "item " << number;
+    }
+    const double importance =
+        std::pow(static_cast<double>(numbers_.size()) * p, -double{how.beta}) / divisor;
+    ASSERT_NEAR(double{batch.weights()[i]}, importance, (2e-6 + 2.0 * tolerance_) * importance);
+    if (!without) {
+      counts_.count(number);
+    }
+  }
+  for (std::size_t i = 0; i < numbers_.size() && !without; ++i) {
+    counts_.expect(numbers_[i], n * probabilities_[i]);
+  }
+}
+
+}  // namespace reprise::test
