@@ -61,7 +61,7 @@ class FullShard {
       fraction = (static_cast<double>(&fraction - fractions_) + random_.uniform()) / kDraws;
     }
     const base::MutexLock lock(shard_.mutex);
-    pins_ = shard_.locked().draw(0, {fractions_, leaves_, weights_, keys_, places_, pinned_}).pins;
+    pins_ = shard_.locked().draw(0, fractions_, {keys_, places_, leaves_, pinned_, weights_}).pins;
   }
   void unpin() { shard_.unpin(std::span(pinned_).first(pins_)); }
   void update() {

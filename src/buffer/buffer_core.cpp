@@ -82,7 +82,7 @@ Stats BufferCore::stats() {
   stats.chunks = store_.chunks();
   stats.chunks_touched = shards.chunks_touched;
   stats.chunk_bytes = store_.chunk_bytes();
-  const ShardSet::Memory memory = shards_.memory();
+  const shard::Memory& memory = shards.indices;
   const std::size_t rows = store_.in_file() ? 0 : stats.chunk_bytes;
   const std::size_t beside_rows = (store_.reserved_columns() + memory.by_row) / stats.chunks;
   const storage::ChunkStore::FrameTotals frames = store_.frame_totals();

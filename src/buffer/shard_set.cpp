@@ -29,7 +29,6 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
                    std::uint32_t tag)
     : rules_(rules),
       items_are_steps_(item_every_step && plan.options.max_times_sampled == 0),
-      extras_{plan.options.max_times_sampled, plan.options.max_writers, plan.options.episode_index},
       chunk_rows_(plan.chunk_rows),
       chunks_per_shard_(plan.chunks_per_shard),
       slots_per_shard_(plan.chunks_per_shard * plan.chunk_rows),
@@ -39,6 +38,8 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
   // Chunks per shard that hold the capacity while episodes are much longer than windows.
   const auto usual =
       static_cast<std::uint32_t>(std::min<std::size_t>(plan.usual_chunks, plan.chunks_per_shard));
+  const shard::Extras extras{plan.options.max_times_sampled, plan.options.max_writers,
+                             plan.options.episode_index};
   shards_.reserve(shards);
   for (std::size_t s = 0; s < shards; ++s) {
     const shard::Extent extent{static_cast<std::uint32_t>(s * plan.chunks_per_shard),
@@ -50,7 +51,7 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
     }
     store.expect_full(extent.first_chunk, usual);
     shards_.push_back(std::make_unique<shard::Shard>(store, budget_, rules_, plan.options.remover,
-                                                     extent, tag, extras_));
+                                                     extent, tag, extras));
     const One one(*this, s);
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       one->selector(i).expect_leaves(std::size_t{usual} * chunk_rows_);
@@ -243,26 +244,11 @@ shard::Counters ShardSet::totals() noexcept {
     totals.queued_chunks += counters.queued_chunks;
     totals.retired_pinned += counters.retired_pinned;
     totals.chunks_touched += counters.chunks_touched;
+    totals.indices += counters.indices;
   }
+  totals.indices.by_chunk +=
+      size() * chunks_per_shard_.divisor() * (sizeof(storage::Chunk) + sizeof(shard::ChunkState));
   return totals;
-}
-
-ShardSet::Memory ShardSet::memory() const noexcept {
-  const std::uint32_t chunks = chunks_per_shard_.divisor();
-  const std::size_t slots = slots_per_shard_.divisor();
-  std::size_t by_row = slots * sizeof(std::uint8_t);  // LockedShard::removed_
-  for (const auto& rule : rules_) {
-    by_row += rule->bytes(slots);
-  }
-  std::size_t by_chunk = chunks * (sizeof(storage::Chunk) + sizeof(shard::ChunkState));
-  if (extras_.max_times_sampled != 0) {
-    by_row += shard::DrawLimit::bytes(slots);
-    by_chunk += shard::DrawLimit::chunk_bytes(chunks);
-  }
-  if (extras_.episode_index) {
-    by_row += shard::EpisodeIndex::bytes(chunks, chunk_rows_);
-  }
-  return {size() * by_row, size() * by_chunk};
 }
 
 }  // namespace reprise::buffer

@@ -128,14 +128,6 @@ class ShardSet {
 
   /// The counters of all shards, added up.
   [[nodiscard]] shard::Counters totals() noexcept;
-  /// Bytes of memory beside the rows. `by_row` is the part that grows with the rows touched, as if
-  /// all were; `by_chunk` is in use from the beginning.
-  struct Memory {
-    std::size_t by_row = 0;
-    std::size_t by_chunk = 0;
-  };
-  [[nodiscard]] Memory memory() const noexcept;
-
   /// It has a cache line of its own, because every release of a lock reads it.
   alignas(base::kCacheLine) limiter::WaitMeter writers_for_chunk;
   /// How often writers ingested. Relaxed: a statistic.
@@ -155,7 +147,6 @@ class ShardSet {
 
   alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
-  const shard::Extras extras_;
   const std::uint32_t chunk_rows_;
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;

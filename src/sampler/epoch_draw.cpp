@@ -25,9 +25,9 @@ void EpochDraw::reserve(std::size_t n) {
   }
 }
 
-bool EpochDraw::draw(const Room& batch, std::span<double> probabilities, base::Random& random,
+bool EpochDraw::draw(const shard::Slots& batch, base::Random& random,
                      std::vector<Run>& runs) noexcept {
-  const std::size_t n = batch.keys.size();
+  const std::size_t n = batch.size();
   std::size_t begun_at = n;  // Draws made when this call began its last pass.
   for (std::size_t done = 0; done < n;) {
     if (left_ == 0) {
@@ -37,7 +37,8 @@ bool EpochDraw::draw(const Room& batch, std::span<double> probabilities, base::R
       begun_at = done;
     }
     const std::size_t drawn = draw_round(batch, done, random, runs);
-    std::ranges::fill(probabilities.subspan(done, drawn), 1.0 / static_cast<double>(in_pass_));
+    std::ranges::fill(batch.probabilities.subspan(done, drawn),
+                      1.0 / static_cast<double>(in_pass_));
     done += drawn;
     any_drawn_ = any_drawn_ || drawn != 0;
     passes_ += left_ == 0 && any_drawn_ ? 1U : 0U;
@@ -63,29 +64,27 @@ bool EpochDraw::begin_pass() noexcept {
 
 /// Draws as many of the items left as the batch lacks, but for those that have left the buffer
 /// since or weigh nothing. Returns how many were drawn.
-std::size_t EpochDraw::draw_round(const Room& batch, std::size_t done, base::Random& random,
+std::size_t EpochDraw::draw_round(const shard::Slots& batch, std::size_t done, base::Random& random,
                                   std::vector<Run>& runs) noexcept {
-  const std::size_t count = std::min(batch.keys.size() - done, left_);
+  const std::size_t count = std::min(batch.size() - done, left_);
   for (std::size_t i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(random.uniform() * static_cast<double>(left_));
     next_[i] = items_[at];
     items_[at] = items_[--left_];
   }
   const std::size_t before = done;
-  buffer::for_each_shard(
-      std::span(next_).first(count), core_.shards(), order_,
-      [&](std::size_t s, std::span<const std::uint32_t> of_shard) {
-        const std::span<ItemKey> keys = batch.keys.subspan(done, of_shard.size());
-        std::ranges::transform(of_shard, keys.begin(),
-                               [this](std::uint32_t i) { return next_[i]; });
-        const buffer::ShardSet::One shard(core_.shards(), s);
-        const auto [items, pins] = shard->draw_items(
-            selector_, keys, batch.leaves, batch.places.subspan(done), batch.pinned.subspan(done));
-        if (items != 0) {
-          runs.push_back({s, done, items, pins, 0.0});
-        }
-        done += items;
-      });
+  buffer::for_each_shard(std::span(next_).first(count), core_.shards(), order_,
+                         [&](std::size_t s, std::span<const std::uint32_t> of_shard) {
+                           const shard::Slots slots = batch.sub(done, of_shard.size());
+                           std::ranges::transform(of_shard, slots.keys.begin(),
+                                                  [this](std::uint32_t i) { return next_[i]; });
+                           const buffer::ShardSet::One shard(core_.shards(), s);
+                           const shard::Drawn drawn = shard->draw_items(selector_, slots);
+                           if (drawn.items != 0) {
+                             runs.push_back({s, done, drawn.items, drawn.pins, 0.0});
+                           }
+                           done += drawn.items;
+                         });
   return done - before;
 }
 

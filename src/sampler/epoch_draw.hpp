@@ -29,15 +29,14 @@ class EpochDraw {
 
   /// Draws, and pins each item's chunk; `runs` has room for n. False if a whole pass found no item
   /// of weight above 0; then the pins in `runs` have to be given back.
-  bool draw(const Room& batch, std::span<double> probabilities, base::Random& random,
-            std::vector<Run>& runs) noexcept;
+  bool draw(const shard::Slots& batch, base::Random& random, std::vector<Run>& runs) noexcept;
 
   /// Passes of which no item is left.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
 
  private:
   bool begin_pass() noexcept;
-  std::size_t draw_round(const Room& batch, std::size_t done, base::Random& random,
+  std::size_t draw_round(const shard::Slots& batch, std::size_t done, base::Random& random,
                          std::vector<Run>& runs) noexcept;
 
   buffer::BufferCore& core_;

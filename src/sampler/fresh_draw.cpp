@@ -25,8 +25,8 @@ FreshDraw::FreshDraw(buffer::BufferCore& core, std::size_t selector, float share
 }
 
 /// Each shard gives in proportion to what it has, rounded up, so that the queues grow old alike.
-std::size_t FreshDraw::draw(const Room& batch, std::vector<Run>& runs) noexcept {
-  const double share = share_ * static_cast<double>(batch.keys.size());
+std::size_t FreshDraw::draw(const shard::Slots& batch, std::vector<Run>& runs) noexcept {
+  const double share = share_ * static_cast<double>(batch.size());
   const auto wanted = std::max<std::size_t>(static_cast<std::size_t>(std::llround(share)), 1);
   std::size_t left = 0;  // Fresh items in shards that were not asked.
   for (std::size_t s = 0; s < counts_.size(); ++s) {
@@ -43,13 +43,11 @@ std::size_t FreshDraw::draw(const Room& batch, std::vector<Run>& runs) noexcept 
         std::min(counts_[s], base::divide_up((wanted - done) * counts_[s], left));
     left -= counts_[s];
     const buffer::ShardSet::One shard(core_.shards(), s);
-    const auto [items, pins] =
-        shard->draw_fresh(selector_, batch.keys.subspan(done, count), batch.leaves,
-                          batch.places.subspan(done), batch.pinned.subspan(done));
-    if (items != 0) {
-      runs.push_back({s, done, items, pins, 0.0});
+    const shard::Drawn drawn = shard->draw_fresh(selector_, batch.sub(done, count));
+    if (drawn.items != 0) {
+      runs.push_back({s, done, drawn.items, drawn.pins, 0.0});
     }
-    done += items;
+    done += drawn.items;
   }
   first_ = (first_ + 1) % counts_.size();
   return done;

@@ -19,7 +19,7 @@ class FreshDraw {
   [[nodiscard]] bool on() const noexcept { return share_ > 0.0; }
   /// Draws into the first places of a batch of n, and pins each item's chunk. Returns how many were
   /// drawn: the share of n, or as many as there are. `runs` has room for one of each shard.
-  std::size_t draw(const Room& batch, std::vector<Run>& runs) noexcept;
+  std::size_t draw(const shard::Slots& batch, std::vector<Run>& runs) noexcept;
 
  private:
   buffer::BufferCore& core_;

@@ -1,12 +1,6 @@
 #pragma once
 
-#include <reprise/item_key.hpp>
-
-#include "storage/chunk_store.hpp"
-
 #include <cstddef>
-#include <cstdint>
-#include <span>
 
 namespace reprise::sampler {
 
@@ -17,14 +11,6 @@ struct Run {
   std::size_t count = 0;
   std::size_t pins = 0;
   double total = 0.0;  ///< The locked total of the shard, for draws by weight.
-};
-
-/// Room for the results of draws of named items, one element per draw.
-struct Room {
-  std::span<ItemKey> keys;
-  std::span<storage::Place> places;
-  std::span<std::uint32_t> leaves;  ///< Scratch.
-  std::span<std::uint32_t> pinned;  ///< Chunks; those of a run from `Run::begin` on.
 };
 
 }  // namespace reprise::sampler

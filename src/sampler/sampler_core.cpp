@@ -276,7 +276,7 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
   const bool snapshot = snapshot_draw_.needed_for(draws);
   no_items_ = false;
   runs_.clear();
-  fresh_ = fresh_draw_.on() ? fresh_draw_.draw(room(batch, offset, n), runs_) : 0;
+  fresh_ = fresh_draw_.on() ? fresh_draw_.draw(slots(batch, offset, n), runs_) : 0;
   fresh_runs_ = runs_.size();
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
@@ -369,7 +369,7 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
     const bool stratified = first_round && draws == Draws::Stratified;
     select::allot(shares_, stratified, random_, positions_, std::span(fractions_).first(n - done),
                   counts_);
-    done = draw_round(batch.keys + offset, done);
+    done = draw_round(slots(batch, offset, n), done);
     if (!first_round && done < n) {
       // A shard that gave draws in the first round is empty now, so their probabilities would be
       // wrong.
@@ -385,21 +385,14 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
 /// nothing is pinned.
 SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
-  const std::span<double> probabilities(batch.probabilities + offset, n);
-  const SnapshotDraw::Batch into{std::span(batch.keys + offset, n), places_, probabilities, pinned_,
-                                 counts_};
+  const shard::Slots into = slots(batch, offset, n);
   runs_.clear();
-  if (!snapshot_draw_.draw(into, draws, random_)) {
+  if (!snapshot_draw_.draw(into, draws, random_, runs_)) {
     return Outcome::NoWeight;
-  }
-  std::size_t begin = 0;
-  for (std::size_t s = 0; s < counts_.size(); ++s) {
-    runs_.push_back({s, begin, counts_[s], counts_[s], 0.0});
-    begin += counts_[s];
   }
   items_ = snapshot_draw_.items();
   lowest_probability_ = snapshot_draw_.lowest_probability();
-  lowest_drawn_ = *std::min_element(probabilities.begin(), probabilities.end());
+  lowest_drawn_ = *std::ranges::min_element(into.probabilities);
   return Outcome::Drawn;
 }
 
@@ -408,8 +401,7 @@ SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::s
 SamplerCore::Outcome SamplerCore::draw_epoch(detail::BatchView& batch, std::size_t offset,
                                              std::size_t n) {
   runs_.clear();
-  if (!epoch_draw_.draw(room(batch, offset, n), std::span(batch.probabilities + offset, n), random_,
-                        runs_)) {
+  if (!epoch_draw_.draw(slots(batch, offset, n), random_, runs_)) {
     unpin(runs_);
     return Outcome::NoWeight;
   }
@@ -418,7 +410,7 @@ SamplerCore::Outcome SamplerCore::draw_epoch(detail::BatchView& batch, std::size
 
 /// Takes the lock of each shard that has draws, once. Returns how many items are drawn so far, all
 /// together.
-std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
+std::size_t SamplerCore::draw_round(const shard::Slots& batch, std::size_t done) {
   std::size_t next = 0;
   for (std::size_t s = 0; s < counts_.size(); ++s) {
     const std::size_t count = counts_[s];
@@ -428,14 +420,11 @@ std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
     shard::Drawn drawn;
     {
       const buffer::ShardSet::One shard(core_->shards(), s);
-      drawn = shard->draw(
-          options_.selector,
-          {std::span(fractions_).subspan(next, count), std::span(leaves_).first(count),
-           std::span(weights_).subspan(done, count), std::span(keys + done, count),
-           std::span(places_).subspan(done, count), std::span(pinned_).subspan(done, count)});
+      drawn = shard->draw(options_.selector, std::span(fractions_).subspan(next, count),
+                          batch.sub(done, count));
     }
     next += count;
-    if (!(drawn.total > 0.0)) {
+    if (drawn.items == 0) {
       shares_[s] = 0.0;
       continue;
     }
@@ -467,8 +456,11 @@ void SamplerCore::report_probabilities(double* probabilities) noexcept {
   }
 }
 
-Room SamplerCore::room(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
-  return {std::span(batch.keys + offset, n), places_, leaves_, pinned_};
+shard::Slots SamplerCore::slots(detail::BatchView& batch, std::size_t offset,
+                                std::size_t n) noexcept {
+  return {std::span(batch.keys + offset, n), std::span(places_).first(n),
+          std::span(leaves_).first(n),       std::span(pinned_).first(n),
+          std::span(weights_).first(n),      std::span(batch.probabilities + offset, n)};
 }
 
 void SamplerCore::unpin(std::span<const Run> runs) noexcept {

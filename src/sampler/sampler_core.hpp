@@ -118,9 +118,10 @@ class SamplerCore {
   [[nodiscard]] bool has_weight();
   void batch_drawn(std::size_t n) noexcept;
   void take_back(std::size_t n) noexcept;
-  std::size_t draw_round(ItemKey* keys, std::size_t done);
+  std::size_t draw_round(const shard::Slots& batch, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;
-  [[nodiscard]] Room room(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept;
+  [[nodiscard]] shard::Slots slots(detail::BatchView& batch, std::size_t offset,
+                                   std::size_t n) noexcept;
   void unpin(std::span<const Run> runs) noexcept;
   void weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;

@@ -39,10 +39,15 @@ void SnapshotDraw::reserve(std::size_t n) {
   fractions_.resize(positions_.size());
   leaves_.resize(positions_.size());
   weights_.resize(positions_.size());
+  if (ordered_) {
+    keys_.resize(positions_.size());
+    places_.resize(positions_.size());
+  }
 }
 
-bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
-  const std::size_t n = batch.keys.size();
+bool SnapshotDraw::draw(const shard::Slots& batch, Draws draws, base::Random& random,
+                        std::vector<Run>& runs) {
+  const std::size_t n = batch.size();
   chosen_.clear();
   any_to_show_ = false;
   short_ = false;
@@ -62,7 +67,7 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
     return false;
   }
   settle(all);
-  hand_out(all, batch);
+  hand_out(all, batch, runs);
   return true;
 }
 
@@ -248,11 +253,10 @@ double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
                            : -std::expm1(-weight * threshold_) / static_cast<double>(n);
 }
 
-/// Calls `call` once per shard, with the leaves and weights of its choices for which `which` is
-/// true, if there are any.
+/// Calls `call` once per shard, with its number and the leaves and weights of its choices for which
+/// `which` is true, if there are any.
 template <class Which, class Call>
-void SnapshotDraw::by_shard(const All& all, std::span<const Choice> choices, Which which,
-                            Call call) noexcept {
+void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call call) noexcept {
   std::fill(counts_.begin(), counts_.end(), 0);
   for (const Choice& choice : choices) {
     counts_[choice.shard] += which(choice) ? 1U : 0U;
@@ -269,7 +273,7 @@ void SnapshotDraw::by_shard(const All& all, std::span<const Choice> choices, Whi
   for (std::size_t s = 0; s < counts_.size(); ++s) {
     const std::size_t end = s + 1 < counts_.size() ? counts_[s + 1] : total;
     if (end != counts_[s]) {
-      call(all[s], std::span(leaves_).subspan(counts_[s], end - counts_[s]),
+      call(s, std::span(leaves_).subspan(counts_[s], end - counts_[s]),
            std::span(weights_).subspan(counts_[s], end - counts_[s]));
     }
   }
@@ -277,7 +281,8 @@ void SnapshotDraw::by_shard(const All& all, std::span<const Choice> choices, Whi
 
 void SnapshotDraw::hide(const All& all, std::span<const Choice> choices) noexcept {
   const auto hidden = [](const Choice& choice) { return choice.hidden; };
-  by_shard(all, choices, hidden, [this](shard::LockedShard& shard, auto leaves, auto) {
+  by_shard(choices, hidden, [&](std::size_t s, auto leaves, auto) {
+    shard::LockedShard& shard = all[s];
     shard.selector(selector_).hide(leaves);
   });
 }
@@ -286,7 +291,8 @@ void SnapshotDraw::show(const All& all, bool exhausted) noexcept {
   const auto hidden = [exhausted](const Choice& choice) {
     return choice.hidden && (exhausted || !choice.exhausted);
   };
-  by_shard(all, chosen_, hidden, [this](shard::LockedShard& shard, auto leaves, auto weights) {
+  by_shard(chosen_, hidden, [&](std::size_t s, auto leaves, auto weights) {
+    shard::LockedShard& shard = all[s];
     shard.selector(selector_).show(leaves, weights);
   });
 }
@@ -316,64 +322,46 @@ void SnapshotDraw::settle(const All& all) noexcept {
     chosen_.swap(round_);
   }
   const auto exhausted = [](const Choice& choice) { return choice.exhausted; };
-  by_shard(all, chosen_, exhausted,
-           [](shard::LockedShard& shard, auto leaves, auto) { shard.exhaust(leaves); });
+  by_shard(chosen_, exhausted, [&](std::size_t s, auto leaves, auto) {
+    shard::LockedShard& shard = all[s];
+    shard.limit().exhaust(leaves);
+  });
   if (any_to_show_) {
     show(all, false);
   }
 }
 
-/// Writes keys, places, probabilities and pins.
-void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
-  if (ordered_) {
-    hand_out_ordered(all, batch);
-    return;
-  }
-  std::size_t pins = 0;
-  std::size_t begin = 0;
-  for (std::size_t s = 0; s < totals_.size(); ++s) {
-    shard::LockedShard& shard = all[s];
-    std::size_t end = begin;
-    for (; end < chosen_.size() && chosen_[end].shard == s; ++end) {
-      leaves_[end] = chosen_[end].leaf;
-      batch.probabilities[end] =
-          probability(static_cast<double>(chosen_[end].weight), chosen_.size());
-    }
-    const std::size_t count = end - begin;
-    batch.pins[s] =
-        shard.hand_out(std::span(leaves_).subspan(begin, count), batch.keys.subspan(begin, count),
-                       batch.places.subspan(begin, count), batch.pinned.subspan(pins));
-    pins += batch.pins[s];
-    begin = end;
-  }
-}
-
-/// Draws in order alternate between shards, so the pins have to be grouped by shard here.
-void SnapshotDraw::hand_out_ordered(const All& all, const Batch& batch) noexcept {
-  std::fill(batch.pins.begin(), batch.pins.end(), 0);
+/// Writes keys, places, probabilities and pins. Each shard hands out its draws together; those in
+/// order alternate between shards, so they are put into the batch afterwards.
+void SnapshotDraw::hand_out(const All& all, const shard::Slots& batch,
+                            std::vector<Run>& runs) noexcept {
+  std::fill(counts_.begin(), counts_.end(), 0);
   for (const Choice& choice : chosen_) {
-    ++batch.pins[choice.shard];
+    ++counts_[choice.shard];
   }
-  std::exclusive_scan(batch.pins.begin(), batch.pins.end(), counts_.begin(), std::size_t{0});
+  std::exclusive_scan(counts_.begin(), counts_.end(), counts_.begin(), std::size_t{0});
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
-    const std::uint32_t s = chosen_[i].shard;
-    shard::LockedShard& shard = all[s];
-    batch.keys[i] = shard.key(chosen_[i].leaf);
-    shard.drawn({&chosen_[i].leaf, 1});
-    batch.places[i] = shard.place(chosen_[i].leaf);
-    batch.probabilities[i] = 1.0;
-    std::uint32_t& pinned = batch.pinned[counts_[s]++];
-    pinned = batch.places[i].chunk;
-    shard.pin(std::span(&pinned, 1));
+    const std::size_t at = counts_[chosen_[i].shard]++;
+    leaves_[at] = chosen_[i].leaf;
+    batch.probabilities[i] = probability(static_cast<double>(chosen_[i].weight), chosen_.size());
+    chosen_[i].first = static_cast<std::uint32_t>(at);
   }
-  for (std::size_t s = 0; s < counts_.size(); ++s) {
-    shard::LockedShard& shard = all[s];
-    if (shard.tells_remover()) {
-      // counts_ is at the end of each shard's pins now.
-      const auto chunks = batch.pinned.subspan(counts_[s] - batch.pins[s], batch.pins[s]);
-      std::copy(chunks.begin(), chunks.end(), leaves_.begin());
-      shard.tell_remover(std::span(leaves_).first(chunks.size()));
+  shard::Slots to = batch;
+  to.leaves = leaves_;
+  if (ordered_) {
+    to.keys = std::span(keys_).first(batch.size());
+    to.places = places_;
+  }
+  for (std::size_t s = 0, begin = 0; s < counts_.size(); begin = counts_[s++]) {
+    if (const std::size_t count = counts_[s] - begin; count != 0) {
+      shard::LockedShard& shard = all[s];
+      const std::size_t pins = shard.hand_out(to.sub(begin, count));
+      runs.push_back({s, begin, count, pins, 0.0});
     }
+  }
+  for (std::size_t i = 0; ordered_ && i < chosen_.size(); ++i) {
+    batch.keys[i] = keys_[chosen_[i].first];
+    batch.places[i] = places_[chosen_[i].first];
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
+#include "sampler/run.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,18 +37,10 @@ class SnapshotDraw {
   /// Makes room for n draws, so that `draw` allocates nothing for a batch of n.
   void reserve(std::size_t n);
 
-  /// The results of n draws, one element per draw but for `pins`.
-  struct Batch {
-    std::span<ItemKey> keys;
-    std::span<storage::Place> places;
-    std::span<double> probabilities;
-    std::span<std::uint32_t> pinned;  ///< Chunks, grouped by shard.
-    std::span<std::size_t> pins;      ///< Per shard: its chunks in `pinned`.
-  };
-  /// Draws, and pins each item's chunk. False if too few items can be drawn; then nothing has
-  /// changed. A draw in order leaves items that were decided during the call to the next one, so it
-  /// may be worth another try.
-  bool draw(const Batch& batch, Draws draws, base::Random& random);
+  /// Draws, and pins each item's chunk; `runs` has room for one of each shard. False if too few
+  /// items can be drawn; then nothing has changed. A draw in order leaves items that were decided
+  /// during the call to the next one, so it may be worth another try.
+  bool draw(const shard::Slots& batch, Draws draws, base::Random& random, std::vector<Run>& runs);
 
   /// The last draw: N in (N * P)^-beta, and in `lowest_probability` the lowest P that an item could
   /// have.
@@ -87,13 +80,12 @@ class SnapshotDraw {
 
   // These hide and show items, and hand them out.
   template <class Which, class Call>
-  void by_shard(const All& all, std::span<const Choice> choices, Which which, Call call) noexcept;
+  void by_shard(std::span<const Choice> choices, Which which, Call call) noexcept;
   void hide(const All& all, std::span<const Choice> choices) noexcept;
   void show(const All& all, bool exhausted) noexcept;
   void undo(const All& all) noexcept;
   void settle(const All& all) noexcept;
-  void hand_out(const All& all, const Batch& batch) noexcept;
-  void hand_out_ordered(const All& all, const Batch& batch) noexcept;
+  void hand_out(const All& all, const shard::Slots& batch, std::vector<Run>& runs) noexcept;
 
   buffer::BufferCore& core_;
   const std::size_t selector_;
@@ -118,6 +110,8 @@ class SnapshotDraw {
   std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
+  std::vector<ItemKey> keys_;  ///< Of a draw in order, shard by shard.
+  std::vector<storage::Place> places_;
   // One element per shard.
   std::vector<double> totals_;
   std::vector<double> shares_;

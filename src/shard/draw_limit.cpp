@@ -16,19 +16,25 @@ constexpr std::uint64_t kFront = kKind;
 }  // namespace
 
 DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
-                     std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
+                     Selection& selection, std::uint32_t first_chunk, std::uint32_t times,
                      std::size_t most_partial)
     : store_(store),
       queue_(queue),
       budget_(budget),
+      selection_(selection),
       first_chunk_(first_chunk),
       times_(times),
       most_partial_(most_partial),
-      counts_(times == 0 ? 0 : std::size_t{chunks} * store.chunk_rows()),
-      uses_(times == 0 ? 0 : chunks),
-      turns_(times == 0 ? 0 : chunks) {}
+      counts_(times == 0 ? 0 : std::size_t{queue.size()} * store.chunk_rows()),
+      uses_(times == 0 ? 0 : queue.size()),
+      turns_(times == 0 ? 0 : queue.size()) {}
 
 void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
+  selection_.hide(leaves);
+  count_exhausted(leaves);
+}
+
+void DrawLimit::count_exhausted(std::span<const std::uint32_t> leaves) noexcept {
   exhausted_ += leaves.size();
   budget_.add_exhausted(static_cast<std::ptrdiff_t>(leaves.size()));
   for (const std::uint32_t leaf : leaves) {
@@ -38,20 +44,30 @@ void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
     // because the front may already hold steps without an item; an item at the end of the front
     // lets it grow.
     if (++use.exhausted == 1 || row == use.front) {
-      place(first_chunk_ + in_shard);
+      changed(first_chunk_ + in_shard);
     }
   }
 }
 
-void DrawLimit::enter(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
-  std::fill_n(counts_.data() + first_leaf(chunk) + begin, end - begin, 0U);
+void DrawLimit::removed(std::uint32_t leaf, bool exhausted) noexcept {
+  if (!exhausted) {
+    draws_ += times_ - counts_[leaf];
+    counts_[leaf] = times_;
+    count_exhausted({&leaf, 1});
+  }
 }
 
-void DrawLimit::leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
-                      std::size_t steps) noexcept {
-  Use& use = this->use(chunk);
-  const std::uint32_t* const first = counts_.data() + first_leaf(chunk) + begin;
-  const std::uint32_t* const last = first + (end - begin);
+void DrawLimit::enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept {
+  std::fill_n(counts_.data() + rows.first_leaf, rows.size(), 0U);
+  if (queue_[rows.chunk].steps == 0 && rows.steps != 0) {
+    use(rows.chunk).age = next_age_++;  // It joins the queue at the young end.
+  }
+}
+
+void DrawLimit::leave(const Rows& rows) noexcept {
+  Use& use = this->use(rows.chunk);
+  const std::uint32_t* const first = counts_.data() + rows.first_leaf;
+  const std::uint32_t* const last = first + rows.size();
   if (use.exhausted != 0) {
     const auto exhausted = std::count(first, last, times_);
     use.exhausted -= static_cast<std::uint32_t>(exhausted);
@@ -59,10 +75,10 @@ void DrawLimit::leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t en
     budget_.add_exhausted(-exhausted);
   }
   draws_ -= std::accumulate(first, last, std::size_t{0});
-  use.front_steps -= static_cast<std::uint32_t>(std::min<std::size_t>(use.front_steps, steps));
+  use.front_steps -= static_cast<std::uint32_t>(std::min<std::size_t>(use.front_steps, rows.steps));
 }
 
-void DrawLimit::place(std::uint32_t chunk) noexcept {
+void DrawLimit::changed(std::uint32_t chunk) noexcept {
   move_front(chunk);
   Use& use = this->use(chunk);
   if (const bool partial = is_partial(chunk); use.partial != partial) {
@@ -74,9 +90,29 @@ void DrawLimit::place(std::uint32_t chunk) noexcept {
   }
 }
 
-void DrawLimit::restore(std::uint32_t leaf, std::uint32_t count) noexcept {
-  counts_[leaf] = std::min(count, times_);
-  draws_ += counts_[leaf];
+void DrawLimit::store(std::span<const std::uint32_t> leaves, ShardImage& image,
+                      std::size_t at) const noexcept {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    image.draws[at + i] = counts_[leaves[i]];
+  }
+}
+
+void DrawLimit::restore(std::span<const std::uint32_t> leaves, const ShardImage& image,
+                        std::size_t at) noexcept {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::uint32_t leaf = leaves[i];
+    counts_[leaf] = std::min(image.draws[at + i], times_);
+    draws_ += counts_[leaf];
+    if (exhausted(leaf)) {
+      exhaust({&leaf, 1});
+    }
+  }
+}
+
+Memory DrawLimit::memory() const noexcept {
+  const std::size_t chunks = uses_.size();
+  return {chunks * store_.chunk_rows() * sizeof(std::uint32_t),
+          chunks * sizeof(Use) + tree::LargestTree<std::uint64_t>::bytes(chunks)};
 }
 
 DrawLimit::Victim DrawLimit::front() const noexcept {
@@ -110,8 +146,7 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
 }
 
 /// 0 if the chunk has no steps or an empty front, or if the front has no exhausted item and does
-/// not free memory either: steps without an item, as most of `Sequences` are, keep a chunk like
-/// others.
+/// not free memory either: steps without an item keep a chunk like others.
 std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];

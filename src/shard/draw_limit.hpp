@@ -3,6 +3,8 @@
 #include "base/memory.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_queue.hpp"
+#include "shard/row_index.hpp"
+#include "shard/selection.hpp"
 #include "storage/chunk_store.hpp"
 #include "tree/largest_tree.hpp"
 
@@ -13,15 +15,15 @@
 
 namespace reprise::shard {
 
-/// Counts how often each item of a shard was drawn, if `max_times_sampled` is set, and says which
+/// Counts how often each item of a shard was drawn, if draws are limited, and says which
 /// chunks have to be evicted from first because they hold exhausted items. An item is exhausted
-/// when it was drawn `max_times_sampled` times.
+/// when it was drawn as often as the limit allows, or was removed.
 ///
 /// Steps leave a chunk oldest first, so an exhausted item cannot leave before an older one of its
 /// chunk that may be drawn again. The *front* of a chunk is the steps before its first item that
 /// may be drawn again. Fronts with exhausted items are evicted before any item that may be drawn
 /// again, and so are those of partial and of filled chunks that have steps without an item alone,
-/// as `Sequences` make them: nobody else would free their memory.
+/// as windows of more than one step make them: nobody else would free their memory.
 ///
 /// A *partial* chunk has lost some of its steps and not all, so it holds memory for steps that are
 /// gone. Therefore fronts of partial chunks are evicted first, then filled chunks that are all
@@ -32,28 +34,18 @@ namespace reprise::shard {
 ///
 /// Externally synchronised by the shard's lock. Every call is O(log chunks), plus O(1) amortised
 /// per row that it concerns.
-class DrawLimit {
+class DrawLimit final : public RowIndex {
  public:
-  /// `times`: draws of each item; 0: no limit, and then nothing is counted and no memory is taken.
-  /// `most_partial`: chunks that may be made partial for the sake of their fronts.
+  /// `times`: draws of each item; 0: no limit, and then nothing is counted, no memory is taken and
+  /// no event is told. `most_partial`: chunks that may be made partial for the sake of their
+  /// fronts. Exhausted items are hidden in the selection.
   DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
-            std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
+            Selection& selection, std::uint32_t first_chunk, std::uint32_t times,
             std::size_t most_partial);
-
-  /// Bytes of memory by row (`bytes`) and by chunk (`chunk_bytes`), for `Stats`.
-  [[nodiscard]] static constexpr std::size_t bytes(std::size_t leaves) noexcept {
-    return leaves * sizeof(std::uint32_t);
-  }
-  [[nodiscard]] static std::size_t chunk_bytes(std::size_t chunks) noexcept {
-    return chunks * sizeof(Use) + tree::LargestTree<std::uint64_t>::bytes(chunks);
-  }
 
   [[nodiscard]] bool limited() const noexcept { return times_ != 0; }
   [[nodiscard]] bool exhausted(std::uint32_t leaf) const noexcept {
     return limited() && counts_[leaf] == times_;
-  }
-  [[nodiscard]] std::uint32_t of(std::uint32_t leaf) const noexcept {
-    return limited() ? counts_[leaf] : 0;
   }
   /// How many items of the shard are exhausted.
   [[nodiscard]] std::size_t exhausted() const noexcept { return exhausted_; }
@@ -83,30 +75,26 @@ class DrawLimit {
       --counts_[leaf];
     }
   }
-  /// Counts the draws that an item has left; `exhaust` has to follow.
-  void use_up(std::uint32_t leaf) noexcept {
-    draws_ += times_ - counts_[leaf];
-    counts_[leaf] = times_;
-  }
-  /// Called when these items, of any chunks, have become exhausted.
+  /// Hides items, of any chunks, that have become exhausted, until they are evicted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
 
-  // Events of a chunk, called only if there is a limit.
+  // Events, told only if there is a limit.
 
-  /// The chunk has joined the queue at the young end.
-  void join(std::uint32_t chunk) noexcept { use(chunk).age = next_age_++; }
-  /// Rows [begin, end) are about to be ingested: sets the counts of their items to 0.
-  void enter(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept;
-  /// Rows [begin, end), the oldest of the chunk, with `steps` steps, are about to be deselected.
-  void leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
-             std::size_t steps) noexcept;
-  /// Brings the front and the turn of a chunk up to date. Called after each of these events, and
-  /// after the chunk was closed.
-  void place(std::uint32_t chunk) noexcept;
-  /// The chunk is retired.
-  void retire(std::uint32_t chunk) noexcept { use(chunk) = Use{}; }
-  /// Sets the count of an item from a checkpoint, clamped to the limit.
-  void restore(std::uint32_t leaf, std::uint32_t count) noexcept;
+  void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;
+  void leave(const Rows& rows) noexcept override;
+  /// Brings the front and the turn of the chunk up to date.
+  void changed(std::uint32_t chunk) noexcept override;
+  void retire(std::uint32_t chunk, std::uint32_t /*ingested*/) noexcept override {
+    use(chunk) = Use{};
+  }
+  /// Counts the draws that the item had left, and the item as exhausted.
+  void removed(std::uint32_t leaf, bool exhausted) noexcept override;
+  void store(std::span<const std::uint32_t> leaves, ShardImage& image,
+             std::size_t at) const noexcept override;
+  /// Counts are clamped to the limit.
+  void restore(std::span<const std::uint32_t> leaves, const ShardImage& image,
+               std::size_t at) noexcept override;
+  [[nodiscard]] Memory memory() const noexcept override;
 
   /// A chunk to evict from, and the most of its steps to evict.
   struct Victim {
@@ -146,6 +134,7 @@ class DrawLimit {
   [[nodiscard]] std::uint32_t first_leaf(std::uint32_t chunk) const noexcept {
     return (chunk - first_chunk_) * store_.chunk_rows();
   }
+  void count_exhausted(std::span<const std::uint32_t> leaves) noexcept;
   [[nodiscard]] bool is_partial(std::uint32_t chunk) const noexcept {
     return queue_[chunk].steps != 0 && queue_[chunk].deselected != 0;
   }
@@ -155,6 +144,7 @@ class DrawLimit {
   storage::ChunkStore& store_;
   const ChunkQueue& queue_;
   Budget& budget_;
+  Selection& selection_;
   const std::uint32_t first_chunk_;
   const std::uint32_t times_;
   const std::size_t most_partial_;

@@ -18,13 +18,14 @@ EpisodeIndex::EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk
                            std::uint32_t chunks, bool enabled)
     : store_(store),
       first_chunk_(first_chunk),
+      chunks_(chunks),
       enabled_(enabled),
       mask_(capacity(chunks, store.chunk_rows()) - 1),
       entries_(enabled ? mask_ + 1 : 0),
       last_(enabled ? chunks : 0) {}
 
-std::size_t EpisodeIndex::bytes(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept {
-  return capacity(chunks, chunk_rows) * sizeof(Entry) + chunks * sizeof(Run);
+Memory EpisodeIndex::memory() const noexcept {
+  return {capacity(chunks_, store_.chunk_rows()) * sizeof(Entry) + chunks_ * sizeof(Run), 0};
 }
 
 /// The finaliser of MurmurHash3 over a mix of both numbers.
@@ -55,11 +56,8 @@ void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::u
   }
 }
 
-void EpisodeIndex::insert(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
-  if (!enabled_) {
-    return;
-  }
-  for_each_run(chunk, begin, end, last_[chunk - first_chunk_],
+void EpisodeIndex::enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept {
+  for_each_run(rows.chunk, rows.begin, rows.end, last_[rows.chunk - first_chunk_],
                [this](std::uint32_t slot, std::uint32_t hash) {
                  std::size_t at = hash & mask_;
                  while (entries_[at].slot_after != 0) {
@@ -71,12 +69,9 @@ void EpisodeIndex::insert(std::uint32_t chunk, std::uint32_t begin, std::uint32_
 
 /// Moves displaced entries back into the hole, so that probing needs no tombstones (Knuth, "The Art
 /// of Computer Programming", volume 3, algorithm 6.4R).
-void EpisodeIndex::erase(std::uint32_t chunk, std::uint32_t end) noexcept {
-  if (!enabled_) {
-    return;
-  }
+void EpisodeIndex::retire(std::uint32_t chunk, std::uint32_t ingested) noexcept {
   Run last;
-  for_each_run(chunk, 0, end, last, [this](std::uint32_t slot, std::uint32_t hash) {
+  for_each_run(chunk, 0, ingested, last, [this](std::uint32_t slot, std::uint32_t hash) {
     std::size_t hole = hash & mask_;
     while (entries_[hole].slot_after != slot + 1) {
       hole = next(hole);

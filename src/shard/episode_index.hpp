@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/memory.hpp"
+#include "shard/row_index.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/row_layout.hpp"
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 
 namespace reprise::shard {
 
@@ -20,21 +22,20 @@ namespace reprise::shard {
 ///
 /// An open-addressing hash table of fixed size with linear probing, at most about half full.
 /// Externally synchronised by the shard's lock.
-class EpisodeIndex {
+class EpisodeIndex final : public RowIndex {
  public:
-  /// For the `chunks` chunks that begin with `first_chunk`. If not `enabled`, nothing is kept and
-  /// no memory is taken.
+  /// For the `chunks` chunks that begin with `first_chunk`. If not `enabled`, nothing is kept, no
+  /// memory is taken and no event is told.
   EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk, std::uint32_t chunks,
                bool enabled);
 
-  [[nodiscard]] static std::size_t bytes(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept;
   [[nodiscard]] bool enabled() const noexcept { return enabled_; }
 
-  /// Enters rows [begin, end) of a chunk; all rows before them have entered. O(end - begin),
-  /// because it reads their headers.
-  void insert(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept;
-  /// Takes out rows [0, end) of a chunk, which have to be all that entered. O(end).
-  void erase(std::uint32_t chunk, std::uint32_t end) noexcept;
+  /// O(rows), because it reads their headers.
+  void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;
+  /// O(ingested).
+  void retire(std::uint32_t chunk, std::uint32_t ingested) noexcept override;
+  [[nodiscard]] Memory memory() const noexcept override;
 
   /// The place of the item that begins with this step, if there is one. `holds_item` says whether a
   /// place that entered is that of an item which is still there. Expected O(1), about two cache
@@ -113,6 +114,7 @@ class EpisodeIndex {
 
   storage::ChunkStore& store_;
   const std::uint32_t first_chunk_;
+  const std::uint32_t chunks_;
   const bool enabled_;
   const std::size_t mask_;
   base::LazyArray<Entry> entries_;

@@ -4,6 +4,7 @@
 
 #include "base/memory.hpp"
 #include "shard/chunk_queue.hpp"
+#include "shard/row_index.hpp"
 #include "storage/chunk_store.hpp"
 
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace reprise::shard {
 /// steps is not. Nothing is kept before `track` is called.
 ///
 /// Externally synchronised by the shard's lock. Calls are O(1) amortised per row or item.
-class FreshItems {
+class FreshItems final : public RowIndex {
  public:
   FreshItems(storage::ChunkStore& store, const ChunkQueue& queue, std::uint32_t first_chunk)
       : store_(store), queue_(queue), first_chunk_(first_chunk) {}
@@ -29,55 +30,46 @@ class FreshItems {
   [[nodiscard]] bool tracked() const noexcept { return !turns_.empty(); }
   /// Items that are ingested from now on are fresh. Throws `std::bad_alloc`, with nothing changed.
   void track() {
-    if (!tracked()) {
-      base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
-      turns_.resize(queue_.size());
-      fresh_ = std::move(fresh);
-    }
+    base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
+    turns_.resize(queue_.size());
+    fresh_ = std::move(fresh);
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  // Events, of which nothing is kept before `track`.
+  // Events, told only after `track`.
 
-  /// Rows [begin, end) of a chunk are ingested.
-  void enter(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
-    if (!tracked()) {
-      return;
-    }
-    const float* const priorities = store_.priorities(chunk);
+  void enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept override {
+    const float* const priorities = store_.priorities(rows.chunk);
     std::size_t items = 0;
-    for (std::uint32_t row = begin; row < end; ++row) {
+    for (std::uint32_t row = rows.begin; row < rows.end; ++row) {
       const bool item = storage::is_item(priorities[row]);
-      fresh(chunk, row) = item ? 1 : 0;
+      fresh(rows.chunk, row) = item ? 1 : 0;
       items += item ? 1U : 0U;
     }
     size_ += items;
-    if (items != 0 && !turn(chunk).queued) {
-      append(chunk, begin);
+    if (items != 0 && !turn(rows.chunk).queued) {
+      append(rows.chunk, rows.begin);
     }
   }
-  /// The oldest rows of a chunk, [begin, end), are deselected; `all`: it has no steps then.
-  void leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end, bool all) noexcept {
-    if (!tracked()) {
-      return;
+  void leave(const Rows& rows) noexcept override {
+    for (std::uint32_t row = rows.begin; row < rows.end; ++row) {
+      forget(leaf(rows.chunk, row));
     }
-    for (std::uint32_t row = begin; row < end; ++row) {
-      size_ -= fresh(chunk, row);
-      fresh(chunk, row) = 0;
-    }
-    if (all && turn(chunk).queued) {
+  }
+  void emptied(std::uint32_t chunk) noexcept override {
+    if (turn(chunk).queued) {
       remove(chunk);
     }
   }
-  /// Items were drawn or removed.
-  void forget(std::span<const std::uint32_t> leaves) noexcept {
-    if (!tracked()) {
-      return;
+  void drawn(std::span<const storage::Place> places,
+             std::span<std::uint32_t> /*scratch*/) noexcept override {
+    for (const auto [chunk, row] : places) {
+      forget(leaf(chunk, row));
     }
-    for (const std::uint32_t leaf : leaves) {
-      size_ -= fresh_[leaf];
-      fresh_[leaf] = 0;
-    }
+  }
+  void removed(std::uint32_t leaf, bool /*exhausted*/) noexcept override { forget(leaf); }
+  [[nodiscard]] Memory memory() const noexcept override {
+    return {turns_.size() * store_.chunk_rows(), turns_.size() * sizeof(Turn)};
   }
 
   /// Takes the items that come first, as many as there are leaves or as there are; returns how
@@ -90,8 +82,7 @@ class FreshItems {
       for (; own.next < queue_[chunk].ingested && taken < leaves.size(); ++own.next) {
         leaves[taken] = leaf(chunk, own.next);
         taken += fresh(chunk, own.next);
-        size_ -= fresh(chunk, own.next);
-        fresh(chunk, own.next) = 0;
+        forget(leaf(chunk, own.next));
       }
       if (own.next == queue_[chunk].ingested) {
         remove(chunk);
@@ -115,6 +106,10 @@ class FreshItems {
     return fresh_[leaf(chunk, row)];
   }
 
+  void forget(std::uint32_t leaf) noexcept {
+    size_ -= fresh_[leaf];
+    fresh_[leaf] = 0;
+  }
   void append(std::uint32_t chunk, std::uint32_t next) noexcept {
     turn(chunk) = {next, youngest_, storage::kNil, true};
     (youngest_ == storage::kNil ? oldest_ : turn(youngest_).newer) = chunk;

@@ -17,15 +17,6 @@ std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
   return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
 }
 
-Victims::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules, std::size_t leaves) {
-  Victims::Selectors selectors;
-  selectors.reserve(rules.size());
-  for (const auto& rule : rules) {
-    selectors.push_back(rule->make_shard_selector(leaves));
-  }
-  return selectors;
-}
-
 }  // namespace
 
 LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<SelectorRule>> rules,
@@ -39,15 +30,33 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       first_chunk_(extent.first_chunk),
       in_budget_(budget_.join()),
       tag_(tag),
-      selectors_(made(rules, std::size_t{extent.chunks} * store_.chunk_rows())),
-      index_(store_, first_chunk_, extent.chunks, extras.episode_index),
       queue_(first_chunk_, extent.chunks),
-      limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
+      selection_(store_, rules, std::size_t{extent.chunks} * store_.chunk_rows()),
+      removed_(budget_, std::size_t{extent.chunks} * store_.chunk_rows()),
+      limit_(store_, queue_, budget_, selection_, first_chunk_, extras.draws_per_item,
              extras.most_partial),
+      episodes_(store_, first_chunk_, extent.chunks, extras.episode_index),
       fresh_(store_, queue_, first_chunk_),
-      victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_, in_budget_},
-               extent),
-      removed_(std::size_t{extent.chunks} * store_.chunk_rows()) {}
+      victims_(remover, {selection_, store_.chunk_rows(), queue_, limit_, budget_, in_budget_},
+               extent) {
+  indices_ = {&selection_, &removed_};
+  const auto tell = [this](RowIndex& index, bool wants) {
+    if (wants) {
+      indices_.push_back(&index);
+    }
+  };
+  tell(limit_, limit_.limited());
+  tell(episodes_, episodes_.enabled());
+  tell(victims_, victims_.choose());
+}
+
+void LockedShard::track_fresh() {
+  if (!fresh_.tracked()) {
+    indices_.reserve(indices_.size() + 1);
+    fresh_.track();
+    indices_.push_back(&fresh_);
+  }
+}
 
 bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
   const auto bells = [this](std::uint32_t c) -> auto& {
@@ -80,15 +89,9 @@ void LockedShard::ingest_chunk(const storage::News& news,
     const auto steps =
         static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
     const std::uint32_t without_item = count(priorities, storage::kStepWithoutItem);
-    const std::uint32_t first = leaf(chunk, state.ingested);
-    if (limit_.limited()) {
-      limit_.enter(chunk, state.ingested, published);
-    }
-    fresh_.enter(chunk, state.ingested, published);
-    index_.insert(chunk, state.ingested, published);
-    for (std::size_t s = 0; s < selectors_.size(); ++s) {
-      selectors_[s]->insert({first, priorities, store_.item_numbers(chunk, state.ingested)},
-                            others[s]);
+    const Rows rows{chunk, state.ingested, published, steps, leaf(chunk, state.ingested)};
+    for (RowIndex* const index : indices_) {
+      index->enter(rows, others);
     }
     if (state.steps == 0) {
       // All earlier steps have been deselected, so no step before the new run is left.
@@ -97,9 +100,6 @@ void LockedShard::ingest_chunk(const storage::News& news,
         state.turn = turn;
         queue_.append(chunk);
         tell_oldest();
-        if (limit_.limited()) {
-          limit_.join(chunk);
-        }
       }
     }
     state.ingested = published;
@@ -111,13 +111,15 @@ void LockedShard::ingest_chunk(const storage::News& news,
     budget_.add(steps);
   }
   state.closed = closed;
+  for (RowIndex* const index : indices_) {
+    index->changed(chunk);
+  }
   if (closed && state.steps == 0) {
     retire(chunk);
   } else if (closed) {
-    victims_.filled(chunk);
-  }
-  if (limit_.limited()) {
-    limit_.place(chunk);
+    for (RowIndex* const index : indices_) {
+      index->filled(chunk);
+    }
   }
 }
 
@@ -156,17 +158,9 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
           count({priorities + state.deselected, priorities + end}, storage::kStepWithoutItem);
     }
   }
-  const std::uint32_t first = leaf(chunk, state.deselected);
-  const std::uint32_t removed = forget_removed(first, leaf(chunk, end));
-  if (passed < state.steps && !limit_.limited()) {
-    without_item += removed;
-  }
-  if (limit_.limited()) {
-    limit_.leave(chunk, state.deselected, end, passed);
-  }
-  fresh_.leave(chunk, state.deselected, end, passed == state.steps);
-  for (const auto& selector : selectors_) {
-    selector->erase(first, end - state.deselected);
+  const Rows rows{chunk, state.deselected, end, passed, leaf(chunk, state.deselected)};
+  for (RowIndex* const index : indices_) {
+    index->leave(rows);
   }
   state.deselected = end;
   state.steps -= static_cast<std::uint32_t>(passed);
@@ -174,13 +168,15 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   steps_ -= passed;
   steps_without_item_ -= without_item;
   evicted_ += passed;
-  if (limit_.limited()) {
-    limit_.place(chunk);
+  for (RowIndex* const index : indices_) {
+    index->changed(chunk);
   }
   if (state.steps == 0) {
     queue_.remove(chunk);
     tell_oldest();
-    victims_.emptied(chunk, state.closed);
+    for (RowIndex* const index : indices_) {
+      index->emptied(chunk);
+    }
     if (state.closed) {
       retire(chunk);
     }
@@ -191,9 +187,8 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
 /// I2: the chunk is closed and has no steps, so no writer has it and no new draw can pin it.
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
-  index_.erase(chunk, state.ingested);
-  if (limit_.limited()) {
-    limit_.retire(chunk);
+  for (RowIndex* const index : indices_) {
+    index->retire(chunk, state.ingested);
   }
   const std::uint32_t generation = state.next_generation & ItemKey::kGenerationMask;
   state = ChunkState{};
@@ -212,20 +207,21 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   }
 }
 
-Drawn LockedShard::draw(std::size_t selector, const Draws& draws) noexcept {
-  const ShardSelector& own = *selectors_[selector];
+Drawn LockedShard::draw(std::size_t selector, std::span<double> targets,
+                        const Slots& slots) noexcept {
+  const ShardSelector& own = selection_[selector];
   const double total = own.summary().total;
   if (!(total > 0.0)) {
     return {};
   }
-  for (double& fraction : draws.fractions) {
-    fraction *= total;
+  for (double& target : targets) {
+    target *= total;
   }
-  own.draw(draws.fractions, draws.leaves, draws.weights);
-  REPRISE_ASSERT(std::all_of(draws.weights.begin(), draws.weights.end(),
+  own.draw(targets, slots.leaves, slots.weights);
+  REPRISE_ASSERT(std::all_of(slots.weights.begin(), slots.weights.end(),
                              [](float weight) { return weight > 0.0F; }));
-  REPRISE_ASSERT(select::one_interval_each(draws.leaves));
-  return {total, hand_out(draws.leaves, draws.keys, draws.places, draws.pinned)};
+  REPRISE_ASSERT(select::one_interval_each(slots.leaves));
+  return {slots.size(), hand_out(slots), total};
 }
 
 std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
@@ -236,30 +232,27 @@ std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
     const float* const priorities = store_.priorities(c);
     for (std::uint32_t row = state.deselected; row < state.ingested; ++row) {
       keys[items] = ItemKey::make(first_slot() + leaf(c, row), state.generation_of(row), tag_);
-      items += storage::is_item(priorities[row]) && !removed(leaf(c, row)) ? 1U : 0U;
+      items += storage::is_item(priorities[row]) && !removed_.has(leaf(c, row)) ? 1U : 0U;
     }
   }
   return items;
 }
 
-DrawnItems LockedShard::draw_items(std::size_t selector, std::span<ItemKey> keys,
-                                   std::span<std::uint32_t> leaves,
-                                   std::span<storage::Place> places,
-                                   std::span<std::uint32_t> pinned) noexcept {
+Drawn LockedShard::draw_items(std::size_t selector, const Slots& slots) noexcept {
   std::size_t live = 0;
-  for (const ItemKey key : keys) {
-    leaves[live] = key.slot() - first_slot();
+  for (const ItemKey key : slots.keys) {
+    slots.leaves[live] = key.slot() - first_slot();
     live += in_selectors(key) ? 1U : 0U;
   }
-  live = with_weight(selector, leaves.first(live));
-  return {live, hand_out(leaves.first(live), keys, places, pinned)};
+  live = with_weight(selector, slots.leaves.first(live));
+  return {live, hand_out(slots.sub(0, live))};
 }
 
 /// I4: an item of weight 0 is never drawn. Drops the leaves of such items, in place; returns how
 /// many are left.
 std::size_t LockedShard::with_weight(std::size_t selector,
                                      std::span<std::uint32_t> leaves) const noexcept {
-  const ShardSelector& own = *selectors_[selector];
+  const ShardSelector& own = selection_[selector];
   if (own.all_positive(leaves)) {
     return leaves.size();
   }
@@ -269,29 +262,25 @@ std::size_t LockedShard::with_weight(std::size_t selector,
   return leaves.size() - weightless.size();
 }
 
-DrawnItems LockedShard::draw_fresh(std::size_t selector, std::span<ItemKey> keys,
-                                   std::span<std::uint32_t> leaves,
-                                   std::span<storage::Place> places,
-                                   std::span<std::uint32_t> pinned) noexcept {
+Drawn LockedShard::draw_fresh(std::size_t selector, const Slots& slots) noexcept {
   std::size_t items = 0;
-  while (items < keys.size()) {
-    const std::span<std::uint32_t> rest = leaves.subspan(items, keys.size() - items);
+  while (items < slots.size()) {
+    const std::span<std::uint32_t> rest = slots.leaves.subspan(items, slots.size() - items);
     const std::size_t taken = fresh_.take(rest);
     if (taken == 0) {
       break;
     }
     items += with_weight(selector, rest.first(taken));
   }
-  return {items, hand_out(leaves.first(items), keys, places, pinned)};
+  hints_stale_ = true;
+  return {items, hand_out(slots.sub(0, items))};
 }
 
-std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
-                                  std::span<storage::Place> places,
-                                  std::span<std::uint32_t> pinned) noexcept {
-  drawn(leaves);
+std::size_t LockedShard::hand_out(const Slots& slots) noexcept {
+  const auto [keys, places, leaves, pinned, weights, probabilities] = slots;
   std::size_t pins = 0;
   std::uint32_t last = storage::kNil;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::uint32_t slot = first_slot() + leaves[i];
     const storage::Place place = store_.place(slot);
     places[i] = place;
@@ -304,20 +293,19 @@ std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<Ite
     last = place.chunk;
   }
   pin(pinned.first(pins));
-  if (tells_remover()) {
-    std::transform(places.begin(), places.end(), leaves.begin(),
-                   [](const storage::Place& place) { return place.chunk; });
-    tell_remover(leaves);
+  hints_stale_ = hints_stale_ || fresh_.tracked();
+  for (RowIndex* const index : indices_) {
+    index->drawn(places.first(keys.size()), leaves);
   }
   return pins;
 }
 
 std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t position) noexcept {
-  if (!index_.enabled()) {
+  if (!episodes_.enabled()) {
     return std::nullopt;
   }
   const std::optional<storage::Place> place =
-      index_.find(episode, position, [this](storage::Place found) { return holds_item(found); });
+      episodes_.find(episode, position, [this](storage::Place found) { return holds_item(found); });
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
@@ -332,26 +320,9 @@ float LockedShard::stored(std::size_t selector, ItemKey key) const noexcept {
   const std::uint32_t leaf = key.slot() - first_slot();
   float stored = std::numeric_limits<float>::quiet_NaN();
   if (find(key) && !limit_.exhausted(leaf)) {
-    selectors_[selector]->store({&leaf, 1}, {&stored, 1});
+    selection_[selector].store({&leaf, 1}, {&stored, 1});
   }
   return stored;
-}
-
-void LockedShard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
-  hints_stale_ = true;
-  for (const auto& selector : selectors_) {
-    selector->hide(leaves);
-  }
-  limit_.exhaust(leaves);
-}
-
-void LockedShard::tell_remover(std::span<std::uint32_t> chunks) noexcept {
-  std::size_t known = 0;
-  for (const std::uint32_t chunk : chunks) {
-    chunks[known] = chunk - first_chunk_;
-    known += queue_[chunk].closed ? 1U : 0U;
-  }
-  victims_.sampled(chunks.first(known));
 }
 
 std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> keys,
@@ -363,7 +334,7 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     weights[live] = weights[i];
     live += in_selectors(keys[i]) ? 1U : 0U;
   }
-  ShardSelector& own = *selectors_[selector];
+  ShardSelector& own = selection_[selector];
   // An exhausted or removed item weighs 0, and so does a row without an item, which only a key that
   // was not given out can name. So there is something to drop only if some weight is 0.
   if (!own.all_positive(leaves.first(live))) {
@@ -381,7 +352,7 @@ void LockedShard::update_all(std::size_t selector, float weight) noexcept {
   std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::size_t count = 0;
   const auto flush = [&] {
-    selectors_[selector]->update(std::span(leaves).first(count), std::span(weights).first(count));
+    selection_[selector].update(std::span(leaves).first(count), std::span(weights).first(count));
     count = 0;
   };
   for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
@@ -389,7 +360,7 @@ void LockedShard::update_all(std::size_t selector, float weight) noexcept {
     for (std::uint32_t row = queue_[c].deselected; row < queue_[c].ingested; ++row) {
       leaves[count] = leaf(c, row);
       const bool counts = storage::is_item(priorities[row]) && !limit_.exhausted(leaves[count]) &&
-                          !removed(leaves[count]);
+                          !removed_.has(leaves[count]);
       count += counts ? 1U : 0U;
       if (count == kBlock) {
         flush();
@@ -403,6 +374,38 @@ void LockedShard::clear() noexcept {
   hints_stale_ = true;
   while (queue_.oldest() != storage::kNil) {
     budget_.remove(deselect(queue_.oldest(), queue_[queue_.oldest()].steps));
+  }
+}
+
+std::size_t LockedShard::remove(std::span<const ItemKey> keys) noexcept {
+  const std::size_t before = removed_.size();
+  for (const ItemKey key : keys) {
+    if (const std::optional<storage::Place> place = find(key)) {
+      remove(*place);
+    }
+  }
+  return removed_.size() - before;
+}
+
+std::size_t LockedShard::remove_episode(std::uint64_t episode) noexcept {
+  const std::size_t before = removed_.size();
+  episodes_.for_each_item_of(
+      episode, [this](std::uint32_t chunk) { return queue_[chunk].ingested; },
+      [this](storage::Place place) {
+        if (holds_item(place)) {
+          remove(place);
+        }
+      });
+  return removed_.size() - before;
+}
+
+/// Hides an item until its step is evicted.
+void LockedShard::remove(storage::Place place) noexcept {
+  hints_stale_ = true;
+  const std::uint32_t item = leaf(place.chunk, place.row);
+  const bool exhausted = limit_.exhausted(item);
+  for (RowIndex* const index : indices_) {
+    index->removed(item, exhausted);
   }
 }
 
@@ -431,15 +434,18 @@ void LockedShard::publish_hints() noexcept {
     limit_.tell_front();
   }
   hints_.fresh.tell(fresh_.size());
-  for (std::size_t s = 0; s < selectors_.size(); ++s) {
-    hints_.publish(s, selectors_[s]->summary());
+  for (std::size_t s = 0; s < selection_.size(); ++s) {
+    hints_.publish(s, selection_[s].summary());
   }
   hints_.chunks.tell(queue_.length());
   hints_.backlog.tell(!backlog_.empty());
 }
 
 Counters LockedShard::counters() const noexcept {
-  Counters counters{ingested_, evicted_, 0, 0, pool_.touched()};
+  Counters counters{ingested_, evicted_, 0, 0, pool_.touched(), {}};
+  for (const RowIndex* const index : indices_) {
+    counters.indices += index->memory();
+  }
   // Relaxed throughout: statistics of words that other threads may be changing.
   for (std::uint32_t i = 0; i < counters.chunks_touched; ++i) {
     const storage::Chunk& chunk = store_.chunk(first_chunk_ + i);

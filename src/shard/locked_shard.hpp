@@ -4,7 +4,6 @@
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
-#include "base/memory.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_pool.hpp"
 #include "shard/chunk_queue.hpp"
@@ -12,7 +11,11 @@
 #include "shard/episode_index.hpp"
 #include "shard/fresh_items.hpp"
 #include "shard/hints.hpp"
+#include "shard/removed_items.hpp"
+#include "shard/row_index.hpp"
+#include "shard/selection.hpp"
 #include "shard/shard_image.hpp"
+#include "shard/slots.hpp"
 #include "shard/victims.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/doorbell.hpp"
@@ -22,35 +25,15 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace reprise::shard {
 
 /// Optional features of a shard.
 struct Extras {
-  std::uint32_t max_times_sampled = 0;  ///< The most draws of each item; 0: no limit.
-  std::size_t most_partial = 1;         ///< See DrawLimit; only with a limit.
+  std::uint32_t draws_per_item = 0;  ///< The most draws of each item; 0: no limit.
+  std::size_t most_partial = 1;      ///< See DrawLimit; only with a limit.
   bool episode_index = false;
-};
-
-/// Room for a batch of draws, one element per draw in each span.
-struct Draws {
-  std::span<double> fractions;      ///< In: where to draw, in [0, 1) of the total. Overwritten.
-  std::span<std::uint32_t> leaves;  ///< Scratch.
-  std::span<float> weights;
-  std::span<ItemKey> keys;
-  std::span<storage::Place> places;  ///< The items' first rows.
-  std::span<std::uint32_t> pinned;   ///< Out: the pinned chunks, each to be unpinned once.
-};
-
-struct Drawn {
-  double total = 0.0;    ///< The sum of weights drawn from. 0: nothing drawn.
-  std::size_t pins = 0;  ///< In Draws::pinned.
-};
-
-/// Items that were drawn by their keys.
-struct DrawnItems {
-  std::size_t items = 0;
-  std::size_t pins = 0;
 };
 
 /// Counters of one shard; they never run backwards.
@@ -60,15 +43,15 @@ struct Counters {
   std::size_t retired_pinned = 0;
   std::size_t queued_chunks = 0;
   std::size_t chunks_touched = 0;
+  Memory indices;  ///< Memory beside the rows.
 };
 
-/// The part of a shard under its lock: its shard selectors, and its chunks in the order of
-/// eviction. Externally synchronised: `Shard::locked` gives it to the holder of the lock.
+/// The part of a shard under its lock: its chunks in the order of eviction, and the indices that it
+/// tells of what happens to their rows (`RowIndex`). Externally synchronised: `Shard::locked` gives
+/// it to the holder of the lock.
 ///
 /// A step without an item (`storage::kStepWithoutItem`) is counted and evicted like any other; its
-/// weight is 0. A removed item leaves such a step behind, as other windows may read its row. Its
-/// mark is not changed, because saves read marks without the lock, and later ones refer to the
-/// chunk as it was saved: a bit of the row says that it is removed.
+/// weight is 0. The step of a removed item stays as well, as other windows may read its row.
 ///
 /// Invariants:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; its `steps` counts the steps
@@ -105,33 +88,23 @@ class LockedShard {
   /// Publishes hints if something may have changed. Called before each release of the lock.
   void publish_hints() noexcept;
 
-  /// Draws one item per fraction and pins their chunks, which keeps their rows for `Gather::items`,
-  /// the next stop of the data path.
-  Drawn draw(std::size_t selector, const Draws& draws) noexcept;
+  /// Draws an item for each target, in [0, 1) of the total, and pins their chunks, which keeps
+  /// their rows for `Gather::items`, the next stop of the data path. Targets are overwritten.
+  /// Nothing is drawn if the total is 0.
+  Drawn draw(std::size_t selector, std::span<double> targets, const Slots& slots) noexcept;
 
   /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on,
   /// exhausted or not; returns how many. `keys` has room for all their rows.
   std::size_t list_items(std::uint32_t first, std::uint32_t count, ItemKey* keys) const noexcept;
-  /// Draws the items of these keys, each once, but for those that are gone or weigh nothing. Keys
-  /// are compacted in place, `leaves` is scratch, and the rest is as of `draw`.
-  DrawnItems draw_items(std::size_t selector, std::span<ItemKey> keys,
-                        std::span<std::uint32_t> leaves, std::span<storage::Place> places,
-                        std::span<std::uint32_t> pinned) noexcept;
+  /// Draws the items whose keys the slots have, each once, but for those that are gone or weigh
+  /// nothing, into the first slots.
+  Drawn draw_items(std::size_t selector, const Slots& slots) noexcept;
 
   /// Items that are ingested from now on are fresh until they are drawn. Throws std::bad_alloc.
-  void track_fresh() { fresh_.track(); }
-  /// Draws fresh items, the oldest first, as many as there are keys, or as there are with weight.
-  /// What weighs nothing is not fresh any more. The rest is as of `draw_items`.
-  DrawnItems draw_fresh(std::size_t selector, std::span<ItemKey> keys,
-                        std::span<std::uint32_t> leaves, std::span<storage::Place> places,
-                        std::span<std::uint32_t> pinned) noexcept;
-  /// Items were drawn, by `hand_out` or otherwise.
-  void drawn(std::span<const std::uint32_t> leaves) noexcept {
-    if (fresh_.tracked()) {
-      hints_stale_ = true;
-      fresh_.forget(leaves);
-    }
-  }
+  void track_fresh();
+  /// Draws fresh items, the oldest first, as many as there are slots, or as there are with weight.
+  /// What weighs nothing is not fresh any more.
+  Drawn draw_fresh(std::size_t selector, const Slots& slots) noexcept;
 
   /// Sets weights of items by key, and skips stale keys and exhausted items. Returns how many keys
   /// were applied. `leaves` is scratch; weights are compacted in place. The last stop of an update.
@@ -144,15 +117,11 @@ class LockedShard {
   /// Evicts every step that was ingested.
   void clear() noexcept;
 
-  // locked_shard_removed.cpp: items that users remove.
-
   /// Removes items for good, which are neither drawn nor found any more; their keys are stale.
   /// `remove_episode` needs the index. Both return how many there were. O(log items) each, and
   /// O(rows) for an episode.
   std::size_t remove(std::span<const ItemKey> keys) noexcept;
   std::size_t remove_episode(std::uint64_t episode) noexcept;
-
-  // locked_shard.cpp again: items by name, and the parts of other draws.
 
   /// The key of the item that begins with this step, if it is in this shard and the index is
   /// enabled.
@@ -171,7 +140,8 @@ class LockedShard {
   [[nodiscard]] float stored(std::size_t selector, ItemKey key) const noexcept;
   /// Items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept {
-    return steps_ - steps_without_item_ - limit_.exhausted();
+    // With a limit, removed items are among the exhausted ones.
+    return steps_ - steps_without_item_ - (limit_.limited() ? limit_.exhausted() : removed_.size());
   }
 
   // The parts of a draw from all shards at one moment (`SnapshotDraw`): choose leaves, then pin
@@ -179,14 +149,12 @@ class LockedShard {
 
   [[nodiscard]] ShardSelector& selector(std::size_t selector) noexcept {
     hints_stale_ = true;
-    return *selectors_[selector];
+    return selection_[selector];
   }
   [[nodiscard]] DrawLimit& limit() noexcept {
     hints_stale_ = true;
     return limit_;
   }
-  /// Hides exhausted items from every selector until they are evicted.
-  void exhaust(std::span<const std::uint32_t> leaves) noexcept;
   /// The place of an item; `key` has its key.
   [[nodiscard]] storage::Place place(std::uint32_t leaf) const noexcept {
     return store_.place(first_slot() + leaf);
@@ -195,20 +163,16 @@ class LockedShard {
     const auto [chunk, row] = place(leaf);
     return ItemKey::make(first_slot() + leaf, queue_[chunk].generation_of(row), tag_);
   }
-  /// Writes the keys and places of items, pins their chunks, and tells the remover of them. Draws
-  /// in a row from one chunk share a pin. Returns how many pins were taken. Overwrites the leaves.
-  std::size_t hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
-                       std::span<storage::Place> places, std::span<std::uint32_t> pinned) noexcept;
+  /// Writes the keys and places of the items of these leaves, pins their chunks, and tells the
+  /// indices. Draws in a row from one chunk share a pin. Returns how many pins were taken.
+  /// Overwrites the leaves.
+  std::size_t hand_out(const Slots& slots) noexcept;
   /// Pins each of these chunks once.
   void pin(std::span<const std::uint32_t> chunks) noexcept {
     for (const std::uint32_t chunk : chunks) {
       store_.chunk(chunk).pins.pin();
     }
   }
-  /// Whether the remover asked to be told of draws. If so, `tell_remover` has to get the chunks of
-  /// a batch, once per item; it overwrites them.
-  [[nodiscard]] bool tells_remover() const noexcept { return victims_.wants_samples(); }
-  void tell_remover(std::span<std::uint32_t> chunks) noexcept;
 
   // locked_shard_image.cpp: checkpoints.
 
@@ -232,10 +196,6 @@ class LockedShard {
   void tell_oldest() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
   void remove(storage::Place place) noexcept;
-  std::uint32_t forget_removed(std::uint32_t first, std::uint32_t end) noexcept;
-  [[nodiscard]] bool removed(std::uint32_t leaf) const noexcept {
-    return removed_items_ != 0 && removed_[leaf] != 0;
-  }
   /// Whether a key names a row that the selectors have. There it weighs 0 if it has no item, or one
   /// that is exhausted or removed.
   [[nodiscard]] bool in_selectors(ItemKey key) const noexcept {
@@ -250,7 +210,7 @@ class LockedShard {
     const ChunkState& state = queue_[place.chunk];
     return place.row >= state.deselected && place.row < state.ingested &&
            storage::is_item(store_.priorities(place.chunk)[place.row]) &&
-           !removed(leaf(place.chunk, place.row));
+           !removed_.has(leaf(place.chunk, place.row));
   }
   void retire(std::uint32_t chunk) noexcept;
   [[nodiscard]] std::size_t with_weight(std::size_t selector,
@@ -272,22 +232,20 @@ class LockedShard {
   const std::uint32_t in_budget_;  ///< The shard's number there.
   const std::uint32_t tag_;
 
-  Victims::Selectors selectors_;
-  EpisodeIndex index_;
   ChunkQueue queue_;
+  Selection selection_;
+  RemovedItems removed_;
   DrawLimit limit_;
+  EpisodeIndex episodes_;
   FreshItems fresh_;
   Victims victims_;
+  std::vector<RowIndex*> indices_;  ///< Those of these that events are told.
   storage::Backlog<base::StdSync> backlog_;
-  base::LazyArray<std::uint8_t> removed_;  ///< By leaf: 1 for a removed item.
-  std::size_t removed_items_ = 0;
   std::size_t steps_ = 0;
-  /// Included in steps_. Steps of removed items are among them, except with a limit of draws, where
-  /// removed items count as exhausted.
-  std::size_t steps_without_item_ = 0;
-  std::uint64_t ingested_ = 0;  ///< Steps ever ingested.
-  std::uint64_t evicted_ = 0;   ///< Steps ever evicted.
-  bool hints_stale_ = true;     ///< The shard may have changed since they were published.
+  std::size_t steps_without_item_ = 0;  ///< Included in steps_.
+  std::uint64_t ingested_ = 0;          ///< Steps ever ingested.
+  std::uint64_t evicted_ = 0;           ///< Steps ever evicted.
+  bool hints_stale_ = true;             ///< The shard may have changed since they were published.
 };
 
 }  // namespace reprise::shard

@@ -7,15 +7,13 @@
 namespace reprise::shard {
 namespace {
 
-/// Leaves that are handled at a time.
-constexpr std::size_t kBlock = 512;
-
 /// Calls each(leaves, items before them) for the items of rows [begin, end), in blocks, and returns
 /// the number of items.
 template <class Each>
 std::size_t for_each_item(const float* priorities, std::uint32_t first_leaf, std::uint32_t begin,
                           std::uint32_t end, Each each) {
-  std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kItemsAtATime>
+      leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::size_t count = 0;
   std::size_t done = 0;
   for (std::uint32_t row = begin; row < end; ++row) {
@@ -23,7 +21,7 @@ std::size_t for_each_item(const float* priorities, std::uint32_t first_leaf, std
       continue;
     }
     leaves[count++] = first_leaf + row;
-    if (count == kBlock) {
+    if (count == kItemsAtATime) {
       each(std::span<const std::uint32_t>(leaves), done);
       done += count;
       count = 0;
@@ -59,23 +57,14 @@ void LockedShard::store(ShardImage& image) noexcept {
   image.free.resize(pool_.list_free(image.free).size());
   image.open.resize(pool_.list_open(image.open).size());
   image.evicted = evicted_;
-  for (std::size_t s = 0; s < selectors_.size(); ++s) {
-    image.memories[s] = selectors_[s]->memory();
+  for (std::size_t s = 0; s < selection_.size(); ++s) {
+    image.memories[s] = selection_[s].memory();
   }
   for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
     const ChunkState& state = queue_[c];
     const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
-      const std::size_t at = image.items + done;
-      for (std::size_t s = 0; s < selectors_.size(); ++s) {
-        selectors_[s]->store(leaves, {image.stored[s].data() + at, leaves.size()});
-      }
-      for (std::size_t i = 0; limit_.limited() && i < leaves.size(); ++i) {
-        image.draws[at + i] = limit_.of(leaves[i]);
-      }
-      for (std::size_t i = 0; removed_items_ != 0 && i < leaves.size(); ++i) {
-        if (removed(leaves[i])) {
-          image.stored.front()[at + i] = kRemoved;
-        }
+      for (const RowIndex* const index : indices_) {
+        index->store(leaves, image, image.items + done);
       }
     };
     const std::size_t items =
@@ -109,18 +98,8 @@ void LockedShard::restore(const ShardImage& image,
   for (const ChunkImage& chunk : image.chunks) {
     restore_chunk(chunk, others);
     const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
-      std::array<float, kBlock> values;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-      for (std::size_t s = 0; s < selectors_.size(); ++s) {
-        const float* const stored = image.stored[s].data() + at + done;
-        std::transform(stored, stored + leaves.size(), values.begin(),
-                       [](float value) { return std::max(value, 0.0F); });
-        selectors_[s]->restore(leaves, std::span(values).first(leaves.size()));
-      }
-      for (std::size_t i = 0; limit_.limited() && i < leaves.size(); ++i) {
-        limit_.restore(leaves[i], image.draws[at + done + i]);
-        if (limit_.exhausted(leaves[i])) {
-          exhaust(leaves.subspan(i, 1));
-        }
+      for (RowIndex* const index : indices_) {
+        index->restore(leaves, image, at + done);
       }
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         if (image.stored.front()[at + done + i] == kRemoved) {
@@ -131,8 +110,8 @@ void LockedShard::restore(const ShardImage& image,
     at += for_each_item(store_.priorities(chunk.chunk), leaf(chunk.chunk, 0), chunk.deselected,
                         chunk.ingested, each);
   }
-  for (std::size_t s = 0; s < selectors_.size(); ++s) {
-    selectors_[s]->set_memory(image.memories[s]);
+  for (std::size_t s = 0; s < selection_.size(); ++s) {
+    selection_[s].set_memory(image.memories[s]);
   }
   // Chunks are closed after the weights are restored, because the remover may ask for the weights
   // of a chunk when it is told of it.
@@ -170,8 +149,8 @@ void LockedShard::restore_chunk(const ChunkImage& image,
     budget_.remove(deselect(image.chunk, gone));
   }
   state.deselected = image.deselected;
-  if (limit_.limited()) {
-    limit_.place(image.chunk);
+  for (RowIndex* const index : indices_) {
+    index->changed(image.chunk);
   }
 }
 

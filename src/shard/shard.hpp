@@ -75,7 +75,7 @@ class Shard {
   /// Whether there is something to ingest; a hint.
   [[nodiscard]] bool maybe_rung() const noexcept { return bells_.maybe_rung() || hints_.backlog(); }
   /// Per selector a summary of its weights; the number of items that may be drawn, whatever they
-  /// weigh; and with `max_times_sampled`, the draws that they still allow.
+  /// weigh; and with a limit of draws, the draws that they still allow.
   [[nodiscard]] const Hints& hints() const noexcept { return hints_; }
 
   base::Mutex mutex;

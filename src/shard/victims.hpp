@@ -7,6 +7,8 @@
 #include "shard/chunk_pool.hpp"
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_limit.hpp"
+#include "shard/row_index.hpp"
+#include "shard/selection.hpp"
 #include "storage/free_list.hpp"
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 namespace reprise::shard {
 
@@ -32,12 +33,11 @@ namespace reprise::shard {
 /// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer; those
 /// that the remover sees, which asks for facts about chunks here, begin at 0 in each shard. `next`
 /// asks the remover once per victim; everything else is O(1).
-class Victims final : public ShardChunks {
+class Victims final : public ShardChunks, public RowIndex {
  public:
-  using Selectors = std::vector<std::unique_ptr<ShardSelector>>;
   /// The parts of the shard that the choice depends on.
   struct From {
-    const Selectors& selectors;
+    const Selection& selection;
     std::uint32_t chunk_rows;
     const ChunkQueue& queue;
     const DrawLimit& limit;
@@ -50,41 +50,52 @@ class Victims final : public ShardChunks {
         share_(extent.share),
         remover_(remover.make_shard_remover(*this)),
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
-  ~Victims() = default;
-  Victims(const Victims&) = delete;
-  Victims& operator=(const Victims&) = delete;
+
+  /// Whether there is a remover, so that events have to be told.
+  [[nodiscard]] bool choose() const noexcept { return remover_ != nullptr; }
 
   // For the remover.
 
   [[nodiscard]] std::uint32_t chunks() const noexcept override { return from_.queue.size(); }
-  [[nodiscard]] std::size_t selectors() const noexcept override { return from_.selectors.size(); }
+  [[nodiscard]] std::size_t selectors() const noexcept override { return from_.selection.size(); }
   [[nodiscard]] std::uint32_t steps(std::uint32_t chunk) const noexcept override {
     return chunk < chunks() ? from_.queue[first_chunk_ + chunk].steps : 0;
   }
   [[nodiscard]] double weight(std::uint32_t chunk, std::size_t selector) const noexcept override {
     return chunk < chunks() && selector < selectors()
-               ? from_.selectors[selector]->sum(chunk * from_.chunk_rows, from_.chunk_rows)
+               ? from_.selection[selector].sum(chunk * from_.chunk_rows, from_.chunk_rows)
                : 0.0;
   }
 
-  /// Called when a chunk with steps was closed.
-  void filled(std::uint32_t chunk) noexcept {
-    if (remover_ != nullptr) {
-      ++filled_;
-      remover_->enters(chunk - first_chunk_);
-    }
+  // Events.
+
+  void filled(std::uint32_t chunk) noexcept override {
+    ++filled_;
+    remover_->enters(chunk - first_chunk_);
   }
-  /// Called when a chunk has no steps left; `filled` if it is closed.
-  void emptied(std::uint32_t chunk, bool filled) noexcept {
+  void emptied(std::uint32_t chunk) noexcept override {
     if (chunk == in_turn_) {
       in_turn_ = storage::kNil;
       oldest_next_ = !oldest_next_;
     }
-    if (filled && remover_ != nullptr) {
+    if (from_.queue[chunk].closed) {
       --filled_;
       victim_ = victim_ == chunk ? storage::kNil : victim_;
       remover_->leaves(chunk - first_chunk_);
     }
+  }
+  /// Tells a remover that wants it the filled chunks, once per item, numbered from 0 in the shard.
+  void drawn(std::span<const storage::Place> places,
+             std::span<std::uint32_t> scratch) noexcept override {
+    if (!wants_samples_) {
+      return;
+    }
+    std::size_t known = 0;
+    for (const storage::Place& place : places) {
+      scratch[known] = place.chunk - first_chunk_;
+      known += from_.queue[place.chunk].closed ? 1U : 0U;
+    }
+    remover_->sampled(scratch.first(known));
   }
 
   /// The victim, and the most of its steps to evict; `steps` are all steps of the shard. 0 steps if
@@ -121,10 +132,6 @@ class Victims final : public ShardChunks {
     const std::uint32_t chunk = chosen();
     return {chunk, std::min<std::size_t>(steps - share_, from_.queue[chunk].steps)};
   }
-
-  [[nodiscard]] bool wants_samples() const noexcept { return wants_samples_; }
-  /// Tells the remover of draws: one filled chunk per drawn item, numbered from 0 in the shard.
-  void sampled(std::span<const std::uint32_t> chunks) noexcept { remover_->sampled(chunks); }
 
  private:
   friend struct Audit;  // Of the tests.

@@ -31,15 +31,14 @@ struct Audit {
       const float* const priorities = shard.store_.priorities(c);
       const auto steps = std::count_if(priorities + state.deselected, priorities + state.ingested,
                                        [](float p) { return p != storage::kNotAStep; });
-      auto marked = std::count(priorities + state.deselected, priorities + state.ingested,
-                               storage::kStepWithoutItem);
-      const std::uint8_t* const bits = shard.removed_.data() + shard.leaf(c, 0);
+      const auto marked = std::count(priorities + state.deselected, priorities + state.ingested,
+                                     storage::kStepWithoutItem);
+      const std::uint8_t* const bits = shard.removed_.bits_.data() + shard.leaf(c, 0);
       const auto removed = std::count(bits, bits + shard.store_.chunk_rows(), std::uint8_t{1});
       if (removed != std::count(bits + state.deselected, bits + state.ingested, std::uint8_t{1})) {
         return false;
       }
       removed_items += removed;
-      marked += shard.limit_.limited() ? 0 : removed;
       without_item += state.steps_without_item;
       filled += state.filled() ? 1U : 0U;
       if (state.steps_without_item != static_cast<std::uint32_t>(marked) ||
@@ -50,7 +49,7 @@ struct Audit {
     }
     const Victims& victims = shard.victims_;
     return queued == shard.steps_ && without_item == shard.steps_without_item_ &&
-           removed_items == static_cast<std::ptrdiff_t>(shard.removed_items_) &&
+           removed_items == static_cast<std::ptrdiff_t>(shard.removed_.size()) &&
            shard.ingested_ == shard.evicted_ + shard.steps_ &&
            (victims.remover_ == nullptr || victims.filled_ == filled) && holds(shard.limit_, end);
   }

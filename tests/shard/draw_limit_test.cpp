@@ -48,9 +48,12 @@ TEST(DrawLimit, CountsTheDrawsThatAreLoaded) {
   storage::ChunkStore store(1, 4, 16);
   const ChunkQueue queue(0, 1);
   Budget budget(8);
-  DrawLimit limit(store, queue, budget, 0, 1, 3, 4);
-  limit.restore(0, 2);
-  limit.restore(1, 7);  // Not above the limit.
+  Selection selection(store, {}, 4);
+  DrawLimit limit(store, queue, budget, selection, 0, 3, 4);
+  ShardImage image(1, 4, 0, true);
+  image.draws[0] = 2;
+  image.draws[1] = 7;  // Not above the limit.
+  limit.restore(std::vector<std::uint32_t>{0, 1}, image, 0);
   EXPECT_EQ(limit.draws_left(4), 12U - 5U);
 }
 

@@ -18,8 +18,9 @@ class FreshItemsOf : public testing::Test {
 
   void enter(std::uint32_t chunk, std::uint32_t rows) {
     queue_[chunk].ingested = rows;
-    fresh_.enter(chunk, 0, rows);
+    fresh_.enter({chunk, 0, rows, rows, 4 * chunk}, {});
   }
+  void draw(const std::vector<storage::Place>& places) { fresh_.drawn(places, {}); }
   Leaves take(std::size_t most) {
     Leaves leaves(most);
     leaves.resize(fresh_.take(leaves));
@@ -34,9 +35,9 @@ class FreshItemsOf : public testing::Test {
 TEST_F(FreshItemsOf, AChunkAreThoseThatNobodyHasDrawn) {
   enter(0, 4);
   EXPECT_EQ(fresh_.size(), 4U);
-  fresh_.forget(Leaves{1, 2});
+  draw({{0, 1}, {0, 2}});
   EXPECT_EQ(fresh_.size(), 2U);
-  fresh_.forget(Leaves{1});
+  draw({{0, 1}});
   EXPECT_EQ(fresh_.size(), 2U) << "it was not fresh";
   EXPECT_EQ(take(4), (Leaves{0, 3}));
   EXPECT_EQ(fresh_.size(), 0U);
@@ -45,7 +46,8 @@ TEST_F(FreshItemsOf, AChunkAreThoseThatNobodyHasDrawn) {
 TEST_F(FreshItemsOf, AChunkThatLeftAndIsUsedAgainComeAtTheEnd) {
   enter(0, 4);
   enter(1, 4);
-  fresh_.leave(0, 0, 4, true);
+  fresh_.leave({0, 0, 4, 4, 0});
+  fresh_.emptied(0);
   EXPECT_EQ(fresh_.size(), 4U);
   enter(0, 2);
   EXPECT_EQ(take(12), (Leaves{4, 5, 6, 7, 0, 1}));

@@ -140,7 +140,7 @@ class ShardWorld {
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
     const Drawn drawn = part.locked().draw(
-        selector, {fractions, leaves, result.weights, result.keys, result.places, result.pinned});
+        selector, fractions, {result.keys, result.places, leaves, result.pinned, result.weights});
     result.total = drawn.total;
     result.pinned.resize(drawn.pins);
     return result;
@@ -192,7 +192,7 @@ class ShardWorld {
         exhausted.push_back(leaf);
       }
     }
-    part.locked().exhaust(exhausted);
+    part.locked().limit().exhaust(exhausted);
     part.locked().publish_hints();
   }
 

@@ -48,7 +48,7 @@ struct ScriptedRemover {
 /// One shard's share is nothing, so that whatever it has may go.
 struct VictimsOf : testing::Test {
   [[nodiscard]] Victims make(const Remover& remover) {
-    return {remover, {selectors, 1, queue, limit, budget, 0}, {kFirst, kChunks, 0}};
+    return {remover, {selection, 1, queue, limit, budget, 0}, {kFirst, kChunks, 0}};
   }
   [[nodiscard]] std::uint32_t next() { return victims.next(kChunks, false).chunk; }
   void add(std::uint32_t chunk, bool filled) {
@@ -60,18 +60,17 @@ struct VictimsOf : testing::Test {
     }
   }
   void empty(std::uint32_t chunk) {
-    const bool filled = queue[chunk].filled();
     queue[chunk].steps = 0;
     queue.remove(chunk);
-    victims.emptied(chunk, filled);
+    victims.emptied(chunk);
   }
 
   Script script;
-  Victims::Selectors selectors;
   storage::ChunkStore store{kFirst + kChunks, 4, 16};
+  Selection selection{store, {}, 0};
   Budget budget{kChunks};
   ChunkQueue queue{kFirst, kChunks};
-  DrawLimit limit{store, queue, budget, kFirst, kChunks, 0, 1};
+  DrawLimit limit{store, queue, budget, selection, kFirst, 0, 1};
   Victims victims{make(ScriptedRemover{&script})};
 };
 
@@ -133,9 +132,8 @@ TEST_F(VictimsOf, FifoAreTheOldestFilledOrNot) {
     queue[chunk].closed = chunk == 11;
     queue.append(chunk);
   }
-  fifo.filled(11);
   EXPECT_EQ(fifo.next(2, false).chunk, 13U);
-  EXPECT_FALSE(fifo.wants_samples());
+  EXPECT_FALSE(fifo.choose());
 }
 
 }  // namespace

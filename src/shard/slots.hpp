@@ -1,0 +1,40 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+
+#include "storage/chunk_store.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::shard {
+
+/// Room for draws, one element per draw in each span. A way to draw that has no use for a span may
+/// leave it empty.
+struct Slots {
+  std::span<ItemKey> keys;
+  std::span<storage::Place> places;  ///< The items' first rows.
+  std::span<std::uint32_t> leaves;   ///< Scratch.
+  std::span<std::uint32_t> pinned;   ///< Out: the pinned chunks, each to be unpinned once.
+  std::span<float> weights{};
+  std::span<double> probabilities{};
+
+  [[nodiscard]] std::size_t size() const noexcept { return keys.size(); }
+  /// `count` slots from number `begin` on.
+  [[nodiscard]] Slots sub(std::size_t begin, std::size_t count) const noexcept {
+    const auto part = [&](auto span) { return span.empty() ? span : span.subspan(begin, count); };
+    return {part(keys),   part(places),  part(leaves),
+            part(pinned), part(weights), part(probabilities)};
+  }
+  [[nodiscard]] Slots from(std::size_t begin) const noexcept { return sub(begin, size() - begin); }
+};
+
+/// What was drawn into the first of some slots.
+struct Drawn {
+  std::size_t items = 0;
+  std::size_t pins = 0;  ///< In Slots::pinned.
+  double total = 0.0;    ///< Of draws by weight: the sum of weights drawn from.
+};
+
+}  // namespace reprise::shard
