@@ -36,20 +36,20 @@ import reprise
 from reprise._vocabulary import Draws, Normalise
 
 from . import _checkpoint
-from ._head import Head
-from ._link import LOST, ask
+from ._coordinator import Coordinator
+from ._membership import LOST, ask
 from ._options import MISSING, NAMESPACE, Spec
 from ._options import check_start, in_words, own_options, refuse_options, spec_of, this_node
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
-from ._talk import Talk, keys_of, priorities_of
+from ._session import keys_of, priorities_of
 from ._waiting import Wait
 from ._writer import Writer
 
 __all__ = ["Batch", "Prefetcher", "ReplayBuffer", "Sampler", "Update", "Writer", "attach"]
 
-THREADS = 16  # Of a shard: calls that wait, such as a save, leave others free.
+THREADS = 16  # Of an actor, so that calls that wait, such as a save, do not block others.
 
 
 class ReplayBuffer:
@@ -96,16 +96,16 @@ class ReplayBuffer:
             "namespace": NAMESPACE,
             "lifetime": lifetime,
             "num_cpus": 0,
-            "memory": 1,  # Ray places an actor that asks for nothing on any node.
-            "enable_task_events": False,  # Or Ray would keep a record of each call.
+            "memory": 1,  # Ray would place an actor that needs nothing on any node.
+            "enable_task_events": False,  # Otherwise Ray would keep a record of each call.
         }
         here = this_node()
         try:
-            head = (
-                ray.remote(Head)
+            coordinator = (
+                ray.remote(Coordinator)
                 .options(
                     **common,
-                    name=f"{called}.head",
+                    name=f"{called}.coordinator",
                     max_restarts=-1,
                     max_task_retries=-1,
                     max_concurrency=THREADS,
@@ -118,7 +118,7 @@ class ReplayBuffer:
                 f"name is {name!r}, and a buffer has it already; attach to it, or choose another"
             )
             raise ValueError(f"reprise.ray.ReplayBuffer: {taken}") from error
-        ask(head.begin.remote(), start_timeout)
+        ask(coordinator.begin.remote(), start_timeout)
         actors = [
             ray.remote(Shard)
             .options(
@@ -136,8 +136,8 @@ class ReplayBuffer:
             .remote(i, spec, _load)
             for i in range(shards)
         ]
-        self._take(spec, head, actors, [0] * shards)
-        started = [one.facts.remote() for one in actors]
+        self._take(spec, coordinator, actors, [0] * shards)
+        started = [one.info.remote() for one in actors]
         _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
         if waiting:
             late = [i for i, one in enumerate(started) if one in waiting]
@@ -147,19 +147,26 @@ class ReplayBuffer:
                 "seconds; see whether a node has the resources that shard_options asks for"
             )
         try:
-            for facts in ray.get(started):
-                self._process.link.learn(facts)
+            for info in ray.get(started):
+                self._process.membership.learn(info)
         except LOST as error:
             self.close()
             why = f"reprise.ray.ReplayBuffer: a shard did not start: {error}"
             raise RuntimeError(why) from error
 
-    def _take(self, spec: Spec, head: Any, actors: Sequence[Any], given: Sequence[int]) -> None:
-        self._spec, self._head, self._actors = spec, head, list(actors)
-        self._process = process_of(spec, head, actors, given)
+    def _take(
+        self, spec: Spec, coordinator: Any, actors: Sequence[Any], given: Sequence[int]
+    ) -> None:
+        self._spec, self._coordinator, self._actors = spec, coordinator, list(actors)
+        self._process = process_of(spec, coordinator, actors, given)
 
     def __reduce__(self) -> Any:
-        return _handle, (self._spec, self._head, self._actors, self._process.link.incarnations())
+        return _handle, (
+            self._spec,
+            self._coordinator,
+            self._actors,
+            self._process.membership.incarnations(),
+        )
 
     if not TYPE_CHECKING:
 
@@ -193,9 +200,9 @@ class ReplayBuffer:
     # Writers.
 
     def writer(self, *, timeout: float | None = None) -> Writer:
-        """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that has
-        had the fewest steps of this writer, and to another one while that is lost. `timeout`: of
-        each append, which waits only while shards are behind.
+        """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that
+        has had the fewest steps of this writer, and to another one while that is lost. `timeout`:
+        of each append, which waits only while shards are behind.
         """
         return self._writer(1, lambda local: local.writer(timeout=0), timeout)
 
@@ -211,15 +218,15 @@ class ReplayBuffer:
 
     def _writer(self, writers: int, make: Callable[[Any], Any], timeout: float | None) -> Writer:
         process = self._process
-        process.link.check_open()
+        process.membership.check_open()
         Wait("writer", timeout, str)  # Refuses a timeout below 0.
-        most = process.link.spec.options.get("max_writers", 256)
+        most = process.membership.spec.options.get("max_writers", 256)
         if writers > most:
             raise ValueError(f"vector_writer: {writers} environments; allowed: max_writers {most}")
         with process.lock:
             process.writers += 1
             first = process.writers % len(self._actors)
-            return Writer(process.link, process.shipper, first, writers, make, timeout)
+            return Writer(process.membership, process.shipper, first, writers, make, timeout)
 
     def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
         """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for
@@ -252,11 +259,11 @@ class ReplayBuffer:
         send unique frames once each."""
         refuse_options("sampler", other)
         process = self._process
-        process.link.check_open()
-        talk = process.talk(
+        process.membership.check_open()
+        session = process.session(
             selector, new=True, seed=seed, allocator=allocator, unique_frames=unique_frames
         )
-        return Sampler(process.link, talk)
+        return Sampler(process.membership, session)
 
     def prefetch(
         self,
@@ -288,12 +295,12 @@ class ReplayBuffer:
         """Sets priorities of items of any shards. It does not wait: they go out with the next
         draw, or within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError
         for priorities that are negative or not finite, before anything is set."""
-        self._process.link.check_open()
+        self._process.membership.check_open()
         keys = keys_of(keys, len(self._actors))
         values = priorities_of(priorities, keys)
-        talk = self._process.talk(selector)
-        talk.update(keys, values)
-        return Update(talk)
+        session = self._process.session(selector)
+        session.update(keys, values)
+        return Update(session)
 
     def set_alpha(self, alpha: float, selector: int = 0) -> None:
         self._everywhere("set_alpha", alpha, selector)
@@ -302,17 +309,16 @@ class ReplayBuffer:
         self._everywhere("decay", factor, selector)
 
     def _everywhere(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
-        """The answers of all shards that are there, in their sequence; None of those lost
-        meanwhile."""
-        link = self._process.link
-        link.check_open()
+        """Calls all shards that are alive; returns their answers by shard, None for a lost one."""
+        membership = self._process.membership
+        membership.check_open()
         wait = Wait(call, timeout, lambda: "answers of the shards")
         asked = []
-        for one in link.remotes:
+        for one in membership.remotes:
             made = getattr(one.actor, call).remote(*arguments) if one.alive else None
-            asked.append((one.facts.incarnation, made))
+            asked.append((one.info.incarnation, made))
         answers: list[Any] = []
-        for remote, (incarnation, made) in zip(link.remotes, asked):
+        for remote, (incarnation, made) in zip(membership.remotes, asked):
             answers.append(None)
             if made is None:
                 continue
@@ -321,9 +327,9 @@ class ReplayBuffer:
             try:
                 answers[-1] = ray.get(made)
             except LOST as error:
-                link.take_out(remote, error, incarnation)
-                link.ask_whether_closed()
-                link.check_open()
+                membership.take_out(remote, error, incarnation)
+                membership.ask_whether_closed()
+                membership.check_open()
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
         return answers
@@ -337,37 +343,37 @@ class ReplayBuffer:
         raises Closed when the buffer is closed. A shard that was restarted runs nothing until it
         is told again.
         """
-        self._process.link.check_open()
+        self._process.membership.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]
 
     def run_in(self, shard: int, function: Callable[..., Any], *arguments: Any) -> Any:
         """As `run`, in one shard."""
-        self._process.link.check_open()
+        self._process.membership.check_open()
         return self._actors[shard].run.remote(function, arguments)
 
     # The whole.
 
     @property
     def shards_alive(self) -> int:
-        """As this process knows it, without a question to the shards."""
-        return len(self._process.link.alive())
+        """The number of shards that are alive as far as this process knows, without asking them."""
+        return len(self._process.membership.alive())
 
     def __len__(self) -> int:
         return sum(one for one in self._everywhere("size") if one)
 
     def stats(self) -> dict[str, Any]:
-        """Sums of the shards' stats, those of the head, and of this process; `shards` has each
-        one's, None of one that is lost. docs/scale.md describes what is counted of losses."""
+        """Sums of the shards' stats, those of the coordinator, and of this process; `shards` has
+        each one's, None of one that is lost. docs/scale.md describes what is counted of losses."""
         shards = self._everywhere("stats")
-        self._process.link.report()
-        head = ask(self._head.stats.remote())
+        self._process.membership.report()
+        coordinator = ask(self._coordinator.stats.remote())
         sums: dict[str, Any] = {}
         for one in shards:
             for name, value in (one or {}).items():
                 if isinstance(value, int) and name not in ("incarnation", "loaded_steps", "pid"):
                     sums[name] = sums.get(name, 0) + value
         alive = sum(one is not None for one in shards)
-        return {**sums, **head, "shards": shards, "shards_alive": alive}
+        return {**sums, **coordinator, "shards": shards, "shards_alive": alive}
 
     def save(
         self,
@@ -388,12 +394,12 @@ class ReplayBuffer:
         if not 1 <= keep <= 1000:
             raise ValueError(f"save: keep is {keep!r}; allowed: 1 to 1000")
         _checkpoint.prepare(where)
-        gone = [one.index for one in self._process.link.remotes if not one.alive]
+        gone = [one.index for one in self._process.membership.remotes if not one.alive]
         if gone:
             raise RuntimeError(
                 f"save: shards {gone} are lost; the checkpoint before stays the newest"
             )
-        # Shards collect nothing that a manifest names, which is ahead of none of them.
+        # Shards keep all checkpoints from the oldest that one of the kept manifests names.
         oldest = _checkpoint.oldest_named(where, len(self._actors), keep)
         options = {"compression": compression, "incremental": incremental}
         done = self._everywhere("save", where, oldest, options, timeout=timeout)
@@ -404,7 +410,7 @@ class ReplayBuffer:
             )
         saved = _checkpoint.Manifest([one.manifest for one in done], self._spec.in_words)
         number = _checkpoint.write(where, saved, attachments, keep)
-        ask(self._head.saved.remote(where))
+        ask(self._coordinator.saved.remote(where))
         return number
 
     @staticmethod
@@ -431,23 +437,26 @@ class ReplayBuffer:
 
     @property
     def closed(self) -> bool:
-        return self._process.link.closed
+        return self._process.membership.closed
 
     def close(self) -> None:
         """Ends every wait, in every process, with Closed, and the shards. What writers have not
         shipped is lost."""
-        link = self._process.link
-        if link.closed:
+        membership = self._process.membership
+        if membership.closed:
             return
-        link.end()
+        membership.end()
         try:
-            ended = [self._head.close.remote(), *(one.close.remote() for one in self._actors)]
+            ended = [
+                self._coordinator.close.remote(),
+                *(one.close.remote() for one in self._actors),
+            ]
             ray.wait(ended, num_returns=len(ended), timeout=2.0)
-            # Other processes hear it with the answer to their next call, or as actors that are
-            # gone.
+            # The next answers tell other processes that the buffer is closed; later they find the
+            # actors gone.
             time.sleep(0.1)
         finally:
-            for actor in (*self._actors, self._head):
+            for actor in (*self._actors, self._coordinator):
                 ray.kill(actor, no_restart=True)
 
     def __enter__(self) -> ReplayBuffer:
@@ -457,9 +466,11 @@ class ReplayBuffer:
         self.close()
 
 
-def _handle(spec: Spec, head: Any, actors: Sequence[Any], given: Sequence[int]) -> ReplayBuffer:
+def _handle(
+    spec: Spec, coordinator: Any, actors: Sequence[Any], given: Sequence[int]
+) -> ReplayBuffer:
     made = ReplayBuffer.__new__(ReplayBuffer)
-    made._take(spec, head, actors, given)
+    made._take(spec, coordinator, actors, given)
     return made
 
 
@@ -467,11 +478,11 @@ def attach(name: str) -> ReplayBuffer:
     """A handle to the buffer of this name, from any job of the cluster. ValueError if there is
     none."""
     try:
-        head = ray.get_actor(f"{name}.head", namespace=NAMESPACE)
+        coordinator = ray.get_actor(f"{name}.coordinator", namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(f"reprise.ray.attach: there is no buffer of the name {name!r}") from error
-    spec, given = ask(head.spec.remote()), ask(head.incarnations.remote())
+    spec, given = ask(coordinator.spec.remote()), ask(coordinator.incarnations.remote())
     actors = [
         ray.get_actor(f"{name}.shard-{i}", namespace=NAMESPACE) for i in range(len(spec.capacities))
     ]
-    return _handle(spec, head, actors, given)
+    return _handle(spec, coordinator, actors, given)

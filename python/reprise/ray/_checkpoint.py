@@ -47,13 +47,14 @@ def prepare(directory: str) -> None:
 
 
 class Manifest(NamedTuple):
-    """What a checkpoint of all names, and what its buffer was made of, each in words."""
+    """The checkpoint of each shard that belongs to a checkpoint of all, and the buffer's
+    description."""
 
     shards: list[int]
     buffer: dict[str, str]
 
     def check(self, given: dict[str, str], shards: int) -> None:
-        """ValueError if a buffer of what is given cannot load it."""
+        """ValueError if a buffer with the given description cannot load the checkpoint."""
         saved, given = dict(self.buffer), {**given, "shards": str(shards)}
         saved["shards"] = str(len(self.shards))
         for name, value in saved.items():
@@ -64,7 +65,8 @@ class Manifest(NamedTuple):
 
 
 def write(directory: str, saved: Manifest, attachments: dict[str, Any], keep: int) -> int:
-    """Makes the checkpoints of these numbers, one of each shard, the newest of the directory."""
+    """Writes a manifest, which makes these checkpoints of the shards the newest of the
+    directory."""
     data = [(label, bytes(value)) for label, value in attachments_of(attachments)]
     body = {
         "format": FORMAT,
@@ -86,19 +88,19 @@ def write(directory: str, saved: Manifest, attachments: dict[str, Any], keep: in
     _sync(directory)
     old = sorted(_number(one) for one in os.listdir(directory) if _number(one))[:-keep]
     for one in old:
-        with contextlib.suppress(FileNotFoundError):  # Another process collects too.
+        with contextlib.suppress(FileNotFoundError):  # Another process removed it.
             os.unlink(os.path.join(directory, f"all-{one:020}"))
     return number
 
 
 def _manifests(directory: str) -> list[str]:
-    """Paths, newest first."""
+    """The paths of all manifests, newest first."""
     numbers = sorted((_number(name) for name in os.listdir(directory)), reverse=True)
     return [os.path.join(directory, f"all-{one:020}") for one in numbers if one]
 
 
 def _parse(path: str) -> tuple[dict[str, Any], bytes]:
-    """What a manifest says, and the attachments behind it. OSError, ValueError, KeyError."""
+    """Reads a manifest and the attachments that follow it. OSError, ValueError, KeyError."""
     with open(path, "rb") as file:
         checksum, whole = file.readline(), file.read()
     if checksum != b"%08x\n" % zlib.crc32(whole):
@@ -111,7 +113,7 @@ def _parse(path: str) -> tuple[dict[str, Any], bytes]:
 
 
 def read(directory: str, attachments: dict[str, bytes] | None = None) -> Manifest:
-    """The newest whole manifest. Those that are damaged are skipped."""
+    """Reads the newest manifest that is whole. Damaged ones are skipped."""
     try:
         paths = _manifests(directory)
     except OSError as error:
@@ -136,8 +138,8 @@ def read(directory: str, attachments: dict[str, bytes] | None = None) -> Manifes
 
 
 def oldest_named(directory: str, shards: int, keep: int) -> list[int]:
-    """The oldest checkpoint of each shard that the newest `keep` whole manifests name; 0 without
-    any."""
+    """The oldest checkpoint of each shard that the newest `keep` whole manifests name; 0 if there
+    is no manifest."""
     named: list[list[int]] = []
     for path in _manifests(directory):
         try:
@@ -150,8 +152,8 @@ def oldest_named(directory: str, shards: int, keep: int) -> list[int]:
 
 
 def kept_with(directory: str, oldest: int) -> int:
-    """How many checkpoints a shard keeps so that a save collects none from `oldest` on: those after
-    it that no manifest names, because a save of all ended early, are in between."""
+    """How many checkpoints a shard has to keep, so that a save removes none from `oldest` on. They
+    include those that no manifest names, because a save of all ended early."""
     try:
         found = [_shard_number(name) for name in os.listdir(directory)]
     except FileNotFoundError:
@@ -166,13 +168,13 @@ def _shard_number(name: str) -> int | None:
 
 @contextlib.contextmanager
 def _up_to(directory: str, manifest: int) -> Iterator[str]:
-    """A view of a directory without the checkpoints after one number, which a save of all that
-    ended early may have left."""
+    """A view of a shard's directory without the checkpoints after number `manifest`, which a save
+    of all that ended early may have left."""
     later = [name for name in os.listdir(directory) if (_shard_number(name) or 0) > manifest]
     if not later:
         yield directory
         return
-    # Beside the directory, as links do not go from one file system to another.
+    # Beside the directory, because hard links cannot cross file systems.
     with tempfile.TemporaryDirectory(dir=os.path.dirname(directory), prefix=".view-") as view:
         for name in os.listdir(directory):
             if name not in later:
@@ -181,8 +183,7 @@ def _up_to(directory: str, manifest: int) -> Iterator[str]:
 
 
 def load_shard(directory: str, shard: int, newest: bool) -> reprise.ReplayBuffer:
-    """A shard's buffer: from its newest checkpoint, or the one that the newest manifest of all
-    names."""
+    """Loads a shard: its `newest` checkpoint, or the one that the newest manifest of all names."""
     where = shard_directory(directory, shard)
     if newest:
         return reprise.ReplayBuffer.load(where)

@@ -1,4 +1,5 @@
-"""The buffer of a shard as a function of the user sees it, held by the rate limiter over all."""
+"""What `run` hands to the user's function: the shard's buffer, held by the rate limiter over all
+shards."""
 
 from __future__ import annotations
 
@@ -11,16 +12,16 @@ import reprise
 from ._options import Spec
 from ._waiting import Wait
 
-PAUSE_SECONDS = 0.005  # Between two questions for room.
+PAUSE_SECONDS = 0.005  # Between two requests for credit.
 
 
 class LocalWriter:
-    """A writer that asks for room before it appends."""
+    """A writer that takes credit of the rate limiter before it appends."""
 
     def __init__(self, writer: Any, local: Local, steps: int, timeout: float | None) -> None:
         self._writer, self._local, self._steps, self._timeout = writer, local, steps, timeout
-        self._room = 0
-        self._name = uuid.uuid4().hex  # Those who wait for room get it by turns.
+        self._credit = 0
+        self._name = uuid.uuid4().hex  # The coordinator gives credit by turns to names.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -28,9 +29,9 @@ class LocalWriter:
         return getattr(self._writer, name)
 
     def __del__(self) -> None:
-        """Of a function that raised: others may have its room."""
-        if self.__dict__.get("_room"):
-            self._local.give(self._room)
+        """Returns the credit of a function that raised, so that other writers can use it."""
+        if self.__dict__.get("_credit"):
+            self._local.return_credit(self._credit)
 
     def __enter__(self) -> LocalWriter:
         return self
@@ -40,49 +41,55 @@ class LocalWriter:
 
     def close(self) -> None:
         self._writer.close()
-        self._local.give(self._room)
-        self._room = 0
+        self._local.return_credit(self._credit)
+        self._credit = 0
 
     def append(self, **fields: Any) -> None:
         self._reserve(self._steps)
         self._writer.append(**fields)
-        self._room -= self._steps
+        self._credit -= self._steps
 
     def append_transition(self, **fields: Any) -> None:
         self._reserve(1)
         self._writer.append_transition(**fields)
-        self._room -= 1
+        self._credit -= 1
 
     def append_episode(self, **fields: Any) -> None:
         steps = next((len(fields[name]) for name in self._local.per_step if name in fields), 1)
         self._reserve(steps)
         self._writer.append_episode(**fields)
-        self._room -= steps
+        self._credit -= steps
 
     def _reserve(self, steps: int) -> None:
-        """Room is kept if the append then fails: the same call comes again."""
+        """Takes credit for so many steps. If the append then fails, the writer keeps the credit for
+        the next attempt."""
         wait = Wait("append", self._timeout, lambda: "the rate limiter has no room for more steps")
-        while self._room < steps:
+        while self._credit < steps:
             if self._local.replay.closed:
                 raise reprise.Closed("append: the buffer is closed")
-            if self._local.room(self._name, self._local.block):
-                self._room += self._local.block
+            if self._local.take_credit(self._name, self._local.block):
+                self._credit += self._local.block
             else:
                 wait.pause(PAUSE_SECONDS)
 
 
 class Local:
-    """An in-process buffer whose writers wait for the rate limiter over the sums of all shards. Its
-    other calls are those of the buffer. There is no capsule: C++ would pass by the rate limiter."""
+    """An in-process buffer whose writers wait for the rate limiter over all shards. All other calls
+    go to the buffer. It has no capsule, because C++ code would bypass the rate limiter."""
 
     def __init__(
         self,
         replay: reprise.ReplayBuffer,
-        room: Callable[[str, int], bool],
-        give: Callable[[int], Any],
+        take_credit: Callable[[str, int], bool],
+        return_credit: Callable[[int], Any],
         spec: Spec,
     ) -> None:
-        self.replay, self.room, self.give, self.block = replay, room, give, spec.run_steps
+        self.replay, self.take_credit, self.return_credit, self.block = (
+            replay,
+            take_credit,
+            return_credit,
+            spec.run_steps,
+        )
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE)
         self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
 

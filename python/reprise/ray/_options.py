@@ -14,13 +14,13 @@ import reprise
 
 from ._waiting import is_number
 
-# Names of actors are known within this namespace, so that another job of the cluster finds them.
+# Ray's namespace of the actors' names, so that other jobs of the cluster find them.
 NAMESPACE = "reprise"
-CHUNK_STEPS = 64  # The least that a buffer chooses by itself.
-RUN_STEPS = 1024  # Few calls per step, and still milliseconds of a fast simulator.
+CHUNK_STEPS = 64  # The smallest chunk that a buffer chooses by itself.
+RUN_STEPS = 1024  # Few calls per step, and still only milliseconds of a fast simulator.
 PLACEMENTS = ("learner", "actors")
 
-# Calls of the in-process buffer that are not here, and why.
+# Calls of the in-process buffer that the sharded buffer does not have, and why.
 MISSING = {
     **dict.fromkeys(
         ("find", "update_episode_priorities", "gather_episode"),
@@ -39,7 +39,7 @@ MISSING = {
     "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
     "alpha": "each shard has its own until set_alpha has come to all; options has the first one",
 }
-# Options of its samplers that mean nothing here: what they are without a meaning, and why.
+# Options of in-process samplers without a meaning here: the value that is allowed, and why.
 OTHERWISE = {
     "gather": (True, "rows come with the answer that names them"),
     "resume": (None, "batches depend on when shards answer"),
@@ -57,7 +57,7 @@ def refuse_options(call: str, given: Mapping[str, Any]) -> None:
 
 
 def in_words(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
-    """What a checkpoint and the buffer that loads it have in common."""
+    """What has to be equal in a checkpoint and in the buffer that loads it."""
     return {
         "schema": ", ".join(map(repr, schema.fields)),
         "capacity_steps": str(capacity_steps),
@@ -67,15 +67,15 @@ def in_words(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[s
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """A sharded buffer, as every process that uses it knows it."""
+    """The description of a sharded buffer that every process has."""
 
     name: str
     schema: reprise.Schema
-    options: dict[str, Any]  # Of the in-process buffer of each shard, but for its capacity.
+    options: dict[str, Any]  # Of each shard's in-process buffer, except its capacity.
     capacities: tuple[int, ...]  # Steps, of each shard.
     rate_limiter: Any
     placement: str
-    answer_timeout: float  # Seconds after which a call is made again.
+    answer_timeout: float  # Seconds after which a request is sent again.
     detached: bool
 
     @property
@@ -88,7 +88,7 @@ class Spec:
 
     @property
     def window_steps(self) -> int:
-        """The least steps in which the window has an item."""
+        """The number of steps that one item of the window needs."""
         window = self.options.get("window")
         if not isinstance(window, reprise.Sequences):
             return 1
@@ -96,8 +96,8 @@ class Spec:
 
     @property
     def run_steps(self) -> int:
-        """A writer ships when it has so many steps; a shipment has at most twice as many, or one
-        append, and by them the bound of a ratio may be exceeded."""
+        """A writer ships its steps when it has this many. A shipment has at most twice as many, or
+        the steps of one append; the error of a ratio may exceed its bound by one shipment."""
         if not self.rate_limiter_holds_writers:
             return RUN_STEPS
         free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
@@ -105,18 +105,18 @@ class Spec:
 
     @property
     def longest_run(self) -> int:
-        """An episode goes on in another shard after so many steps in one that is ahead. By two of
-        them the steps of a writer in two shards may differ, and by them the oldest of the one are
-        older."""
+        """After so many steps in a shard that is ahead an episode continues in another shard. The
+        steps of one writer in two shards differ by at most twice as many, and so do their ages."""
         return max(CHUNK_STEPS, self.window_steps, min(self.capacities) // 16)
 
     @property
-    def beat_seconds(self) -> float:
-        """A process with writers says to their shards that it lives, more often than these need."""
+    def heartbeat_seconds(self) -> float:
+        """A process sends heartbeats to its writers' shards several times per timeout."""
         return self.answer_timeout / 5
 
     def buffer(self, shard: int, **changed: Any) -> reprise.ReplayBuffer:
-        """The in-process buffer of a shard. Rates are held over all shards, not within one."""
+        """The in-process buffer of a shard. It has no rate limiter, because rates are held over all
+        shards."""
         options = {**self.options, "rate_limiter": reprise.Unlimited(), **changed}
         capacity = options.pop("capacity_steps", self.capacities[shard])
         return reprise.ReplayBuffer(self.schema, capacity, **options)
@@ -131,7 +131,7 @@ def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
 def check_start(
     name: str | None, max_restarts: int, answer_timeout: float, start_timeout: float
 ) -> None:
-    """Refuses what a buffer cannot be started with."""
+    """Refuses values with which a buffer cannot start."""
     for option, value, fits, allowed in (
         ("name", name, name is None or isinstance(name, str) and name, "None, or a name"),
         (
@@ -165,7 +165,7 @@ def limiter_of(given: Any, capacity_steps: int) -> Any:
             f"reprise.ray.ReplayBuffer: rate_limiter is {limiter!r}; allowed: MinSize, "
             "SampleToInsertRatio, Unlimited"
         )
-    # The checks of ranges are those of the in-process buffer.
+    # The in-process buffer checks the ranges of the limiter's options.
     trial = reprise.Schema().reward("reward")
     reprise.ReplayBuffer(trial, capacity_steps, rate_limiter=limiter).close()
     return limiter
@@ -242,7 +242,7 @@ def spec_of(
         )
     spec = Spec(
         name=name,
-        schema=copy.copy(schema),  # That of the caller may grow.
+        schema=copy.copy(schema),  # The caller may add fields to its own.
         options=given,
         capacities=tuple(share + (i < rest) for i in range(shards)),
         rate_limiter=limiter,
@@ -250,7 +250,8 @@ def spec_of(
         answer_timeout=float(answer_timeout),
         detached=detached,
     )
-    # One shard's options are judged here, where the caller sees the error, and not in an actor.
+    # A small buffer with one shard's options is made here, so that the caller sees the error, and
+    # not an actor. ReplayShard refuses selectors that need all shards at one moment.
     small = min(share, max(4096, spec.window_steps))
     with contextlib.closing(spec.buffer(0, capacity_steps=small, storage=None)) as trial:
         try:
@@ -265,7 +266,7 @@ def spec_of(
 def own_options(
     given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int
 ) -> dict[str, Any]:
-    """What `shard_options` says of one shard."""
+    """The options of one shard from `shard_options`."""
     if isinstance(given, dict):
         return given
     if len(given) != shards:
@@ -276,8 +277,8 @@ def own_options(
 
 
 def this_node() -> Any:
-    """Where an actor is placed that belongs here."""
+    """The scheduling strategy of actors that belong on this node."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    # Elsewhere only if this node is gone, which a detached buffer outlives.
+    # Soft, because a detached buffer outlives this node: Ray then restarts actors elsewhere.
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)

@@ -1,4 +1,4 @@
-"""What all handles of one buffer in a process share."""
+"""State that all handles of one buffer in a process share."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from ._link import Link
+from ._membership import Membership
 from ._options import Spec
-from ._talk import Talk
+from ._session import ClientSession
 from ._waiting import Wait
 from ._writer import Shipper, Writer
 
 
 class Process:
-    """What all handles of a buffer in one process share."""
+    """State that all handles of one buffer in a process share."""
 
     def __init__(
-        self, spec: Spec, head: Any, actors: Sequence[Any], incarnations: Sequence[int]
+        self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
-        self.link = Link(spec, head, actors, incarnations)
-        self.talks: dict[int, Talk] = {}
+        self.membership = Membership(spec, coordinator, actors, incarnations)
+        self.sessions: dict[int, ClientSession] = {}
         self.writer: Writer | None = None
-        # Writers so far, counted from a random number: those of many processes begin apart.
+        # Counts writers from a random number, so that writers of different processes begin with
+        # different shards.
         self.writers = int.from_bytes(os.urandom(2), "little")
         self._shipper: Shipper | None = None
         self.lock = threading.Lock()
 
-    def talk(self, selector: int, new: bool = False, **options: Any) -> Talk:
-        """The newest talk about a selector, which takes updates along, or a new one."""
+    def session(self, selector: int, new: bool = False, **options: Any) -> ClientSession:
+        """The newest session of a selector, whose requests also carry updates; `new` makes one."""
         with self.lock:
-            if new or selector not in self.talks:
+            if new or selector not in self.sessions:
                 name = f"{selector}-{uuid.uuid4().hex[:6]}"
-                self.talks[selector] = Talk(self.link, name, selector, **options)
-            return self.talks[selector]
+                self.sessions[selector] = ClientSession(self.membership, name, selector, **options)
+            return self.sessions[selector]
 
     @property
     def shipper(self) -> Shipper:
         if self._shipper is None:
-            self._shipper = Shipper(self.link)
+            self._shipper = Shipper(self.membership)
         return self._shipper
 
 
@@ -49,28 +50,28 @@ _processes_lock = threading.Lock()
 
 
 def process_of(
-    spec: Spec, head: Any, actors: Sequence[Any], incarnations: Sequence[int]
+    spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
 ) -> Process:
-    where = (spec.name, head._actor_id.binary())
+    where = (spec.name, coordinator._actor_id.binary())
     with _processes_lock:
         for known, process in list(_processes.items()):
-            if process.link.closed:
+            if process.membership.closed:
                 del _processes[known]
         if where not in _processes:
-            _processes[where] = Process(spec, head, actors, incarnations)
+            _processes[where] = Process(spec, coordinator, actors, incarnations)
         process = _processes[where]
-        for remote, given in zip(process.link.remotes, incarnations):
+        for remote, given in zip(process.membership.remotes, incarnations):
             remote.given = max(remote.given, given)
         return process
 
 
 class Update:
-    """A call of `update_priorities`, which does not wait. `stats()` has the counts of all
+    """Returned by `update_priorities`, which does not wait. `stats()` has the counts of all
     updates."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
 
     def wait(self, timeout: float | None = None) -> None:
-        """Until the shards have taken this update, and those before it. TimeoutError."""
-        self._talk.settle(Wait("Update.wait", timeout, lambda: "answers of the shards"))
+        """Waits until the shards have taken this update and all before it. TimeoutError."""
+        self._session.sync(Wait("Update.wait", timeout, lambda: "answers of the shards"))

@@ -17,16 +17,16 @@ from reprise import Batch as LocalBatch
 from reprise import Tensors
 from reprise._vocabulary import Draws, Normalise
 
-from ._link import Link
+from ._membership import Membership
 from ._options import draws_of
-from ._talk import KEY, Talk
+from ._session import KEY, ClientSession
 from ._waiting import Wait
 
-POLL_SECONDS = 0.01  # Between two questions for items or room that were missing.
+POLL_SECONDS = 0.01  # Between two attempts while items or credit are missing.
 
 
 class Batch(Mapping[str, Any]):
-    """As reprise.Batch, but that `item_keys` names the shard of each item too: a structured array
+    """As reprise.Batch, but `item_keys` also names the shard of each item: it is a structured array
     with the fields key, incarnation and shard."""
 
     def __init__(self, local: LocalBatch, shards: Any, incarnations: Any) -> None:
@@ -54,14 +54,14 @@ class Batch(Mapping[str, Any]):
         return f"{self._local!r} of reprise.ray"
 
     def torch(self, device: Any = None) -> Tensors:
-        """As Batch.torch of reprise, but that item_keys stays the array of this batch."""
+        """As Batch.torch of reprise, but `item_keys` stays the array of this batch."""
         made = self._local.torch(device)
         made.item_keys = self.item_keys
         return made
 
 
 class Draw:
-    """The arguments of a draw, judged once."""
+    """The checked arguments of a draw."""
 
     def __init__(self, n: int, beta: float, normalise: Normalise, draws: Draws) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
@@ -74,10 +74,10 @@ class Draw:
         draws_of(draws)
         self.n, self.beta, self.normalise, self.draws = int(n), beta, normalise, draws
 
-    def begin(self, talk: Talk) -> int:
-        with talk.lock:
+    def begin(self, session: ClientSession) -> int:
+        with session.lock:
             return int(
-                talk.client.begin(
+                session.client.begin(
                     self.n, beta=self.beta, normalise=self.normalise, draws=self.draws
                 )
             )
@@ -86,11 +86,11 @@ class Draw:
 class Sampler:
     """Draws batches from all shards; made by `ReplayBuffer.sampler`. One thread at a time."""
 
-    def __init__(self, link: Link, talk: Talk) -> None:
-        self._link, self._talk = link, talk
-        self._limited = link.spec.rate_limiter_holds_writers
+    def __init__(self, membership: Membership, session: ClientSession) -> None:
+        self._membership, self._session = membership, session
+        self._limited = membership.spec.rate_limiter_holds_writers
         self._missing = "items"
-        self._name = uuid.uuid4().hex  # Samplers that wait for the ratio are let in by turns.
+        self._name = uuid.uuid4().hex  # The coordinator lets waiting samplers in by turns, by name.
         self._has_turn = False
 
     def sample(
@@ -108,14 +108,14 @@ class Sampler:
         """
         draw = Draw(n, beta, normalise, draws)
         wait = Wait("Sampler.sample", timeout, lambda: self._missing)
-        self._link.check_open()
+        self._membership.check_open()
         while True:
             self._admit(draw.n, wait)
             try:
                 return self._draw(draw, wait)
             except reprise.NothingToDraw:
                 self.give_back(draw.n)
-                if isinstance(self._link.spec.rate_limiter, reprise.Unlimited):
+                if isinstance(self._membership.spec.rate_limiter, reprise.Unlimited):
                     raise
                 self._missing = "no item has a priority above 0"
                 wait.pause(POLL_SECONDS)
@@ -127,50 +127,51 @@ class Sampler:
         ticket = self.begin([draw], wait)[0]
         try:
             while not self.ready(ticket):
-                self._talk.collect(wait)
+                self._session.collect(wait)
             return self.finish(ticket)
         except BaseException:
             self.drop([ticket])
             raise
 
     def begin(self, wanted: Sequence[Draw], wait: Wait) -> list[int]:
-        """Tickets of batches that are under way."""
+        """Requests batches, and returns a ticket for each."""
         tickets: list[int] = []
         try:
             for draw in wanted:
                 try:
-                    tickets.append(draw.begin(self._talk))
+                    tickets.append(draw.begin(self._session))
                 except reprise.NothingToDraw:
-                    self._talk.settle(wait)  # The totals may be old.
-                    tickets.append(draw.begin(self._talk))
+                    self._session.sync(wait)  # The totals that are known here may be old.
+                    tickets.append(draw.begin(self._session))
         except BaseException:
             self.drop(tickets)
             raise
-        self._talk.send()
+        self._session.send()
         return tickets
 
     def ready(self, ticket: int) -> bool:
-        """Whether all draws are there. What a lost shard had is asked of the others."""
-        with self._talk.lock:
-            waits = self._talk.client.waits_for(ticket)
-            answered = not self._talk.asked().issuperset(waits)
+        """Whether all draws of a batch have arrived. Draws of a lost shard are requested from
+        others."""
+        with self._session.lock:
+            waits = self._session.client.waits_for(ticket)
+            answered = not self._session.asked().issuperset(waits)
         if not waits:
             return True
-        if self._talk.changed or answered:
-            self._talk.send()
+        if self._session.changed or answered:
+            self._session.send()
         return False
 
     def finish(self, ticket: int) -> Batch:
-        with self._talk.lock:
-            return Batch(*self._talk.client.finish(ticket))
+        with self._session.lock:
+            return Batch(*self._session.client.finish(ticket))
 
     def drop(self, tickets: Sequence[int]) -> None:
-        with self._talk.lock:
+        with self._session.lock:
             for ticket in tickets:
                 try:
-                    self._talk.client.drop(ticket)
+                    self._session.client.drop(ticket)
                 except (ValueError, RuntimeError):
-                    continue  # Nothing to draw ends a ticket too.
+                    continue  # NothingToDraw has ended the ticket already.
 
     # The rate limiter.
 
@@ -184,45 +185,47 @@ class Sampler:
 
     def admitted(self, n: int, wait: Wait) -> bool:
         """Whether a batch of n may be drawn now; counts it if so."""
-        link, limiter = self._link, self._link.spec.rate_limiter
-        link.check_open()
+        membership, limiter = self._membership, self._membership.spec.rate_limiter
+        membership.check_open()
         need = limiter.min_size if self._limited else getattr(limiter, "items", 0)
-        have = self._talk.items()
+        have = self._session.items()
         if have < need:
-            self._talk.settle(wait)
-            have = self._talk.items()
+            self._session.sync(wait)
+            have = self._session.items()
         if have < need:
             self._missing = f"{have} of the {need} items that sampling needs"
             return False
         if not self._limited:
             return True
-        answer = link.head.sample.remote(self._name, n, link.sums)
+        answer = membership.coordinator.sample.remote(self._name, n, membership.counts)
         try:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
         except BaseException:
-            link.head.undo_admitted.remote(answer, self._name, n)  # It may be counted, or wait.
+            membership.coordinator.undo_admitted.remote(
+                answer, self._name, n
+            )  # The draw may be counted, or wait.
             raise
         try:
-            done, closed, self._missing, sums = ray.get(answer)
-            link.sums = max(link.sums, sums)
+            done, closed, self._missing, counts = ray.get(answer)
+            membership.counts = max(membership.counts, counts)
         except ray.exceptions.RayActorError:
-            self._missing = "the head of the buffer, which is being restarted"
+            self._missing = "the coordinator of the buffer, which is being restarted"
             return False
         self._has_turn = not done
-        link.closed = link.closed or closed
-        link.check_open()
+        membership.closed = membership.closed or closed
+        membership.check_open()
         return bool(done)
 
     def leave(self) -> None:
-        """Gives up its turn, if it waits for the ratio."""
-        if self._has_turn and not self._link.closed:
-            self._link.head.leave.remote(self._name)
+        """Gives up the sampler's turn, if it waits for the ratio."""
+        if self._has_turn and not self._membership.closed:
+            self._membership.coordinator.leave.remote(self._name)
         self._has_turn = False
 
     def give_back(self, n: int) -> None:
         if self._limited:
-            self._link.head.undo_sample.remote(n)
+            self._membership.coordinator.undo_sample.remote(n)
 
 
 class Prefetcher(Iterator[Batch]):
@@ -241,15 +244,15 @@ class Prefetcher(Iterator[Batch]):
 
     def _run(self) -> None:
         tickets: deque[int] = deque()
-        # Two batches cost the calls of one, so half of the places are filled at once.
+        # Two batches need as many calls as one, so half of the places are requested at once.
         together = max(1, self._depth // 2)
-        seconds = 4 * self._sampler._link.spec.answer_timeout
+        seconds = 4 * self._sampler._membership.spec.answer_timeout
         try:
             while not self._ended:
                 try:
                     self._turn(tickets, together, Wait("prefetch", seconds, str))
-                except TimeoutError:  # Callers have timeouts of their own, and say this.
-                    self._sampler._missing = "answers of the shards, or of the head"
+                except TimeoutError:  # The caller's own timeout raises, with this reason.
+                    self._sampler._missing = "answers of the shards, or of the coordinator"
         except BaseException as error:
             with self._news:
                 self._failure = error
@@ -272,16 +275,17 @@ class Prefetcher(Iterator[Batch]):
                 self._ready.append(batch)
                 self._news.notify_all()
         elif tickets:
-            self._sampler._talk.collect(wait)
+            self._sampler._session.collect(wait)
 
     def _oldest_is_ready(self, tickets: deque[int]) -> bool:
-        """Gives the batch up if all of its shards were lost or are empty."""
+        """Whether the oldest batch has arrived. It is given up if all of its shards are lost or
+        empty."""
         try:
             return self._sampler.ready(tickets[0])
         except reprise.NothingToDraw:
             tickets.popleft()
             self._sampler.give_back(self._draw.n)
-            if isinstance(self._sampler._link.spec.rate_limiter, reprise.Unlimited):
+            if isinstance(self._sampler._membership.spec.rate_limiter, reprise.Unlimited):
                 raise
             return False
 
@@ -294,13 +298,14 @@ class Prefetcher(Iterator[Batch]):
             while admitted < most and self._sampler.admitted(self._draw.n, wait):
                 admitted += 1
             if admitted:
-                self._sampler.leave()  # It may ask for the others only when these are taken.
+                # The next request may come only when these batches are taken.
+                self._sampler.leave()
                 tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
             return admitted > 0
         except BaseException as error:
             for _ in range(admitted):
                 self._sampler.give_back(self._draw.n)
-            unlimited = isinstance(self._sampler._link.spec.rate_limiter, reprise.Unlimited)
+            unlimited = isinstance(self._sampler._membership.spec.rate_limiter, reprise.Unlimited)
             if isinstance(error, reprise.NothingToDraw) and not unlimited:
                 return False
             raise
@@ -324,7 +329,7 @@ class Prefetcher(Iterator[Batch]):
             return batch
 
     def close(self) -> None:
-        """Ends the thread; batches that were ready are given up."""
+        """Ends the thread, and drops batches that were ready."""
         with self._news:
             self._ended = True
             self._ready.clear()

@@ -1,4 +1,4 @@
-"""The actor that holds one shard: an in-process buffer, and what other processes may ask of it."""
+"""The actor of one shard: an in-process buffer, and the calls that other processes make."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import ray
 import reprise
 
 from ._checkpoint import kept_with, load_shard, shard_directory
-from ._direct import Listener
-from ._head import Sums
+from ._connection import Listener
+from ._coordinator import Counts
 from ._local import Local
 from ._options import NAMESPACE, Spec
 
-BEAT_SECONDS = 0.5  # Between two reports to the head.
-JAM_SECONDS = 0.05  # How long an append may wait for room, as others wait behind it.
-MOST_KEPT = 1000  # Checkpoints; the most that an in-process buffer keeps.
-HEAD_SECONDS = 0.5  # How long an append waits for the head, as others wait behind it.
-FORGET_SECONDS = 60.0  # A client that has asked nothing for so long asks nothing again.
+HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
+JAM_SECONDS = 0.05  # The longest that an append waits for room, because others wait behind it.
+MOST_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
+HEAD_SECONDS = 0.5  # How long an append waits for the coordinator, as others wait behind it.
+FORGET_SECONDS = 60.0  # A client that was silent for so long is forgotten.
 
 
-class Facts(NamedTuple):
-    """What each answer says about its shard."""
+class ShardInfo(NamedTuple):
+    """The state of a shard, which each of its answers carries."""
 
     shard: int
     incarnation: int
@@ -40,15 +40,15 @@ class Shipment(NamedTuple):
 
     writer: int
     steps: int
-    blob: Any  # None: the writer is closed.
+    blob: Any  # None if the writer is closed.
 
 
 class NoWriter(RuntimeError):
-    """A remote writer that `max_writers` leaves no place for, unless others are closed."""
+    """`max_writers` remote writers are open already."""
 
 
-class _Kept:
-    """What a client was answered, by number, and when it asked last."""
+class _ClientAnswers:
+    """The answers that a client has not acknowledged, by number, and when it last asked."""
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
@@ -57,33 +57,36 @@ class _Kept:
 
 
 class Shard:
-    """Calls may come late or twice, as a client that waited too long asks again. Numbers decide:
+    """Calls may come late or twice, because a client that waited too long sends them again:
 
-    - S1: a request of a client is worked on once. Its answer is kept until the client says, with a
-      later request, that it has it. One that was made for an earlier incarnation is refused, as its
-      keys may be of a buffer that is gone.
-    - S2: a shipment is appended once (`reprise.ReplayShard`). One that an earlier incarnation was
-      sent is refused, because a checkpoint of that one may have it already.
+    - S1: the shard works once on each request, by its number. It keeps the answer until a later
+      request says that the client has it. A request for an earlier incarnation is refused, because
+      its keys may belong to a buffer that is gone.
+    - S2: the shard appends each shipment once (`reprise.ReplayShard`). A shipment for an earlier
+      incarnation is refused, because a checkpoint of that incarnation may contain it already.
     """
 
     def __init__(self, index: int, spec: Spec, start: str | None) -> None:
-        # By its name: a handle would be an argument in an object store, which a restart may miss.
-        head = ray.get_actor(f"{spec.name}.head", namespace=NAMESPACE)
-        self._index, self._spec, self._head = index, spec, head
+        # Found by name: a handle would be an argument in the object store, which may be lost before
+        # a restart.
+        coordinator = ray.get_actor(f"{spec.name}.coordinator", namespace=NAMESPACE)
+        self._index, self._spec, self._coordinator = index, spec, coordinator
         self._lock = threading.Lock()  # Guards _answers.
-        self._append_lock = threading.Lock()  # Keeps shipments of a call together.
-        self._answers: OrderedDict[str, _Kept] = OrderedDict()  # The least recent client first.
-        # The process of each remote writer that is open here, and when each process was heard last.
+        self._append_lock = threading.Lock()  # Keeps the shipments of one call together.
+        self._answers: OrderedDict[str, _ClientAnswers] = (
+            OrderedDict()
+        )  # Silent for the longest first.
+        # The process of each remote writer that is open here.
         self._writers: dict[int, str] = {}
-        self._heard: dict[str, float] = {}  # When each process was heard of last.
-        # Writers whose oldest shipment is not in yet, and the steps that were counted for it.
+        self._heard: dict[str, float] = {}  # When each process was last heard of.
+        # The credit that a writer's oldest shipment has taken, if it has not been appended yet.
         self._counted: dict[int, int] = {}
         self._restarted = self._closed_writers = 0
-        self._sums = Sums()
-        self._faults: deque[tuple[str, float]] = deque()
+        self._counts = Counts()
+        self._delays: deque[tuple[str, float]] = deque()
         self._ended = threading.Event()
-        known = ray.get(head.hello.remote(index), timeout=30)
-        # Above those before, though clocks of nodes differ.
+        known = ray.get(coordinator.hello.remote(index), timeout=30)
+        # Above all earlier ones, though the clocks of nodes differ.
         self.incarnation = max(time.time_ns(), known["before"] + 1)
         again = known["again"]
         self._checkpoints = known["checkpoints"] or start
@@ -95,10 +98,10 @@ class Shard:
         self._loaded = self._committed()
         if known["closed"]:
             self._buffer.close()
-        started = head.started.remote(index, self.incarnation, self._loaded, self._note)
+        started = coordinator.started.remote(index, self.incarnation, self._loaded, self._note)
         ray.get(started, timeout=30)
         self._listener = Listener(spec.name, index, self.incarnation, self.exchange)
-        threading.Thread(target=self._beat, daemon=True, name="reprise.ray beat").start()
+        threading.Thread(target=self._heartbeat, daemon=True, name="reprise.ray heartbeat").start()
 
     def _load(self, again: bool) -> reprise.ReplayBuffer:
         if self._checkpoints is not None:
@@ -107,25 +110,25 @@ class Shard:
             except (reprise.CheckpointError, OSError, ValueError) as error:
                 if not again:
                     raise
-                # An empty shard serves better than one that cannot start.
+                # An empty shard is more useful than one that cannot start.
                 self._note = f"shard {self._index} came back empty: {error}"
         return self._spec.buffer(self._index)
 
     def _committed(self) -> int:
         return int(self._buffer.stats()["committed_steps"])
 
-    def facts(self) -> Facts:
-        return Facts(self._index, self.incarnation, self._committed(), self._buffer.closed)
+    def info(self) -> ShardInfo:
+        return ShardInfo(self._index, self.incarnation, self._committed(), self._buffer.closed)
 
     def exchange(
         self, client: str, number: int, oldest: int, incarnation: int, request: Any
-    ) -> tuple[Facts, Any]:
-        """Answers a request; None for one of another incarnation. `oldest`: the first number whose
-        answer the client does not have."""
+    ) -> tuple[ShardInfo, Any]:
+        """Returns the answer to a request, or None for one of another incarnation. `oldest`: the
+        smallest number whose answer the client does not have."""
         with self._lock:
             kept, oldest = self._kept(client, oldest)
             answer = kept.get(number)
-            # A call that is late, behind the answer to its repetition, is not done once more.
+            # A late call whose repetition was answered is not worked on again.
             right = (
                 number >= oldest
                 and incarnation in (0, self.incarnation)
@@ -133,13 +136,14 @@ class Shard:
             )
             if answer is None and right:
                 answer = kept[number] = self._served.exchange(request)
-        facts = self.facts()
-        self._suffer("exchange")
-        return facts, answer
+        info = self.info()
+        self._delay("exchange")
+        return info, answer
 
     def _kept(self, client: str, oldest: int) -> tuple[dict[int, Any], int]:
-        """A client's answers from `oldest` on, and the highest `oldest` that it ever named."""
-        state = self._answers.setdefault(client, _Kept())
+        """Forgets a client's answers before `oldest`; returns the others, and the highest `oldest`
+        that the client has sent."""
+        state = self._answers.setdefault(client, _ClientAnswers())
         self._answers.move_to_end(client)
         state.heard = time.monotonic()
         oldest = state.oldest = max(state.oldest, oldest)
@@ -152,12 +156,12 @@ class Shard:
 
     def append(
         self, process: str, incarnation: int, shipments: Sequence[Shipment]
-    ) -> tuple[Facts, list[BaseException | None]]:
-        """Facts, and for each shipment None or the error because of which it has to come again. The
-        rate limiter has no room for the last ones, of which nothing is said; nor is anything if
-        `incarnation` is another one. A call without shipments says that the process lives."""
+    ) -> tuple[ShardInfo, list[BaseException | None]]:
+        """Appends shipments. Returns for each None, or the error because of which it has to be sent
+        again. The list ends with the last shipment for which the rate limiter had credit, and is
+        empty for another incarnation. A call without shipments is a heartbeat."""
         outcomes: list[BaseException | None] = []
-        self._heard[process] = time.monotonic()  # Also while others hold the lock.
+        self._heard[process] = time.monotonic()  # Before the lock, for which it may wait.
         with self._append_lock:
             self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
             if not self._buffer.closed and incarnation in (0, self.incarnation):
@@ -165,22 +169,22 @@ class Shard:
                 for one, steps in self._let_in(process, shipments):
                     outcome = refused.get(one.writer)
                     if outcome is not None:
-                        self._give_room(steps)  # Its place is behind the one that was refused.
+                        self._return_credit(steps)  # It comes after the refused one.
                     else:
                         outcome = self._append(process, one, steps)
                     if outcome is not None:
                         refused[one.writer] = outcome
                     outcomes.append(outcome)
-        facts = self.facts()
-        self._suffer("append")
-        return facts, outcomes
+        info = self.info()
+        self._delay("append")
+        return info, outcomes
 
     def _let_in(self, process: str, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
-        """Those that the rate limiter has room for, with the steps that it counted for each now."""
+        """The shipments for which the rate limiter has credit, each with the credit taken now."""
         counted, sizes = dict(self._counted), []
         for one in shipments:
             sizes.append(0 if counted.pop(one.writer, 0) else one.steps)
-        return list(zip(shipments[: self._room(process, sizes)], sizes))
+        return list(zip(shipments[: self._take_credit(process, sizes)], sizes))
 
     def _append(self, process: str, one: Shipment, counted: int) -> BaseException | None:
         if one.blob is None:
@@ -197,7 +201,7 @@ class Shard:
             self._writers[one.writer] = process
         self._restarted += done.restarted
         if counted:
-            self._give_room(counted - done.steps)  # It came twice, or a part has no place here.
+            self._return_credit(counted - done.steps)  # It came twice, or only a part was appended.
         return None
 
     def _served_append(self, one: Shipment) -> Any:
@@ -211,8 +215,8 @@ class Shard:
                     raise NoWriter(str(error)) from None
 
     def _close_silent(self, seconds: float) -> int:
-        """Closes the writers of processes that have not been heard of for so long, as those that
-        were killed close none. Returns how many there were."""
+        """Closes the writers of processes that were silent for so long, because a killed process
+        closes none. Returns how many it closed."""
         before = len(self._writers)
         end = time.monotonic() - seconds
         for process, heard in list(self._heard.items()):
@@ -227,28 +231,29 @@ class Shard:
         return closed
 
     def _close(self, writer: int) -> None:
-        self._give_room(self._counted.pop(writer, 0))
+        self._return_credit(self._counted.pop(writer, 0))
         self._served.close_writer(writer)
 
-    def _room(self, who: str, sizes: list[int]) -> int:
-        """How many of these shipments the rate limiter lets in, which the head counts."""
+    def _take_credit(self, who: str, sizes: list[int]) -> int:
+        """Takes credit at the coordinator for these shipments; returns for how many there was
+        credit."""
         if not self._spec.rate_limiter_holds_writers or not any(sizes):
             return len(sizes)
-        answer = self._head.insert.remote(
-            self._index, self.incarnation, who, sizes, len(self._buffer), self._sums
+        answer = self._coordinator.insert.remote(
+            self._index, self.incarnation, who, sizes, len(self._buffer), self._counts
         )
         try:
-            done, sums = ray.get(answer, timeout=HEAD_SECONDS)
+            done, counts = ray.get(answer, timeout=HEAD_SECONDS)
         except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
-            # The head is away: asked again with the next call. This one it may work on later.
-            self._head.undo_inserted.remote(answer, sizes)
+            # The coordinator is away, and may work on this call later. The next call asks again.
+            self._coordinator.undo_inserted.remote(answer, sizes)
             return 0
-        self._sums = max(self._sums, sums)
+        self._counts = max(self._counts, counts)
         return int(done)
 
-    def _give_room(self, steps: int) -> None:
+    def _return_credit(self, steps: int) -> None:
         if steps and self._spec.rate_limiter_holds_writers:
-            self._head.give_room.remote(steps)
+            self._coordinator.return_credit.remote(steps)
 
     def size(self) -> int:
         return len(self._buffer)
@@ -266,7 +271,7 @@ class Shard:
     def save(
         self, directory: str, oldest: Sequence[int], options: dict[str, Any]
     ) -> reprise.SaveResult:
-        """`oldest`: the first checkpoint of each shard that has to stay."""
+        """Saves this shard. `oldest`: the first checkpoint of each shard that has to stay."""
         where = shard_directory(directory, self._index)
         keep = min(MOST_KEPT, kept_with(where, oldest[self._index]))
         done = self._buffer.save(where, keep=keep, **options)
@@ -274,12 +279,12 @@ class Shard:
         return done
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Calls a function of the user beside the other calls, with the in-process buffer."""
+        """Calls the user's function with the in-process buffer, beside the other calls."""
         if self._spec.rate_limiter_holds_writers:
             local = Local(
                 self._buffer,
-                lambda who, steps: self._room(f"{self._index} {who}", [steps]) == 1,
-                self._give_room,
+                lambda who, steps: self._take_credit(f"{self._index} {who}", [steps]) == 1,
+                self._return_credit,
                 self._spec,
             )
             return function(local, self._index, *arguments)
@@ -296,34 +301,35 @@ class Shard:
         self._ended.set()
 
     def fault(self, call: str, seconds: float, times: int = 1) -> None:
-        """For tests: the next answers of a call come so much later, though its work is done. This
-        replaces what was planted before."""
-        self._faults = deque([(call, seconds)] * times)
+        """For tests: delays the next answers of a call after its work is done. Replaces earlier
+        delays."""
+        self._delays = deque([(call, seconds)] * times)
 
-    def _suffer(self, call: str) -> None:
-        for planted in list(self._faults):
+    def _delay(self, call: str) -> None:
+        for planted in list(self._delays):
             if planted[0] == call:
-                self._faults.remove(planted)
+                self._delays.remove(planted)
                 self._ended.wait(planted[1])
                 return
 
-    def _beat(self) -> None:
-        """Tells the head what it needs to count losses, and the sums in case it is a new one."""
-        while not self._ended.wait(BEAT_SECONDS):
+    def _heartbeat(self) -> None:
+        """Reports to the coordinator: steps, to count losses, and the newest counts, in case it was
+        restarted."""
+        while not self._ended.wait(HEARTBEAT_SECONDS):
             stats = self._buffer.stats()
             try:
-                told = self._head.beat.remote(
+                told = self._coordinator.heartbeat.remote(
                     self._index,
                     self.incarnation,
                     stats["committed_steps"],
                     self._loaded,
                     len(self._buffer),
                     self._checkpoints,
-                    self._sums,
+                    self._counts,
                 )
-                closed, sums = ray.get(told, timeout=5)
-                self._sums = max(self._sums, sums)
+                closed, counts = ray.get(told, timeout=5)
+                self._counts = max(self._counts, counts)
                 if closed:
                     self._buffer.close()
             except ray.exceptions.RayError:
-                continue  # The head is being restarted.
+                continue  # The coordinator is being restarted.

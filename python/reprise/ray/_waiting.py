@@ -1,4 +1,4 @@
-"""Waits that end at a timeout, by Ctrl-C and when the buffer is closed."""
+"""Waits that end at a timeout, by Ctrl-C, or when the buffer is closed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ WARN_AFTER_SECONDS = 5.0
 
 
 def is_number(given: Any) -> bool:
-    """Of Python or numpy; a bool is none."""
+    """Whether a value is a number of Python or numpy. A bool is none."""
     return isinstance(given, Real) and not isinstance(given, bool)
 
 
 class Wait:
-    """One wait of one call: how long it may go on, and what it says when it has to end."""
+    """The wait of one call: how long it may last, and what it says when it has to end."""
 
     def __init__(self, what: str, timeout: float | None, missing: Callable[[], str]) -> None:
         if timeout is not None and not (is_number(timeout) and timeout >= 0):
@@ -35,7 +35,7 @@ class Wait:
         return max(0.0, min(most, self._end - time.monotonic()))
 
     def check(self) -> None:
-        """Raises TimeoutError once the time is over; says after a while what is waited for."""
+        """Raises TimeoutError when the time is over; warns after a while, with the reason."""
         now = time.monotonic()
         if self._end is not None and now >= self._end:
             raise TimeoutError(f"{self._what}: timed out: {self._missing()}")

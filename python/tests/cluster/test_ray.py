@@ -11,12 +11,8 @@ import numpy as np
 import pytest
 from testing.children import run_python
 
-pytest.importorskip("ray", reason="Ray is not installed")
-
-import ray
-import reprise
-import reprise.ray
 from testing.ray_cluster import (
+    ray,
     PATIENT,
     SECONDS,
     add_node,
@@ -26,16 +22,12 @@ from testing.ray_cluster import (
     make,
     numbered_schema,
     record,
-    started,
     wait_for,
 )
+
+import reprise
+import reprise.ray
 from reprise.ray import _checkpoint
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
 
 
 @pytest.fixture

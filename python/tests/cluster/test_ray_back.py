@@ -1,4 +1,4 @@
-"""reprise.ray: what is done once, counted and remembered when a shard or the head is back."""
+"""reprise.ray: what is done once, counted and remembered when a shard or the coordinator is back."""
 
 import os
 import signal
@@ -7,12 +7,10 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed")
-
-import ray
-import reprise
-import reprise.ray
 from testing.ray_cluster import (
+    ray,
+    pid_of,
+    spec,
     SECONDS,
     all_alive,
     append,
@@ -20,28 +18,22 @@ from testing.ray_cluster import (
     filled,
     kill_shard,
     make,
-    numbered_schema,
     record,
-    started,
     wait_for,
 )
+
+import reprise
+import reprise.ray
 from reprise.ray import _checkpoint
-from reprise.ray._head import Head, Sums
-from reprise.ray._options import spec_of
+from reprise.ray._coordinator import Coordinator, Counts
 from reprise.ray._shard import Shipment
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
-
-
 def restarts(replay):
-    """As the head knows it, without a question to a shard."""
-    return ray.get(replay._head.stats.remote(), timeout=SECONDS)["restarts"]
+    """As the coordinator knows it, without a question to a shard."""
+    return ray.get(replay._coordinator.stats.remote(), timeout=SECONDS)["restarts"]
 
 
 @pytest.mark.parametrize("noticed", [True, False], ids=["seen lost", "not missed"])
@@ -65,21 +57,22 @@ def test_updates_for_a_shard_that_is_lost_are_stale(cluster):
     with make() as replay:
         filled(replay, 100)
         batch = replay.sampler().sample(64, timeout=SECONDS)
-        link = replay._process.link
-        link.take_out(link.remotes[0], RuntimeError("a test"), link.remotes[0].facts.incarnation)
+        membership = replay._process.membership
+        membership.take_out(
+            membership.remotes[0], RuntimeError("a test"), membership.remotes[0].info.incarnation
+        )
         replay.update_priorities(batch.item_keys, np.ones(64))
         of_lost = int((batch.item_keys["shard"] == 0).sum())
-        assert 0 < of_lost < 64 and link.counts["stale_updates_at_clients"] == of_lost
+        assert 0 < of_lost < 64 and membership.counters["stale_updates_at_clients"] == of_lost
 
 
-def kill_head(replay):
-    pid = ray.get(replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=SECONDS)
+def kill_coordinator(replay):
+    pid = pid_of(replay._coordinator)
     os.kill(pid, signal.SIGKILL)
 
     def is_another():
-        call = replay._head.__ray_call__.remote(lambda head: os.getpid())
         try:
-            return ray.get(call, timeout=SECONDS) != pid
+            return pid_of(replay._coordinator) != pid
         except ray.exceptions.RayError:
             return False
 
@@ -91,33 +84,30 @@ def losses(replay):
     return [stats[name] for name in ("lost_shards", "restarts", "lost_steps")]
 
 
-def test_a_head_that_is_killed_is_told_the_losses_before(cluster):
+def test_a_coordinator_that_is_killed_is_told_the_losses_before(cluster):
     with make() as replay:
         filled(replay, 100)
         assert len(replay) == 200  # Each answer tells what its shard has.
         kill_shard(replay, 0)
         wait_for(lambda: losses(replay) == [1, 1, 100])
-        replay._process.link.count("lost_in_flight_steps", 7)
-        kill_head(replay)
+        replay._process.membership.count("lost_in_flight_steps", 7)
+        kill_coordinator(replay)
         wait_for(lambda: losses(replay) == [1, 1, 100])
         assert replay.stats()["lost_in_flight_steps"] == 7
 
 
-def test_a_shard_that_is_down_while_the_head_dies_is_counted(cluster):
+def test_a_shard_that_is_down_while_the_coordinator_dies_is_counted(cluster):
     with make() as replay:
         filled(replay, 100)
         assert len(replay) == 200
         pid = replay.stats()["shards"][0]["pid"]
-        pid_of_head = ray.get(
-            replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=SECONDS
-        )
-        os.kill(pid_of_head, signal.SIGKILL)
+        os.kill(pid_of(replay._coordinator), signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         wait_for(lambda: losses(replay) == [1, 1, 100] and all_alive(replay))
 
 
-def test_other_processes_tell_a_new_head_their_counts_though_nothing_is_new(monkeypatch):
-    """The head is told again from time to time."""
+def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
+    """The coordinator is told again from time to time."""
     told = []
 
     class Tell:
@@ -127,36 +117,37 @@ def test_other_processes_tell_a_new_head_their_counts_though_nothing_is_new(monk
         def remote(self, *arguments):
             told.append(arguments)
 
-    monkeypatch.setattr(reprise.ray._link, "REPEAT_SECONDS", 0.1)
-    monkeypatch.setattr(reprise.ray._link, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(reprise.ray._membership, "REPEAT_SECONDS", 0.1)
+    monkeypatch.setattr(reprise.ray._membership, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    spec = spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, {})
-    link = reprise.ray._link.Link(spec, Tell(), [None], [5])
+    membership = reprise.ray._membership.Membership(spec(), Tell(), [None], [5])
     try:
         time.sleep(0.5)
         assert not told  # Most processes have nothing to tell.
-        link.remotes[0].alive = False
-        link.remotes[0].probed = time.monotonic() + SECONDS  # Nobody asks the shard.
-        link.losses[0, 5] = 30
+        membership.remotes[0].alive = False
+        membership.remotes[0].probed = time.monotonic() + SECONDS  # Nobody asks the shard.
+        membership.losses[0, 5] = 30
         wait_for(lambda: len(told) > 3)
         assert told[-1][3] == [(0, 5, 30)]
     finally:
-        link.end()
+        membership.end()
 
 
 def test_the_losses_that_clients_tell_are_counted_once_each():
-    head = Head(spec_of(numbered_schema(), 1000, "alone", 2, "learner", 1.0, False, {}))
+    coordinator = Coordinator(spec(2))
     for _ in range(2):
         for client in "ab":
-            head.report(client, {}, Sums(), [(0, 11, 40), (0, 12, 30), (1, 7, 5)])
-        head.report("c", {}, Sums(), [(0, 0, 9)])  # It knows not which one; the newest is known.
-    assert [head.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
-    head.beat(0, 13, 25, 20, 25, None, Sums())
-    head.beat(1, 7, 5, 0, 5, None, Sums())  # It was only slow.
-    assert head.hello(0)["before"] == 13
+            coordinator.report(client, {}, Counts(), [(0, 11, 40), (0, 12, 30), (1, 7, 5)])
+        coordinator.report(
+            "c", {}, Counts(), [(0, 0, 9)]
+        )  # Of an incarnation that it does not know.
+    assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
+    coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
+    coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # It was only slow.
+    assert coordinator.hello(0)["before"] == 13
     # 40 - 0, as nobody is left who knows with what 12 began, and 30 - 20.
-    assert head.stats()["lost_steps"] == 50
-    assert [head.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
+    assert coordinator.stats()["lost_steps"] == 50
+    assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
 
 
 def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
@@ -172,7 +163,7 @@ def test_a_request_that_comes_late_behind_the_answer_to_its_repetition_is_not_do
     with make(shards=1) as replay:
         record(replay, 0, 0, 100)
         batch = replay.sampler().sample(16, timeout=SECONDS)
-        client = reprise.ShardClient(reprise.ray._talk.prototype_of(replay._spec), 1)
+        client = reprise.ShardClient(reprise.ray._session.prototype_of(replay._spec), 1)
         keys = batch.item_keys
         parts = [np.ascontiguousarray(keys[name]) for name in ("key", "shard", "incarnation")]
         client.update(*parts, np.full(16, 2.0))
@@ -192,7 +183,7 @@ def test_a_request_that_comes_late_behind_the_answer_to_its_repetition_is_not_do
 
 def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
     with make(shards=1, rate_limiter=LIMITER) as replay:
-        local = reprise.ray._talk.prototype_of(replay._spec)
+        local = reprise.ray._session.prototype_of(replay._spec)
         packer = reprise.StepPacker(local)
         append(local.writer(), 0, 0, 20)
         shipment = Shipment(packer.writer_id, 20, packer.take())

@@ -1,47 +1,43 @@
-"""reprise.ray: exchanges over lines to shards of the same node."""
+"""reprise.ray: exchanges over connections to shards of the same node."""
 
 import socket
 
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed")
+from testing.ray_cluster import ray, SECONDS, append, check, filled, kill_shard, make, wait_for
 
-import ray
 import reprise
-from testing.ray_cluster import SECONDS, append, check, filled, kill_shard, make, started, wait_for
-from reprise.ray import _direct
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
+from reprise.ray import _connection
 
 
 def lines_of(sampler):
-    return [line for _, line in sampler._talk._lines.values() if line is not None]
+    return [
+        connection
+        for _, connection in sampler._session._connections.values()
+        if connection is not None
+    ]
 
 
-def break_lines(sampler, how):
-    """Ends the lines of a sampler at the shards."""
-    for shard in sampler._link.remotes:
+def break_connections(sampler, how):
+    """Ends the connections of a sampler at the shards."""
+    for shard in sampler._membership.remotes:
         ray.get(shard.actor.__ray_call__.remote(how), timeout=SECONDS)
 
 
 def test_a_request_of_more_than_a_message_is_not_sent():
     """The shard would get the beginning of it alone."""
-    mine, other = socket.socketpair(socket.AF_UNIX, _direct.KIND)
+    mine, other = socket.socketpair(socket.AF_UNIX, _connection.KIND)
     with mine, other:
         mine.setblocking(False)
         other.setblocking(False)
-        line = _direct.Line(mine)
+        connection = _connection.Connection(mine)
         with pytest.raises(BlockingIOError, match="too large"):
-            line.send(1, 0, 0, bytes(_direct.MESSAGE_BYTES + 1))
+            connection.send(1, 0, 0, bytes(_connection.MESSAGE_BYTES + 1))
         with pytest.raises(BlockingIOError):
             other.recv(1)
-        line.send(2, 0, 0, bytes(_direct.MESSAGE_BYTES))
-        assert len(other.recv(1 << 20)) == _direct.REQUEST.size + _direct.MESSAGE_BYTES
+        connection.send(2, 0, 0, bytes(_connection.MESSAGE_BYTES))
+        assert len(other.recv(1 << 20)) == _connection.REQUEST.size + _connection.MESSAGE_BYTES
 
 
 def test_a_shard_of_this_node_is_asked_over_its_line(cluster):
@@ -62,7 +58,7 @@ def test_a_shard_of_this_node_is_asked_over_its_line(cluster):
         assert replay.stats()["applied_updates"] == 20 * 64
 
 
-def test_without_lines_calls_of_ray_do_the_same(cluster, monkeypatch):
+def test_without_connections_calls_of_ray_do_the_same(cluster, monkeypatch):
     monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")
     with make() as replay:
         sampler = filled(replay).sampler()
@@ -90,7 +86,7 @@ def test_requests_and_answers_of_many_messages(cluster):
             np.testing.assert_array_equal(batch["next_at"], at + 1000)
         assert len(lines_of(sampler)) == 2
         keys = np.concatenate([batch.item_keys] * 40)
-        assert len(keys) * 12 / 2 > _direct.MESSAGE_BYTES
+        assert len(keys) * 12 / 2 > _connection.MESSAGE_BYTES
         replay.update_priorities(keys, np.ones(len(keys))).wait(SECONDS)
         assert replay.stats()["applied_updates"] == 40_000
 
@@ -107,15 +103,15 @@ def test_a_line_that_breaks_loses_nothing(cluster, when):
         def shut(shard):
             listener = shard._listener
             listener._listener.close()
-            for line in listener.lines:
-                line.shutdown(socket.SHUT_RDWR)
+            for connection in listener.connections:
+                connection.shutdown(socket.SHUT_RDWR)
 
         if when == "idle":
-            break_lines(sampler, shut)
+            break_connections(sampler, shut)
         else:
-            talk = sampler._talk
-            assert all(flight.line is not None for _, flight in talk.send())
-            break_lines(sampler, shut)
+            session = sampler._session
+            assert all(request.connection is not None for _, request in session.send())
+            break_connections(sampler, shut)
         for _ in range(3):
             batch = sampler.sample(64, timeout=SECONDS)
             check(batch)
@@ -141,13 +137,13 @@ def test_a_shard_that_came_back_has_a_line_again(cluster):
         assert len(lines_of(sampler)) == 2
 
 
-def test_lines_of_another_buffer_or_incarnation_are_not_found(cluster):
+def test_connections_of_another_buffer_or_incarnation_are_not_found(cluster):
     with make() as replay:
-        link = replay._process.link
-        known = link.remotes[0].facts.incarnation
-        assert _direct.line_to(link.spec.name, 0, known, "somebody") is not None
-        assert _direct.line_to(link.spec.name, 0, known + 1, "somebody") is None
-        assert _direct.line_to("another", 0, known, "somebody") is None
+        membership = replay._process.membership
+        known = membership.remotes[0].info.incarnation
+        assert _connection.connect_to(membership.spec.name, 0, known, "somebody") is not None
+        assert _connection.connect_to(membership.spec.name, 0, known + 1, "somebody") is None
+        assert _connection.connect_to("another", 0, known, "somebody") is None
 
 
 def test_unique_frames_come_once_from_the_shards(cluster):

@@ -18,16 +18,10 @@ import numpy as np
 import ray
 import reprise
 import reprise.ray
-from testing.ray_cluster import PATIENT, SECONDS, started
+from testing.ray_cluster import PATIENT, SECONDS
 
 sys.path[:0] = [str(EXAMPLES / "ray"), str(EXAMPLES / "python")]
 import apex_cartpole
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
 
 
 @ray.remote(num_cpus=0, max_concurrency=2)

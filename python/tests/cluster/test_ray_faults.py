@@ -14,13 +14,9 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed")
-
-import ray
-import reprise
-import reprise.ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from testing.ray_cluster import (
+    ray,
+    lone_coordinator,
     SECONDS,
     add_node,
     all_alive,
@@ -29,22 +25,17 @@ from testing.ray_cluster import (
     kill_shard,
     make,
     most_ahead,
-    numbered_schema,
     record,
-    started,
     times,
     wait_for,
 )
-from reprise.ray._head import Head, Sums
-from reprise.ray._options import spec_of
+
+import reprise
+import reprise.ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from reprise.ray._coordinator import Counts
 
 TIMES = times(2)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
 
 
 def moment_of(repetition):
@@ -221,9 +212,9 @@ def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_suc
             return os.getpid()
 
         def lose(self):
-            link = self.replay._process.link
-            assert link.remotes[0].facts.incarnation == 0
-            link.take_out(link.remotes[0], RuntimeError("an error of before"), 0)
+            membership = self.replay._process.membership
+            assert membership.remotes[0].info.incarnation == 0
+            membership.take_out(membership.remotes[0], RuntimeError("an error of before"), 0)
             return self.replay.stats()
 
     with make() as replay:
@@ -237,46 +228,43 @@ def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_suc
 
 def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
-    options = {"rate_limiter": limiter}
-    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
-    head.begin()
-    head.started(0, 1, 0, "")
-    head.started(0, 2, 0, "")
-    head.beat(0, 2, 20, 0, 20, None, Sums())
-    head.insert(0, 2, "a", [1] * 20, 20, Sums())
-    assert head.room("a", [1]) == 0
+    coordinator = lone_coordinator(limiter)
+    coordinator.started(0, 2, 0, "")
+    coordinator.heartbeat(0, 2, 20, 0, 20, None, Counts())
+    coordinator.insert(0, 2, "a", [1] * 20, 20, Counts())
+    assert coordinator.credit("a", [1]) == 0
     for tell in (
-        lambda: head.report("a", {}, Sums(), [(0, 1, 5)]),
-        lambda: head.beat(0, 1, 5, 0, 5, None, Sums()),
-        lambda: head.insert(0, 1, "a", [], 5, Sums()),
-        lambda: head.started(0, 1, 0, ""),
-        lambda: head.started(0, 2, 0, ""),
+        lambda: coordinator.report("a", {}, Counts(), [(0, 1, 5)]),
+        lambda: coordinator.heartbeat(0, 1, 5, 0, 5, None, Counts()),
+        lambda: coordinator.insert(0, 1, "a", [], 5, Counts()),
+        lambda: coordinator.started(0, 1, 0, ""),
+        lambda: coordinator.started(0, 2, 0, ""),
     ):
         tell()
-        assert head.hello(0)["before"] == 2
-        assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
-        assert head.room("a", [1]) == 0  # There are still more items than those that let all in.
-        assert head.incarnations() == [2]
-    assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
-    head.report("a", {}, Sums(), [(0, 2, 20)])
-    assert head.room("a", [1]) > 0
+        assert coordinator.hello(0)["before"] == 2
+        assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
+        assert coordinator.credit("a", [1]) == 0  # There are more items than those that let all in.
+        assert coordinator.incarnations() == [2]
+    assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
+    coordinator.report("a", {}, Counts(), [(0, 2, 20)])
+    assert coordinator.credit("a", [1]) > 0
 
 
 def test_samples_that_are_taken_back_may_be_admitted_again():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
-    options = {"rate_limiter": limiter}
-    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
-    head.begin()
-    head.started(0, 1, 0, "")
-    head.insert(0, 1, "a", [1] * 20, 20, Sums())
-    head.beat(0, 1, 20, 0, 20, None, Sums())
+    coordinator = lone_coordinator(limiter)
+    coordinator.insert(0, 1, "a", [1] * 20, 20, Counts())
+    coordinator.heartbeat(0, 1, 20, 0, 20, None, Counts())
     admitted = 0
-    while head.sample("learner", 4, Sums())[0]:
+    while coordinator.sample("learner", 4, Counts())[0]:
         admitted += 4
     assert admitted >= 8
     for _ in range(3):
-        head.undo_sample(4)
-        assert head.sample("learner", 4, Sums())[0] and not head.sample("learner", 4, Sums())[0]
+        coordinator.undo_sample(4)
+        assert (
+            coordinator.sample("learner", 4, Counts())[0]
+            and not coordinator.sample("learner", 4, Counts())[0]
+        )
 
 
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):

@@ -7,11 +7,9 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed")
+from testing.ray_cluster import ray, SECONDS, STORE_BYTES, make, started, times, wait_for
 
-import ray
 import reprise
-from testing.ray_cluster import SECONDS, STORE_BYTES, make, started, times, wait_for
 
 BYTES = 1 << 20  # Of an observation.
 

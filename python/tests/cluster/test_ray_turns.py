@@ -2,139 +2,122 @@
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed")
-
-import ray
-import reprise
-import reprise.ray
 from testing.ray_cluster import (
+    ray,
+    lone_coordinator,
     SECONDS,
     append,
     check,
     make,
-    numbered_schema,
     record,
-    started,
     wait_for,
 )
-from reprise.ray import _head
-from reprise.ray._head import Head, Sums
-from reprise.ray._options import spec_of
+
+import reprise
+import reprise.ray
+from reprise.ray import _coordinator
+from reprise.ray._coordinator import Counts
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
 ONE_EACH = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=1, error_buffer=512.0)
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
+def insert(coordinator, who, steps):
+    return coordinator.insert(0, 1, who, [steps], 1000, Counts())[0]
 
 
-def new_head(limiter):
-    options = {"rate_limiter": limiter}
-    head = Head(spec_of(numbered_schema(), 100_000, "alone", 1, "learner", 1.0, False, options))
-    head.begin()
-    head.started(0, 1, 0, "")
-    return head
+def sample(coordinator, who, n):
+    return coordinator.sample(who, n, Counts())[0]
 
 
-def insert(head, who, steps):
-    return head.insert(0, 1, who, [steps], 1000, Sums())[0]
-
-
-def sample(head, who, n):
-    return head.sample(who, n, Sums())[0]
-
-
-def head_without_room():
-    head = new_head(LIMITER)
-    while insert(head, "first", 20):
+def coordinator_without_room():
+    coordinator = lone_coordinator(LIMITER, 100_000)
+    while insert(coordinator, "first", 20):
         pass
-    return head
+    return coordinator
 
 
-def head_without_samples():
-    head = new_head(ONE_EACH)
-    assert insert(head, "writer", 100)
-    while sample(head, "first", 32):
+def coordinator_without_samples():
+    coordinator = lone_coordinator(ONE_EACH, 100_000)
+    assert insert(coordinator, "writer", 100)
+    while sample(coordinator, "first", 32):
         pass
-    head.leave("first")
-    return head
+    coordinator.leave("first")
+    return coordinator
 
 
 def test_processes_get_room_by_turns_however_often_they_ask(monkeypatch):
-    monkeypatch.setattr(_head, "SILENT_SECONDS", SECONDS)
-    head = head_without_room()
-    head._turns.served("first")
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
+    coordinator = coordinator_without_room()
+    coordinator._turns.served("first")
     got = dict.fromkeys("abc", 0)
     for _ in range(300):
-        assert sample(head, "learner", 80)  # Makes room for one shipment.
+        assert sample(coordinator, "learner", 80)  # Makes room for one shipment.
         # `a` asks all the time, `b` now and then; `c` asks first whether there would be room.
         for who in "aaabaac":
-            if who == "c" and not head.room("c", [20]):
+            if who == "c" and not coordinator.credit("c", [20]):
                 continue
-            got[who] += head.insert(0, 1, who, [20, 20], 1000, Sums())[0]
+            got[who] += coordinator.insert(0, 1, who, [20, 20], 1000, Counts())[0]
     assert sum(got.values()) >= 295
     assert max(got.values()) - min(got.values()) <= 2, got
 
 
 def test_who_asks_no_more_for_room_holds_nobody(monkeypatch):
-    head = head_without_room()
-    assert not insert(head, "gone", 20)
-    assert not insert(head, "here", 20)
-    assert sample(head, "learner", 80)
-    assert not insert(head, "here", 20)  # The other one waits longer.
-    monkeypatch.setattr(_head, "SILENT_SECONDS", 0.0)
-    wait_for(lambda: insert(head, "here", 20))
+    coordinator = coordinator_without_room()
+    assert not insert(coordinator, "gone", 20)
+    assert not insert(coordinator, "here", 20)
+    assert sample(coordinator, "learner", 80)
+    assert not insert(coordinator, "here", 20)  # The other one waits longer.
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0)
+    wait_for(lambda: insert(coordinator, "here", 20))
 
 
 def test_samplers_are_let_in_by_turns_however_often_they_ask(monkeypatch):
-    monkeypatch.setattr(_head, "SILENT_SECONDS", SECONDS)
-    head = head_without_samples()
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
+    coordinator = coordinator_without_samples()
     sizes = {"large": 256, "small": 32, "often": 32}
     got = dict.fromkeys(sizes, 0)
     for _ in range(4000):
-        assert insert(head, "writer", 8)
+        assert insert(coordinator, "writer", 8)
         for who in ("often", "small", "often", "large", "often"):
-            got[who] += sample(head, who, sizes[who])
+            got[who] += sample(coordinator, who, sizes[who])
     assert sum(got.values()) >= 290
     assert max(got.values()) - min(got.values()) <= 2, got
 
 
 def test_a_sampler_passes_who_waits_where_there_is_enough_for_both():
-    head = head_without_samples()
-    assert not sample(head, "large", 256)
-    assert insert(head, "writer", 256) and not sample(head, "small", 32)
-    assert insert(head, "writer", 32) and sample(head, "small", 32)
-    assert sample(head, "large", 256)
+    coordinator = coordinator_without_samples()
+    assert not sample(coordinator, "large", 256)
+    assert insert(coordinator, "writer", 256) and not sample(coordinator, "small", 32)
+    assert insert(coordinator, "writer", 32) and sample(coordinator, "small", 32)
+    assert sample(coordinator, "large", 256)
 
 
 @pytest.mark.parametrize("how", ["leaves", "is silent"])
 def test_a_sampler_that_asks_no_more_holds_nobody(monkeypatch, how):
-    head = head_without_samples()
-    assert not sample(head, "gone", 256)
-    assert insert(head, "writer", 64) and not sample(head, "here", 32)
+    coordinator = coordinator_without_samples()
+    assert not sample(coordinator, "gone", 256)
+    assert insert(coordinator, "writer", 64) and not sample(coordinator, "here", 32)
     if how == "leaves":
-        head.leave("gone")
+        coordinator.leave("gone")
     else:
-        monkeypatch.setattr(_head, "SILENT_SECONDS", 0.0)
-    wait_for(lambda: sample(head, "here", 32))
+        monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0)
+    wait_for(lambda: sample(coordinator, "here", 32))
 
 
 def test_a_batch_that_never_could_be_is_refused_whoever_waits():
-    head = head_without_samples()
-    assert not sample(head, "waits", 256)
+    coordinator = coordinator_without_samples()
+    assert not sample(coordinator, "waits", 256)
     with pytest.raises(ValueError, match="batch size is 5000"):
-        sample(head, "wrong", 5000)
-    assert insert(head, "writer", 256) and sample(head, "waits", 256)
+        sample(coordinator, "wrong", 5000)
+    assert insert(coordinator, "writer", 256) and sample(coordinator, "waits", 256)
 
 
 def test_a_call_that_is_undone_leaves_its_turn(monkeypatch):
-    monkeypatch.setattr(_head, "SILENT_SECONDS", SECONDS)
-    head = head_without_samples()
-    head.undo_admitted(head.sample("gone", 256, Sums()), "gone", 256)
-    assert insert(head, "writer", 64) and sample(head, "here", 32)
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
+    coordinator = coordinator_without_samples()
+    coordinator.undo_admitted(coordinator.sample("gone", 256, Counts()), "gone", 256)
+    assert insert(coordinator, "writer", 64) and sample(coordinator, "here", 32)
 
 
 class Got:
@@ -181,13 +164,13 @@ def test_a_large_batch_is_not_starved_by_small_ones_of_another_process(cluster):
     assert batches[32] <= 5 * batches[256], batches
 
 
-def waiting_samplers(head):
-    return list(head._draws._waiting)
+def waiting_samplers(coordinator):
+    return list(coordinator._draws._waiting)
 
 
 def test_calls_and_prefetchers_that_end_or_have_what_they_want_give_up_their_turns(cluster):
     with make(rate_limiter=ONE_EACH) as replay:
-        waiting = lambda: ray.get(replay._head.__ray_call__.remote(waiting_samplers))
+        waiting = lambda: ray.get(replay._coordinator.__ray_call__.remote(waiting_samplers))
         record(replay, 0, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(512, timeout=SECONDS))

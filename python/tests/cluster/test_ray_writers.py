@@ -9,12 +9,9 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed")
-
-import ray
-import reprise
-import reprise.ray
 from testing.ray_cluster import (
+    ray,
+    pid_of,
     SECONDS,
     all_alive,
     append,
@@ -23,25 +20,21 @@ from testing.ray_cluster import (
     make,
     most_ahead,
     record,
-    started,
     wait_for,
 )
+
+import reprise
+import reprise.ray
 from reprise.ray._shard import Shipment
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with started() as made:
-        yield made
 
 
 def calls_of(replay):
     """The calls that ship, from now on."""
     shipper, calls = replay._process.shipper, []
     ask = shipper._ask
-    shipper._ask = lambda flight: (calls.append(flight.shipments), ask(flight))[1]
+    shipper._ask = lambda request: (calls.append(request.shipments), ask(request))[1]
     return calls
 
 
@@ -53,7 +46,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
             writers[who].flush(SECONDS)
         calls, began = calls_of(replay), time.monotonic()
         append(writers[2], 2, 0, 50)
-        wait_for(lambda: writers[2]._own.boxes[0].reason)
+        wait_for(lambda: writers[2]._own.queues[0].reason)
         with pytest.raises(TimeoutError, match="50 steps are here, .*max_writers is 2"):
             writers[2].flush(0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
@@ -161,8 +154,8 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             append(writer, who, 40, 60)
             writer.flush(SECONDS)
         wait_for(lambda: [one["writers"] for one in replay.stats()["shards"]] == [2, 2])
-        boxes = [box for writer in writers for box in writer._own.boxes]
-        wait_for(lambda: all(box.shard == box.home for box in boxes))
+        queues = [queue for writer in writers for queue in writer._own.queues]
+        wait_for(lambda: all(queue.shard == queue.home for queue in queues))
 
         def accounted():
             stats = replay.stats()
@@ -210,8 +203,8 @@ def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
         for who, writer in enumerate(writers):
             append(writer, who, 0, 20)
             writer.flush(SECONDS)
-        box = writers[1]._own.boxes[0]
-        box.shipped.append(Shipment(box.writer_id, 7, b"no shipment"))
+        queue = writers[1]._own.queues[0]
+        queue.shipped.append(Shipment(queue.writer_id, 7, b"no shipment"))
         failures = {}
 
         def go_on(who):
@@ -285,18 +278,14 @@ def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(clus
         wait_for(lambda: replay.stats()["inserted_steps"] == taken)
 
 
-def sums_of(actor):
-    return actor._sums
+def counts_of(actor):
+    return actor._counts
 
 
-def test_a_head_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster):
+def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster):
     with make(100_000, rate_limiter=LIMITER) as replay:
-        writers, sampler, batches, steps = (
-            [replay.writer() for _ in range(2)],
-            replay.sampler(),
-            0,
-            0,
-        )
+        writers, sampler = [replay.writer() for _ in range(2)], replay.sampler()
+        batches = steps = 0
 
         def go_on(until):
             nonlocal batches, steps
@@ -311,10 +300,10 @@ def test_a_head_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster
 
         def told():
             """Whether the shards have been told of all that was counted."""
-            sums = [ray.get(one.__ray_call__.remote(sums_of)) for one in replay._actors]
-            return min(sums) == ray.get(replay._head.__ray_call__.remote(sums_of))
+            counts = [ray.get(one.__ray_call__.remote(counts_of)) for one in replay._actors]
+            return min(counts) == ray.get(replay._coordinator.__ray_call__.remote(counts_of))
 
-        def are_sums(admitted, inserted, killed):
+        def are_counts(admitted, inserted, killed):
             """A call without an answer may have been counted, and is made again. What was counted
             too late for its caller is taken back."""
             stats = replay.stats()
@@ -325,16 +314,16 @@ def test_a_head_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster
 
         go_on(30)
         for killed in range(1, 3):
-            wait_for(told)  # A head that listens in vain goes on with what is told it first.
-            ray.kill(replay._head, no_restart=False)
+            wait_for(told)  # A coordinator that listens in vain goes on with what is told it first.
+            ray.kill(replay._coordinator, no_restart=False)
             go_on(batches + 10)
             assert replay.stats()["committed_steps"] == 2 * steps
-            wait_for(lambda: are_sums(64 * batches, 2 * steps, killed))
+            wait_for(lambda: are_counts(64 * batches, 2 * steps, killed))
 
 
 @contextlib.contextmanager
-def stopped_head(replay):
-    pid = ray.get(replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=SECONDS)
+def stopped_coordinator(replay):
+    pid = pid_of(replay._coordinator)
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -342,12 +331,14 @@ def stopped_head(replay):
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_head_that_does_not_answer_holds_nobody_at_the_shards_and_counts_nothing_twice(cluster):
+def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_counts_nothing_twice(
+    cluster,
+):
     with make(shards=1, rate_limiter=LIMITER, answer_timeout=10.0) as replay:
         writer = replay.writer()
         append(writer, 0, 0, 10)
         writer.flush(SECONDS)
-        with stopped_head(replay):
+        with stopped_coordinator(replay):
             append(writer, 0, 10, 20)
             with pytest.raises(TimeoutError):
                 writer.flush(1.0)
@@ -358,17 +349,17 @@ def test_a_head_that_does_not_answer_holds_nobody_at_the_shards_and_counts_nothi
                 writer.flush(2.0)
         writer.flush(SECONDS)
         assert replay.stats()["committed_steps"] == 20
-        # Once the head has taken back what it counted too late.
+        # Once the coordinator has taken back what it counted too late.
         wait_for(lambda: replay.stats()["inserted_steps"] == 20)
 
 
-def test_a_prefetcher_outlives_a_head_that_does_not_answer(cluster):
+def test_a_prefetcher_outlives_a_coordinator_that_does_not_answer(cluster):
     with make(shards=1, rate_limiter=LIMITER, answer_timeout=2.0) as replay:
         record(replay, 0, 0, 100)
         with replay.prefetch(16, depth=2, timeout=SECONDS) as batches:
             check(next(batches))
             wait_for(lambda: len(batches._ready) == 2)
-            with stopped_head(replay):
+            with stopped_coordinator(replay):
                 for _ in range(2):
                     check(next(batches))
                 # It waits for four times as long as an answer may take.
@@ -420,7 +411,7 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
     sampler = replay.sampler()
     for _ in range(150):
         check(sampler.sample(256, timeout=SECONDS))
-        stats = replay._head.stats.remote()
+        stats = replay._coordinator.stats.remote()
         sums = ray.get(stats)
         balance = sums["admitted_samples"] - 4.0 * (sums["inserted_steps"] - 100)
         assert balance <= most_ahead(LIMITER)

@@ -25,6 +25,8 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 import reprise
 import reprise.ray
+from reprise.ray._coordinator import Coordinator
+from reprise.ray._options import spec_of
 
 STORE_BYTES = 80 << 20
 SECONDS = 180.0  # Waits end then because something is wrong, and not because a machine is slow.
@@ -131,9 +133,9 @@ def check(batch):
 
 
 def most_ahead(limiter, shards=2):
-    """Items by which the sums of a ratio may be off at any moment, however late answers are: the
+    """Items by which the counts of a ratio may be off at any moment, however late answers are: the
     bound, and for each shard what one call ships of a writer, four shipments of at most half of the
-    bound. They are counted before they are in, and taken back if the head was late; until there
+    bound. They are counted before they are in, and taken back if the coordinator was late; until there
     are `min_size` items they do not wait for the ratio."""
     return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
@@ -152,3 +154,20 @@ def wait_for(condition, seconds=SECONDS):
 
 def all_alive(replay):
     return replay.shards_alive == len(replay._actors)
+
+
+def spec(shards=1, steps=1000, **options):
+    """What a buffer of these options is made of, without a cluster."""
+    return spec_of(numbered_schema(), steps, "alone", shards, "learner", 1.0, False, options)
+
+
+def lone_coordinator(limiter, steps=1000):
+    """A coordinator in this process, of one shard that has started."""
+    made = Coordinator(spec(steps=steps, rate_limiter=limiter))
+    made.begin()
+    made.started(0, 1, 0, "")
+    return made
+
+
+def pid_of(actor):
+    return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=SECONDS)

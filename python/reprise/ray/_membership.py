@@ -1,4 +1,4 @@
-"""What a process knows of the shards of one buffer."""
+"""Which shards of a buffer are alive, as one process knows it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import ray
 
 import reprise
 
-from ._head import COUNTS, Sums
+from ._coordinator import CLIENT_COUNTERS, Counts
 from ._options import Spec
-from ._shard import Facts
+from ._shard import ShardInfo
 
 log = logging.getLogger("reprise.ray")
 
-PROBE_SECONDS = 0.25  # Between two questions to a shard that was lost.
-UPKEEP_SECONDS = 0.02  # How long updates wait for a draw that takes them along.
-REPORT_SECONDS = 0.5  # Between two reports of counts to the head.
-REPEAT_SECONDS = 5.0  # Between two reports of the same, for a head that was restarted.
-ASKED = 2  # A shard that has not answered a question asked so often is taken out.
+PROBE_SECONDS = 0.25  # Between two probes of a lost shard.
+UPKEEP_SECONDS = 0.02  # Between two rounds of the upkeep thread.
+REPORT_SECONDS = 0.5  # Between two reports to the coordinator, if counters changed.
+REPEAT_SECONDS = 5.0  # Between two equal reports, which a restarted coordinator needs.
+ATTEMPTS = 2  # A shard that has not answered after so many is taken out.
 LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
@@ -35,63 +35,69 @@ LOST = (
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an answer found no room in the object store, which empties as others are read."""
+    """Whether the object store had no room for an answer. It gets room as other answers are
+    read."""
     full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
     return isinstance(error, full) or isinstance(getattr(error, "cause", None), full)
 
 
 def ask(call: Any, timeout: float = 30.0) -> Any:
-    """The answer of the head to a call."""
+    """Waits for the coordinator's answer to a call, and returns it."""
     try:
         return ray.get(call, timeout=timeout)
     except ray.exceptions.GetTimeoutError as error:
-        raise TimeoutError("reprise.ray: the head of the buffer does not answer") from error
+        raise TimeoutError("reprise.ray: the coordinator of the buffer does not answer") from error
     except ray.exceptions.ActorDiedError as error:
-        raise reprise.Closed("reprise.ray: the buffer is closed, and its head has ended") from error
+        raise reprise.Closed(
+            "reprise.ray: the buffer is closed, and its coordinator has ended"
+        ) from error
 
 
 class Remote:
-    """A shard, as this process knows it."""
+    """One shard, as this process knows it."""
 
     def __init__(self, index: int, actor: Any, given: int) -> None:
         self.index, self.actor = index, actor
-        # The incarnation when this process was given the buffer; that of `facts` is 0 until the
-        # first answer.
+        # The incarnation that was known when this process got the buffer. `info.incarnation` is 0
+        # until the shard's first answer.
         self.given = given
         self.alive = True
-        self.facts = Facts(index, 0, 0, False)
+        self.info = ShardInfo(index, 0, 0, False)
         self.probe: Any = None
         self.probed = 0.0
 
 
-class Link:
-    """Which shards are there. Any thread; the lock is never held while an answer is awaited."""
+class Membership:
+    """Which shards are alive. Any thread; no thread waits for an answer while it holds the lock."""
 
     def __init__(
-        self, spec: Spec, head: Any, actors: Sequence[Any], incarnations: Sequence[int]
+        self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
-        self.spec, self.head = spec, head
+        self.spec, self.coordinator = spec, coordinator
         self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.remotes = [
             Remote(i, actor, given) for i, (actor, given) in enumerate(zip(actors, incarnations))
         ]
         self.lock = threading.RLock()
         self.closed = False
-        self.sums = Sums()  # Newest that a learner was told, which a restarted head needs.
-        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
-        # A leaf: losses are told with `lock` held to talks, which count with their own lock held.
+        self.counts = (
+            Counts()
+        )  # The newest of the rate limiter; a restarted coordinator needs them.
+        self.counters: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
+        # Threads take no other lock while they hold this one: sessions hear of losses with `lock`
+        # held, and count with their own lock held.
         self._count_lock = threading.Lock()
         self.on_loss: list[weakref.WeakMethod[Callable[[int, bool], None]]] = []
         self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
-        # Shards and incarnations found gone, and the steps known of each. A head that is restarted
-        # is told them, as it is told the counts.
+        # Steps known of each shard and incarnation that was found gone. A restarted coordinator is
+        # told them, as it is told the counters.
         self.losses: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
         threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
 
     def count(self, name: str, n: int = 1) -> None:
         with self._count_lock:
-            self.counts[name] += n
+            self.counters[name] += n
 
     def check_open(self) -> None:
         if self.closed:
@@ -101,42 +107,46 @@ class Link:
         return [one for one in self.remotes if one.alive]
 
     def incarnations(self) -> list[int]:
-        """The newest of each shard that is known here; 0 of one that is not."""
-        return [one.facts.incarnation or one.given for one in self.remotes]
+        """The newest known incarnation of each shard; 0 if none is known."""
+        return [one.info.incarnation or one.given for one in self.remotes]
 
-    def learn(self, facts: Facts) -> bool:
-        """Takes what an answer says; False if it is of an incarnation that is known to be gone."""
+    def learn(self, info: ShardInfo) -> bool:
+        """Stores what an answer says about its shard. Returns False if the answer comes from an
+        incarnation that is known to be gone."""
         with self.lock:
-            remote = self.remotes[facts.shard]
-            known = remote.facts.incarnation
-            if facts.incarnation < known:
+            remote = self.remotes[info.shard]
+            known = remote.info.incarnation
+            if info.incarnation < known:
                 return False
-            if known and facts.incarnation > known:
+            if known and info.incarnation > known:
                 self._lose(remote, "it was restarted", restarted=True)
             if not remote.alive:
                 log.warning("%s: shard %d is back", self.spec.name, remote.index)
-            remote.alive, remote.facts = True, facts
-            self.closed = self.closed or facts.closed
+            remote.alive, remote.info = True, info
+            self.closed = self.closed or info.closed
             return True
 
     def take_out(self, remote: Remote, error: BaseException, incarnation: int) -> None:
-        """`incarnation`: that which was known when it was asked."""
+        """Marks a shard as lost. `incarnation`: the one that was known when the request was
+        sent."""
         with self.lock:
-            # An earlier one was counted when this one answered.
-            if remote.alive and incarnation == remote.facts.incarnation:
+            # The loss of an earlier incarnation was recorded when its successor answered, so only
+            # the current one is taken out here.
+            if remote.alive and incarnation == remote.info.incarnation:
                 remote.alive = False
                 remote.probe, remote.probed = None, time.monotonic()
                 self._lose(remote, str(error).strip().split("\n")[0] or type(error).__name__)
 
     def _lose(self, remote: Remote, why: str, restarted: bool = False) -> None:
-        # Without an answer yet, that which was given: its successor, if there is one by now, is
-        # not lost.
-        lost = remote.index, remote.facts.incarnation or remote.given
+        # Before the shard's first answer the incarnation is the one that this process was given:
+        # a successor that may exist by now is not lost.
+        lost = remote.index, remote.info.incarnation or remote.given
         if lost not in self.losses:
-            self.losses[lost] = remote.facts.committed
+            self.losses[lost] = remote.info.committed
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
             self.report()
-        # Also of an incarnation that was lost and came back: what it was asked since is void.
+        # Sessions are told even if this incarnation was lost before and came back, because the
+        # requests that it got since are void.
         self.on_loss = [one for one in self.on_loss if one() is not None]
         for one in self.on_loss:
             hear = one()
@@ -144,14 +154,14 @@ class Link:
                 hear(remote.index, restarted)
 
     def _probe(self) -> None:
-        """Asks shards that were taken out whether they are back."""
+        """Asks lost shards whether they are back."""
         for remote in self.remotes:
             if remote.alive:
                 continue
             if remote.probe is None:
                 if time.monotonic() - remote.probed > PROBE_SECONDS:
                     remote.probed = time.monotonic()
-                    remote.probe = remote.actor.facts.remote()
+                    remote.probe = remote.actor.info.remote()
             elif ray.wait([remote.probe], timeout=0)[0]:
                 probe, remote.probe = remote.probe, None
                 try:
@@ -159,23 +169,24 @@ class Link:
                 except ray.exceptions.ActorDiedError:
                     self.ask_whether_closed()
                 except ray.exceptions.RayError:
-                    continue  # Not yet.
+                    continue  # The shard is not back yet.
             elif time.monotonic() - remote.probed > self.spec.answer_timeout:
                 remote.probe = None
 
     def ask_whether_closed(self) -> None:
-        """Another process that closes the buffer ends its actors, the head last."""
+        """Finds out whether another process closed the buffer, which ends the actors, the
+        coordinator last."""
         try:
-            closed = ray.get(self.head.is_closed.remote(), timeout=self.spec.answer_timeout)
+            closed = ray.get(self.coordinator.is_closed.remote(), timeout=self.spec.answer_timeout)
         except ray.exceptions.ActorDiedError:
             closed = True
         except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
-            return  # The head is being restarted.
+            return  # The coordinator is being restarted.
         self.closed = self.closed or closed
 
     def _keep_up(self) -> None:
         reported = 0.0
-        told: dict[str, int] = dict.fromkeys(COUNTS, 0)
+        told: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):
             if not ray.is_initialized():
                 return
@@ -188,21 +199,21 @@ class Link:
                     else:
                         self.upkeep.remove(one)
                     del do
-                # The sums also if nothing is new, for a head that was restarted.
-                news = self.counts != told or self.sums.changes
+                # Known counts are sent again and again, for a coordinator that was restarted.
+                news = self.counters != told or self.counts.changes
                 since = time.monotonic() - reported
                 if since > (REPORT_SECONDS if news else REPEAT_SECONDS):
-                    reported, told = time.monotonic(), dict(self.counts)
+                    reported, told = time.monotonic(), dict(self.counters)
                     if news or self.losses or any(told.values()):
                         self.report()
             except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
-                continue  # Tried again in a moment; callers see the error in calls of their own.
+                continue  # The next round tries again; callers see the error in their own calls.
             except Exception:
                 log.exception("%s: upkeep", self.spec.name)
 
     def report(self) -> None:
         losses = [(*one, committed) for one, committed in tuple(self.losses.items())]
-        self.head.report.remote(self.client, dict(self.counts), self.sums, losses)
+        self.coordinator.report.remote(self.client, dict(self.counters), self.counts, losses)
 
     def end(self) -> None:
         self.closed = True

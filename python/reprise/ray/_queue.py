@@ -1,0 +1,120 @@
+"""Steps that writers of a process have recorded and that shards have not acknowledged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import reprise
+
+from ._membership import Membership
+from ._shard import Shipment
+from ._session import prototype_of
+
+QUEUED_SHIPMENTS = 4  # The most that wait in one queue.
+SHIP_SECONDS = 0.02  # A step waits at most so long for others to be shipped with it.
+
+
+class Recorder:
+    """Records the steps of one writer. Its packer has a lane for each shard, and each lane has a
+    queue of shipments. An episode goes to one lane."""
+
+    def __init__(self, membership: Membership, first: int, writers: int) -> None:
+        self.prototype = prototype_of(membership.spec, writers)
+        self.packer = reprise.StepPacker(
+            self.prototype,
+            lanes=len(membership.remotes),
+            first_lane=first,
+            longest_run=membership.spec.longest_run,
+        )
+        # Appends wait while steps move from the packer into a queue, so that every step is always
+        # in one of the two.
+        self.lock = threading.Lock()
+        self.flush = False
+        self.closing = False
+        self.failure: BaseException | None = None  # The writer's next call raises it.
+        self.queues = [ShipmentQueue(self, lane) for lane in range(len(membership.remotes))]
+
+    @property
+    def steps(self) -> int:
+        # Any thread may ask while the shipper changes the queues.
+        return int(self.packer.steps) + sum(queue.shipped_steps for queue in self.queues)
+
+    @property
+    def empty(self) -> bool:
+        with self.lock:
+            return all(queue.empty for queue in self.queues)
+
+
+class ShipmentQueue:
+    """The shipments of one lane of a writer that the shard has not acknowledged."""
+
+    def __init__(self, own: Recorder, lane: int) -> None:
+        self.own = own
+        self.home = self.shard = lane
+        self.writer_id = (own.packer.writer_id + lane) % (1 << 64)
+        self.used = False  # Whether a shard may know this writer.
+        self.left: set[int] = set()  # Shards that this writer left, and that have to close it.
+        self.shipped: deque[Shipment] = deque()
+        self.in_flight = 0  # So many shipments, the oldest, are in the request under way.
+        self.leaves = False  # Give up the place at the shard when all is shipped.
+        self.closed = False
+        self.taken = time.monotonic()
+        self.served = 0.0  # When a shard last took a shipment.
+        self.refused = 0.0  # Since when a shard has refused the oldest shipment; 0 if it has not.
+        self.held = 0.0  # When the refused shipment may be sent again.
+        self.reason = ""
+
+    @property
+    def shipped_steps(self) -> int:
+        return sum(one.steps for one in tuple(self.shipped))
+
+    @property
+    def empty(self) -> bool:
+        return not self.shipped and self.own.packer.empty(self.home)
+
+    @property
+    def done(self) -> bool:
+        return self.closed and not self.shipped and not self.left
+
+    def take(self, run_steps: int, now: float) -> bool:
+        """Makes a shipment if the lane has enough steps, or if they have waited long enough."""
+        own, packer, lane = self.own, self.own.packer, self.home
+        ripe = own.flush or now - self.taken > SHIP_SECONDS or packer.steps_in(lane) >= run_steps
+        takes = bool(ripe and len(self.shipped) < QUEUED_SHIPMENTS and not packer.empty(lane))
+        if takes:
+            with own.lock:
+                self.shipped.append(
+                    Shipment(self.writer_id, packer.steps_in(lane), packer.take(lane))
+                )
+            self.taken, self.used = now, True
+        if own.closing and not self.closed and packer.empty(lane):
+            if self.used:
+                self.shipped.append(self.end())
+            self.closed = True
+        if self.leaves and self.empty:
+            self.leaves = False
+            self.left.add(self.shard)
+        return takes
+
+    def end(self) -> Shipment:
+        return Shipment(self.writer_id, 0, None)
+
+    def taken_by_shard(self, now: float) -> None:
+        """Removes the oldest shipment, which the shard has appended."""
+        self.shipped.popleft()
+        self.served, self.refused, self.held, self.reason = now, 0.0, 0.0, ""
+
+
+Part = tuple[ShipmentQueue, Shipment]
+
+
+def waiting_in(queues: Sequence[ShipmentQueue], now: float) -> list[Part]:
+    """All shipments to send: first the oldest of each queue, then the second of each, so that every
+    writer gets a share of the rate limiter's credit."""
+    ready = [one for one in queues if not one.in_flight and one.held <= now]
+    rows = zip_longest(*([(queue, one) for one in queue.shipped] for queue in ready))
+    return [part for row in rows for part in row if part is not None]

@@ -1,0 +1,417 @@
+"""A learner's session with all shards: requests, their answers, and requests sent again."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any
+
+import numpy as np
+import ray
+
+import reprise
+
+from .._files import uncompressed
+from .._memory import bfloat16_of
+from ._connection import Answer, Connection, connect_to
+from ._membership import ATTEMPTS, LOST, Membership, Remote, is_full
+from ._shard import ShardInfo
+from ._waiting import SLICE_SECONDS, Wait
+
+# The key of an item over all shards: its key within its shard, the incarnation of that shard, and
+# the shard.
+KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint32)])
+
+
+# Calls of Ray and connections cannot be waited for together: if there are both, a thread waits this
+# long for connections and then looks at the calls.
+MIXED_SECONDS = 0.001
+
+
+def keys_of(given: Any, shards: int) -> Any:
+    """Checks the item keys that `update_priorities` was given; returns them as an array."""
+    keys = np.asarray(given)
+    if keys.dtype != KEY:
+        raise TypeError(
+            f"update_priorities: keys has dtype {keys.dtype}; allowed: item_keys of a batch of "
+            "reprise.ray"
+        )
+    if len(keys) and int(keys["shard"].max()) >= shards:
+        raise ValueError("update_priorities: keys has an item of another buffer")
+    return keys
+
+
+def priorities_of(given: Any, keys: Any) -> Any:
+    """Checks the priorities that `update_priorities` was given; returns float32. The client checks
+    their range."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            "update_priorities: priorities is a masked array, whose mask would be lost; allowed: "
+            "its filled(value)"
+        )
+    half = bfloat16_of(given)
+    try:
+        values = np.asarray(given) if half is None else half.astype(np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = f"update_priorities: no array can be made of priorities: {error}"
+        raise ValueError(why) from error
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"update_priorities: priorities has dtype {values.dtype}; allowed: numbers")
+    if values.shape != keys.shape or keys.ndim != 1:
+        raise ValueError(
+            f"update_priorities: priorities has shape {values.shape}; allowed: that of keys, "
+            f"{keys.shape}, of one dimension"
+        )
+    with np.errstate(
+        over="ignore"
+    ):  # The client refuses infinity, which values above float32's range become.
+        return np.ascontiguousarray(values, np.float32)
+
+
+class _Request:
+    """A request to one shard, until its answer was given to the client."""
+
+    def __init__(self, number: int, incarnation: int, payload: Any) -> None:
+        self.number, self.incarnation, self.payload = number, incarnation, payload
+        self.calls: list[Any] = []
+        self.connection: Connection | None = None  # The first attempt went over it.
+        self.attempts = 0
+        self.sent = 0.0  # When the last attempt began.
+        self.answer: Any = None
+
+
+class ClientSession:
+    """One `reprise.ShardClient` and its requests. Any thread.
+
+    The client gets answers in the order of their requests. A request that is sent again keeps its
+    number, so the shard works on it once, and the first answer counts. The first attempt uses the
+    connection to a shard on this node, if there is one; all others are calls of Ray.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        name: str,
+        selector: int = 0,
+        seed: int = 0,
+        allocator: Any = None,
+        unique_frames: bool = False,
+    ) -> None:
+        self.membership, self._name = membership, f"{membership.client}.{name}"
+        self.lock = threading.RLock()  # Guards the client and the requests.
+        prototype = prototype_of(membership.spec)
+        self.client = reprise.ShardClient(
+            prototype,
+            len(membership.remotes),
+            selector=selector,
+            seed=seed,
+            allocator=allocator,
+            unique_frames=unique_frames,
+        )
+        self._requests: list[deque[_Request]] = [deque() for _ in membership.remotes]
+        # For each shard an incarnation and the connection to it, which is None if it cannot be made
+        # or broke.
+        self._connections: dict[int, tuple[int, Connection | None]] = {}
+        self._reading = threading.Lock()  # Held by the thread that receives answers.
+        self._numbered = 0
+        self._counted = (0, 0)
+        self.changed = False  # Draws were allotted again, and are not requested yet.
+        self.waiting_updates = 0  # Queued since the last request.
+        self.waiting_since = 0.0  # When the first of them was queued.
+        # Weak references, so that the membership does not keep a dropped sampler alive.
+        membership.on_loss.append(weakref.WeakMethod(self._lost))
+        membership.upkeep.append(weakref.WeakMethod(self._send_updates))
+
+    def _lost(self, shard: int, restarted: bool = False) -> None:
+        """Forgets the requests of a lost shard. If it `restarted`, its successor gets the updates
+        that were under way."""
+        with self.lock:
+            self._requests[shard].clear()
+            self.client.lose(shard, restarted)
+            self.changed = True
+            if restarted:
+                self._note_updates(1)  # At least one; only the client knows how many.
+            self._count()
+
+    def _count(self) -> None:
+        before, now = self._counted, (self.client.reallotted, self.client.stale_updates)
+        self._counted = now
+        self.membership.count("reallotted_draws", now[0] - before[0])
+        self.membership.count("stale_updates_at_clients", now[1] - before[1])
+
+    def send(self) -> list[tuple[int, _Request]]:
+        """Sends every shard a request with its draws and updates; it asks for the shard's totals
+        too."""
+        self.changed = False
+        with self.lock:
+            self.waiting_updates = 0  # The requests below carry all of them.
+        sent = []
+        for remote in self.membership.alive():
+            with self.lock:
+                known = remote.info.incarnation
+                request = _Request(self._numbered, known, self.client.request(remote.index))
+                self._numbered += 1
+                self._requests[remote.index].append(request)
+            sent.append((remote.index, request))
+            self._ask(remote, request)
+        return sent
+
+    def _ask(self, remote: Remote, request: _Request) -> None:
+        with self.lock:
+            requests = self._requests[remote.index]
+            oldest = requests[0].number if requests else request.number
+            request.sent = time.monotonic()
+            request.attempts += 1
+            connection = self._connection_to(remote) if request.attempts == 1 else None
+            try:
+                if connection is not None:
+                    connection.send(request.number, oldest, request.incarnation, request.payload)
+                    request.connection = connection
+                    return
+            except BlockingIOError:
+                pass  # The shard is stopped, or the request is too large: Ray carries it.
+            except OSError:
+                self._connections[remote.index] = request.incarnation, None
+            try:
+                call = remote.actor.exchange.remote(
+                    self._name, request.number, oldest, request.incarnation, request.payload
+                )
+                request.calls.append(call)
+                return
+            except LOST as error:
+                failure = error
+        self.membership.take_out(remote, failure, request.incarnation)
+
+    def _connection_to(self, remote: Remote) -> Connection | None:
+        known = remote.info.incarnation
+        if known and self._connections.get(remote.index, (0, None))[0] != known:
+            connection = connect_to(self.membership.spec.name, remote.index, known, self._name)
+            self._connections[remote.index] = known, connection
+        return self._connections.get(remote.index, (0, None))[1]
+
+    def collect(self, wait: Wait) -> bool:
+        """Receives answers that come within a moment. Returns True if there may be an answer or a
+        loss."""
+        self.membership.check_open()
+        if not self._reading.acquire(blocking=False):
+            # Another thread is receiving, perhaps the answers that this one waits for.
+            if self._reading.acquire(timeout=wait.left()):
+                self._reading.release()
+                return True
+            wait.check()
+            return False
+        try:
+            news = self._collect(wait)
+        finally:
+            self._reading.release()
+        self._retry_late()
+        if not news:
+            wait.check()
+        return news
+
+    def _collect(self, wait: Wait) -> bool:
+        with self.lock:
+            waiting = [
+                (self.membership.remotes[shard], request)
+                for shard, requests in enumerate(self._requests)
+                for request in requests
+                if request.answer is None
+            ]
+            calls = {
+                call: (remote, request) for remote, request in waiting for call in request.calls
+            }
+            connections = {
+                request.connection: remote
+                for remote, request in waiting
+                if request.connection is not None
+            }
+        if not waiting:
+            wait.pause(0.001)
+            return True
+        heard = False
+        if connections:
+            heard = self._hear(connections, MIXED_SECONDS if calls else wait.left())
+        ready = []
+        if calls:
+            ready, _ = ray.wait(
+                list(calls),
+                num_returns=len(calls) if connections else 1,
+                timeout=0 if connections else wait.left(),
+            )
+            if ready and not connections:
+                ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
+        for call in ready:
+            self._take(call, *calls[call], wait)
+        return heard or bool(ready)
+
+    def _hear(self, connections: dict[Connection, Remote], seconds: float) -> bool:
+        poll = select.poll()
+        remotes = {}
+        for connection, remote in connections.items():
+            poll.register(connection, select.POLLIN)
+            remotes[connection.fileno()] = connection, remote
+        ready = poll.poll(1000 * seconds)
+        for number, _ in ready:
+            connection, remote = remotes[number]
+            try:
+                answers = connection.take()
+            except OSError:
+                self._break(connection, remote)
+                continue
+            for one in answers:
+                self._heard(one, connection, remote)
+        return bool(ready)
+
+    def _heard(self, answer: Answer, connection: Connection, remote: Remote) -> None:
+        with self.lock:
+            found = (
+                one
+                for one in self._requests[remote.index]
+                if one.number == answer.number and one.answer is None
+            )
+            request = next(found, None)
+        if request is None:
+            return
+        if answer.failed:
+            request.connection = None
+            if not request.calls:
+                self._ask(remote, request)
+            return
+        info = ShardInfo(answer.shard, answer.incarnation, answer.committed, answer.closed)
+        self._answered(remote, request, info, answer.blob)
+
+    def _break(self, connection: Connection, remote: Remote) -> None:
+        """Sends requests of a broken connection again by Ray, which knows whether the shard is
+        lost."""
+        with self.lock:
+            known, now = self._connections[remote.index]
+            if now is connection:
+                self._connections[remote.index] = known, None
+            again = [one for one in self._requests[remote.index] if one.connection is connection]
+            for request in again:
+                request.connection = None
+        for request in again:
+            if request.answer is None and not request.calls:
+                self._ask(remote, request)
+
+    def _take(self, call: Any, remote: Remote, request: _Request, wait: Wait) -> None:
+        try:
+            info, answer = ray.get(call)
+        except LOST as error:
+            self.membership.take_out(remote, error, request.incarnation)
+            with self.lock:
+                if request in self._requests[remote.index]:
+                    self._lost(remote.index)  # Sent while the shard was taken out.
+            return
+        except ray.exceptions.RayError as error:
+            if not is_full(error):
+                self._lost(remote.index)  # Otherwise the next call would raise the same error.
+                raise
+            self.membership.count("full_object_store")
+            with self.lock:
+                request.calls.remove(call)
+                request.attempts -= 1
+            wait.pause(SLICE_SECONDS)
+            self._ask(remote, request)
+            return
+        self._answered(remote, request, info, answer)
+
+    def _answered(self, remote: Remote, request: _Request, info: ShardInfo, answer: Any) -> None:
+        if not self.membership.learn(info):
+            return
+        with self.lock:
+            requests = self._requests[remote.index]
+            if request not in requests:
+                return
+            if answer is None:
+                self._lost(remote.index, restarted=True)  # The request was for an earlier one.
+                return
+            request.answer = answer
+            while requests and requests[0].answer is not None:
+                self.client.answer(remote.index, requests.popleft().answer)
+
+    def _retry_late(self) -> None:
+        """Sends requests again that have waited too long; takes a shard out that still does not
+        answer."""
+        late = []
+        with self.lock:
+            for shard, requests in enumerate(self._requests):
+                for request in requests:
+                    waited = time.monotonic() - request.sent
+                    if request.answer is None and waited > self.membership.spec.answer_timeout:
+                        late.append((self.membership.remotes[shard], request))
+        for remote, request in late:
+            if request.attempts < ATTEMPTS:
+                self.membership.count("asked_again")
+                self._ask(remote, request)
+            else:
+                failure = TimeoutError("it does not answer")
+                self.membership.take_out(remote, failure, request.incarnation)
+                with self.lock:
+                    if request in self._requests[remote.index]:
+                        self._lost(remote.index)  # Sent while the shard was taken out.
+
+    def asked(self) -> set[int]:
+        """The shards that have not answered yet."""
+        return {shard for shard, requests in enumerate(self._requests) if requests}
+
+    def sync(self, wait: Wait) -> None:
+        """Waits until every shard has taken the updates and told its totals."""
+        while True:
+            sent = self.send()
+            while any(request in self._requests[shard] for shard, request in sent):
+                self.collect(wait)
+            if not self.waiting_updates:  # Otherwise a shard was restarted, and gets them again.
+                return
+
+    def _send_updates(self) -> None:
+        if self.waiting_updates and time.monotonic() - self.waiting_since > SLICE_SECONDS:
+            self.sync(Wait("upkeep", 2 * self.membership.spec.answer_timeout, str))
+
+    def update(self, keys: Any, priorities: Any) -> None:
+        """Queues updates for the next requests. Updates of lost shards count as stale."""
+        with self.lock:
+            there = np.array([one.alive for one in self.membership.remotes])[keys["shard"]]
+            gone = len(keys) - int(np.count_nonzero(there))
+            if gone:
+                self.membership.count("stale_updates_at_clients", gone)
+                keys, priorities = keys[there], priorities[there]
+            self.client.update(
+                np.ascontiguousarray(keys["key"]),
+                np.ascontiguousarray(keys["shard"]),
+                np.ascontiguousarray(keys["incarnation"]),
+                priorities,
+            )
+            self._note_updates(len(keys))
+            self._count()
+
+    def _note_updates(self, n: int) -> None:
+        if not self.waiting_updates:
+            self.waiting_since = time.monotonic()
+        self.waiting_updates += n
+
+    def items(self) -> int:
+        with self.lock:
+            return sum(self.client.totals(one.index)["items"] for one in self.membership.alive())
+
+
+def prototype_of(spec: Any, writers: int = 1) -> reprise.ReplayBuffer:
+    """A small buffer with the options of a shard. It checks steps, and knows the shape of batches.
+    It compresses nothing, because steps are shipped as they are and nothing is drawn from it."""
+    steps = max(
+        writers * 64, spec.window_steps, min(4096, (64 << 20) // max(1, spec.schema.step_bytes))
+    )
+    options = {
+        name: spec.options[name] for name in ("window", "selectors") if spec.options.get(name)
+    }
+    return reprise.ReplayBuffer(
+        uncompressed(spec.schema),
+        steps,
+        rate_limiter=reprise.Unlimited(),
+        max_writers=writers,
+        shards=1,
+        **options,
+    )
