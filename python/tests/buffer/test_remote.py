@@ -53,29 +53,6 @@ class Cluster:
             self.ask(shard)
 
 
-def test_shipped_rows_are_the_same_whether_the_packers_schema_compresses():
-    frames = np.tri(61, 1024, -1, dtype=np.uint8)
-    blobs, buffers = [], []
-    for compress in ("", "a", "ab"):
-        schema = reprise.Schema().observation("a", "u1", (1024,)).observation("b", "u1", (1024,))
-        for name in compress:
-            schema.compress(name)
-        local = reprise.ReplayBuffer(schema, 256, shards=1, rate_limiter=reprise.Unlimited())
-        packer = reprise.StepPacker(local, writer_id=5)
-        for steps in (40, 20):
-            local.writer().append_episode(a=frames[: steps + 1], b=frames[steps::-1])
-        blobs.append(packer.take())
-        buffers.append(reprise.ReplayBuffer(schema, 256, key_tag=1, shards=1))
-    shards = [reprise.ReplayShard(buffer) for buffer in buffers]
-    assert len(blobs[0]) == len(blobs[1]) == len(blobs[2])
-    for shard, blob in zip(shards, blobs[::-1]):  # Each takes what another schema packed.
-        assert shard.append(blob) == (60, False, 0)
-    expected, *others = (buffer.sampler(seed=3).sample(90) for buffer in buffers)
-    for other in others:
-        for name in expected.keys():
-            np.testing.assert_array_equal(expected[name], other[name])
-
-
 def test_shipped_steps_are_those_of_a_writer_in_the_process():
     local, direct, shipped = prototype(), full_size(key_tag=1), full_size(key_tag=1)
     packer, shard = reprise.StepPacker(local, writer_id=5), reprise.ReplayShard(shipped)
@@ -175,54 +152,6 @@ def test_batches_come_from_all_shards_with_their_probabilities():
         cluster.client.waits_for(tickets[0])
 
 
-def test_unique_frames_are_sent_once():
-    schema = reprise.Schema().observation("state", np.int64).column("action", np.int64)
-    window = reprise.Transitions(frame_stack=4)
-    buffer = reprise.ReplayBuffer(schema, 100, window=window)
-    with buffer.writer() as writer:
-        writer.append_episode(state=np.arange(31), action=np.arange(30))
-    shard = reprise.ReplayShard(buffer)
-
-    def drawn(unique_frames):
-        client = reprise.ShardClient(buffer, 1, unique_frames=unique_frames)
-        client.answer(0, shard.exchange(client.request(0)))
-        ticket = client.begin(64)
-        answer = shard.exchange(client.request(0))
-        client.answer(0, answer)
-        return client.finish(ticket)[0], len(answer)
-
-    (whole, whole_bytes), (unique, unique_bytes) = drawn(False), drawn(True)
-    assert unique.frames["state"].shape == (64, 5)
-    assert unique_bytes < whole_bytes
-    for batch in (whole, unique):
-        behind = batch["action"][:, None] + np.arange(-3, 1)
-        np.testing.assert_array_equal(batch["state"], np.maximum(behind, 0))
-        np.testing.assert_array_equal(batch["next_state"], np.maximum(behind + 1, 0))
-
-
-def test_a_lost_shard_is_left_out():
-    cluster = Cluster()
-    cluster.ask_all()
-    ticket = cluster.client.begin(10)
-    answer = cluster.shards[0].exchange(cluster.client.request(0))
-    cluster.ask(1)
-    cluster.client.lose(0)
-    with pytest.raises(ValueError, match="no request"):
-        cluster.client.answer(0, answer)
-    assert cluster.client.waits_for(ticket) == [1]
-    cluster.ask(1)
-    batch, shards, incarnations = cluster.client.finish(ticket)
-    assert set(shards) == {1} and cluster.client.reallotted == 5
-    np.testing.assert_allclose(batch.probabilities, 1 / 20)
-    wrong = np.zeros(10, np.uint32)
-    assert cluster.client.update(batch.item_keys, wrong, incarnations, np.ones(10)) == 10
-    assert cluster.client.stale_updates == 10
-    ticket = cluster.client.begin(2)
-    cluster.client.lose(1)
-    with pytest.raises(reprise.NothingToDraw):
-        cluster.client.waits_for(ticket)
-
-
 def test_append_times_out_and_goes_on():
     ratio = reprise.SampleToInsertRatio(samples_per_insert=1.0, error_buffer=8.0)
     buffer = full_size(rate_limiter=ratio, max_writers=1)
@@ -259,37 +188,6 @@ def test_a_shard_refuses_what_needs_all_shards_at_one_moment():
             reprise.ReplayShard(full_size(**options))
 
 
-def test_the_limiter_holds_the_ratio_of_sums():
-    ratio = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=10, error_buffer=64.0)
-    limiter = reprise.ShardedLimiter(ratio, 1000, max_writers=2)
-    assert not limiter.admit(8)
-    items = 0
-    while credit := limiter.credit():
-        items += credit
-        limiter.tell(0, items)
-    assert items > 10 and limiter.balance < 0
-    assert limiter.admit(8)
-    limiter.return_samples(8)
-    balance = limiter.balance
-    limiter.return_credit(credit + 2)
-    assert limiter.balance == balance + 4
-    limiter.tell(0, 0)  # The shard is lost: writers are let through again.
-    assert limiter.credit() > 0 and not limiter.admit(8)
-    again = reprise.ShardedLimiter(ratio, 1000, max_writers=2)
-    again.restore(limiter.inserts, limiter.samples)
-    assert again.balance == limiter.balance
-    again.restore(100, 180)
-    again.tell(0, 100)
-    assert again.insert(20) and again.inserts >= 120
-    with pytest.raises(ValueError, match="at most"):
-        again.insert(33)
-    with pytest.raises(ValueError):
-        reprise.ShardedLimiter(reprise.Queue(4), 1000)
-    with pytest.raises(ValueError):
-        limiter.admit(10_000)
-    assert reprise.ShardedLimiter(reprise.MinSize(1), 1000).credit() > 1000
-
-
 def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_caller():
     options = {"selectors": reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")}
     local, replay = prototype(**options), full_size(**options)
@@ -304,3 +202,45 @@ def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_
     batch = replay.sampler().sample(64)
     weights = dict(zip(batch["action"].tolist(), (batch.probabilities * 17).round(3).tolist()))
     assert weights == {0: 4.0, 1: 4.0, 2: 4.0, 3: 4.0, 4: 1.0}  # The last window was cut.
+
+
+def test_a_lost_shard_is_told_to_the_client():
+    cluster = Cluster()
+    cluster.ask_all()
+    ticket = cluster.client.begin(10)
+    answer = cluster.shards[0].exchange(cluster.client.request(0))
+    cluster.client.lose(0)
+    with pytest.raises(ValueError, match="no request"):
+        cluster.client.answer(0, answer)
+    assert cluster.client.waits_for(ticket) == [1] and cluster.client.reallotted == 5
+    cluster.client.lose(1)
+    with pytest.raises(reprise.NothingToDraw):
+        cluster.client.waits_for(ticket)
+    keys, shards, incarnations = (
+        np.zeros(2, np.int64),
+        np.zeros(2, np.uint32),
+        np.ones(2, np.uint64),
+    )
+    assert cluster.client.update(keys, shards, incarnations, np.ones(2)) == 2
+    assert cluster.client.stale_updates == 2
+
+
+def test_a_limiter_over_shards_answers_in_numbers():
+    ratio = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=10, error_buffer=64.0)
+    limiter = reprise.ShardedLimiter(ratio, 1000, max_writers=2)
+    assert limiter.admit(8) is False and limiter.credit() > 0
+    limiter.tell(0, 100)
+    limiter.restore(100, 180)
+    assert (limiter.inserts, limiter.samples, limiter.balance) == (100, 180, 0)
+    assert limiter.admit(8) and limiter.balance == 8
+    limiter.return_samples(8)
+    limiter.return_credit(2)
+    assert limiter.balance == 4 and limiter.insert(20)
+    for call, message in (
+        (lambda: limiter.insert(33), "at most"),
+        (lambda: limiter.admit(10_000), "10000"),
+        (lambda: reprise.ShardedLimiter(reprise.Queue(4), 1000), "Queue|queue"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert reprise.ShardedLimiter(reprise.MinSize(1), 1000).credit() > 1000

@@ -3,18 +3,11 @@
 import gc
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import reprise
-
-
-def found_by_hand(leaves: NDArray[Any], target: float) -> int:
-    """The first leaf with which the sum of leaves is above the target."""
-    return int(np.searchsorted(np.cumsum(leaves.astype(np.float64)), target, side="right"))
 
 
 def test_the_six_leaves() -> None:
@@ -30,45 +23,6 @@ def test_the_six_leaves() -> None:
     found = tree.find_prefix_sum([3.0, 9.0, 15.0, 21.0])
     assert found.dtype == np.int64 and found.tolist() == [1, 2, 4, 5]
     assert tree.find_prefix_sum(np.array([[3.0], [21.0]])).tolist() == [[1], [5]]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", np.float64])
-@pytest.mark.parametrize("capacity", [1, 9, 64, 1000])
-def test_equals_plain_loops(dtype: object, capacity: int) -> None:
-    rng = np.random.default_rng(capacity)
-    tree = reprise.SegmentTree(capacity, dtype)  # type: ignore[arg-type]
-    model = np.zeros(capacity, tree.dtype)
-    for _ in range(200):
-        first, last = np.sort(rng.integers(0, capacity + 1, 2)).tolist()
-        what = rng.integers(0, 5)
-        # Whole numbers, so that sums are exact in any order.
-        if what == 0:
-            places = rng.integers(0, capacity, 7)
-            values = rng.integers(0, 9, 7)
-            tree.assign(places, values)
-            for place, value in zip(places, values):
-                model[place] = value
-        elif what == 1:
-            values = rng.integers(0, 9, last - first)
-            tree.assign_range(first, values)
-            model[first:last] = values
-        elif what == 2:
-            tree.fill(3, first, last)
-            model[first:last] = 3
-        elif what == 3:
-            tree.add(1, first, last)
-            model[first:last] += 1
-        else:
-            tree.scale(0, first, last)
-            model[first:last] = 0
-        assert np.array_equal(tree.leaves, model)
-        assert tree.sum(first, last) == model[first:last].sum()
-        assert tree.min(first, last) == model[first:last].min(initial=math.inf)
-        assert tree.max(first, last) == model[first:last].max(initial=-math.inf)
-        if model.sum() > 0:
-            targets = rng.integers(0, int(model.sum()), 20).astype(np.float64)
-            expected = [found_by_hand(model, target) for target in targets]
-            assert tree.find_prefix_sum(targets).tolist() == expected
 
 
 def test_one_value_to_many_leaves_and_arrays_of_any_layout() -> None:
@@ -126,10 +80,3 @@ def test_errors_name_what_is_wrong_and_change_nothing() -> None:
         with pytest.raises(TypeError, match=words):
             call()
     assert tree.leaves.tolist() == [1.0, 2.0, 3.0, 4.0]
-
-
-def test_the_trees_own_leaves_are_values_of_assign():
-    tree = reprise.SegmentTree(4)
-    tree.assign([0, 1, 2, 3], [1, 2, 3, 4])
-    tree.assign([1, 2, 3, 0], tree.leaves)
-    assert tree.leaves.tolist() == [4, 1, 2, 3]

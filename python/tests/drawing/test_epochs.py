@@ -24,17 +24,6 @@ def test_each_item_comes_once_per_pass(buffer):
     assert sequences[0] != sequences[1]
 
 
-def test_items_that_arrive_wait_for_the_next_pass(buffer):
-    fill(buffer, 20)
-    sampler = buffer.sampler()
-    drawn = sampler.sample(5, draws="epoch")["state"][:, 0].tolist()
-    fill(buffer, 10, first=100)
-    drawn += sampler.sample(15, draws="epoch")["state"][:, 0].tolist()
-    assert sorted(drawn) == list(range(20)) and sampler.passes == 1
-    assert sampler.sample(30, draws="epoch")["state"][:, 0].max() == 109
-    assert sampler.passes == 2
-
-
 def test_a_prefetcher_counts_the_passes_of_what_it_gave_out(buffer):
     fill(buffer, 6)
     with buffer.prefetch(3, draws="epoch", depth=4) as batches:

@@ -22,15 +22,6 @@ def test_fresh_items_come_first_and_once():
         assert actions == expected + [0] * (16 - len(expected))
 
 
-def test_what_was_drawn_is_not_fresh(buffer):
-    sampler = buffer.sampler(fresh=1.0)
-    fill(buffer, 10)
-    everything = buffer.sampler().sample(10, draws="without_replacement")
-    assert len(everything) == 10
-    sampler.sample(5)
-    assert sampler.fresh == 0
-
-
 def test_a_prefetcher_counts_what_it_gave_out():
     replay = reprise.ReplayBuffer(
         plain_schema(), 100, selectors=reprise.Uniform(), rate_limiter=reprise.MinSize(20)

@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 from testing.buffers import plain_schema
@@ -90,19 +88,6 @@ def test_priorities_and_totals_are_those_that_were_set(buffer):
     assert buffer.totals()["weight"] == 20.0
 
 
-def test_clear_takes_everything_out(buffer):
-    keys = keys_of(buffer)
-    writer = buffer.writer()
-    writer.begin_episode(state=[0, 0])
-    writer.append(action=1, reward=1, next_state=[1, 1])
-    buffer.clear()
-    assert len(buffer) == 0
-    assert not buffer.gather(keys).lengths.any()
-    writer.append(action=2, reward=2, next_state=[2, 2])
-    assert len(buffer) == 1
-    assert buffer.stats()["evicted_steps"] == 21
-
-
 def test_items_and_episodes_are_removed(buffer):
     keys = keys_of(buffer)
     assert buffer.remove(keys[[7, 3, 3, 19]]) == 3
@@ -116,6 +101,8 @@ def test_items_and_episodes_are_removed(buffer):
     assert buffer.remove_episode(0) == 0
     assert set(buffer.sampler().sample(300).episode_ids) == {episode}
     assert len(buffer) == 30
+    buffer.clear()
+    assert len(buffer) == 0
 
 
 def test_refusals(buffer):
@@ -165,25 +152,3 @@ def test_the_help_names_what_needs_the_episode_index():
         assert f"`{name}`" in about, name
         with pytest.raises(RuntimeError, match="episode_index"):
             getattr(without, name)(*arguments)
-
-
-def test_reading_beside_a_writer_gives_whole_rows(buffer):
-    done = threading.Event()
-
-    def act():
-        with buffer.writer() as writer:
-            for _ in range(200):
-                append(writer, 30)
-        done.set()
-
-    actor = threading.Thread(target=act)
-    actor.start()
-    sampler = buffer.sampler()
-    keys = sampler.sample(50).item_keys
-    while not done.is_set():
-        batch = buffer.gather(keys)
-        there = batch.lengths == 1
-        np.testing.assert_array_equal(batch["state"][there][:, 0], batch["action"][there])
-        np.testing.assert_array_equal(batch["action"][there], batch.positions[there])
-        keys = sampler.sample(50).item_keys
-    actor.join()

@@ -34,20 +34,32 @@ def test_parts_are_exact_and_in_their_places():
     assert of_online[:12].all() and not of_online[12:].any()
     assert (batch["next_state"][:, 0] == batch["state"][:, 0] + 1).all()
     np.testing.assert_array_equal(batch.returns["reward"], batch["reward"])
+    keys = batch.item_keys.copy()
+    assert not both.sample().views and (batch.item_keys == keys).all()  # It is the caller's own.
 
 
-def test_weights_are_normalised_over_the_whole_batch():
-    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 40)
-    batch = one.sampler().sample(10, draws="without_replacement")
-    one.update_priorities(batch.item_keys, np.where(batch["state"][:, 0] == 0, 10.0, 1.0))
-    both = reprise.mix([(one, 8), (other, 8)])
-    batch = both.sample(beta=1.0)
-    size = np.where(batch["state"][:, 0] < 1000, 10, 40)
-    raw = 1.0 / (size * batch.probabilities)
-    np.testing.assert_allclose(batch.weights, raw / raw.max(), rtol=1e-5)
-    raw_batch = both.sample(beta=1.0, normalise="not")
-    size = np.where(raw_batch["state"][:, 0] < 1000, 10, 40)
-    np.testing.assert_allclose(raw_batch.weights, 1 / (size * raw_batch.probabilities), rtol=1e-5)
+def test_arguments_of_a_draw_reach_it():
+    one, other = two_of_known_weights()
+    both = reprise.mix([one, other], 32, seed=4)
+    batch = both.sample(beta=1.0, normalise="not", draws="independent")
+    state = batch["state"][:, 0]
+    np.testing.assert_allclose(batch.probabilities, weight_of(state) / 115, rtol=1e-6)
+    np.testing.assert_allclose(batch.weights, 115 / (40 * weight_of(state)), rtol=1e-5)
+    assert (state[both.parts[0]] < 1000).all() and (state[both.parts[1]] >= 1000).all()
+    with pytest.raises(ValueError, match="normalise is 'by_buffer'; allowed of exact parts"):
+        reprise.mix([(one, 4), (other, 4)]).sample(normalise="by_buffer")
+
+
+def test_passes_and_fresh_items_are_counted_for_each_part():
+    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 30)
+    both = reprise.mix([(one, 5), (other, 5)])
+    for _ in range(6):
+        both.sample(draws="epoch")
+    assert both.passes == [3, 1]
+    both = reprise.mix([(one, 8), (other, 4)], fresh=0.5)
+    both.sample()
+    fill(one, 3, 100.0)
+    assert both.sample()["state"][:3, 0].tolist() == [100, 101, 102] and both.fresh == [3, 0]
 
 
 def test_one_update_reaches_both():
@@ -84,83 +96,6 @@ def weight_of(state):
     return np.where(state < 1000, state + 1, 2.0)
 
 
-@pytest.mark.parametrize("draws", ["stratified", "independent"])
-def test_by_the_common_total_probabilities_and_weights_are_of_the_whole(draws):
-    one, other = two_of_known_weights()
-    both = reprise.mix([one, other], 32, seed=4)
-    assert len(both) == 32
-    for beta in (0.0, 0.4, 1.0):
-        batch = both.sample(beta=beta, draws=draws)
-        state = batch["state"][:, 0]
-        first, second = both.parts
-        assert first.start == 0 and first.stop == second.start and second.stop == 32
-        assert (state[first] < 1000).all() and (state[second] >= 1000).all()
-        np.testing.assert_allclose(batch.probabilities, weight_of(state) / 115, rtol=1e-6)
-        raw = (40 * weight_of(state) / 115) ** -beta
-        np.testing.assert_allclose(batch.weights, raw / raw.max(), rtol=1e-5)
-        batch = both.sample(beta=beta, draws=draws, normalise="not")
-        raw = (40 * weight_of(batch["state"][:, 0]) / 115) ** -beta
-        np.testing.assert_allclose(batch.weights, raw, rtol=1e-5)
-
-
-@pytest.mark.parametrize("draws", ["stratified", "independent"])
-@pytest.mark.parametrize("n", [1, 3, 32])
-def test_by_the_common_total_items_come_as_often_as_their_weights_say(n, draws):
-    one, other = two_of_known_weights()
-    both = reprise.mix([one, other], n, seed=4)
-    batches = 19200 // n
-    drawn, of_one = np.zeros(1030), []
-    for _ in range(batches):
-        batch = both.sample(draws=draws)
-        np.add.at(drawn, batch["state"][:, 0].astype(int), 1)
-        of_one.append(both.parts[0].stop)
-    states = np.r_[0:10, 1000:1030]
-    expected = batches * n * weight_of(states) / 115
-    assert drawn.sum() == drawn[states].sum() == batches * n
-    chi = ((drawn[states] - expected) ** 2 / expected).sum()
-    assert chi < 39 + 5 * np.sqrt(2 * 39)  # Stratified draws may only be nearer.
-    share = n * 55 / 115
-    if draws == "stratified":
-        assert set(of_one) == {np.floor(share), np.ceil(share)}
-    else:
-        assert chi > 39 - 4 * np.sqrt(2 * 39) and len(set(of_one)) > 1
-    assert abs(np.mean(of_one) - share) < 5 * np.sqrt(share / batches)
-
-
-def test_a_buffer_without_weight_gives_nothing():
-    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 10)
-    priorities_by_state(one, np.zeros_like)
-    empty = reprise.ReplayBuffer(plain_schema(), 10)
-    both = reprise.mix([one, empty, other], 6)
-    assert (both.sample()["state"][:, 0] >= 1000).all()
-    assert both.parts == [slice(0, 0), slice(0, 0), slice(0, 6)]
-    nothing = reprise.mix([one, empty], 6)
-    with pytest.raises(reprise.NothingToDraw):
-        nothing.sample()
-    waits = reprise.mix([empty, one], 6)
-    with pytest.raises(TimeoutError, match=r"Mix.sample: parts\[0\]: .*0 of the 1 items"):
-        waits.sample(timeout=0)
-    fill(empty, 1)
-    batch = waits.sample(beta=1.0, normalise="not")
-    assert (batch.probabilities == 1).all()
-    np.testing.assert_allclose(batch.weights, 1 / 11)  # Items of weight 0 count.
-
-
-def test_while_no_buffer_has_items_the_call_waits_for_the_first():
-    empty, other = (reprise.ReplayBuffer(plain_schema(), 10) for _ in range(2))
-
-    def act():
-        while not empty.stats()["samplers_for_items"]["waiting_now"]:
-            pass
-        fill(empty, 1)
-
-    actor = threading.Thread(target=act)
-    actor.start()
-    batch = reprise.mix([empty, other], 3).sample(beta=1.0, normalise="not")
-    actor.join()
-    assert (batch.probabilities == 1).all() and (batch.weights == 1).all()
-
-
 @pytest.mark.parametrize("exact", [False, True])
 def test_keys_say_which_buffer_they_are_of(exact):
     one, other = two_of_known_weights()
@@ -189,52 +124,6 @@ def test_keys_say_which_buffer_they_are_of(exact):
     twins = reprise.mix([buffer_of(0.0, key_tag=7), buffer_of(0.0, key_tag=7)], 4)
     with pytest.raises(ValueError, match="key_tag"):
         twins.update_priorities(twins.sample().item_keys, np.ones(4))
-
-
-def test_what_was_drawn_before_a_part_failed_is_kept():
-    mine, other = buffer_of(0.0), buffer_of(1000.0)
-    late = reprise.ReplayBuffer(plain_schema(), 100)
-    both = reprise.mix([(mine, 4), (late, 2), (other, 3)], seed=9)
-    for _ in range(3):
-        with pytest.raises(TimeoutError):
-            both.sample(timeout=0)
-    assert mine.stats()["sampled_items"] == 4 and other.stats()["sampled_items"] == 0
-    fill(late, 1, first=500)
-    of_mine = mine.sampler(seed=9)
-    for _ in range(2):
-        batch = both.sample()
-        np.testing.assert_array_equal(batch.item_keys[:4], of_mine.sample(4).item_keys)
-        assert (batch["state"][4:6, 0] == 500).all() and (batch["state"][6:, 0] >= 1000).all()
-
-
-def test_by_the_common_total_shares_are_kept_across_a_wait():
-    one = buffer_of(0.0, 1)
-    other = buffer_of(1000.0, 1, rate_limiter=reprise.MinSize(2))
-    both = reprise.mix([one, other], 8)
-    with pytest.raises(TimeoutError):
-        both.sample(timeout=0)
-    fill(one, 6, first=1)
-    fill(other, 1, first=1001)
-    batch = both.sample(beta=1.0, normalise="not")
-    state = batch["state"][:, 0]
-    expected = np.where(state == 0, 0.5, 0.25)
-    np.testing.assert_array_equal(batch.probabilities, expected)
-    np.testing.assert_allclose(batch.weights, 1 / (2 * expected))
-
-
-def test_shares_are_looked_up_anew_while_nothing_is_drawn():
-    empty = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Proportional(epsilon=0))
-    held = buffer_of(1000.0, 1, rate_limiter=reprise.MinSize(2))
-    both = reprise.mix([empty, held], 8)
-    with pytest.raises(TimeoutError):
-        both.sample(timeout=0)
-    assert both.parts == [slice(0, 0), slice(0, 8)]
-    fill(empty, 2)
-    fill(held, 1, first=1001)
-    batch = both.sample()
-    assert both.parts == [slice(0, 4), slice(4, 8)]
-    assert (batch["state"][:4, 0] < 2).all() and (batch["state"][4:, 0] >= 1000).all()
-    assert empty.stats()["sampled_items"] == 4
 
 
 def waiting_mix(empty):
@@ -314,42 +203,11 @@ def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
     thread.join()
 
 
-def test_batches_are_the_callers_own():
-    both = reprise.mix([(buffer_of(0.0), 4), (buffer_of(1000.0), 4)])
-    first = both.sample()
-    keys, state = first.item_keys.copy(), first["state"].copy()
-    for _ in range(3):
-        assert not both.sample().views
-    assert (first.item_keys == keys).all() and (first["state"] == state).all()
-
-
-def test_fresh_items_stand_first_in_each_part():
-    one, other = (reprise.ReplayBuffer(plain_schema(), 1000, shards=1) for _ in range(2))
-    both = reprise.mix([(one, 8), (other, 4)], fresh=0.5)
-    fill(one, 3, 100.0)
-    fill(other, 3, 1100.0)
-    state = both.sample()["state"][:, 0]
-    assert both.fresh == [3, 2]
-    assert state[:3].tolist() == [100, 101, 102] and state[8:10].tolist() == [1100, 1101]
-
-
 def test_a_mixed_batch_can_hold_each_frame_once():
     parts = [(buffer_of(0.0), 3), (buffer_of(1000.0), 2)]
     assert reprise.mix(parts).sample().frames == {}
     batch = reprise.mix(parts, unique_frames=True).sample()
     assert (batch.frames["state"][:, 1] == batch["next_state"]).all()
-
-
-def test_each_part_makes_passes():
-    one, other = buffer_of(0.0, 10), buffer_of(1000.0, 30)
-    both = reprise.mix([(one, 5), (other, 5)])
-    drawn = []
-    for _ in range(6):
-        batch = both.sample(draws="epoch", beta=1.0)
-        assert (batch.weights == 1).all()
-        drawn += batch["state"][:, 0].tolist()
-    assert both.passes == [3, 1]
-    assert sorted(drawn) == sorted(3 * list(range(10)) + list(range(1000, 1030)))
 
 
 def test_what_does_not_fit_a_common_total_is_refused():
@@ -386,26 +244,6 @@ def test_what_does_not_fit_a_common_total_is_refused():
         with pytest.raises(TypeError, match="Mix.sample takes 0 positional arguments; given 1"):
             each.sample(16)
     assert one.stats()["sampled_items"] == 0
-
-
-def test_weights_by_buffer_are_those_of_the_common_total_or_of_one_buffer():
-    one, other = two_of_known_weights()
-    message = "^Mix.sample: normalise is 'by_buffer'; allowed of exact parts: 'by_batch' and 'not'"
-    with pytest.raises(ValueError, match=message):
-        reprise.mix([(one, 4), (other, 4)]).sample(normalise="by_buffer")
-    for mixed in (reprise.mix([(one, 4)]), reprise.mix([one, other], 4)):
-        batch = mixed.sample(normalise="by_buffer", beta=1.0)
-        np.testing.assert_allclose(batch.weights, 1 / weight_of(batch["state"][:, 0]), rtol=1e-5)
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
-def test_wrong_priorities_change_no_buffer(wrong):
-    one, other = buffer_of(0.0), buffer_of(1000.0)
-    both = reprise.mix([(one, 4), (other, 4)])
-    batch = both.sample()
-    with pytest.raises(ValueError, match=r"priorities\[7\] is .*; allowed: finite, at least 0"):
-        both.update_priorities(batch.item_keys, [2.0] * 7 + [wrong])
-    assert one.stats()["applied_updates"] == other.stats()["applied_updates"] == 0
 
 
 def test_what_does_not_fit_is_refused():

@@ -122,20 +122,6 @@ def test_a_schema_says_which_columns_change():
     assert schema != reprise.Schema().observation("x", np.int8).column("latent", np.float32, (2,))
 
 
-def test_checkpoints_have_the_values_of_their_save(tmp_path):
-    buffer = make(chunk_steps=8)
-    fill(buffer, 20)
-    keys = everything(buffer).item_keys.copy()
-    buffer.save(tmp_path)
-    buffer.update(keys[3:4], "latent", np.ones((1, 3)))
-    saved = buffer.save(tmp_path)
-    assert saved.chunks_reused >= 1
-    buffer.update(keys[3:4], "latent", np.zeros((1, 3)))
-    latents = reprise.ReplayBuffer.load(tmp_path).gather(keys)["latent"]
-    np.testing.assert_array_equal(latents[3], 1)
-    assert not np.delete(latents, 3, axis=0).any()
-
-
 def test_vector_writers_append_first_values():
     buffer = make()
     writer = buffer.vector_writer(2, autoreset="disabled")

@@ -106,22 +106,3 @@ def test_whole_episodes_go_by_the_present_alpha():
     with pytest.raises(ValueError, match="alpha is 9"):
         buffer.set_alpha(9)
     writers.append(priorities=[1e6], **step)
-
-
-@pytest.mark.parametrize("way", ["load", "restore"])
-def test_loaded_buffers_go_by_the_alpha_that_was_saved(tmp_path, way):
-    buffer = reprise.ReplayBuffer(
-        plain_schema(), 100, selectors=reprise.Proportional(alpha=8, epsilon=0)
-    )
-    buffer.set_alpha(1)
-    buffer.save(tmp_path)
-    buffer.set_alpha(8)
-    if way == "load":
-        buffer = reprise.ReplayBuffer.load(tmp_path)
-    else:
-        buffer.restore(tmp_path)
-    assert buffer.alpha() == 1 and buffer.options["selectors"][0].alpha == 8
-    buffer.writer().append_episode(state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e6])
-    assert len(buffer) == 1
-    with pytest.raises(ValueError, match="selector is 1"):
-        buffer.alpha(1)

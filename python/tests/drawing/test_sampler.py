@@ -78,17 +78,6 @@ def test_views_are_filled_again(buffer):
     assert fewer is not batch and len(fewer) == 3 and len(fewer["state"]) == 3
 
 
-def test_five_batches_are_five_batches(buffer):
-    fill(buffer, 50)
-    sampler = buffer.sampler(seed=1)
-    batches = [sampler.sample(8) for _ in range(5)]
-    other = buffer.sampler(seed=1)
-    for batch in batches:
-        same = other.sample(8)
-        assert np.array_equal(batch.item_keys, same.item_keys)
-        assert np.array_equal(batch["state"], same["state"])
-
-
 def test_memory_is_used_again_when_nobody_holds_it(buffer):
     fill(buffer, 50)
     made = []
@@ -228,17 +217,6 @@ def test_arrays_outlive_everything(buffer):
     gc.collect()
     assert np.array_equal(state, copy)
     state[:] = 3
-
-
-def test_an_owned_batch_stays(buffer):
-    fill(buffer, 50)
-    sampler = buffer.sampler()
-    owned = sampler.sample(8)
-    keys = owned.item_keys.copy()
-    other = sampler.sample(8, views=True)
-    assert other is not owned
-    assert np.array_equal(owned.item_keys, keys)
-    assert not np.shares_memory(other.item_keys, owned.item_keys)
 
 
 def test_views_without_copies(buffer):

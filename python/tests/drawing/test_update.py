@@ -113,15 +113,6 @@ def test_wrong_priorities(prioritized, priority):
         prioritized.update_priorities(keys, [1, 1, 1, 1], selector=2)
 
 
-def test_stale_keys_are_counted(schema):
-    buffer = reprise.ReplayBuffer(schema, 100, shards=1)
-    fill(buffer, 100)
-    keys = buffer.sampler().sample(100, draws="without_replacement").item_keys
-    fill(buffer, 300)
-    assert len(buffer) == 100
-    assert buffer.update_priorities(keys, np.ones(100)) == (0, 100)
-
-
 def test_results_differ_in_either_count(schema):
     buffer = reprise.ReplayBuffer(schema, 100, shards=1)
     fill(buffer, 100)
@@ -148,6 +139,7 @@ def test_items_are_found_by_episode_and_position(prioritized):
 def test_alpha_and_decay(prioritized):
     prioritized.update_priorities(keys_by_position(prioritized), [1, 1, 1, 4])
     prioritized.set_alpha(0.5)
+    assert prioritized.alpha() == 0.5 and prioritized.options["selectors"][0].alpha == 1
     assert probabilities(prioritized)[3] == pytest.approx(2 / 5)
     prioritized.decay(0.5)
     assert probabilities(prioritized)[3] == pytest.approx(2 / 5)

@@ -116,12 +116,16 @@ COUNTS = {
     "reprise.ReplayBuffer(s, 10, shards={})": "ReplayBuffer: shards",
     "reprise.ReplayBuffer(s, 10, key_tag={})": "ReplayBuffer: key_tag",
     "reprise.ReplayBuffer(s, 10, window=reprise.Transitions(n_step={}))": "Transitions.n_step",
+    "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(frame_stack={}))": "Transitions.frame_stack",
     "reprise.ReplayBuffer(s, 10, window=reprise.Sequences(length={}))": "Sequences.length",
     "reprise.ReplayBuffer(s, 10, rate_limiter=reprise.MinSize({}))": "MinSize.items",
     "reprise.ReplayBuffer(s, 10, rate_limiter=reprise.Queue({}))": "Queue.size",
     "reprise.ReplayBuffer(s, 10, remover=reprise.SecondChance(), shards={})": "ReplayBuffer: shards",
+    "reprise.ReplayBuffer(s, 9, remover=reprise.LeastFrequentlySampled({}))": ""
+    "LeastFrequentlySampled.candidates",
     "reprise.ReplayBuffer(s, 9, remover=reprise.LowestPriority({}))": "LowestPriority.selector",
     "new().observation('x', 'f4', ({},))": "field 'x': shape[0]",
+    "new().column('x', 'f4', (3, {}))": "field 'x': shape[1]",
     "b.sampler(seed={})": "ReplayBuffer.sampler: seed",
     "b.sampler(selector={})": "ReplayBuffer.sampler: selector",
     "b.sampler(resume={})": "ReplayBuffer.sampler: resume",
@@ -130,9 +134,17 @@ COUNTS = {
     "b.sampler().sample_into(batch, {}, 1)": "Sampler.sample_into: offset",
     "b.prefetch({})": "ReplayBuffer.prefetch: n",
     "b.prefetch(1, depth={})": "ReplayBuffer.prefetch: depth",
+    "b.prefetch(1, seed={})": "ReplayBuffer.prefetch: seed",
+    "b.prefetch(1, selector={})": "ReplayBuffer.prefetch: selector",
     "b.vector_writer({}, autoreset='disabled')": "ReplayBuffer.vector_writer: environments",
     "b.hindsight('state', seed={})": "ReplayBuffer.hindsight: seed",
     "b.find({}, 0)": "ReplayBuffer.find: episode",
+    "b.find(0, {})": "ReplayBuffer.find: position",
+    "b.update_episode_priorities({}, 0, [1])": "ReplayBuffer.update_episode_priorities: episode",
+    "b.update_episode_priorities(0, {}, [1])": "ReplayBuffer.update_episode_priorities: position",
+    "b.update_episode_priorities(0, 0, [1], {})": "ReplayBuffer.update_episode_priorities: selector",
+    "b.set_alpha(0.5, {})": "ReplayBuffer.set_alpha: selector",
+    "b.decay(0.5, {})": "ReplayBuffer.decay: selector",
     "b.gather_episode(0, {}, 1)": "ReplayBuffer.gather_episode: position",
     "b.remove_episode({})": "ReplayBuffer.remove_episode: episode",
     "b.totals({})": "ReplayBuffer.totals: selector",
@@ -145,24 +157,46 @@ COUNTS = {
     "reprise.SegmentTree({})": "SegmentTree: capacity",
     "tree.leaf({})": "SegmentTree.leaf: leaf",
     "tree.sum({})": "SegmentTree.sum: first",
+    "tree.min(0, {})": "SegmentTree.min: last",
     "v[{}]": "VectorWriter: environment",
 }
 # And of real numbers.
 REALS = {
     "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount={}))": "Transitions.discount",
     "reprise.ReplayBuffer(s, 9, selectors=reprise.Proportional(alpha={}))": "Proportional.alpha",
-    "reprise.ReplayBuffer(s, 9, selectors=reprise.MaxHeap(initial={}))": "MaxHeap.initial",
+    **{
+        f"reprise.ReplayBuffer(s, 9, selectors=reprise.{name.replace('.', '(')}={{}}))": name
+        for name in "Proportional.epsilon MaxHeap.initial RankBased.alpha Recency.p LossAdjusted.alpha "
+        "Mixture.uniform Mixture.alpha".split()
+    },
+    "reprise.ReplayBuffer(s, 9, rate_limiter=reprise.SampleToInsertRatio({}))": ""
+    "SampleToInsertRatio.samples_per_insert",
+    "reprise.ReplayBuffer(s, 9, rate_limiter=reprise.SampleToInsertRatio(2.0, error_buffer={}))": ""
+    "SampleToInsertRatio.error_buffer",
     "b.sampler(fresh={})": "ReplayBuffer.sampler: fresh",
     "b.sampler().sample(1, beta={})": "Sampler.sample: beta",
-    "b.sampler().sample(1, timeout={})": "Sampler.sample: timeout",
-    "b.writer(timeout={})": "ReplayBuffer.writer: timeout",
+    "b.prefetch(1, beta={})": "ReplayBuffer.prefetch: beta",
+    "b.set_alpha({})": "ReplayBuffer.set_alpha: alpha",
+    "tree.scale({})": "SegmentTree.scale: factor",
     "b.hindsight('state', share={})": "ReplayBuffer.hindsight: share",
     "b.decay({})": "ReplayBuffer.decay: factor",
     "tree.fill({})": "SegmentTree.fill: value",
 }
+TIMES = {
+    "b.sampler().sample(1, timeout={})": "Sampler.sample: timeout",
+    "b.writer(timeout={})": "ReplayBuffer.writer: timeout",
+}
+FLAGS = {
+    "reprise.ReplayBuffer(s, 9, episode_index={})": "ReplayBuffer: episode_index",
+    "b.sampler().sample(1, views={})": "Sampler.sample: views",
+    "b.prefetch(1, gather={})": "ReplayBuffer.prefetch: gather",
+    "b.save(at, incremental={})": "ReplayBuffer.save: incremental",
+}
+# Numbers that may be negative as far as their type goes.
+SIGNED = ("Sampler.sample: n", "Sampler.empty_batch: n", "ReplayBuffer.save: compression", "Mix: n")
 
 
-@pytest.mark.parametrize("call, name", [*COUNTS.items(), *REALS.items()])
+@pytest.mark.parametrize("call, name", [*COUNTS.items(), *REALS.items(), *TIMES.items()])
 def test_flags_are_no_numbers(call, name, made):
     for given in ("True", "False"):
         with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*{given}.*; allowed: "):
@@ -171,9 +205,20 @@ def test_flags_are_no_numbers(call, name, made):
 
 @pytest.mark.parametrize("call, name", COUNTS.items())
 def test_counts_are_integers_in_range(call, name, made):
-    for given in ("1.5", "'1'", "np.float64(1)", "np.True_"):
-        with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*; allowed: "):
+    for given in ("1.5", "'1'", "np.float32(1)", "np.True_"):
+        shown = "" if name == "Mix: parts[0]" else re.escape(repr(eval(given)))
+        with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*{shown}.*; allowed: "):
             eval(call.format(given), dict(made))
+    for given in (-(2**70), 2**70):
+        with pytest.raises(
+            ValueError, match=f"^{re.escape(name)} is {given}; allowed: an integer of"
+        ):
+            eval(call.format(given), dict(made))
+    if name not in SIGNED and not call.startswith("v["):
+        with pytest.raises(
+            ValueError, match=f"^{re.escape(name)} is -1; allowed: an integer of at"
+        ):
+            eval(call.format("-1"), dict(made))
     negative = (
         "allowed: 1 to max_writers|^environment -3 of 2$|"
         + re.escape(name)
@@ -186,6 +231,64 @@ def test_counts_are_integers_in_range(call, name, made):
         eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(made))
     except (ValueError, RuntimeError, TimeoutError, IndexError):
         pass
+
+
+@pytest.mark.parametrize("call, name", REALS.items())
+def test_numbers_are_real_and_in_range(call, name, made):
+    for given in ("x", 1j, [1.0, 2.0]):
+        error = (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError  # Or a word.
+        with pytest.raises(error, match=f"^{re.escape(name)} is .*; allowed: .*a number$"):
+            eval(call.format(repr(given)), dict(made))
+    with pytest.raises(
+        ValueError, match=f"^{re.escape(name)} is 10+; allowed: a number in the range"
+    ):
+        eval(call.format(10**400), dict(made))
+
+
+@pytest.mark.parametrize("call, name", FLAGS.items())
+def test_flags_are_true_or_false(call, name, made):
+    with pytest.raises(TypeError, match=f"^{name} is 'x'; allowed: True or False$"):
+        eval(call.format("'x'"), dict(made))
+
+
+def test_numbers_of_numpy_are_numbers(made):
+    one, half, yes = np.int32(1), np.float64(0.5), np.bool_(True)
+    buffer = reprise.ReplayBuffer(
+        plain_schema(),
+        np.uint16(100),
+        window=reprise.Transitions(n_step=one, discount=half),
+        selectors=reprise.Proportional(alpha=half, initial=half),
+        rate_limiter=reprise.MinSize(np.array(2)),
+        shards=one,
+        key_tag=one,
+        episode_index=yes,
+    )
+    assert buffer.options["capacity_steps"] == 100 and buffer.options["episode_index"] is True
+    buffer.set_alpha(np.float32(0.25), np.uint8(0))
+    made["b"].sampler(seed=np.uint64(2**64 - 1)).sample(np.int8(4), beta=half, views=yes)
+    assert made["b"].find(np.int64(0), np.uint8(3)) is not None
+    assert reprise.SegmentTree(np.int64(4)).sum(one, np.int64(3)) == 0
+
+
+class Bad:
+    def __index__(self):
+        raise LookupError("mine")
+
+    __float__ = __bool__ = __index__
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "reprise.ReplayBuffer(s, 9, shards=Bad())",
+        "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount=Bad()))",
+        "reprise.ReplayBuffer(s, 9, episode_index=Bad())",
+        "w.completing(Bad())",
+    ],
+)
+def test_what_code_of_the_user_raises_is_raised(call, made):
+    with pytest.raises(LookupError, match="mine"):
+        eval(call, made | {"Bad": Bad})
 
 
 @pytest.mark.parametrize("call, message", [*MISFITS.items(), *KINDS.items()])

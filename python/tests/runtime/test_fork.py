@@ -1,6 +1,5 @@
 """A forked child gets a clear error, not a hang."""
 
-
 import pytest
 from testing.children import run_python
 

@@ -3,15 +3,22 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import reprise
+
+# The folder of this library, and that of the package, before whatever else is on the path.
+PATHS = [str(Path(__file__).parents[1]), str(Path(reprise.__file__).parents[1])]
 
 
 def run_python(code, *arguments, before=()):
-    """Runs code in a fresh Python, which finds what this one finds; `before` are a command's first
-    words. A child that hangs fails the test."""
+    """Runs code in a fresh Python; `before` are the first words of the command. A child that hangs
+    fails the test."""
+    path = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [*before, sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**os.environ, "PYTHONPATH": path},
     )

@@ -46,17 +46,6 @@ def test_stats_tell_both_sizes():
     assert 84 * 84 < packed["compressed_bytes"] < packed["uncompressed_bytes"] / 4
 
 
-def test_a_checkpoint_keeps_it(tmp_path):
-    film(True).save(tmp_path)
-    loaded = reprise.ReplayBuffer.load(tmp_path)
-    assert loaded.schema.compressed == ("frame",)
-    np.testing.assert_array_equal(
-        loaded.sampler(seed=3).sample(32)["frame"], film(True).sampler(seed=3).sample(32)["frame"]
-    )
-    with pytest.raises(reprise.CheckpointError, match="compressed observation 'frame'"):
-        film(False).restore(tmp_path)
-
-
 def test_the_schema_tells_and_refuses():
     schema = reprise.Schema()
     schema.observation("a", np.uint8, (512,)).observation("b", np.float32, (128,))
@@ -73,41 +62,3 @@ def test_the_schema_tells_and_refuses():
     with pytest.raises(TypeError, match="name"):
         schema.compress(1)
     assert schema.compressed == ("a", "b")
-
-
-def test_sequences_of_parts_of_a_vector_are_those_of_frames_as_they_are():
-    batches = []
-    for compressed in (False, True):
-        schema = reprise.Schema().observation("frame", np.uint8, (30, 30)).reward()
-        if compressed:
-            schema.compress("frame")
-        replay = reprise.ReplayBuffer(
-            schema, 200, window=reprise.Sequences(length=5, period=2), key_tag=1, max_writers=3
-        )
-        random = np.random.default_rng(2)
-        writers = replay.vector_writer(3, autoreset="same_step")
-        writers.begin(frame=random.integers(256, size=(3, 30, 30)))
-        for step in range(120):
-            part = random.permutation(3)[: 1 + step % 3]
-            end = np.where(random.random(len(part)) < 0.1, 1, 0)
-            frames = random.integers(256, size=(len(part), 30, 30))
-            final = random.integers(256, size=(len(part), 30, 30))
-            writers.append(
-                reward=np.ones(len(part)),
-                next_frame=frames,
-                end=end,
-                final={"frame": final},
-                env_ids=part,
-            )
-        batches.append(replay.sampler(seed=1).sample(64))
-    for name in ("frame", "next_frame"):
-        np.testing.assert_array_equal(batches[0][name], batches[1][name])
-
-
-def test_a_goal_can_be_a_compressed_frame():
-    goals = [np.zeros((32, 84, 84), np.uint8) for _ in range(2)]
-    for compressed, into in zip((False, True), goals):
-        replay = film(compressed, n_step=1)
-        keys = replay.sampler(seed=1).sample(32).item_keys
-        assert (replay.hindsight("frame", share=1.0, seed=2).relabel(keys, into) != 0).all()
-    np.testing.assert_array_equal(*goals)

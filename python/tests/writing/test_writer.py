@@ -99,17 +99,6 @@ def test_priorities_for_completed_items():
         assert np.allclose(batch.probabilities[batch.positions == position], probability)
 
 
-def test_beginning_within_an_episode_truncates_it(buffer):
-    writer = buffer.writer()
-    writer.begin_episode(state=[0, 0])
-    writer.append(action=0, reward=0, next_state=[1, 0])
-    first = writer.episode_id
-    writer.begin_episode(state=[5, 0])
-    assert writer.episode_id != first
-    assert (writer.in_episode, writer.episode_steps) == (True, 0)
-    assert every_item(buffer)[".discounts"].tolist() == [0.5]
-
-
 def test_closing_a_writer(buffer):
     with buffer.writer() as writer:
         writer.begin_episode(state=[0, 0])
