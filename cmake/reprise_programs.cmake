@@ -1,4 +1,4 @@
-# For the folders of tests, stress and benchmarks.
+# For the folders of tests and benchmarks.
 
 # reprise_add_tests(FOLDER SOURCES...): one program FOLDER_tests of GoogleTest cases, each a ctest
 # with the label FOLDER. Tests may include internal headers and tests/testing.
@@ -27,19 +27,5 @@ function(reprise_add_bench subject)
   if(REPRISE_BUILD_TESTS)
     add_test(NAME bench.${subject} COMMAND ${subject}_bench --benchmark_min_time=0.01)
     set_tests_properties(bench.${subject} PROPERTIES LABELS bench)
-  endif()
-endfunction()
-
-# reprise_add_stress(SUBJECT SOURCES...): one program SUBJECT_stress that checks itself and exits
-# with 0. Where tests are built too, a ctest runs it for as long as it runs without arguments.
-function(reprise_add_stress subject)
-  add_executable(${subject}_stress ${ARGN})
-  target_include_directories(${subject}_stress PRIVATE ${PROJECT_SOURCE_DIR}/src
-                                                       ${PROJECT_SOURCE_DIR}/stress)
-  target_link_libraries(${subject}_stress PRIVATE reprise::reprise Threads::Threads)
-  reprise_own_target(${subject}_stress)
-  if(REPRISE_BUILD_TESTS)
-    add_test(NAME stress.${subject} COMMAND ${subject}_stress)
-    set_tests_properties(stress.${subject} PROPERTIES LABELS stress)
   endif()
 endfunction()

@@ -5,6 +5,9 @@
 #include "testing/fixtures/rng.hpp"
 #include "testing/program/sanitizer.hpp"
 #include "testing/program/scale.hpp"
+#include "testing/worlds/episodes.hpp"
+#include "testing/worlds/item_check.hpp"
+#include "testing/worlds/window_rule.hpp"
 #include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
@@ -22,38 +25,27 @@
 namespace reprise::test {
 namespace {
 
-/// Episodes whose length and end follow from their id, in rows that follow from it too: a window
-/// can be judged completely without knowing anything about the threads that wrote it.
-class Truth {
+/// Episodes whose length and end follow from their id, as their rows do: a window can be judged
+/// completely without knowing anything about the threads that wrote it.
+class IdWorld {
  public:
-  /// How an episode ends. The last two leave it open: begin_episode or ~Writer must truncate it.
-  enum class Ending : std::uint8_t { Terminated, Truncated, BegunWithin, WriterDestroyed };
-
-  explicit Truth(bool compressed = false) : world_(false, false, compressed) {}
+  explicit IdWorld(bool compressed = false) : world_({.compressed = compressed}) {}
 
   static constexpr Transitions kWindow{.n_step = 3, .discount = 0.5F, .frame_stack = 2};
 
   [[nodiscard]] const Schema& schema() const { return world_.schema(); }
-  [[nodiscard]] static std::uint64_t length(std::uint64_t episode) {
-    Rng rng(episode);
-    return rng.chance(0.3) ? 1 + rng.below(4) : 1 + rng.below(90);
-  }
-  [[nodiscard]] static Ending ending(std::uint64_t episode) {
-    return static_cast<Ending>(Rng(~episode).below(4));
+  [[nodiscard]] Episode episode(std::uint64_t id) const {
+    return episodes_.episode(0, World::name_of(id, 0).episode);
   }
 
   /// Writes one whole episode; false if the buffer was closed. The caller destroys the writer if
   /// the episode ends so.
   bool write_episode(Writer& writer) const {
     world_.begin(writer);
-    const std::uint64_t steps = length(writer.episode_id());
-    const Ending how = ending(writer.episode_id());
-    for (std::uint64_t t = 1; t <= steps; ++t) {
+    const Episode it = episode(writer.episode_id());
+    for (std::uint32_t step = 1; step <= it.length; ++step) {
       world_.write_step(writer);
-      const End end = t < steps || how > Ending::Truncated ? End::Continue
-                      : how == Ending::Terminated          ? End::Terminated
-                                                           : End::Truncated;
-      if (writer.commit(end) == CommitStatus::Closed) {
+      if (writer.commit(it.end_of(step)) == CommitStatus::Closed) {
         return false;
       }
     }
@@ -63,23 +55,20 @@ class Truth {
     return true;
   }
 
-  /// In words, the first thing wrong with the batch; empty if all of it is true.
-  [[nodiscard]] std::string first_lie(const Batch& batch) const {
+  /// In words, the first thing wrong with the batch; empty if nothing is.
+  [[nodiscard]] std::string mismatch(const Batch& batch) const {
+    CheckedItem checked;
     std::string words;
     for (std::size_t i = 0; i < batch.size() && words.empty(); ++i) {
-      const std::uint64_t episode = batch.episode_ids()[i];
-      const std::uint64_t position = batch.positions()[i];
-      const std::uint64_t left = length(episode) - position;
-      if (position >= length(episode) || batch.lengths()[i] != std::min<std::uint64_t>(3, left)) {
-        return "a step that was never committed, or a wrong length";
-      }
-      words = world_.lie(batch, i, kWindow, ending(episode) == Ending::Terminated && left <= 3);
+      words = ItemCheck(world_, episodes_, rule_).mismatch(batch, i, checked);
     }
     return words;
   }
 
  private:
   World world_;
+  Episodes episodes_{1, true, 0};
+  WindowRule rule_{kWindow};
 };
 
 struct Load {
@@ -116,12 +105,12 @@ std::vector<Load> loads() {
 
 class Concurrency : public testing::TestWithParam<Load> {
  protected:
-  Concurrency() : replay_(truth_.schema(), options(GetParam())) {}
+  Concurrency() : replay_(world_.schema(), options(GetParam())) {}
 
   static Options options(const Load& load) {
     Options options;
     options.capacity_steps = load.capacity;
-    options.window = Truth::kWindow;
+    options.window = IdWorld::kWindow;
     options.selectors = {Proportional{}, Uniform{}};
     options.chunk_steps = load.chunk;
     options.shards = load.shards;
@@ -139,11 +128,11 @@ class Concurrency : public testing::TestWithParam<Load> {
       if (!writer) {
         writer.emplace(replay_.writer());
       }
-      if (!truth_.write_episode(*writer)) {
+      if (!world_.write_episode(*writer)) {
         return;
       }
-      written += Truth::length(writer->episode_id());
-      if (Truth::ending(writer->episode_id()) == Truth::Ending::WriterDestroyed) {
+      written += world_.episode(writer->episode_id()).length;
+      if (world_.episode(writer->episode_id()).ending >= Ending::WriterDestroyed) {
         writer.reset();
       }
     }
@@ -170,7 +159,7 @@ class Concurrency : public testing::TestWithParam<Load> {
         ASSERT_EQ(batch.status().code, SampleStatus::Code::TimedOut);
         continue;
       }
-      ASSERT_EQ(truth_.first_lie(*batch), "");
+      ASSERT_EQ(world_.mismatch(*batch), "");
       for (const double probability : batch->probabilities()) {
         ASSERT_GT(probability, 0.0);
         ASSERT_LE(probability, 1.0 + 1e-12);
@@ -186,7 +175,7 @@ class Concurrency : public testing::TestWithParam<Load> {
     }
   }
 
-  Truth truth_{GetParam().compressed};
+  IdWorld world_{GetParam().compressed};
   ReplayBuffer replay_;
   std::atomic<bool> done_ = false;
   std::atomic<std::uint64_t> committed_ = 0;
@@ -227,7 +216,7 @@ TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
   Sampler sampler = replay_.sampler({.selector = 1, .parallel_gather_bytes = kGatherAlone});
   const SampleResult batch = sampler.sample(4 * replay_.size());
   ASSERT_TRUE(batch);
-  EXPECT_EQ(truth_.first_lie(*batch), "");
+  EXPECT_EQ(world_.mismatch(*batch), "");
   EXPECT_EQ(std::set<ItemKey>(batch->keys().begin(), batch->keys().end()).size(), replay_.size());
 }
 
@@ -235,14 +224,14 @@ INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(loads()),
                          [](const auto& load) { return load.param.name; });
 
 TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
-  const Truth truth;
+  const IdWorld world;
   Options options;
   options.capacity_steps = 1000;
-  options.window = Truth::kWindow;
+  options.window = IdWorld::kWindow;
   options.max_writers = 8;
   options.chunk_steps = 16;
   options.shards = 2;
-  ReplayBuffer replay(truth.schema(), options);
+  ReplayBuffer replay(world.schema(), options);
   const std::size_t rounds = scaled(1500, 100);
   std::atomic<std::uint64_t> committed = 0;
   std::vector<std::jthread> threads;
@@ -251,8 +240,8 @@ TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
       for (std::size_t episode = 0; episode < rounds; ++episode) {
         Writer writer = replay.writer();
         if (episode % 3 != 0) {
-          ASSERT_TRUE(truth.write_episode(writer));
-          committed.fetch_add(Truth::length(writer.episode_id()), std::memory_order_relaxed);
+          ASSERT_TRUE(world.write_episode(writer));
+          committed.fetch_add(world.episode(writer.episode_id()).length, std::memory_order_relaxed);
         }
       }
     });
@@ -265,7 +254,7 @@ TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
   Sampler sampler = replay.sampler();
   const SampleResult batch = sampler.sample(500);
   ASSERT_TRUE(batch);
-  EXPECT_EQ(truth.first_lie(*batch), "");
+  EXPECT_EQ(world.mismatch(*batch), "");
 }
 
 }  // namespace

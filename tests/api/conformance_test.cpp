@@ -35,8 +35,8 @@ TEST_P(EveryCombination, KeepsWhatEachPartPromises) {
   for (std::uint64_t seed = 1; seed <= scaled(5) && !HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Conformance::Setting setting{selector, remover.remover, window.strategy, limiter.strategy};
-    setting.compressed = seed % 2 == 0;
-    setting.with_mutable = seed % 3 == 0;
+    setting.fields.compressed = seed % 2 == 0;
+    setting.fields.mutable_columns = seed % 3 == 0;
     Conformance(setting, seed).run(150);
   }
 }
@@ -74,7 +74,7 @@ Conformance::Setting random_setting(Rng& rng) {
                                .discount = rng.chance(0.2) ? 1.0F : static_cast<float>(rng.unit()),
                                .frame_stack = rng.chance(0.5) ? 1 : to(5),
                                .stack_start = static_cast<StackStart>(rng.below(2))};
-    setting.with_states = rng.chance(0.7);
+    setting.fields.states = rng.chance(0.7);
   }
   if (rng.chance(0.4)) {
     setting.remover = all_removers()[rng.below(all_removers().size())].remover;
@@ -82,10 +82,10 @@ Conformance::Setting random_setting(Rng& rng) {
   if (rng.chance(0.4)) {
     setting.limiter = all_limiters()[rng.below(all_limiters().size())].strategy;
   }
-  setting.with_discount = rng.chance(0.4);
+  setting.fields.discount = rng.chance(0.4);
   setting.ends = 0.02 + 0.3 * rng.unit() * rng.unit();
-  setting.compressed = rng.chance(0.4);
-  setting.with_mutable = rng.chance(0.5);
+  setting.fields.compressed = rng.chance(0.4);
+  setting.fields.mutable_columns = rng.chance(0.5);
   return setting;
 }
 

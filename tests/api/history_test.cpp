@@ -46,7 +46,7 @@ class Recorded {
   explicit Recorded(std::uint64_t seed) : rng_(seed), line_(random_options(rng_)) {}
 
   /// Nothing is said of a history that is true.
-  std::string lie() {
+  std::string mismatch() {
     // They live to the end, so that each fills its chunks alone, as the history takes it.
     std::vector<Writer> writers;
     for (std::size_t w = 0; w < kWriters; ++w) {
@@ -73,7 +73,7 @@ class Recorded {
       history.add(log);
     }
     expect_accounted(line_.replay);
-    return history.first_lie();
+    return history.first_mismatch();
   }
 
  private:
@@ -155,7 +155,7 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
   const std::size_t histories = scaled(1000, 50);
   for (std::uint64_t seed = GetParam(); seed <= histories; seed += kParts) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    ASSERT_EQ(Recorded(seed).lie(), "");
+    ASSERT_EQ(Recorded(seed).mismatch(), "");
   }
 }
 
@@ -181,64 +181,64 @@ class HistoryOfTwo : public testing::Test {
 };
 
 TEST_F(HistoryOfTwo, ThatIsTrueIsBelieved) {
-  EXPECT_EQ(history(log).first_lie(), "");
+  EXPECT_EQ(history(log).first_mismatch(), "");
 }
 
 TEST_F(HistoryOfTwo, ThatDrawsAnItemTooEarlyIsNot) {
   log.draws[1].when = {21, 28};
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
 }
 
 TEST_F(HistoryOfTwo, ThatMixesKeysUpIsNot) {
   log.draws[1].items[0].key = key(0);
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
   log.draws[1].items[0] = {0, key(1), 1.0};
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
 }
 
 TEST_F(HistoryOfTwo, ThatRaisesTheDeadIsNot) {
   log.updates.push_back({key(0), 1.0F, true, {46, 47}});
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
   log.updates.back().when = {41, 47};
-  EXPECT_EQ(history(log).first_lie(), "") << "the calls overlap";
+  EXPECT_EQ(history(log).first_mismatch(), "") << "the calls overlap";
 }
 
 TEST_F(HistoryOfTwo, ThatEvictsWithinTheCapacityIsNot) {
-  EXPECT_NE(history(log, 2).first_lie(), "");
+  EXPECT_NE(history(log, 2).first_mismatch(), "");
   log.updates[1].when = {22, 27};
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
 }
 
 TEST_F(HistoryOfTwo, ThatKeepsAnItemBeyondTheCapacityIsNot) {
   log.updates.pop_back();
   log.draws.push_back({{{0, key(0), 1.0}}, SampleStatus::Code::Ok, {61, 62}});
-  EXPECT_EQ(history(log).first_lie(), "") << "within the capacity of one behind it";
+  EXPECT_EQ(history(log).first_mismatch(), "") << "within the capacity of one behind it";
   log.commits.push_back({2, 1.0F, {50, 55}});
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
 }
 
 TEST_F(HistoryOfTwo, ThatDrawsByAnOverwrittenOrAZeroPriorityIsNot) {
   log.updates = {{key(0), 1.0F, true, {26, 29}}};
   log.draws.push_back({{{0, key(0), 0.25}, {1, key(1), 0.75}}, SampleStatus::Code::Ok, {41, 49}});
-  EXPECT_EQ(history(log, 2).first_lie(), "a size of 1 that should be 2 to 2") << "1 of 4, 3 of 4";
+  EXPECT_EQ(history(log, 2).first_mismatch(), "a size of 1 that should be 2 to 2") << "1 of 4, 3 of 4";
   log.sizes.pop_back();
-  EXPECT_EQ(history(log, 2).first_lie(), "");
+  EXPECT_EQ(history(log, 2).first_mismatch(), "");
   log.draws[2].items = {{0, key(0), 0.4}, {1, key(1), 0.6}};
-  EXPECT_NE(history(log, 2).first_lie(), "") << "2 was overwritten by 1";
+  EXPECT_NE(history(log, 2).first_mismatch(), "") << "2 was overwritten by 1";
   log.updates[0].when = {26, 45};
-  EXPECT_EQ(history(log, 2).first_lie(), "") << "the update was under way";
+  EXPECT_EQ(history(log, 2).first_mismatch(), "") << "the update was under way";
   log.commits[1].priority = 0.0F;
-  EXPECT_NE(history(log, 2).first_lie(), "");
+  EXPECT_NE(history(log, 2).first_mismatch(), "");
 }
 
 TEST_F(HistoryOfTwo, ThatMiscountsIsNot) {
   log.sizes[1].size = 0;
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
   log.sizes[1].size = 2;
-  EXPECT_NE(history(log).first_lie(), "");
+  EXPECT_NE(history(log).first_mismatch(), "");
   log.sizes.clear();
   log.draws.push_back({{}, SampleStatus::Code::TimedOut, {21, 22}});
-  EXPECT_NE(history(log).first_lie(), "") << "the first commit had returned";
+  EXPECT_NE(history(log).first_mismatch(), "") << "the first commit had returned";
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Options local_options_of(const Window& window) {
 class Twins {
  public:
   explicit Twins(const Window& window, bool with_states = false, bool compressed = false)
-      : world(false, with_states, compressed),
+      : world({.states = with_states, .compressed = compressed}),
         direct(world.schema(), options_of(window)),
         local(world.schema(), local_options_of(window)),
         shipped(world.schema(), options_of(window)),

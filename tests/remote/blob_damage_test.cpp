@@ -78,7 +78,7 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
   Blobs blobs;
   EXPECT_THROW(static_cast<void>(blobs.shard.append(blobs.request)), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(blobs.shard.exchange(blobs.shipment)), std::invalid_argument);
-  World world{true, true};
+  World world{{.discount = true, .states = true}};
   ReplayBuffer other_schema(world.schema(), Blobs::options(true));
   EXPECT_THROW(static_cast<void>(ReplayShard(other_schema).append(blobs.shipment)),
                std::invalid_argument);

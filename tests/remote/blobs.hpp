@@ -35,7 +35,7 @@ inline void sign(Bytes& blob) {
 class Blobs {
  public:
   explicit Blobs(bool sequences = true)
-      : world(false, sequences),
+      : world({.states = sequences}),
         replay(world.schema(), options(sequences)),
         local(world.schema(), options(sequences)),
         batch_begun(replay.make_batch(4, nullptr, !sequences)) {

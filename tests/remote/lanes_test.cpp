@@ -186,7 +186,7 @@ TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardWithEveryStepInOne) {
 }
 
 TEST(Lanes, AreLeftWhereASequenceBegins) {
-  World world(false, true);
+  World world({.states = true});
   Options options = options_of(1000, 1);
   options.chunk_steps = 0;
   options.window = Sequences{.length = 8, .period = 4};

@@ -54,7 +54,7 @@ void look(const World& world, ReplayBuffer& replay) {
     const auto batch = sampler.sample(32);
     ASSERT_TRUE(batch);
     for (std::size_t i = 0; i < 32; ++i) {
-      ASSERT_EQ(world.lie(*batch, i, replay.options().window, false), "");
+      ASSERT_EQ(world.mismatch(*batch, i, replay.options().window, false), "");
     }
   }
 }
@@ -62,7 +62,7 @@ void look(const World& world, ReplayBuffer& replay) {
 class CompressedCheckpoint : public testing::TestWithParam<bool> {
  protected:
   const bool sequences_ = GetParam();
-  const World world_{false, sequences_, true};
+  const World world_{{.states = sequences_, .compressed = true}};
   const Options options_ =
       options_of(sequences_ ? Window(Sequences{.length = 4, .period = 2})
                             : Window(Transitions{.n_step = 3, .frame_stack = 2}));

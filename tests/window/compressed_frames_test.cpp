@@ -216,14 +216,15 @@ void append_and_look(const World& world, ReplayBuffer& replay, std::size_t seed)
       const auto batch = sampler.sample(8);
       ASSERT_TRUE(batch);
       for (std::size_t i = 0; i < 8; ++i) {
-        ASSERT_EQ(world.lie(*batch, i, replay.options().window, batch->discounts()[i] == 0.0F), "");
+        ASSERT_EQ(world.mismatch(*batch, i, replay.options().window, batch->discounts()[i] == 0.0F),
+                  "");
       }
     }
   }
 }
 
 TEST(CompressedFrames, AreRightWhereverChunksEnd) {
-  const World world(false, false, true);
+  const World world({.compressed = true});
   for (std::uint32_t n_step = 1; n_step <= 3; ++n_step) {
     for (std::size_t more = 0; more < 4; ++more) {
       const std::size_t chunk = n_step + 2 + more;

@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
-#include "testing/worlds/promises.hpp"
+#include "testing/worlds/window_rule.hpp"
 #include "testing/worlds/world.hpp"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(All, StackedSequences,
 
 TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
   const auto& [frame_stack, n_step, period, end] = GetParam();
-  const World world(frame_stack % 2 == 0, false, (n_step + period) % 2 == 0);
+  const World world({.discount = frame_stack % 2 == 0, .compressed = (n_step + period) % 2 == 0});
   for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
     const Window window = Sequences{.length = 4,
                                     .period = period,
@@ -73,7 +73,8 @@ TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
                                          .episode_index = true,
                                          .chunk_steps = 5 + frame_stack + period % 3});
     for (const auto& [episode, written] : fill(world, replay)) {
-      auto items = items_of(window, written.steps, true, written.end == End::Continue);
+      auto items = WindowRule(window).items(
+          written.steps, written.end == End::Continue ? EpisodeState::CutOff : EpisodeState::Ended);
       const Batch whole = replay.gather_episode(episode, 0, written.steps);
       Batch unique = replay.make_batch(written.steps, nullptr, true);
       replay.gather(whole.keys(), unique);
@@ -81,8 +82,8 @@ TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
         ASSERT_EQ(whole.lengths()[i], items[i]) << "the item that begins with step " << i;
         const bool terminated = written.end == End::Terminated && i + items[i] == written.steps;
         if (items[i] != 0) {
-          ASSERT_EQ(world.lie(whole, i, window, terminated), "");
-          ASSERT_EQ(world.lie(unique, i, window, terminated), "");
+          ASSERT_EQ(world.mismatch(whole, i, window, terminated), "");
+          ASSERT_EQ(world.mismatch(unique, i, window, terminated), "");
         }
       }
     }

@@ -1,8 +1,9 @@
 #include "conformance.hpp"
 
-#include "promises.hpp"
+#include "limiter_rule.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/statistics/ranks.hpp"
+#include "window_rule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ Conformance::Conformance(const Setting& setting, std::uint64_t seed)
     : setting_(setting),
       drawing_(setting.selector.drawing),
       rng_(seed),
-      world_(setting.with_discount, setting.with_states, setting.compressed, setting.with_mutable),
+      world_(setting.fields),
       writers_(rng_.between(1, 4)),
       options_(random_options()),
       share_(in_order(drawing_) || options_.max_times_sampled != 0 || rng_.chance(0.5)
@@ -46,7 +47,8 @@ Options Conformance::random_options() {
   options.max_writers = writers_;
   options.shards = rng_.between(1, 4);
   options.chunk_steps =
-      reach() + std::visit([](const auto& kind) { return kind.frame_stack; }, setting_.window) +
+      WindowRule(setting_.window).reach() +
+      std::visit([](const auto& kind) { return kind.frame_stack; }, setting_.window) +
       (rng_.chance(0.3) ? 0 : rng_.below(20));
   options.key_tag = 3;
   options.episode_index = true;
@@ -86,7 +88,10 @@ std::map<std::uint64_t, std::uint32_t> Conformance::news(const Episode& episode,
                                                          std::optional<End> end,
                                                          bool cut_off) const {
   const bool ended = cut_off || (end && *end != End::Continue);
-  auto all = items_of(setting_.window, episode.steps, ended, cut_off);
+  const EpisodeState state = cut_off ? EpisodeState::CutOff
+                             : ended ? EpisodeState::Ended
+                                     : EpisodeState::Open;
+  auto all = WindowRule(setting_.window).items(episode.steps, state);
   std::erase_if(all, [&](const auto& item) { return items_.contains({episode.id, item.first}); });
   return all;
 }
@@ -155,7 +160,7 @@ void Conformance::leave(Actor& actor) {
 void Conformance::write_step(Actor& actor) {
   world_.write_step(*actor.writer);
   const bool may_begin = actor.writer->episode_steps() % item_every(setting_.window) == 0;
-  if (setting_.with_states && (may_begin || rng_.chance(0.5))) {
+  if (setting_.fields.states && (may_begin || rng_.chance(0.5))) {
     world_.write_states(*actor.writer);
   }
 }
@@ -423,7 +428,9 @@ void Conformance::update() {
 void Conformance::look() {
   std::uint64_t open = 0;
   for (const Actor& actor : actors_) {
-    open += actor.episode ? std::min<std::uint64_t>(actor.episode->steps, reach() - 1) : 0;
+    open += actor.episode
+                ? WindowRule(setting_.window).open(static_cast<std::uint32_t>(actor.episode->steps))
+                : 0;
   }
   decided_steps_ = committed_ - open;
   const std::uint64_t resident = resident_steps();

@@ -40,10 +40,7 @@ class Conformance {
     Window window;
     RateLimiter limiter;
     Storage storage = Memory{};
-    bool with_discount = false;
-    bool with_states = false;
-    bool compressed = false;
-    bool with_mutable = false;
+    World::Fields fields = {};
     double ends = 0.12;  ///< Of the steps that are appended.
   };
 
@@ -81,12 +78,6 @@ class Conformance {
   using Items = std::map<ItemId, Item>;
 
   [[nodiscard]] Options random_options();
-  /// Steps of a whole item.
-  [[nodiscard]] std::uint32_t reach() const {
-    const auto* const sequences = std::get_if<Sequences>(&setting_.window);
-    return sequences != nullptr ? sequences->burn_in + sequences->length
-                                : std::get<Transitions>(setting_.window).n_step;
-  }
   [[nodiscard]] float random_priority() { return static_cast<float>(rng_.below(7)); }
 
   void append(Actor& actor);

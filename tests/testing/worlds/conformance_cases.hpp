@@ -2,6 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
+#include "drawing.hpp"
 #include "testing/fixtures/removers.hpp"
 
 #include <cstddef>
@@ -13,26 +14,6 @@
 #include <vector>
 
 namespace reprise::test {
-
-/// With what probability, or in which order, a selector draws.
-/// `Unknown`: only what holds for every selector is checked.
-enum class Drawing : std::uint8_t {
-  Unknown,
-  ByPriority,
-  ByRank,
-  Alike,
-  ByAge,
-  Clipped,
-  Mixed,
-  Oldest,
-  Youngest,
-  Highest,
-  Lowest
-};
-
-[[nodiscard]] constexpr bool in_order(Drawing drawing) {
-  return drawing >= Drawing::Oldest;
-}
 
 /// Leaves are floats: whole weights are exact in them, others are rounded.
 [[nodiscard]] constexpr bool is_rounded(Drawing drawing) {
@@ -64,12 +45,6 @@ inline constexpr double kMixedUniform = 0.25;
 /// Every selector of the library. Priorities are whole and weigh what they are, so that
 /// probabilities can be exact; an item without one has priority 1.
 inline std::vector<NamedSelector> all_selectors() {
-  const std::map<std::string_view, Drawing> known = {
-      {"Proportional", Drawing::ByPriority}, {"RankBased", Drawing::ByRank},
-      {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
-      {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
-      {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge},
-      {"LossAdjusted", Drawing::Clipped},    {"Mixture", Drawing::Mixed}};
   const std::map<std::string_view, OptionValue> options = {
       {"p", kRecencyP},
       {"uniform", static_cast<float>(kMixedUniform)},
@@ -84,9 +59,7 @@ inline std::vector<NamedSelector> all_selectors() {
       const auto given = options.find(option.name);
       values.push_back(given == options.end() ? option.usual : given->second);
     }
-    const auto drawing = known.find(kind.name());
-    all.push_back({{std::string(kind.name()), kind.make(values)},
-                   drawing == known.end() ? Drawing::Unknown : drawing->second});
+    all.push_back({{std::string(kind.name()), kind.make(values)}, drawing_of(kind.name())});
   }
   return all;
 }

@@ -19,7 +19,7 @@ void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId
   ASSERT_EQ(batch.positions()[place], id.position);
   ASSERT_EQ(batch.keys()[place], *found->second.key);
   ASSERT_EQ(batch.lengths()[place], found->second.length);
-  ASSERT_EQ(world_.lie(batch, place, setting_.window, found->second.terminated), "");
+  ASSERT_EQ(world_.mismatch(batch, place, setting_.window, found->second.terminated), "");
 }
 
 /// The place was asked for this item: it shows it, or nothing if it is not there.
@@ -118,7 +118,7 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
     return;
   }
   const auto goal = static_cast<HindsightGoal>(rng_.below(3));
-  const AnyField field = *world_.schema().find("pixels");
+  const AnyField field = *world_.schema().find("name");
   Hindsight hindsight =
       replay_.hindsight(field, {.goal = goal, .share = 1.0F, .seed = rng_.next()});
   const std::size_t bytes = world_.schema().fields()[field.index()].bytes;
@@ -143,7 +143,7 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
         ids[i].position + static_cast<std::uint64_t>(std::int64_t{distances[i]});
     ASSERT_TRUE(items_.contains({ids[i].episode, position}) ||
                 items_.contains({ids[i].episode, position - 1}));
-    ASSERT_EQ(given, world_.content(field.index(), ids[i].episode, position));
+    ASSERT_EQ(given, world_.content(field, World::name_of(ids[i].episode, position)));
     const auto behind = items_.find({ids[i].episode, position});
     ASSERT_TRUE(goal != HindsightGoal::Final || behind == items_.end() || behind->second.gone);
   }
@@ -153,7 +153,7 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
 /// Values of a mutable column, of live items and others. Not of sequences, of which a step may be
 /// in two chunks, with a value in each.
 void Conformance::replace() {
-  if (!setting_.with_mutable || !std::holds_alternative<Transitions>(setting_.window)) {
+  if (!setting_.fields.mutable_columns || !std::holds_alternative<Transitions>(setting_.window)) {
     return;
   }
   const AnyField field = *world_.schema().find(rng_.chance(0.5) ? "latent" : "mark");
@@ -165,8 +165,8 @@ void Conformance::replace() {
         std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
     if (item->second.key) {
       keys.push_back(*item->second.key);
-      const std::vector<std::byte> value =
-          world_.change(field.index(), item->first.episode, item->first.position, rng_.next());
+      const std::vector<std::byte> value = world_.change(
+          field, World::name_of(item->first.episode, item->first.position), rng_.next());
       values.insert(values.end(), value.begin(), value.end());
       there += item->second.gone ? 0U : 1U;
     }

@@ -92,7 +92,7 @@ std::string History::sort_by_item() {
   return {};
 }
 
-std::string History::lie_of_lives(const Item& item) const {
+std::string History::mismatch_of_lives(const Item& item) const {
   for (const Span& stale : item.stale) {
     if (std::ranges::any_of(item.live, [&](const Span& live) { return stale.before(live); })) {
       return item_words(item.commit.number) + "lives again after its key was stale";
@@ -101,7 +101,7 @@ std::string History::lie_of_lives(const Item& item) const {
   return {};
 }
 
-std::string History::lie_of_eviction(const Item& item) const {
+std::string History::mismatch_of_eviction(const Item& item) const {
   const std::uint64_t number = item.commit.number;
   const std::size_t capacity = options_.capacity_steps;
   const std::size_t rows = options_.chunk_steps;
@@ -133,7 +133,7 @@ std::string History::lie_of_eviction(const Item& item) const {
 }
 
 /// Looks for a total by which each item's weight is one that it may have had.
-std::string History::lie_of_weights(const Draw& draw) const {
+std::string History::mismatch_of_weights(const Draw& draw) const {
   if (options_.shards != 1 || draw.items.empty()) {
     return {};
   }
@@ -158,7 +158,7 @@ std::string History::lie_of_weights(const Draw& draw) const {
   return item_words(first.number) + "no weights explain the probabilities of a draw with it";
 }
 
-std::string History::lie_of_sizes() const {
+std::string History::mismatch_of_sizes() const {
   constexpr Span kEver{std::numeric_limits<std::int64_t>::min(),
                        std::numeric_limits<std::int64_t>::max()};
   for (const Draw& draw : all_.draws) {
@@ -181,18 +181,18 @@ std::string History::lie_of_sizes() const {
   return {};
 }
 
-std::string History::first_lie() {
+std::string History::first_mismatch() {
   std::string lie = sort_by_item();
   for (auto item = items_.begin(); lie.empty() && item != items_.end(); ++item) {
     if (item->second.keyed) {
-      lie = lie_of_lives(item->second);
-      lie = lie.empty() ? lie_of_eviction(item->second) : lie;
+      lie = mismatch_of_lives(item->second);
+      lie = lie.empty() ? mismatch_of_eviction(item->second) : lie;
     }
   }
   for (auto draw = all_.draws.begin(); lie.empty() && draw != all_.draws.end(); ++draw) {
-    lie = lie_of_weights(*draw);
+    lie = mismatch_of_weights(*draw);
   }
-  return lie.empty() ? lie_of_sizes() : lie;
+  return lie.empty() ? mismatch_of_sizes() : lie;
 }
 
 }  // namespace reprise::test

@@ -97,7 +97,7 @@ class History {
   void add(const Log& log);
 
   /// In words, the first thing that no order of the calls explains; empty if there is none.
-  [[nodiscard]] std::string first_lie();
+  [[nodiscard]] std::string first_mismatch();
 
  private:
   /// Everything known of one item.
@@ -111,10 +111,10 @@ class History {
   };
 
   std::string sort_by_item();
-  [[nodiscard]] std::string lie_of_lives(const Item& item) const;
-  [[nodiscard]] std::string lie_of_eviction(const Item& item) const;
-  [[nodiscard]] std::string lie_of_weights(const Draw& draw) const;
-  [[nodiscard]] std::string lie_of_sizes() const;
+  [[nodiscard]] std::string mismatch_of_lives(const Item& item) const;
+  [[nodiscard]] std::string mismatch_of_eviction(const Item& item) const;
+  [[nodiscard]] std::string mismatch_of_weights(const Draw& draw) const;
+  [[nodiscard]] std::string mismatch_of_sizes() const;
   /// Commits that overlap this time.
   [[nodiscard]] std::size_t commits_within(const Span& time) const;
   /// Commits that began and returned within this time.

@@ -1,283 +1,445 @@
 #include "world.hpp"
 
-#include "testing/fixtures/rng.hpp"
-
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
-#include <initializer_list>
-#include <iterator>
-#include <optional>
-#include <sstream>
-#include <string_view>
-#include <tuple>
-#include <utility>
-#include <variant>
+#include <limits>
 
 namespace reprise::test {
 namespace {
 
-/// Positions of the steps that one value of an item shows; none: zero bytes.
-using Shown = std::vector<std::optional<std::uint64_t>>;
+constexpr std::uint64_t kStride = 0x2545F4914F6CDD1DU;
 
-Shown stack_at(const Window& window, std::uint64_t position) {
-  const auto [frame_stack, start] = std::visit(
-      [](const auto& kind) { return std::pair(kind.frame_stack, kind.stack_start); }, window);
-  Shown shown;
-  for (std::uint64_t back = frame_stack; back-- > 0;) {
-    if (back <= position) {
-      shown.emplace_back(position - back);
-    } else {
-      shown.push_back(start == StackStart::RepeatFirst ? std::optional<std::uint64_t>(0)
-                                                       : std::nullopt);
-    }
-  }
-  return shown;
+std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t i) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + 8 * i, std::min<std::size_t>(8, bytes.size() - 8 * i));
+  return value;
 }
 
-Shown steps_from(std::uint64_t first, std::uint32_t length) {
-  Shown shown;
-  for (std::uint32_t k = 0; k < length; ++k) {
-    shown.emplace_back(first + k);
+/// `each(i, bytes)`: word i of a value, whose last one may have fewer than 8 bytes.
+template <class Each>
+void each_word(std::size_t size, Each each) {
+  std::size_t i = 0;
+  for (; 8 * (i + 1) <= size; ++i) {
+    each(i, std::size_t{8});
   }
-  return shown;
+  if (8 * i < size) {
+    each(i, size - 8 * i);
+  }
 }
 
-bool differs(float value, double expected, double scale) {
-  return !(std::abs(static_cast<double>(value) - expected) <= 1e-6 * scale + 1e-30);
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+/// `scale`: the sum of the magnitudes that were added up, of so many steps.
+bool differs(float value, double expected, double scale, std::uint32_t steps) {
+  const double rounding = 1e-6 * std::max(1.0, steps / 8.0);
+  return !(std::abs(static_cast<double>(value) - expected) <= rounding * scale + 1e-30);
 }
 
 }  // namespace
 
-World::World(bool with_discount, bool with_states, bool compressed, bool with_mutable) {
-  const auto add = [this](std::string_view name, Role role, DType dtype,
-                          std::initializer_list<std::size_t> shape = {}) {
-    fields_.push_back(schema_.declare(name, role, dtype, std::span(shape.begin(), shape.size())));
-  };
-  add("pixels", Role::Observation, DType::U8, {3, 7});
-  add("action", Role::Column, DType::I16);
-  add("clock", Role::Observation, DType::F64);
-  add("reward", Role::Reward, DType::F32);
-  add("large", Role::Observation, DType::U32, {40});
-  add("pair", Role::Column, DType::I64, {2});
-  add("second reward", Role::Reward, DType::F32);
-  if (with_discount) {
-    add("discount", Role::Discount, DType::F32);
+World::World(const Fields& fields) : recorded_(fields.recorded) {
+  add("name", Role::Observation, DType::U8, {fields.name_bytes}, Content::Name);
+  add("action", Role::Column, fields.many ? DType::I16 : DType::I32, {});
+  add("reward", Role::Reward, DType::F32, {}, Content::Number);
+  if (fields.many) {
+    add("pixels", Role::Observation, DType::U8, {3, 7});
+    add("clock", Role::Observation, DType::F64, {});
+    add("large", Role::Observation, DType::U32, {40});
+    add("pair", Role::Column, DType::I64, {2});
+    add("second reward", Role::Reward, DType::F32, {}, Content::Number);
   }
-  if (with_states) {
+  if (fields.discount) {
+    add("discount", Role::Discount, DType::F32, {}, Content::Number);
+  }
+  if (fields.states) {
     add("lstm", Role::RecurrentState, DType::F32, {2, 3});
     add("gate", Role::RecurrentState, DType::U8, {5});
   }
-  if (with_mutable) {
-    add("latent", Role::MutableColumn, DType::F32, {5});
-    add("mark", Role::MutableColumn, DType::U8);
+  if (fields.mutable_columns) {
+    add("latent", Role::MutableColumn, DType::U64, {9}, Content::Written);
+    if (fields.recorded) {
+      add("mark", Role::MutableColumn, DType::U8, {});
+    }
   }
-  if (compressed) {
-    for (const auto& [name, dtype, bytes] :
-         {std::tuple("frame", DType::U8, 600), std::tuple("depth", DType::U16, 259)}) {
-      add(name, Role::Observation, dtype, {static_cast<std::size_t>(bytes)});
-      schema_.compress(fields_.back());
+  if (fields.compressed) {
+    add("frame", Role::Observation, DType::U8, {600}, Content::Frame);
+    schema_.compress(fields_.back());
+    add("depth", Role::Observation, DType::U16, {259}, Content::Frame);
+    schema_.compress(fields_.back());
+  }
+}
+
+void World::add(const char* name, Role role, DType dtype, std::vector<std::size_t> shape,
+                Content content) {
+  fields_.push_back(schema_.declare(name, role, dtype, shape));
+  contents_.push_back(content);
+}
+
+// ---- what a field holds ----
+
+std::uint64_t World::hash(AnyField field, const StepName& name, std::uint64_t write) const {
+  return mix(name.hash() + name.episode_id + (field.index() + 1) * 0xD1342543DE82EF95U) ^
+         (write == 0 ? 0 : mix(write));
+}
+
+std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t hash,
+                          std::uint64_t write, std::size_t i) const {
+  constexpr std::array<float, 4> kDiscounts{0.0F, 0.5F, 0.97F, 1.0F};
+  switch (contents_[field.index()]) {
+    case Content::Name:
+      if (i < 3) {
+        return i == 0   ? std::uint64_t{name.writer} << 32U | name.episode
+               : i == 1 ? std::uint64_t{name.round} << 32U | name.position
+                        : name.episode_id;
+      }
+      break;
+    case Content::Number:
+      // Multiples of 1/8 in [-16, 16), so that neighbours that change places change the return.
+      return std::bit_cast<std::uint32_t>(field.role() == Role::Discount
+                                              ? kDiscounts[hash % kDiscounts.size()]
+                                              : static_cast<float>(hash >> 56U) / 8.0F - 16.0F);
+    case Content::Written:
+      if (i == 0) {
+        return write;
+      }
+      break;
+    case Content::Frame:
+      // Nothing can be saved where it is noise; the others repeat after 256 bytes.
+      return hash % 4 == 0 ? mix(hash + i) : hash + i % 32 * kStride;
+    case Content::Plain:
+      break;
+  }
+  return hash + i * kStride;
+}
+
+std::size_t World::special_words(AnyField field) const {
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  constexpr std::size_t kSpecial[] = {0, 3, 1, 1, kAll};
+  return kSpecial[static_cast<std::size_t>(contents_[field.index()])];
+}
+
+void World::fill(std::span<std::byte> to, AnyField field, const StepName& name,
+                 std::uint64_t write) const {
+  const std::uint64_t hash = this->hash(field, name, write);
+  const std::size_t special = special_words(field);
+  each_word(to.size(), [&](std::size_t i, std::size_t bytes) {
+    const std::uint64_t word =
+        i < special ? this->word(field, name, hash, write, i) : hash + i * kStride;
+    std::memcpy(to.data() + 8 * i, &word, bytes);
+  });
+}
+
+std::vector<std::byte> World::content(AnyField field, const StepName& name) const {
+  std::vector<std::byte> bytes(this->bytes(field));
+  fill(bytes, field, name, write_of({}, field, name));
+  return bytes;
+}
+
+bool World::holds(std::span<const std::byte> value, AnyField field, const StepName& name) const {
+  const std::uint64_t write = write_of(value, field, name);
+  const std::uint64_t hash = this->hash(field, name, write);
+  const std::size_t special = special_words(field);
+  std::uint64_t difference = 0;
+  each_word(value.size(), [&](std::size_t i, std::size_t bytes) {
+    const std::uint64_t word =
+        i < special ? this->word(field, name, hash, write, i) : hash + i * kStride;
+    std::uint64_t there = word;
+    std::memcpy(&there, value.data() + 8 * i, bytes);
+    difference |= there ^ word;
+  });
+  return difference == 0;
+}
+
+std::uint64_t World::write_of(std::span<const std::byte> value, AnyField field,
+                              const StepName& name) const {
+  if (field.role() != Role::MutableColumn) {
+    return 0;
+  }
+  if (!recorded_) {
+    return word_at(value, 0);
+  }
+  const auto change = changes_.find({field.index(), name.hash()});
+  return change == changes_.end() ? 0 : change->second;
+}
+
+std::vector<std::byte> World::change(AnyField field, const StepName& name, std::uint64_t write) {
+  changes_[{field.index(), name.hash()}] = write;
+  return content(field, name);
+}
+
+double World::number(AnyField field, const StepName& name) const {
+  return std::bit_cast<float>(
+      static_cast<std::uint32_t>(word(field, name, hash(field, name, 0), 0, 0)));
+}
+
+std::optional<StepName> World::recognise(std::span<const std::byte> value) const {
+  const std::uint64_t first = word_at(value, 0);
+  const std::uint64_t place = word_at(value, 1);
+  const StepName name{static_cast<std::uint32_t>(first >> 32U), static_cast<std::uint32_t>(first),
+                      static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32U),
+                      word_at(value, 2)};
+  return holds(value, name_field(), name) ? std::optional(name) : std::nullopt;
+}
+
+// ---- writing ----
+
+void World::write_first(Writer& writer, const StepName& name) const {
+  for (const AnyField field : fields_) {
+    if (field.role() == Role::Observation) {
+      fill(writer.now(field), field, name);
     }
   }
 }
 
-std::vector<std::byte> World::content(std::size_t field, std::uint64_t episode,
-                                      std::uint64_t position) const {
-  const FieldSpec& spec = schema_.fields()[field];
-  std::uint64_t hash = Rng(Rng(episode).next() ^ (position << 8U | field)).next();
-  if (const auto change = changes_.find({field, episode, position}); change != changes_.end()) {
-    hash ^= change->second;
-  }
-  std::vector<std::byte> bytes(spec.bytes);
-  if (spec.role == Role::Reward || spec.role == Role::Discount) {
-    constexpr std::array<float, 4> kDiscounts{0.0F, 0.5F, 0.97F, 1.0F};
-    const float value = spec.role == Role::Discount ? kDiscounts[hash % kDiscounts.size()]
-                                                    : static_cast<float>(hash % 8) - 3.0F;
-    std::memcpy(bytes.data(), &value, sizeof(value));
-    return bytes;
-  }
-  if (schema_.compresses(field) && hash % 4 == 0) {
-    // Nothing can be saved here; the others repeat after 256 bytes.
-    Rng noise(hash);
-    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(noise.next()); });
-    return bytes;
-  }
-  for (std::size_t b = 0; b < bytes.size(); ++b) {
-    bytes[b] = static_cast<std::byte>(hash >> (b % 8 * 8) ^ b);
-  }
-  return bytes;
-}
-
-std::vector<std::byte> World::change(std::size_t field, std::uint64_t episode,
-                                     std::uint64_t position, std::uint64_t change) {
-  changes_[{field, episode, position}] = change;
-  return content(field, episode, position);
-}
-
-double World::number(std::size_t field, std::uint64_t episode, std::uint64_t position) const {
-  float value = 0.0F;
-  std::memcpy(&value, content(field, episode, position).data(), sizeof(value));
-  return static_cast<double>(value);
-}
-
-void World::fill(std::span<std::byte> to, std::size_t field, const Writer& writer,
-                 std::uint64_t position) const {
-  std::ranges::copy(content(field, writer.episode_id(), position), to.begin());
+StepName World::begin(Writer& writer, StepName name) const {
+  writer.begin_episode();
+  name.episode_id = writer.episode_id();
+  write_first(writer, name);
+  return name;
 }
 
 void World::begin(Writer& writer) const {
   writer.begin_episode();
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
-    if (fields_[f].role() == Role::Observation) {
-      fill(writer.now(fields_[f]), f, writer, 0);
+  write_first(writer, name_of(writer.episode_id(), 0));
+}
+
+void World::write_step(Writer& writer, const StepName& name) const {
+  for (const AnyField field : fields_) {
+    if (field.role() == Role::Observation) {
+      fill(writer.next(field), field, name.after(1));
+    } else if (field.role() != Role::RecurrentState) {
+      fill(writer.now(field), field, name);
     }
   }
 }
 
 void World::write_step(Writer& writer) const {
-  const std::uint64_t position = writer.episode_steps();
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
-    if (fields_[f].role() == Role::Observation) {
-      fill(writer.next(fields_[f]), f, writer, position + 1);
-    } else if (fields_[f].role() != Role::RecurrentState) {
-      fill(writer.now(fields_[f]), f, writer, position);
-    }
-  }
+  write_step(writer, name_of(writer.episode_id(), writer.episode_steps()));
 }
 
 void World::write_states(Writer& writer) const {
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
-    if (fields_[f].role() == Role::RecurrentState) {
-      fill(writer.now(fields_[f]), f, writer, writer.episode_steps());
+  for (const AnyField field : fields_) {
+    if (field.role() == Role::RecurrentState) {
+      fill(writer.now(field), field, name_of(writer.episode_id(), writer.episode_steps()));
     }
   }
 }
 
-std::string World::lie(const Batch& batch, std::size_t item, const Window& window,
-                       bool terminated) const {
-  const std::uint64_t episode = batch.episode_ids()[item];
-  const std::uint64_t position = batch.positions()[item];
-  const std::uint32_t length = batch.lengths()[item];
-  const auto* const transitions = std::get_if<Transitions>(&window);
-  const auto* const sequences = std::get_if<Sequences>(&window);
-  // Steps that the item has and would have if it were whole, and where the stacks of `next` end.
-  const std::uint32_t steps = transitions != nullptr ? 1 : length;
-  const std::uint32_t whole = transitions != nullptr ? 1 : sequences->burn_in + sequences->length;
-  const std::uint32_t ahead = transitions != nullptr ? length : 1;
-  std::ostringstream words;
-  words << "episode " << episode << ", position " << position << ", length " << length << ": ";
-  const auto shows_in = [&](std::span<const std::byte> values, std::size_t f, const Shown& shown) {
-    const std::size_t bytes = schema_.fields()[f].bytes;
-    for (std::size_t k = 0; k < shown.size(); ++k) {
-      const std::vector<std::byte> expected =
-          shown[k] ? content(f, episode, *shown[k]) : std::vector<std::byte>(bytes);
-      if (!std::ranges::equal(values.subspan(k * bytes, bytes), expected)) {
-        words << "'" << schema_.fields()[f].name << "' is wrong at " << k;
-        return false;
-      }
-    }
-    return true;
-  };
-  const auto shows = [&](std::span<const std::byte> column, std::size_t f, const Shown& shown) {
-    return shows_in(column.subspan(item * (column.size() / batch.size())), f, shown);
-  };
-  Shown now;
-  Shown next;
-  for (std::uint32_t k = 0; k < steps; ++k) {
-    std::ranges::copy(stack_at(window, position + k), std::back_inserter(now));
-    std::ranges::copy(stack_at(window, position + k + ahead), std::back_inserter(next));
-  }
-  const std::size_t stack = stack_at(window, 0).size();
-  now.resize(whole * stack);
-  next.resize(whole * stack);
-  Shown columns = steps_from(position, steps);
-  columns.resize(whole);
-  // Each frame once: those of the first stack, and the observation after each step.
-  Shown frames = stack_at(window, position);
-  if (transitions != nullptr) {
-    for (std::uint32_t k = 1; k <= transitions->n_step; ++k) {
-      frames.emplace_back(position + std::min(k, length));
-    }
-  } else {
-    std::ranges::copy(steps_from(position + 1, length), std::back_inserter(frames));
-    frames.resize(whole + stack);
-  }
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
-    const Role role = fields_[f].role();
-    for (std::uint32_t k = 0; k < steps && role == Role::Observation; ++k) {
-      if (!shows_in(batch.now_stacks(fields_[f]).at(item, k), f, stack_at(window, position + k)) ||
-          !shows_in(batch.next_stacks(fields_[f]).at(item, k), f,
-                    stack_at(window, position + k + ahead))) {
-        return words.str() + " of step " + std::to_string(k);
-      }
-    }
-    if (role != Role::Observation) {
-      if (!shows(batch.now(fields_[f]), f,
-                 role == Role::RecurrentState ? steps_from(position, 1) : columns)) {
-        return words.str();
-      }
-    } else if (batch.unique_frames() ? !shows(batch.frames(fields_[f]), f, frames)
-                                     : !shows(batch.now(fields_[f]), f, now) ||
-                                           !shows(batch.next(fields_[f]), f, next)) {
-      return words.str();
-    }
-  }
-  const std::string lie = target_lie(batch, item, window, terminated);
-  return lie.empty() ? lie : words.str() + lie;
-}
+// ---- reading ----
 
-std::string World::target_lie(const Batch& batch, std::size_t item, const Window& window,
-                              bool terminated) const {
-  const std::uint64_t episode = batch.episode_ids()[item];
-  const std::uint32_t length = batch.lengths()[item];
-  const auto* const sequences = std::get_if<Sequences>(&window);
-  const auto [n_step, gamma] = std::visit(
-      [](const auto& kind) { return std::pair(kind.n_step, static_cast<double>(kind.discount)); },
-      window);
-  const std::size_t targets =
-      sequences != nullptr && n_step != 0 ? sequences->burn_in + sequences->length : 1;
-  std::ostringstream words;
-  for (std::uint32_t t = 0; t < targets; ++t) {
-    const std::uint64_t position = batch.positions()[item] + t;
-    const std::uint32_t steps = std::min(n_step, length - std::min(t, length));
-    // The discount before each step.
-    std::vector<double> before{1.0};
-    for (std::uint32_t k = 0; k < steps; ++k) {
-      double factor = gamma;
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        factor *= fields_[f].role() == Role::Discount ? number(f, episode, position + k) : 1.0;
-      }
-      before.push_back(before.back() * factor);
+/// An item of a batch, and what it has to show.
+class World::Item {
+ public:
+  Item(const World& world, const Batch& batch, std::size_t item, const Window& window,
+       const StepName& first)
+      : world_(world), batch_(batch), item_(item), first_(first), length_(batch.lengths()[item]) {
+    std::visit(
+        [this](const auto& kind) {
+          stack_ = kind.frame_stack;
+          zeros_ = kind.stack_start == StackStart::Zeros;
+          n_step_ = kind.n_step;
+          gamma_ = static_cast<double>(kind.discount);
+        },
+        window);
+    if (const auto* const sequences = std::get_if<Sequences>(&window)) {
+      steps_ = length_;
+      whole_ = sequences->burn_in + sequences->length;
+      ahead_ = 1;
+      behind_ = whole_;
+      targets_ = n_step_ != 0 ? whole_ : 1;
+    } else {
+      ahead_ = length_;
+      behind_ = n_step_;
+      repeats_ = true;
     }
-    for (std::size_t f = 0; f < fields_.size() && n_step != 0; ++f) {
+  }
+
+  [[nodiscard]] std::string mismatch(bool terminated) const {
+    for (const AnyField field : world_.fields()) {
+      std::string words =
+          field.role() == Role::Observation ? of_observation(field)
+          : field.role() == Role::RecurrentState
+              ? of_values(batch_.now(field), field, 1, [&](std::size_t) { return shown(0); })
+              : of_values(batch_.now(field), field, whole_,
+                          [&](std::size_t k) { return k < steps_ ? shown(k) : std::nullopt; });
+      if (!words.empty()) {
+        return words;
+      }
+    }
+    for (std::uint32_t t = 0; t < targets_; ++t) {
+      if (std::string words = of_target(t, terminated); !words.empty()) {
+        return "of step " + std::to_string(t) + ": " + words;
+      }
+    }
+    return {};
+  }
+
+ private:
+  /// The step or observation that a value shows; none: zero bytes.
+  using Shown = std::optional<StepName>;
+
+  [[nodiscard]] Shown shown(std::uint64_t ahead) const {
+    return first_.after(static_cast<std::int64_t>(ahead));
+  }
+  /// Frame k of the stack of the observation so many steps ahead.
+  [[nodiscard]] Shown frame(std::uint64_t ahead, std::uint64_t k) const {
+    const std::uint64_t newest = first_.position + ahead;
+    const std::uint64_t back = stack_ - 1 - k;
+    if (back > newest && zeros_) {
+      return std::nullopt;
+    }
+    return first_.after(static_cast<std::int64_t>(newest - std::min(back, newest)) -
+                        std::int64_t{first_.position});
+  }
+
+  /// `shown(k)`: what value k of `count` has to show. The values are this item's part of a column.
+  template <class Shows>
+  [[nodiscard]] std::string of_values(std::span<const std::byte> column, AnyField field,
+                                      std::size_t count, Shows shows) const {
+    const std::size_t one = column.size() / batch_.size();
+    return of_part(column.subspan(item_ * one, one), field, count, shows);
+  }
+
+  template <class Shows>
+  [[nodiscard]] std::string of_part(std::span<const std::byte> values, AnyField field,
+                                    std::size_t count, Shows shows) const {
+    const std::size_t bytes = world_.bytes(field);
+    for (std::size_t k = 0; k < count; ++k) {
+      const Shown expected = shows(k);
+      const auto value = values.subspan(k * bytes, bytes);
+      if (expected ? !world_.holds(value, field, *expected) : !is_zero(value)) {
+        const bool torn = field.index() == 0 || field.role() == Role::MutableColumn;
+        const auto other = field.index() == 0 ? world_.recognise(value) : std::nullopt;
+        return "'" + world_.schema().fields()[field.index()].name + "' " + std::to_string(k) +
+               (other  ? " is " + other->words()
+                : torn ? " is torn"
+                       : " is wrong");
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string of_observation(AnyField field) const {
+    const std::size_t bytes = world_.bytes(field);
+    const auto now = batch_.now_stacks(field);
+    const auto next = batch_.next_stacks(field);
+    for (std::uint32_t step = 0; step < steps_; ++step) {
+      std::string words = of_part(now.at(item_, step), field, stack_,
+                                  [&](std::size_t k) { return frame(step, k); });
+      if (words.empty()) {
+        words = of_part(next.at(item_, step), field, stack_,
+                        [&](std::size_t k) { return frame(step + ahead_, k); });
+        words = words.empty() ? words : "next " + words;
+      }
+      if (!words.empty()) {
+        return words + " in the stack of step " + std::to_string(step);
+      }
+    }
+    if (!batch_.unique_frames()) {
+      return of_whole(batch_.now(field), now.at(item_, 0), steps_ * stack_ * bytes) &&
+                     of_whole(batch_.next(field), next.at(item_, 0), steps_ * stack_ * bytes)
+                 ? std::string()
+                 : "there is something beyond its last step";
+    }
+    // Each frame once: those of the first stack, and the observation after each step.
+    return of_values(batch_.frames(field), field, stack_ + behind_, [&](std::size_t k) -> Shown {
+      const std::uint64_t after = k - std::min<std::size_t>(k, stack_) + 1;
+      return k < stack_                     ? frame(0, k)
+             : after <= length_ || repeats_ ? shown(std::min<std::uint64_t>(after, length_))
+                                            : std::nullopt;
+    });
+  }
+
+  /// Whether the stacks that were looked at are those of the column, and zeros follow them.
+  [[nodiscard]] bool of_whole(std::span<const std::byte> column, std::span<const std::byte> stacks,
+                              std::size_t used) const {
+    const std::size_t one = column.size() / batch_.size();
+    const auto mine = column.subspan(item_ * one, one);
+    return mine.data() == stacks.data() && is_zero(mine.subspan(used));
+  }
+
+  /// Returns and discount that begin with step t.
+  [[nodiscard]] std::string of_target(std::uint32_t t, bool terminated) const {
+    const std::size_t place = item_ * targets_ + t;
+    const std::uint32_t steps = std::min(n_step_, length_ - std::min(t, length_));
+    double discount = 1.0;
+    for (const AnyField field : world_.fields()) {
+      if (field.role() != Role::Reward || n_step_ == 0) {
+        continue;
+      }
       double returns = 0.0;
       double scale = 0.0;
-      for (std::uint32_t k = 0; k < steps && fields_[f].role() == Role::Reward; ++k) {
-        const double term = before[k] * number(f, episode, position + k);
+      discount = 1.0;
+      for (std::uint32_t k = 0; k < steps; ++k) {
+        const double term = discount * world_.number(field, *shown(t + k));
         returns += term;
         scale += std::abs(term);
+        discount *= factor(t + k);
       }
       float value = 0.0F;
-      if (fields_[f].role() == Role::Reward) {
-        const std::span<const std::byte> column = batch.returns(fields_[f]);
-        std::memcpy(&value, &column[(item * targets + t) * sizeof(value)], sizeof(value));
-      }
-      if (differs(value, returns, scale)) {
-        words << "return " << value << " of step " << t << " for " << returns;
-        return words.str();
+      std::memcpy(&value, &batch_.returns(field)[place * sizeof(value)], sizeof(value));
+      if (differs(value, returns, scale, steps)) {
+        return "the return is " + std::to_string(value) + ", expected " + std::to_string(returns);
       }
     }
     // At a discount of 0, as after a termination, nothing but 0 will do.
-    const bool last = n_step == 0 || t + steps >= length;
-    const double discount = t >= length || (terminated && last) ? 0.0 : before.back();
-    const float value = batch.discounts()[item * targets + t];
-    if (differs(value, discount, discount)) {
-      words << "discount " << value << " of step " << t << " for " << discount;
-      return words.str();
-    }
+    const bool last = n_step_ == 0 || t + steps >= length_;
+    discount = t >= length_ || (terminated && last) ? 0.0 : discount;
+    const float value = batch_.discounts()[place];
+    return differs(value, discount, discount, steps) ? "the discount is " + std::to_string(value) +
+                                                           ", expected " + std::to_string(discount)
+                                                     : std::string();
   }
-  return {};
+
+  /// The discount of one step.
+  [[nodiscard]] double factor(std::uint32_t step) const {
+    double factor = gamma_;
+    for (const AnyField field : world_.fields()) {
+      factor *= field.role() == Role::Discount ? world_.number(field, *shown(step)) : 1.0;
+    }
+    return factor;
+  }
+
+  const World& world_;
+  const Batch& batch_;
+  const std::size_t item_;
+  const StepName first_;
+  const std::uint32_t length_;
+  std::uint32_t stack_ = 1;
+  bool zeros_ = false;
+  std::uint32_t n_step_ = 0;
+  double gamma_ = 1.0;
+  std::uint32_t steps_ = 1;   ///< Steps whose columns the item shows.
+  std::uint32_t whole_ = 1;   ///< The same, if it were whole.
+  std::uint32_t ahead_ = 1;   ///< Steps between a stack of `now` and that of `next`.
+  std::uint32_t behind_ = 1;  ///< Unique frames behind the first stack.
+  bool repeats_ = false;      ///< Whether the last frame stands in their place beyond the length.
+  std::uint32_t targets_ = 1;
+};
+
+std::optional<StepName> World::name_in(const Batch& batch, std::size_t item) const {
+  return recognise(batch.now_stacks(name_field()).at(item, 0).last(bytes(name_field())));
+}
+
+std::string World::mismatch(const Batch& batch, std::size_t item, const Window& window,
+                            bool terminated) const {
+  const std::optional<StepName> name = name_in(batch, item);
+  if (!name) {
+    return "its first row is torn";
+  }
+  std::string words;
+  if (batch.episode_ids()[item] != name->episode_id || batch.positions()[item] != name->position) {
+    words = "the batch says episode id " + std::to_string(batch.episode_ids()[item]) +
+            ", position " + std::to_string(batch.positions()[item]);
+  } else {
+    words = Item(*this, batch, item, window, *name).mismatch(terminated);
+  }
+  return words.empty() ? words : name->words() + ": " + words;
 }
 
 }  // namespace reprise::test

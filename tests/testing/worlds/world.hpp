@@ -2,60 +2,108 @@
 
 #include <reprise/reprise.hpp>
 
+#include "step_name.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace reprise::test {
 
-/// A schema with fields of every role, and rows that say what they should be: what a step holds
-/// follows from its episode and its position alone, except what `change` was told. A batch can
-/// therefore be judged completely without a record of what was written, and from many threads.
+/// Rows that say what they are: what a step holds follows from its name, which its first
+/// observation has, and in a mutable column from the number of the write. A batch can therefore be
+/// judged completely without a record of what was written, and from many threads.
 class World {
  public:
-  explicit World(bool with_discount = false, bool with_states = false, bool compressed = false,
-                 bool with_mutable = false);
+  struct Fields {
+    std::size_t name_bytes = kMinNameBytes;  ///< Of the observation that holds the name.
+    bool many = true;                        ///< More than one observation, column and reward.
+    bool discount = false;
+    bool states = false;
+    bool compressed = false;
+    bool mutable_columns = false;
+    /// Whether `change` is told of every write to a mutable column. Otherwise any value is right
+    /// that one write made for its step.
+    bool recorded = true;
+  };
+  static constexpr std::size_t kMinNameBytes = 32;
+
+  explicit World(const Fields& fields);
+  World() : World(Fields()) {}
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
+  [[nodiscard]] std::span<const AnyField> fields() const { return fields_; }
+  /// The observation that holds the name.
+  [[nodiscard]] AnyField name_field() const { return fields_.front(); }
+  [[nodiscard]] std::size_t bytes(AnyField field) const {
+    return schema_.fields()[field.index()].bytes;
+  }
 
-  /// Begins an episode and writes its first observation.
+  /// The name that an episode's id alone gives its steps.
+  [[nodiscard]] static StepName name_of(std::uint64_t episode_id, std::uint64_t position) {
+    return {0, static_cast<std::uint32_t>(episode_id), static_cast<std::uint32_t>(position), 0,
+            episode_id};
+  }
+
+  /// Begins an episode and writes its first observation. Its name is `name` with the episode's id,
+  /// or follows from the id.
+  StepName begin(Writer& writer, StepName name) const;
   void begin(Writer& writer) const;
   /// The columns of the episode's next step and the observation behind it.
+  void write_step(Writer& writer, const StepName& name) const;
   void write_step(Writer& writer) const;
   /// The recurrent states of that step.
   void write_states(Writer& writer) const;
 
-  /// The value of a mutable column that a step has from now on; which one, `change` says.
-  std::vector<std::byte> change(std::size_t field, std::uint64_t episode, std::uint64_t position,
-                                std::uint64_t change);
+  /// The value of a mutable column that a step has from now on; which one, `write` says.
+  std::vector<std::byte> change(AnyField field, const StepName& name, std::uint64_t write);
 
-  /// What a field of a step, or the observation behind it, holds.
-  [[nodiscard]] std::vector<std::byte> content(std::size_t field, std::uint64_t episode,
-                                               std::uint64_t position) const;
+  /// What a field of a step holds, or the observation that it begins with. `write`: of a mutable
+  /// column, the number of the write, 0 for the writer's own.
+  void fill(std::span<std::byte> to, AnyField field, const StepName& name,
+            std::uint64_t write = 0) const;
+  [[nodiscard]] std::vector<std::byte> content(AnyField field, const StepName& name) const;
+  [[nodiscard]] bool holds(std::span<const std::byte> value, AnyField field,
+                           const StepName& name) const;
 
-  /// In words, the first thing wrong with an item of a batch, given that its episode, position and
-  /// length are right; empty if nothing is. `terminated`: with the item's last step.
-  [[nodiscard]] std::string lie(const Batch& batch, std::size_t item, const Window& window,
-                                bool terminated) const;
+  /// The name that an item's first step has; none if a single bit of that row is wrong.
+  [[nodiscard]] std::optional<StepName> name_in(const Batch& batch, std::size_t item) const;
+
+  /// In words, the first thing wrong with an item of a batch, given that its length is right; empty
+  /// if nothing is. `terminated`: with the item's last step.
+  [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
+                                     bool terminated) const;
 
  private:
-  /// Of returns and discounts.
-  [[nodiscard]] std::string target_lie(const Batch& batch, std::size_t item, const Window& window,
-                                       bool terminated) const;
+  class Item;
+  /// What the words of a value are: `Plain` ones count up from a hash, as do those behind the first
+  /// few of others.
+  enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame };
+
+  void add(const char* name, Role role, DType dtype, std::vector<std::size_t> shape,
+           Content content = Content::Plain);
+  void write_first(Writer& writer, const StepName& name) const;
+  [[nodiscard]] std::uint64_t hash(AnyField field, const StepName& name, std::uint64_t write) const;
+  [[nodiscard]] std::uint64_t word(AnyField field, const StepName& name, std::uint64_t hash,
+                                   std::uint64_t write, std::size_t i) const;
+  [[nodiscard]] std::size_t special_words(AnyField field) const;
+  [[nodiscard]] std::optional<StepName> recognise(std::span<const std::byte> value) const;
+  [[nodiscard]] std::uint64_t write_of(std::span<const std::byte> value, AnyField field,
+                                       const StepName& name) const;
   /// Of a reward or discount.
-  [[nodiscard]] double number(std::size_t field, std::uint64_t episode,
-                              std::uint64_t position) const;
-  void fill(std::span<std::byte> to, std::size_t field, const Writer& writer,
-            std::uint64_t position) const;
+  [[nodiscard]] double number(AnyField field, const StepName& name) const;
 
   Schema schema_;
   std::vector<AnyField> fields_;
-  /// By field, episode and position.
-  std::map<std::tuple<std::size_t, std::uint64_t, std::uint64_t>, std::uint64_t> changes_;
+  std::vector<Content> contents_;
+  bool recorded_;
+  /// The last write, by field and hash of the step's name.
+  std::map<std::pair<std::size_t, std::uint64_t>, std::uint64_t> changes_;
 };
 
 }  // namespace reprise::test

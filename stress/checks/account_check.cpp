@@ -1,0 +1,59 @@
+#include "checks/account_check.hpp"
+
+#include "checks/limiter_check.hpp"
+
+namespace stress {
+
+void AccountCheck::expect(const char* what, std::uint64_t is, std::uint64_t should_be) {
+  if (is != should_be) {
+    shared_.findings.add(Finding::AccountingError, std::string(what) + " is " + std::to_string(is) +
+                                                       ", should be " + std::to_string(should_be));
+  }
+}
+
+void AccountCheck::check(const reprise::Stats& stats, bool all_in) {
+  std::uint64_t committed = 0;
+  std::uint64_t open = 0;
+  std::uint64_t writers = 0;
+  for (const ActorState& actor : shared_.actors) {
+    committed += actor.committed.load(std::memory_order_relaxed);
+    open += actor.open;
+    writers += actor.writers;
+  }
+  std::uint64_t sampled = 0;
+  std::uint64_t applied = 0;
+  std::uint64_t stale = 0;
+  for (const LearnerState& learner : shared_.learners) {
+    sampled += learner.sampled.load(std::memory_order_relaxed);
+    applied += learner.applied.load(std::memory_order_relaxed);
+    stale += learner.stale.load(std::memory_order_relaxed);
+  }
+  expect("committed", stats.committed_steps, committed);
+  expect("resident + evicted + pending",
+         stats.resident_steps + stats.evicted_steps + stats.pending_steps, committed);
+  expect("sampled", stats.sampled_items, sampled);
+  expect("applied updates", stats.applied_updates, applied);
+  expect("stale updates", stats.stale_updates, stale);
+  expect("writers", stats.writers, writers);
+  if (all_in) {
+    expect("pending", stats.pending_steps, open);
+    expect("resident", stats.resident_steps,
+           std::min<std::uint64_t>(committed - open, shared_.options.capacity_steps));
+    check_limit(stats);
+    expect("unanswered doorbells and pinned chunks", stats.queued_chunks + stats.retired_pinned, 0);
+  }
+  if (stats.committed_steps < committed_ || stats.evicted_steps < evicted_) {
+    shared_.findings.add(Finding::AccountingError, "committed or evicted steps ran backwards");
+  }
+  committed_ = stats.committed_steps;
+  evicted_ = stats.evicted_steps;
+}
+
+void AccountCheck::check_limit(const reprise::Stats& stats) {
+  const std::string broken = broken_limit(shared_.strategies, shared_.options, stats);
+  if (!broken.empty()) {
+    shared_.findings.add(Finding::BrokenLimit, broken);
+  }
+}
+
+}  // namespace stress

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <reprise/stats.hpp>
+
+#include "threads/shared.hpp"
+
+#include <cstdint>
+
+namespace stress {
+
+/// Compares what the buffer tells with what actors and learners counted. One thread, while all
+/// others stand still.
+class AccountCheck {
+ public:
+  explicit AccountCheck(Shared& shared) : shared_(shared) {}
+
+  /// `all_in`: everything decided has been ingested, so resident and pending steps are known
+  /// exactly. Otherwise only the sum has to be right.
+  void check(const reprise::Stats& stats, bool all_in);
+  /// Checks only the rate limiter. Call it while everything decided has been ingested and nobody
+  /// moves.
+  void check_limit(const reprise::Stats& stats);
+
+ private:
+  void expect(const char* what, std::uint64_t is, std::uint64_t should_be);
+
+  Shared& shared_;
+  std::uint64_t committed_ = 0;  ///< Of the last check, as the next one.
+  std::uint64_t evicted_ = 0;
+};
+
+}  // namespace stress

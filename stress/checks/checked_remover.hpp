@@ -1,0 +1,32 @@
+#pragma once
+
+#include <reprise/remover.hpp>
+
+#include "program/findings.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace stress {
+
+/// Wraps a remover and checks the buffer's calls (`reprise/remover.hpp`): only filled chunks enter,
+/// each once, and none has more steps later; draws come only from these; a victim is asked for only
+/// if there is one, and all its steps go before the next call. Without a limit of draws no other
+/// chunk loses steps. The wrapped remover makes the choices.
+class CheckedRemover {
+ public:
+  /// `findings` outlives the buffer.
+  CheckedRemover(reprise::Remover remover, bool draws_limited, Findings& findings)
+      : remover_(std::move(remover)), draws_limited_(draws_limited), findings_(&findings) {}
+
+  /// Null, as with `Fifo`, if the wrapped remover makes none.
+  [[nodiscard]] std::unique_ptr<reprise::ShardRemover> make_shard_remover(
+      const reprise::ShardChunks& chunks) const;
+
+ private:
+  reprise::Remover remover_;
+  bool draws_limited_;
+  Findings* findings_;
+};
+
+}  // namespace stress

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <reprise/stats.hpp>
+
+#include "program/options.hpp"
+#include "program/strategies.hpp"
+
+#include <string>
+
+namespace stress {
+
+/// The inserts that a writer books at a time, between 1 and 64: if possible, the blocks of all
+/// writers together are at most half of the room that the limiter leaves.
+[[nodiscard]] double block_of(const reprise::RateLimiter& limiter, double writers);
+
+/// Describes how the counts break the promise of the rate limiter; empty if it does not. Call it
+/// while everybody stands still and everything is ingested.
+[[nodiscard]] std::string broken_limit(const Strategies& strategies, const Options& options,
+                                       const reprise::Stats& stats);
+
+}  // namespace stress

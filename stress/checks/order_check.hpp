@@ -1,0 +1,48 @@
+#pragma once
+
+#include "checks/drawn.hpp"
+#include "program/findings.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace stress {
+
+/// Checks a batch as a whole: no item is in it twice if each may be in it only once, and draws in
+/// order give the first items. One thread at a time.
+///
+/// Items of one writer are decided in the sequence of its steps, so a batch by age has them in that
+/// sequence, whatever other writers do. If each item is drawn once, this also holds from batch to
+/// batch: an item that was left out would come behind its followers. A batch by priority is of one
+/// moment, and the learner knows the priorities of the items that it alone updates.
+class OrderCheck {
+ public:
+  OrderCheck(Drawing drawing, bool each_once, Findings& findings)
+      : drawing_(drawing), goes_on_(each_once && drawing == Drawing::Oldest), findings_(findings) {}
+
+  /// `levels`: the level of each item's priority; none if it is not known for sure.
+  void check(const Drawn& drawn, CheckedItems items,
+             std::span<const std::optional<std::uint32_t>> levels);
+
+ private:
+  void check_twice(const Drawn& drawn);
+  void check_pass(const Drawn& drawn);
+  void check_certain(const Drawn& drawn);
+  void check_by_age(const Drawn& drawn, CheckedItems items);
+  void check_by_priority(const Drawn& drawn, std::span<const std::optional<std::uint32_t>> levels);
+
+  const Drawing drawing_;
+  const bool goes_on_;  ///< The rules within a batch also hold between batches.
+  Findings& findings_;
+  std::vector<reprise::ItemKey> sorted_;
+  std::unordered_set<std::uint64_t> pass_;                 ///< Keys drawn in the pass.
+  std::uint64_t passes_ = 0;                               ///< Before this one.
+  std::unordered_map<std::uint32_t, std::uint64_t> last_;  ///< By writer: the step drawn last.
+};
+
+}  // namespace stress

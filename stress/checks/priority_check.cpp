@@ -1,0 +1,226 @@
+#include "checks/priority_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+namespace stress {
+namespace {
+
+/// Leaves may be floats: room for two roundings of 2^-24 each, and some more.
+constexpr double kTolerance = 1e-5;
+/// Importance weights that are checked in each batch.
+constexpr std::size_t kWeightsChecked = 8;
+
+/// A number in proportion to an item's weight; infinite if it cannot be computed.
+double rate_of(const Drawn& drawn, std::size_t item) {
+  // Above this probability 1 - n * P has too few digits.
+  constexpr double kNearlyCertain = 0.999;
+  const double probability = drawn.probabilities()[item];
+  if (!drawn.without_replacement) {
+    return probability;
+  }
+  const double among = probability * static_cast<double>(drawn.size());
+  return among < kNearlyCertain ? -std::log1p(-among) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategies,
+                             std::size_t slots_per_shard, Findings& findings)
+    : learners_(std::max<std::size_t>(options.learners, 1)),
+      reach_(WindowRule(strategies.window).reach()),
+      drawing_(strategies.drawing),
+      slots_per_shard_(slots_per_shard),
+      findings_(findings),
+      order_(strategies.drawing, options.max_times_sampled == 1, findings) {
+  for (std::size_t exponent = 0; exponent < kAlphas.size(); ++exponent) {
+    for (std::uint32_t level = 0; level <= kTopLevel; ++level) {
+      weight_of_level_[exponent][level] = drawing_ == Drawing::Alike
+                                              ? 1.0
+                                              : std::pow(static_cast<double>(priority_of(level)),
+                                                         static_cast<double>(kAlphas[exponent]));
+    }
+  }
+}
+
+void PriorityCheck::check(const Drawn& drawn, CheckedItems items,
+                          std::span<const KnownPriorities> known, std::optional<std::size_t> me,
+                          std::optional<std::size_t> exponent) {
+  levels_.resize(drawn.size());
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    levels_[i] = known_level(drawn.keys()[i], items[i], known, me);
+  }
+  check_range(drawn);
+  order_.check(drawn, items, levels_);
+  if (drawn.of_a_pass) {
+    if (drawing_ == Drawing::ByPriority) {
+      check_zeros(drawn, {0, drawn.size()});
+    }
+    return;
+  }
+  if (drawing_ == Drawing::ByPriority || drawing_ == Drawing::Alike) {
+    check_weights(drawn, exponent);
+  } else if (drawing_ == Drawing::ByRank && !me) {
+    check_ranks(drawn);
+  }
+  check_importance(drawn);
+}
+
+void PriorityCheck::check_range(const Drawn& drawn) {
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const double probability = drawn.probabilities()[i];
+    if (!(probability > 0.0) || !(probability <= 1.0 + 1e-9)) {
+      findings_.add(Finding::ZeroWeightDraw, "probability " + std::to_string(probability));
+      levels_[i].reset();
+    }
+    const float weight = drawn.weights()[i];
+    if (!(weight > 0.0F) || !std::isfinite(weight)) {
+      findings_.add(Finding::WrongPriority, "importance weight " + std::to_string(weight));
+    }
+  }
+}
+
+void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t> exponent) {
+  // Draws under one lock come sorted by slot. A descent means that a shard was asked again.
+  const auto slot = [&](std::size_t i) { return drawn.keys()[i].slot(); };
+  check_zeros(drawn, {0, drawn.fresh});
+  std::size_t begin = drawn.fresh;
+  for (std::size_t i = begin + 1; i <= drawn.size(); ++i) {
+    if (i == drawn.size() || i == drawn.second_part ||
+        (!drawn.of_one_moment &&
+         (slot(i) < slot(i - 1) || slot(i) / slots_per_shard_ != slot(begin) / slots_per_shard_))) {
+      check_run(drawn, {begin, i}, exponent);
+      begin = i;
+    }
+  }
+}
+
+void PriorityCheck::check_ranks(const Drawn& drawn) {
+  by_level_.clear();
+  for (std::size_t i = drawn.fresh; i < drawn.size(); ++i) {
+    if (levels_[i]) {
+      by_level_.push_back(i);
+    }
+  }
+  const auto level = [this](std::size_t i) { return levels_[i].value_or(0); };
+  std::ranges::sort(by_level_, std::greater(), level);
+  double least = 1.0;  // Lowest probability of the levels before the present one.
+  double least_of_level = 1.0;
+  for (std::size_t k = 0; k < by_level_.size(); ++k) {
+    const std::size_t i = by_level_[k];
+    if (k == 0 || level(i) != level(by_level_[k - 1])) {
+      least = std::min(least, least_of_level);
+    }
+    const double probability = drawn.probabilities()[i];
+    least_of_level = std::min(least_of_level, probability);
+    if (probability > least * (1.0 + kTolerance)) {
+      findings_.add(Finding::WrongPriority, words_of(drawn.keys()[i]) + ", level " +
+                                                std::to_string(level(i)) +
+                                                ", is more likely than one of higher priority");
+      return;
+    }
+  }
+}
+
+PriorityCheck::Level PriorityCheck::known_level(reprise::ItemKey key, const CheckedItem& item,
+                                                std::span<const KnownPriorities> known,
+                                                std::optional<std::size_t> me) const {
+  if (!item.right) {
+    return std::nullopt;
+  }
+  const std::size_t owner = owner_of(item.hash, learners_);
+  if (me && *me != owner) {
+    return std::nullopt;
+  }
+  const std::optional<std::uint32_t> updated = known[owner].level(key);
+  if (updated == KnownPriorities::kRemoved) {
+    findings_.add(Finding::DrawnTooOften, item.name.words() + " was drawn after its removal");
+    return std::nullopt;
+  }
+  return updated ? updated : known_first_level(item, reach_);
+}
+
+void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent) {
+  check_zeros(drawn, run);
+  Misfits least = misfits(drawn, run, exponent.value_or(0));
+  for (std::size_t e = 1; !exponent && least.count != 0 && e < kAlphas.size(); ++e) {
+    Misfits other = misfits(drawn, run, e);
+    if (other.count < least.count) {
+      least = std::move(other);
+    }
+  }
+  for (std::size_t i = 0; i < least.count; ++i) {
+    findings_.add(Finding::WrongPriority, least.first);
+  }
+}
+
+void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
+  for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
+    if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
+      // An update to 0 that reached another item also shows up as a wrong weight of its own item.
+      findings_.add(Finding::ZeroWeightDraw, words_of(drawn.keys()[i]));
+    }
+  }
+}
+
+PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
+                                              std::size_t exponent) const {
+  Misfits found;
+  double reference = 0.0;
+  std::size_t known = 0;
+  for (std::size_t i = run.begin; i < run.end; ++i) {
+    const Level level = drawing_ == Drawing::Alike ? Level(1) : levels_[i];
+    const double rate = rate_of(drawn, i);
+    if (!level || *level == 0 || !std::isfinite(rate)) {
+      continue;
+    }
+    const double ratio = rate / weight_of_level_[exponent][*level];
+    reference = known++ == 0 ? ratio : reference;
+    if (!(std::abs(ratio - reference) <= kTolerance * reference) && found.count++ == 0) {
+      found.first = words_of(drawn.keys()[i]) + ", item " + std::to_string(i) + " of [" +
+                    std::to_string(run.begin) + ", " + std::to_string(run.end) + "), level " +
+                    std::to_string(*level) + ": its weight is " +
+                    std::to_string(ratio / reference) + " times what it should be";
+    }
+  }
+  // If the first item was the wrong one, all others differ from it.
+  found.count = std::min(found.count, known - std::min(found.count, known - 1));
+  return found;
+}
+
+void PriorityCheck::check_importance(const Drawn& drawn) {
+  if (!drawn.by_batch) {
+    return;
+  }
+  if (const float largest = std::ranges::max(drawn.weights()); largest != 1.0F) {
+    findings_.add(Finding::WrongPriority, "largest importance weight " + std::to_string(largest));
+  }
+  // Each part has the number of items of its own moment.
+  check_importance(drawn, {0, drawn.second_part});
+  check_importance(drawn, {drawn.second_part, drawn.size()});
+}
+
+void PriorityCheck::check_importance(const Drawn& drawn, Run part) {
+  if (part.begin == part.end) {
+    return;
+  }
+  const std::size_t size = part.end - part.begin;
+  const auto weights = drawn.weights().subspan(part.begin, size);
+  const auto probabilities = drawn.probabilities().subspan(part.begin, size);
+  const double largest = *std::ranges::max_element(weights);
+  const double least = *std::ranges::min_element(probabilities);
+  const std::size_t step = std::max<std::size_t>(1, size / kWeightsChecked);
+  for (std::size_t i = 0; i < size; i += step) {
+    const double expected =
+        largest * std::pow(least / probabilities[i], static_cast<double>(kBeta));
+    if (!(std::abs(static_cast<double>(weights[i]) - expected) <= 1e-5)) {
+      findings_.add(Finding::WrongPriority, "importance weight " + std::to_string(weights[i]) +
+                                                ", expected " + std::to_string(expected));
+    }
+  }
+}
+
+}  // namespace stress

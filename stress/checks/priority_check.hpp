@@ -1,0 +1,84 @@
+#pragma once
+
+#include "checks/drawn.hpp"
+#include "checks/known_priorities.hpp"
+#include "checks/order_check.hpp"
+#include "program/findings.hpp"
+#include "program/options.hpp"
+#include "program/strategies.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stress {
+
+/// The exponents of a run that changes them; it begins with the first. They are so close to each
+/// other that a weight is accurate enough for the check after a thousand conversions.
+inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
+
+/// Checks the probabilities of a batch.
+///
+/// Within the draws of one batch from one shard, P(i) / weight(i) is the same for all items. So an
+/// item whose weight does not follow from its own last priority is found, whichever update was lost
+/// or misdirected. If a batch is of one moment, this holds for the whole batch. For draws without
+/// replacement -log(1 - n * P(i)) replaces P(i).
+///
+/// One thread at a time.
+class PriorityCheck {
+ public:
+  PriorityCheck(const Options& options, const Strategies& strategies, std::size_t slots_per_shard,
+                Findings& findings);
+
+  /// `known`: one for each learner. `me`: only this learner's items are known for sure, since
+  /// others may be updating theirs; none: everybody stands still. `exponent`: the one of kAlphas in
+  /// force; none: any, and each run of draws under one lock may have another.
+  void check(const Drawn& drawn, CheckedItems items, std::span<const KnownPriorities> known,
+             std::optional<std::size_t> me, std::optional<std::size_t> exponent);
+
+ private:
+  using Level = std::optional<std::uint32_t>;
+
+  /// The level of the item's priority; none if it is not known for sure.
+  [[nodiscard]] Level known_level(reprise::ItemKey key, const CheckedItem& item,
+                                  std::span<const KnownPriorities> known,
+                                  std::optional<std::size_t> me) const;
+  /// Checks that probabilities and importance weights are possible numbers.
+  void check_range(const Drawn& drawn);
+  /// Checks probabilities of a selector that draws by weight.
+  void check_weights(const Drawn& drawn, std::optional<std::size_t> exponent);
+  /// Checks probabilities of a selector that draws by rank, while nobody changes priorities.
+  void check_ranks(const Drawn& drawn);
+  /// Draws under one lock: items [begin, end).
+  struct Run {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  void check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent);
+  void check_zeros(const Drawn& drawn, Run run);
+  /// Items of a run whose probabilities are not in proportion to the weights of an exponent.
+  struct Misfits {
+    std::size_t count = 0;
+    std::string first;
+  };
+  [[nodiscard]] Misfits misfits(const Drawn& drawn, Run run, std::size_t exponent) const;
+  void check_importance(const Drawn& drawn);
+  void check_importance(const Drawn& drawn, Run part);
+
+  const std::size_t learners_;
+  const std::uint32_t reach_;
+  const Drawing drawing_;
+  const std::size_t slots_per_shard_;
+  Findings& findings_;
+  /// Weight of each level, per exponent.
+  std::array<std::array<double, kTopLevel + 1>, kAlphas.size()> weight_of_level_{};
+  std::vector<std::size_t> by_level_;  ///< Items of this batch sorted by level.
+  std::vector<Level> levels_;          ///< Levels of the items of this batch.
+  OrderCheck order_;
+};
+
+}  // namespace stress

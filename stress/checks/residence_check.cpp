@@ -1,0 +1,151 @@
+#include "checks/residence_check.hpp"
+
+#include <reprise/rate_limiter.hpp>
+#include <reprise/remover.hpp>
+
+#include "checks/limiter_check.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <variant>
+
+namespace stress {
+
+void ResidenceCheck::expect(bool holds, Finding finding, const std::string& words) {
+  if (!holds) {
+    shared_.findings.add(finding, words);
+  }
+}
+
+void ResidenceCheck::in_passing() {
+  if (shared_.options.remove) {
+    return;  // Removed items count for the capacity, and are not in the size.
+  }
+  const std::uint64_t size = shared_.replay.size();
+  const std::uint64_t capacity = shared_.options.capacity_steps;
+  full_ = full_ || size >= capacity;
+  if (full_) {
+    residence_.least_used = std::min(residence_.least_used, capacities(size));
+    expect(size == capacity, Finding::AccountingError,
+           "the buffer was full, and has " + std::to_string(size) + " of " +
+               std::to_string(capacity) + " steps");
+  }
+}
+
+bool ResidenceCheck::promises_age() const {
+  return shared_.strategies.remover.target<reprise::Fifo>() != nullptr &&
+         shared_.options.max_times_sampled == 0;
+}
+
+void ResidenceCheck::at_rest(const reprise::Stats& stats) {
+  const Arrivals::Ages ages = shared_.arrivals.take_ages();
+  residence_.oldest_drawn = std::max(residence_.oldest_drawn, capacities(ages.oldest));
+  residence_.drawn += promises_age() ? ages.items : 0;
+  residence_.drawn_too_old += promises_age() ? ages.too_old : 0;
+  in_passing();
+  // A step of a sequence need not begin an item; an exhausted or removed item is none.
+  if (shared_.windows.sequences() == nullptr && shared_.options.max_times_sampled == 0 &&
+      !shared_.options.remove) {
+    expect(stats.items == stats.resident_steps, Finding::AccountingError,
+           std::to_string(stats.items) + " items can be drawn, of " +
+               std::to_string(stats.resident_steps) + " steps");
+  }
+}
+
+double ResidenceCheck::room() const {
+  const double writers = shared_.max_writers();
+  const double booked = writers * block_of(shared_.strategies.limiter, writers);
+  const auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&shared_.strategies.limiter);
+  return booked + (ratio != nullptr ? ratio->error_buffer / ratio->samples_per_insert : 0.0);
+}
+
+/// A queue in order with room for all gives each item to a sampler before it leaves. With a ratio,
+/// samplers that draw as many fresh items as arrive leave few but those from before the first of
+/// them.
+std::optional<double> ResidenceCheck::most_undrawn() const {
+  const Strategies& strategies = shared_.strategies;
+  const auto capacity = static_cast<double>(shared_.options.capacity_steps);
+  if (const auto* const queue = std::get_if<reprise::Queue>(&strategies.limiter)) {
+    const double open = shared_.max_writers() * (shared_.windows.reach() - 1);
+    const bool lossless = strategies.drawing == Drawing::Oldest && !shared_.options.remove &&
+                          shared_.windows.sequences() == nullptr &&
+                          capacity >= static_cast<double>(queue->size) + room() + open;
+    return lossless ? std::optional(0.0) : std::nullopt;
+  }
+  if (const auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&strategies.limiter)) {
+    const auto batch = static_cast<double>(shared_.options.batch);
+    const double fresh = std::max(1.0, std::round(batch * double{strategies.fresh})) / batch;
+    const double most = 2.0 * (static_cast<double>(ratio->min_size) + room());
+    const bool in_turn = promises_age() && strategies.fresh != 0.0F &&
+                         fresh * ratio->samples_per_insert >= 1.0 && capacity >= most;
+    return in_turn ? std::optional(most) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
+  at_rest(stats);
+  const Arrivals::Items items =
+      shared_.arrivals.look([&](std::uint64_t episode, std::uint64_t position) {
+        return shared_.replay.find(episode, position).has_value();
+      });
+  residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
+  residence_.left += items.gone.items;
+  residence_.never_drawn += items.gone.never_drawn;
+  // Samplers take all locks before long, and writers that a ratio holds do not pass them.
+  const std::uint64_t oldest =
+      shared_.oldest_allowed() + (alone ? 0 : static_cast<std::uint64_t>(room()));
+  expect(!promises_age() || items.oldest <= oldest, Finding::TooOld,
+         "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
+             " allowed");
+  // Exhausted items are found, and cannot be drawn; removers may keep what is forgotten here.
+  if (items.all && shared_.options.max_times_sampled == 0) {
+    expect(promises_age() ? items.there == stats.items : items.there <= stats.items,
+           Finding::AccountingError,
+           std::to_string(items.there) + " items are found by their episodes, of " +
+               std::to_string(stats.items));
+  }
+  expect(items.first_undrawn > shared_.arrivals.last_pass(), Finding::NeverDrawn,
+         "by a whole pass, since which it has been there");
+  const auto most = most_undrawn();
+  expect(!most || static_cast<double>(items.gone.never_drawn) <= *most, Finding::NeverDrawn,
+         std::to_string(items.gone.never_drawn) + " of " + std::to_string(items.gone.items) +
+             " that left, " + std::to_string(most.value_or(0.0)) + " are allowed");
+}
+
+void ResidenceCheck::turns() {
+  // Otherwise a batch takes nothing from anybody, and samplers have no turns.
+  const bool draws_take =
+      shared_.strategies.hold_writers() || shared_.options.max_times_sampled != 0;
+  check_turns(shared_.samplers, draws_take, false, "samplers", residence_.samplers);
+  check_turns(shared_.writers, true, true, "writers", residence_.writers);
+}
+
+/// A thread that waits for a mutex before it stands in line looks as if it had been passed, and so
+/// does a writer that waits for a chunk, where nobody stands in line. So a few are no fault.
+void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
+                                 Residence::Waits& waits) {
+  const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);
+  const std::uint64_t passed = turns.passed.load(std::memory_order_relaxed);
+  const std::uint64_t longest = turns.longest.load(std::memory_order_relaxed);
+  if (!by_turns) {
+    return;
+  }
+  waits.count += count;
+  waits.longest = std::max(waits.longest, longest);
+  expect(passed <= 8 + count / 50 + (by_chunk ? shared_.replay.stats().writers_for_chunk.waits : 0),
+         Finding::PassedOver,
+         std::to_string(passed) + " of " + std::to_string(count) + " waits of " + who +
+             ", during which others were let in more than " + std::to_string(turns.most) +
+             " times, once " + std::to_string(longest));
+}
+
+void ResidenceCheck::judge(const Residence& residence, Findings& findings) {
+  constexpr std::uint64_t kFew = 10'000;
+  if (residence.drawn_too_old > kFew / 8 + residence.drawn / 8) {
+    findings.add(Finding::TooOld, std::to_string(residence.drawn_too_old) + " of " +
+                                      std::to_string(residence.drawn) + " drawn items are");
+  }
+}
+
+}  // namespace stress

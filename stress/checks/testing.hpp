@@ -1,0 +1,27 @@
+#pragma once
+
+#include "testing/fixtures/rng.hpp"
+#include "testing/worlds/drawing.hpp"
+#include "testing/worlds/episodes.hpp"
+#include "testing/worlds/item_check.hpp"
+#include "testing/worlds/step_name.hpp"
+#include "testing/worlds/window_rule.hpp"
+#include "testing/worlds/world.hpp"
+
+/// What the stress program takes from the library of its tests.
+namespace stress {
+
+using reprise::test::CheckedItem;
+using reprise::test::Drawing;
+using reprise::test::Ending;
+using reprise::test::Episode;
+using reprise::test::Episodes;
+using reprise::test::in_order;
+using reprise::test::ItemCheck;
+using reprise::test::mix;
+using reprise::test::Rng;
+using reprise::test::StepName;
+using reprise::test::WindowRule;
+using reprise::test::World;
+
+}  // namespace stress

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace stress {
+
+enum class Finding : std::uint8_t {
+  TornRow,           ///< An observation whose hash is wrong.
+  WrongWindow,       ///< Rows, stack, return, discount or names that do not belong together.
+  WrongPriority,     ///< Drawn with another probability than its last priority gives.
+  ZeroWeightDraw,    ///< Drawn although its priority is 0.
+  WrongOrder,        ///< Not first in the selector, or twice where each comes once.
+  DrawnTooOften,     ///< Drawn more often than the limit allows.
+  TooOld,            ///< It should have left before others.
+  NeverDrawn,        ///< It left, or was passed over, and should have been drawn before.
+  PassedOver,        ///< Others were let in before one who waited longer.
+  BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
+  MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
+  AccountingError,   ///< Steps, items or updates that do not add up.
+  MissedRefusal,     ///< Bad input that was accepted.
+  BrokenCheckpoint,  ///< It cannot be loaded, has wrong contents, or lacks contents.
+  UnexpectedError,   ///< An exception or a hang.
+};
+inline constexpr std::size_t kFindings = 15;
+
+[[nodiscard]] const char* name_of(Finding finding) noexcept;
+
+class Findings;
+
+/// Ends the program, which hangs, after it has told what was found.
+[[noreturn]] void give_up(const Findings& findings, const std::string& what);
+
+/// Counts the findings and keeps the first few in words. Any thread.
+class Findings {
+ public:
+  void add(Finding finding, const std::string& words);
+
+  [[nodiscard]] std::uint64_t count(Finding finding) const noexcept {
+    return counts_[static_cast<std::size_t>(finding)].load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t violations() const noexcept;
+  [[nodiscard]] std::vector<std::string> examples() const;
+
+ private:
+  static constexpr std::size_t kExamples = 12;
+
+  /// Relaxed: read for display, or after the threads that count have been joined.
+  std::array<std::atomic<std::uint64_t>, kFindings> counts_{};
+  mutable std::mutex mutex_;
+  std::vector<std::string> examples_;  // Guarded by mutex_.
+};
+
+}  // namespace stress

@@ -1,0 +1,50 @@
+// reprise-stress: truth of a replay buffer under actors and learners that come and go. See --help.
+
+#include "program/options.hpp"
+#include "program/report.hpp"
+#include "program/schedule.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+
+namespace stress {
+namespace {
+
+/// Called before anything can go wrong, so that the line is there after a crash too.
+void say_how_to_repeat(std::uint64_t schedule, int argc, char** argv) {
+  std::fprintf(stderr, "schedule seed %llu; to repeat:", static_cast<unsigned long long>(schedule));
+  for (int i = 0; i < argc; ++i) {
+    std::fprintf(stderr, " %s", argv[i]);
+  }
+  std::fputc('\n', stderr);
+}
+
+}  // namespace
+}  // namespace stress
+
+int main(int argc, char** argv) {
+  try {
+    const stress::ParsedOptions parsed = stress::parse_options(argc, argv);
+    if (parsed.exit_code >= 0) {
+      return parsed.exit_code;
+    }
+    stress::set_schedule(parsed.options.schedule);
+    if (parsed.options.schedule != 0) {
+      stress::say_how_to_repeat(parsed.options.schedule, argc, argv);
+    }
+    stress::Tally tally;
+    stress::run(parsed.options, tally);
+    stress::print_summary(parsed.options, tally);
+    return tally.findings.violations() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  } catch (const std::invalid_argument& error) {
+    // Only the buffer can judge some options, such as a chunk too small for a window.
+    std::fprintf(stderr, "reprise-stress: %s\n", error.what());
+    return stress::kBadUsage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "reprise-stress: %s\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

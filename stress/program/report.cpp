@@ -1,0 +1,99 @@
+#include "program/report.hpp"
+
+#include <cstdio>
+
+namespace stress {
+namespace {
+
+using Number = unsigned long long;
+
+void print_load(const Options& o) {
+  std::printf(
+      "load      %zu actors, %zu learners, batches of %zu%s; capacity %zu, observations of %zu "
+      "bytes, n-step %u, frame stack %u, seed %llu\n",
+      o.actors, o.learners, o.batch, o.churn ? ", churn" : "", o.capacity_steps,
+      o.observation_bytes, o.n_step, o.frame_stack, static_cast<Number>(o.seed));
+  std::printf("buffer    selector %s, remover %s, window %s, limiter %s, draws %s",
+              o.selector.c_str(), o.remover.c_str(), o.window.c_str(), o.limiter.c_str(),
+              o.draws.c_str());
+  if (o.max_times_sampled != 0) {
+    std::printf(", each item at most %u times", o.max_times_sampled);
+  }
+  if (o.mutable_column) {
+    std::printf(", a mutable column");
+  }
+  if (o.remove) {
+    std::printf(", some removed");
+  }
+  if (o.set_alpha_every != 0) {
+    std::printf(", another alpha after every %llu batches", static_cast<Number>(o.set_alpha_every));
+  }
+  std::printf("\n");
+}
+
+void print_truth(const Tally& t) {
+  const reprise::Stats& s = t.stats;
+  std::printf("steps     %llu committed = %llu resident + %llu evicted + %llu pending\n",
+              static_cast<Number>(s.committed_steps), static_cast<Number>(s.resident_steps),
+              static_cast<Number>(s.evicted_steps), static_cast<Number>(s.pending_steps));
+  std::printf("items     %llu sampled and checked, %llu updates applied, %llu stale\n",
+              static_cast<Number>(s.sampled_items), static_cast<Number>(s.applied_updates),
+              static_cast<Number>(s.stale_updates));
+  std::printf("checks    account exact at %llu quiescent points of %llu buffers",
+              static_cast<Number>(t.quiescent_points), static_cast<Number>(t.rounds));
+  if (t.closes != 0) {
+    std::printf("; %llu closed under load, the slowest gone after %.1f ms",
+                static_cast<Number>(t.closes), t.longest_close_ms);
+  }
+  const Residence& r = t.residence;
+  std::printf(
+      "\nages      oldest item drawn %.2f capacities, at the end of a buffer %.2f; %.2f%% of "
+      "the capacity in use once full\n",
+      r.oldest_drawn, r.oldest, 100.0 * r.least_used);
+  std::printf("left      %llu of %llu items that left were never drawn\n",
+              static_cast<Number>(r.never_drawn), static_cast<Number>(r.left));
+  std::printf(
+      "turns     others were let in at most %llu times during one of %llu waits of samplers, "
+      "%llu times of %llu of writers",
+      static_cast<Number>(r.samplers.longest), static_cast<Number>(r.samplers.count),
+      static_cast<Number>(r.writers.longest), static_cast<Number>(r.writers.count));
+  if (t.checkpoints != 0) {
+    std::printf(
+        "\nsaves     %llu checkpoints, each loaded again: %llu items checked, %llu keys from "
+        "before a save valid",
+        static_cast<Number>(t.checkpoints), static_cast<Number>(t.checkpoint_items),
+        static_cast<Number>(t.checkpoint_keys));
+  }
+  std::printf("\nthreads   %llu lives of actors, %llu of learners, %llu exceptions of simulators\n",
+              static_cast<Number>(t.actor_lives), static_cast<Number>(t.learner_lives),
+              static_cast<Number>(t.exceptions));
+}
+
+void print_findings(const Tally& t) {
+  std::printf("found     %llu violations", static_cast<Number>(t.findings.violations()));
+  const char* separator = ": ";
+  for (std::size_t i = 0; i < kFindings; ++i) {
+    const auto finding = static_cast<Finding>(i);
+    if (t.findings.count(finding) != 0) {
+      std::printf("%s%llu x %s", separator, static_cast<Number>(t.findings.count(finding)),
+                  name_of(finding));
+      separator = ", ";
+    }
+  }
+  std::printf("\n");
+  for (const std::string& example : t.findings.examples()) {
+    std::printf("          %s\n", example.c_str());
+  }
+}
+
+}  // namespace
+
+void print_summary(const Options& options, const Tally& tally) {
+  print_load(options);
+  std::printf("rate      %.4g appends/s, %.4g batches/s over %.2f s\n", tally.appends_per_second(),
+              tally.batches_per_second(), tally.seconds);
+  print_truth(tally);
+  print_findings(tally);
+}
+
+}  // namespace stress

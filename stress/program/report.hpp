@@ -1,0 +1,14 @@
+#pragma once
+
+#include "program/options.hpp"
+#include "program/tally.hpp"
+
+namespace stress {
+
+/// Runs the load that the options describe; throws `std::invalid_argument` for options that only
+/// the buffer can judge.
+void run(const Options& options, Tally& tally);
+
+void print_summary(const Options& options, const Tally& tally);
+
+}  // namespace stress

@@ -1,0 +1,26 @@
+#include "program/report.hpp"
+#include "threads/round.hpp"
+
+namespace stress {
+
+void run(const Options& options, Tally& tally) {
+  LiveLine live;
+  Rng rng(mix(options.seed));
+  if (!options.churn) {
+    Round(options, 0, tally, live).steady();
+  }
+  const Clock::time_point start = Clock::now();
+  const auto left_seconds = [&] {
+    return options.seconds - std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  std::uint32_t round = 0;
+  for (double left = options.seconds; options.churn && left > 0.0; left = left_seconds()) {
+    const double length = std::min(left, 0.02 + 1e-3 * static_cast<double>(rng.below(400)));
+    Round(options, round++, tally, live)
+        .churn(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),
+               rng.one_in(2), rng);
+  }
+  ResidenceCheck::judge(tally.residence, tally.findings);
+}
+
+}  // namespace stress

@@ -1,0 +1,220 @@
+#include "program/strategies.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace stress {
+namespace {
+
+struct NamedDraws {
+  const char* name = nullptr;
+  std::optional<reprise::Draws> draws;
+};
+
+constexpr NamedDraws kDraws[] = {
+    {"either", std::nullopt},
+    {"stratified", reprise::Draws::Stratified},
+    {"independent", reprise::Draws::Independent},
+    {"without_replacement", reprise::Draws::WithoutReplacement},
+    {"epoch", reprise::Draws::Epoch},
+};
+
+/// "SecondChance" is "second_chance" here.
+std::string command_name(std::string_view type) {
+  std::string name;
+  for (const char c : type) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    name += upper && !name.empty() ? "_" : "";
+    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return name;
+}
+
+template <class Table, class Name>
+std::string names_in(const Table& table, Name name) {
+  std::string names;
+  for (const auto& entry : table) {
+    names += (names.empty() ? "" : ", ") + std::string(name(entry));
+  }
+  return names;
+}
+
+template <class Family>
+std::string command_names(std::span<const reprise::StrategyKind<Family>> kinds) {
+  return names_in(kinds, [](const auto& kind) { return command_name(kind.name()); });
+}
+
+template <class Table, class Name>
+const auto& find(const Table& table, const char* option, std::string_view wanted, Name name) {
+  const auto found = std::find_if(std::begin(table), std::end(table),
+                                  [&](const auto& entry) { return name(entry) == wanted; });
+  if (found == std::end(table)) {
+    throw std::invalid_argument(std::string(option) + " is '" + std::string(wanted) +
+                                "'; allowed: " + names_in(table, name));
+  }
+  return *found;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = text.find(':'); at != std::string_view::npos;) {
+    const std::size_t next = text.find(',', at + 1);
+    parts.push_back(text.substr(at + 1, next == std::string_view::npos ? next : next - at - 1));
+    at = next;
+  }
+  return parts;
+}
+
+reprise::OptionValue value_of(const char* option, const reprise::StrategyOption& described,
+                              std::string_view text) {
+  if (!described.words.empty()) {
+    const std::string what = std::string(described.name) + " of " + option;
+    const auto& word =
+        find(described.words, what.c_str(), text, [](std::string_view each) { return each; });
+    return static_cast<std::uint64_t>(&word - described.words.data());
+  }
+  return std::visit(
+      [&](auto value) -> reprise::OptionValue {
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc() || end != text.data() + text.size()) {
+          throw std::invalid_argument(std::string(option) + ": '" + std::string(text) +
+                                      "' is no number that is allowed there");
+        }
+        return value;
+      },
+      described.usual);
+}
+
+/// How a selector draws, as far as it can be checked here.
+Drawing drawing_of(std::string_view selector) {
+  const auto& kind = find(reprise::selectors(), "--selector", selector,
+                          [](const auto& entry) { return command_name(entry.name()); });
+  const Drawing drawing = reprise::test::drawing_of(kind.name());
+  return drawing == Drawing::Clipped ? Drawing::Alike : drawing;  // No priority is above 1.
+}
+
+/// Values by the names of options.
+using Named = std::map<std::string_view, reprise::OptionValue>;
+
+/// The strategy that "name:value,value" names. An option without a value there has its value in
+/// `usual`, or else the library's default.
+template <class Family>
+Family strategy_of(const char* option, std::string_view text,
+                   std::span<const reprise::StrategyKind<Family>> kinds, const Named& usual = {}) {
+  const auto& kind = find(kinds, option, text.substr(0, text.find(':')),
+                          [](const auto& entry) { return command_name(entry.name()); });
+  const std::vector<std::string_view> parts = split(text);
+  if (parts.size() > kind.options().size()) {
+    throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
+                                "'; allowed: at most " + std::to_string(kind.options().size()) +
+                                " values behind the name");
+  }
+  std::vector<reprise::OptionValue> values;
+  for (const reprise::StrategyOption& described : kind.options()) {
+    const auto known = usual.find(described.name);
+    values.push_back(values.size() < parts.size()
+                         ? value_of(option, described, parts[values.size()])
+                     : known != usual.end() ? known->second
+                                            : described.usual);
+  }
+  return kind.make(values);
+}
+
+/// Refuses values behind the name, because the checks of these strategies use constants of this
+/// program.
+void bare(const char* option, std::string_view text) {
+  if (text.find(':') != std::string_view::npos) {
+    throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
+                                "'; allowed: the name alone");
+  }
+}
+
+reprise::Window window_of(const Options& options) {
+  const reprise::Window window = strategy_of(
+      "--window", options.window, reprise::windows(),
+      {{"n_step", options.n_step}, {"discount", kDiscount}, {"frame_stack", options.frame_stack}});
+  if (WindowRule(window).sequences() == nullptr) {
+    bare("--window", options.window);
+  } else if (WindowRule(window).sequences()->stack_start != reprise::StackStart::RepeatFirst) {
+    throw std::invalid_argument("--window: stack_start is zeros; allowed: repeat_first");
+  }
+  return window;
+}
+
+/// The default ratio; with a limit of draws, half of the highest ratio that draws can keep.
+double feasible_ratio(const Options& o, const WindowRule& rule) {
+  constexpr double kUsual = 4.0;
+  const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;
+  return o.max_times_sampled == 0 ? kUsual : 0.5 * o.max_times_sampled * items_per_step;
+}
+
+reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window) {
+  reprise::RateLimiter limiter =
+      strategy_of("--limiter", o.limiter, reprise::rate_limiters(),
+                  {{"samples_per_insert", feasible_ratio(o, WindowRule(window))},
+                   {"min_size", std::min(o.capacity_steps, o.batch)},
+                   {"size", std::max(o.batch, o.capacity_steps / 2)}});
+  if (auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
+      ratio != nullptr && ratio->error_buffer == 0.0) {
+    ratio->error_buffer =
+        2.0 * static_cast<double>(o.batch) + 8.0 * ratio->samples_per_insert + 1.0;
+  }
+  const auto* const queue = std::get_if<reprise::Queue>(&limiter);
+  if (queue != nullptr && o.batch > queue->size) {
+    throw std::invalid_argument("--batch is " + std::to_string(o.batch) +
+                                "; allowed: at most the size of the queue, " +
+                                std::to_string(queue->size));
+  }
+  return limiter;
+}
+
+}  // namespace
+
+Strategies strategies_of(const Options& options) {
+  bare("--selector", options.selector);
+  const Drawing drawing = drawing_of(options.selector);
+  std::optional<reprise::Draws> draws =
+      find(kDraws, "--draws", options.draws, [](const NamedDraws& entry) {
+        return std::string_view(entry.name);
+      }).draws;
+  if (draws == reprise::Draws::Epoch && (in_order(drawing) || options.max_times_sampled != 0)) {
+    draws.reset();  // Refused; so each combination of options can be run.
+  }
+  const reprise::Window window = window_of(options);
+  const bool each_by_itself = !in_order(drawing) && options.max_times_sampled == 0 &&
+                              draws != reprise::Draws::Epoch &&
+                              draws != reprise::Draws::WithoutReplacement;
+  const float fresh = each_by_itself ? options.fresh : 0.0F;
+  return {.selector = strategy_of("--selector", options.selector, reprise::selectors(),
+                                  {{"alpha", kAlpha}, {"epsilon", 0.0F}}),
+          .drawing = drawing,
+          .remover = strategy_of("--remover", options.remover, reprise::removers()),
+          .window = window,
+          .limiter = limiter_of(options, window),
+          .draws = draws,
+          .fresh = fresh,
+          .mixed = options.mixed && each_by_itself && fresh == 0.0F,
+          .hindsight = options.hindsight && WindowRule(window).reach() == 1 &&
+                       WindowRule(window).sequences() == nullptr};
+}
+
+std::string selector_names() {
+  return command_names(reprise::selectors());
+}
+std::string remover_names() {
+  return command_names(reprise::removers());
+}
+std::string limiter_names() {
+  return command_names(reprise::rate_limiters());
+}
+
+}  // namespace stress

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "checks/testing.hpp"
+#include "program/options.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace stress {
+
+/// kAlpha is the exponent of priorities, kBeta that of importance weights.
+inline constexpr float kAlpha = 0.6F;
+inline constexpr float kBeta = 0.4F;
+/// Discount per step of every run.
+inline constexpr float kDiscount = 0.99F;
+
+/// The strategies that the options name, ready for a buffer.
+struct Strategies {
+  reprise::Selector selector;
+  Drawing drawing;
+  reprise::Remover remover;
+  reprise::Window window;
+  reprise::RateLimiter limiter;
+  /// None: each batch is stratified or independent, at random.
+  std::optional<reprise::Draws> draws;
+  float fresh = 0.0F;      ///< Share of each batch, if the draws allow one.
+  bool mixed = false;      ///< Whether batches have two parts, if the draws allow them.
+  bool hindsight = false;  ///< Whether items get other goals, if the window allows it.
+
+  /// Whether the limiter may hold writers until learners draw.
+  [[nodiscard]] bool hold_writers() const noexcept {
+    return std::holds_alternative<reprise::SampleToInsertRatio>(limiter) ||
+           std::holds_alternative<reprise::Queue>(limiter);
+  }
+};
+
+/// Throws `std::invalid_argument` for an unknown name, and lists the known ones.
+[[nodiscard]] Strategies strategies_of(const Options& options);
+
+/// Names of the strategies that an option takes, separated by commas.
+[[nodiscard]] std::string selector_names();
+[[nodiscard]] std::string remover_names();
+[[nodiscard]] std::string limiter_names();
+
+}  // namespace stress

@@ -1,0 +1,178 @@
+#pragma once
+
+#include <reprise/writer.hpp>
+
+#include "threads/shared.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stress {
+
+/// The exception of a simulator that fails.
+struct SimulatorError : std::exception {};
+
+/// One life of an actor: a writer and some episodes. One thread.
+class Actor {
+ public:
+  Actor(Shared& shared, std::size_t number)
+      : shared_(shared),
+        state_(shared.actors[number]),
+        name_(shared.next_writer.fetch_add(1, std::memory_order_relaxed)),
+        rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
+        priorities_(shared.windows.reach()),
+        watch_(shared.writers) {}
+
+  /// False if the buffer was closed, or the run ends.
+  bool live() {
+    const Gate::Presence presence(shared_.gate);
+    ++state_.lives;
+    bool open = true;
+    try {
+      const bool hasty = shared_.options.churn && rng_.one_in(2);
+      reprise::Writer writer = shared_.replay.writer(shared_.writer_options(hasty, watch_));
+      state_.writers = 1;
+      open = play_episodes(writer);
+    } catch (const SimulatorError&) {
+      ++state_.exceptions;  // The exception destroyed the writer.
+    }
+    state_.writers = 0;
+    state_.open = 0;
+    return open;
+  }
+
+ private:
+  enum class Left : std::uint8_t { Writer, WriterDying, Nothing };
+
+  bool play_episodes(reprise::Writer& writer) {
+    const std::uint64_t episodes = shared_.options.churn ? rng_.between(1, 20) : ~std::uint64_t{0};
+    for (std::uint32_t e = 0; e < episodes && !shared_.stop.load(std::memory_order_relaxed); ++e) {
+      const Left left = play(writer, e);
+      if (left != Left::Writer) {
+        return left == Left::WriterDying;
+      }
+    }
+    return true;
+  }
+
+  Left play(reprise::Writer& writer, std::uint32_t number) {
+    const Episode episode = shared_.episodes.episode(name_, number);
+    state_.open = 0;
+    StepName step = shared_.world.begin(
+        writer, {.writer = name_, .episode = number, .round = shared_.episodes.round()});
+    shared_.arrivals.begin(step);
+    for (; step.position < episode.length; ++step.position) {
+      stand_still_if_asked(step.position);
+      if (step.position == episode.stumble) {
+        stumble(writer);
+      }
+      shared_.world.write_step(writer, step);
+      if (!commit(writer, step, episode)) {
+        return Left::Nothing;
+      }
+    }
+    switch (episode.ending) {
+      case Ending::Terminated:
+      case Ending::Truncated:
+        break;
+      case Ending::BegunAnew:
+        scribble(writer);
+        break;
+      case Ending::WriterDestroyed:
+        scribble(writer);
+        return Left::WriterDying;
+      case Ending::Throws:
+        simulate_badly(writer);
+    }
+    return Left::Writer;
+  }
+
+  bool commit(reprise::Writer& writer, const StepName& step, const Episode& episode) {
+    const std::uint32_t steps = step.position + 1;
+    const reprise::End end = episode.end_of(steps);
+    std::size_t count = 0;
+    if (episode.explicit_priorities) {
+      shared_.windows.decided(steps, end != reprise::End::Continue, decided_);
+      count = decided_.size();
+      if (writer.completing(end) != count) {
+        shared_.findings.add(Finding::WrongWindow, "completing says " +
+                                                       std::to_string(writer.completing(end)) +
+                                                       ", expected " + std::to_string(count));
+      }
+      StepName item = step;
+      for (std::size_t k = 0; k < count; ++k) {
+        item.position = decided_[k];
+        priorities_[k] = priority_of(first_level(item));
+      }
+    }
+    const std::span<const float> given = std::span(priorities_).first(count);
+    while (true) {
+      const reprise::CommitStatus status = writer.commit(end, given);
+      const bool taken = status == reprise::CommitStatus::Committed;
+      watch_.done(taken ? 1 : 0, true);
+      if (taken) {
+        break;
+      }
+      if (!go_on(status, step.position)) {
+        return false;
+      }
+    }
+    stress::count(state_.committed, 1);
+    shared_.arrivals.add(step);
+    return true;
+  }
+
+  /// Whether the actor commits a step again that was not taken. `t`: committed steps of the
+  /// episode.
+  bool go_on(reprise::CommitStatus status, std::uint32_t t) {
+    shared_.check(status);
+    if (status == reprise::CommitStatus::Closed) {
+      return false;
+    }
+    stand_still_if_asked(t);
+    return !shared_.gives_up();
+  }
+
+  /// Parks at the gate if it is closed. `t`: committed steps of the episode.
+  void stand_still_if_asked(std::uint32_t t) {
+    if (shared_.gate.closed()) {
+      state_.open = shared_.windows.open(t);
+      shared_.gate.park();
+    }
+  }
+
+  void stumble(reprise::Writer& writer) {
+    try {
+      simulate_badly(writer);
+    } catch (const SimulatorError&) {
+      ++state_.exceptions;
+    }
+  }
+  [[noreturn]] void simulate_badly(reprise::Writer& writer) {
+    scribble(writer);
+    throw SimulatorError();
+  }
+  /// Writes a part of a step and never commits it: it must never be seen.
+  void scribble(reprise::Writer& writer) {
+    for (const reprise::AnyField field : shared_.world.fields()) {
+      const bool observation = field.role() == reprise::Role::Observation;
+      const std::span<std::byte> to = observation ? writer.next(field) : writer.now(field);
+      std::ranges::fill(to.first((to.size() + 1) / 2), std::byte{0xDE});
+    }
+  }
+
+  Shared& shared_;
+  ActorState& state_;
+  const std::uint32_t name_;
+  Rng rng_;
+  std::vector<float> priorities_;
+  std::vector<std::uint32_t> decided_;
+  WaitWatch watch_;
+};
+
+}  // namespace stress

@@ -1,0 +1,257 @@
+#pragma once
+
+#include "checks/window_check.hpp"
+#include "threads/learner.hpp"
+#include "threads/shared.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace stress {
+
+/// Saves a buffer while it is used, and while all stand still. It loads each checkpoint into a
+/// buffer of its own and judges that buffer by the laws of the world, and at rest also by what the
+/// learners wrote.
+///
+/// `live` is for one thread, `at_rest` for another.
+class Checkpoints {
+ public:
+  explicit Checkpoints(Shared& shared)
+      : shared_(shared), findings_(shared.findings), own_(options_of(shared.options)) {}
+
+  /// Saves and loads until the run ends.
+  void live() {
+    while (wait()) {
+      try {
+        save_under_load();
+      } catch (const std::exception& error) {
+        findings_.add(Finding::BrokenCheckpoint, error.what());
+        return;
+      }
+    }
+  }
+
+  /// Call it while everything is ingested and nobody moves. `code`: of the conductor's last batch.
+  void at_rest(Learner& conductor, Learner::Code code, const reprise::Stats& stats) {
+    // `live` may still be loading the newest checkpoint, and a save here would make another one the
+    // newest.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || Clock::now() < next_rest_) {
+      return;
+    }
+    next_rest_ = Clock::now() + kEvery;
+    try {
+      save();
+      const std::unique_ptr<Shared> loaded = load();
+      loaded->priorities = shared_.priorities;
+      loaded->draw_counts.go_on_from(shared_.draw_counts);
+      loaded->exponent.store(shared_.exponent.load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
+      const reprise::Stats now = check_account(*loaded, stats, stats);
+      Learner learner(*loaded, own_.learners);
+      learner.check_whole_order();
+      for (int i = 0; i < kBatchesAtRest; ++i) {
+        static_cast<void>(learner.cycle());
+      }
+      check_items(*loaded, code == Learner::Code::Ok ? keys_of(conductor) : Keys{},
+                  now.evicted_steps - std::min(now.evicted_steps, stats.evicted_steps));
+    } catch (const std::exception& error) {
+      findings_.add(Finding::BrokenCheckpoint, error.what());
+    }
+  }
+
+  // All relaxed: the counts are read once the threads are gone, or for display.
+  std::atomic<std::uint64_t> saved = 0;
+  std::atomic<std::uint64_t> items = 0;  ///< Items of loaded buffers, each drawn and checked.
+  std::atomic<std::uint64_t> keys = 0;   ///< Keys from before a save, each used after its load.
+
+ private:
+  /// Keys and the hashes of their items' names.
+  using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;
+
+  static constexpr std::chrono::milliseconds kTick{5};
+  static constexpr std::chrono::seconds kEvery{1};
+  static constexpr int kBatchesAtRest = 3;
+  /// The most items that are drawn together.
+  static constexpr std::size_t kMost = std::size_t{1} << 16U;
+
+  /// Only the check draws from a loaded buffer, so no rate limiter may hold it.
+  static Options options_of(Options options) {
+    options.limiter = "unlimited";
+    return options;
+  }
+
+  /// False once the run ends.
+  [[nodiscard]] bool wait() const {
+    const Clock::time_point due =
+        Clock::now() + (own_.churn ? std::chrono::milliseconds(kEvery) / 20 : kEvery);
+    while (!over() && Clock::now() < due) {
+      std::this_thread::sleep_for(kTick);
+    }
+    return !over();
+  }
+  [[nodiscard]] bool over() const {
+    return shared_.stop.load(std::memory_order_relaxed) ||
+           shared_.closing.load(std::memory_order_relaxed);
+  }
+
+  void save() {
+    shared_.replay.save(own_.checkpoint_path);
+    saved.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  /// Throws if the newest checkpoint was skipped.
+  std::unique_ptr<Shared> load() {
+    auto loaded = std::make_unique<Shared>(own_, shared_.episodes, findings_);
+    loaded->learners.resize(own_.learners + 1);
+    // A load ends the episodes that were under way.
+    loaded->cutting.store(true, std::memory_order_relaxed);
+    std::vector<reprise::SkippedCheckpoint> skipped;
+    loaded->replay.restore(own_.checkpoint_path, {.skipped = &skipped});
+    if (!skipped.empty()) {
+      throw reprise::CheckpointError(skipped.front().error);
+    }
+    return loaded;
+  }
+
+  void save_under_load() {
+    reprise::Stats before;
+    reprise::Stats after;
+    std::unique_ptr<Shared> loaded;
+    {
+      const std::lock_guard lock(mutex_);
+      {
+        const Gate::Presence presence(shared_.gate);
+        if (over()) {
+          return;
+        }
+        before = shared_.stats();
+        save();
+        after = shared_.stats();
+      }
+      loaded = load();
+    }
+    check_account(*loaded, before, after);
+    check_items(*loaded, {}, 0);
+  }
+
+  void expect(bool holds, const std::string& words) {
+    if (!holds) {
+      findings_.add(Finding::BrokenCheckpoint, words);
+    }
+  }
+
+  /// `before` and `after`: accounts of the saved buffer around the save.
+  reprise::Stats check_account(const Shared& loaded, const reprise::Stats& before,
+                               const reprise::Stats& after) {
+    const reprise::Stats now = loaded.stats();
+    const auto show = [&](const char* what, std::uint64_t is, const char* bound,
+                          std::uint64_t limit) {
+      return std::string("after a load there are ") + std::to_string(is) + ' ' + what + "; " +
+             bound + ' ' + std::to_string(limit);
+    };
+    expect(now.committed_steps == now.resident_steps + now.evicted_steps && now.pending_steps == 0,
+           show("steps committed", now.committed_steps, "resident and evicted",
+                now.resident_steps + now.evicted_steps));
+    expect(now.resident_steps <= own_.capacity_steps,
+           show("steps", now.resident_steps, "the capacity is", own_.capacity_steps));
+    expect(now.committed_steps <= after.committed_steps,
+           show("steps committed", now.committed_steps, "after the save there were",
+                after.committed_steps));
+    // Steps that were decided before the save are in the checkpoint, or have been evicted.
+    const std::uint64_t decided = before.committed_steps - before.pending_steps;
+    expect(now.resident_steps + after.evicted_steps >= decided,
+           show("steps", now.resident_steps, "decided and not evicted before the save:",
+                decided - std::min(decided, after.evicted_steps)));
+    expect(
+        now.writers == 0 && now.queued_chunks + now.retired_pinned == 0,
+        show("writers", now.writers, "unfinished chunks", now.queued_chunks + now.retired_pinned));
+    return now;
+  }
+
+  /// Draws as many items as possible at once, and compares them with what is known of their keys.
+  /// It is the last check of a loaded buffer, because it uses the keys. `evicted`: steps that the
+  /// load itself evicted, of episodes that it ended.
+  void check_items(Shared& loaded, const Keys& before, std::uint64_t evicted) {
+    reprise::Sampler sampler = loaded.replay.sampler(Shared::sampler_options(1, 0.0F));
+    WindowCheck windows({loaded.world, loaded.episodes, loaded.windows}, loaded.cutting, findings_);
+    bool once = false;
+    if (const reprise::SampleResult batch = sample_all(loaded, sampler, once)) {
+      const CheckedItems found = windows.check(*batch);
+      std::unordered_set<std::uint64_t> seen;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (!found[i].right) {
+          continue;
+        }
+        const std::uint64_t hash = found[i].hash;
+        expect(!once || seen.insert(hash).second,
+               "twice in a loaded buffer: " + found[i].name.words());
+        const auto known = before.find(batch->keys()[i].bits);
+        expect(known == before.end() || known->second == hash,
+               "a key from before the save names " + found[i].name.words());
+      }
+      items.fetch_add(batch->size(), std::memory_order_relaxed);
+    }
+    if (!before.empty()) {
+      std::vector<reprise::ItemKey> old;
+      for (const auto& [key, hash] : before) {
+        old.push_back({key});
+      }
+      const std::vector<float> ones(old.size(), 1.0F);
+      const auto result = loaded.replay.update_priorities(old, ones);
+      expect(result.stale <= evicted || own_.max_times_sampled != 0,
+             std::to_string(result.stale) + " keys from before the save are stale after a load");
+      keys.fetch_add(result.applied, std::memory_order_relaxed);
+    }
+  }
+
+  /// Draws different items of weight above 0, about as many as there are; `once` is true then. If
+  /// there are more than `kMost`, it makes so many draws, which may repeat items.
+  static reprise::SampleResult sample_all(const Shared& loaded, reprise::Sampler& sampler,
+                                          bool& once) {
+    const std::size_t there = loaded.replay.stats().items;
+    once = there <= kMost;
+    if (!once) {
+      return sampler.sample(kMost, {.timeout = kSampleTimeout});
+    }
+    // Items without weight are not drawn.
+    for (std::size_t n = there; n != 0; n -= (n + 15) / 16) {
+      const auto batch = sampler.sample(
+          n, {.draws = reprise::Draws::WithoutReplacement, .timeout = std::chrono::nanoseconds(0)});
+      if (batch) {
+        return batch;
+      }
+    }
+    return {nullptr, {}};
+  }
+
+  static Keys keys_of(Learner& learner) {
+    Keys keys;
+    const CheckedItems items = learner.check();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (items[i].right) {
+        keys.emplace(learner.drawn().keys()[i].bits, items[i].hash);
+      }
+    }
+    return keys;
+  }
+
+  Shared& shared_;
+  Findings& findings_;
+  const Options own_;
+  std::mutex mutex_;             ///< Held from a save to the end of its load.
+  Clock::time_point next_rest_;  ///< Guarded by mutex_.
+};
+
+}  // namespace stress

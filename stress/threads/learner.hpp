@@ -1,0 +1,451 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "checks/drawn.hpp"
+#include "checks/priority_check.hpp"
+#include "checks/window_check.hpp"
+#include "threads/shared.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace stress {
+
+inline constexpr std::chrono::milliseconds kSampleTimeout{10};
+
+/// One life of a learner: a sampler and some batches. One thread.
+///
+/// Items are shared out among the learners by their names, so that each knows the priorities of its
+/// own: it writes them, and keeps a record of what it wrote.
+class Learner {
+ public:
+  using Code = reprise::SampleStatus::Code;
+
+  /// `number`: its index among the learners. The conductor has the last one; all items are its own,
+  /// because it draws only while all others stand still.
+  Learner(Shared& shared, std::size_t number)
+      : shared_(shared),
+        options_(shared.options),
+        state_(shared.learners[number]),
+        me_(number < options_.learners ? std::optional(number) : std::nullopt),
+        rng_(mix(options_.seed ^ mix(number + 1) ^ std::uint64_t{shared.episodes.round()} << 40U ^
+                 state_.lives++ << 20U)),
+        watch_(shared.samplers),
+        sampler_(
+            shared.replay.sampler(Shared::sampler_options(rng_.next(), shared.strategies.fresh))),
+        windows_({shared.world, shared.episodes, shared.windows}, shared.cutting, shared.findings),
+        priorities_check_(options_, shared.strategies, shared.slots_per_shard, shared.findings) {
+    if (const std::size_t n = options_.batch; shared.strategies.mixed && n > 1) {
+      const std::vector<reprise::MixedPart> halves{{shared.replay, n / 2},
+                                                   {shared.replay, n - n / 2}};
+      mixed_.emplace(halves, Shared::sampler_options(rng_.next(), 0.0F));
+    }
+    if (shared.strategies.hindsight) {
+      goal_ = static_cast<reprise::HindsightGoal>(rng_.below(3));
+      hindsight_ = shared.replay.hindsight(shared.world.name_field(),
+                                           {.goal = goal_, .share = 1.0F, .seed = rng_.next()});
+    }
+  }
+
+  /// False if the buffer was closed.
+  bool live() {
+    const Gate::Presence presence(shared_.gate);
+    const std::uint64_t batches = options_.churn ? rng_.between(1, 300) : ~std::uint64_t{0};
+    for (std::uint64_t b = 0; b < batches && !shared_.stop.load(std::memory_order_relaxed); ++b) {
+      if (shared_.gate.closed()) {
+        shared_.gate.park();
+      }
+      const Code code = cycle();
+      if (code == Code::Closed) {
+        return false;
+      }
+      if (code == Code::Ok) {
+        set_alpha_when_due();
+      }
+    }
+    return true;
+  }
+
+  /// Samples, checks and updates.
+  Code cycle() {
+    const std::uint64_t since = shared_.arrivals.count();
+    const Code code = sample();
+    if (code == Code::Closed && !shared_.closing.load(std::memory_order_acquire)) {
+      shared_.findings.add(Finding::UnexpectedError, "sample says Closed");
+    }
+    if (code != Code::Ok) {
+      return code;
+    }
+    const CheckedItems items = windows_.check(*drawn_.batch);
+    keys_.clear();
+    priorities_.clear();
+    shared_.draw_counts.count(drawn_, items);
+    shared_.arrivals.draw(items, since);
+    if (drawn_.of_a_pass) {
+      count_passes(drawn_.passes, since);
+    }
+    priorities_check_.check(drawn_, items, shared_.priorities, me_, exponent());
+    if (hindsight_) {
+      check_goals(items);
+    }
+    prepare_update(items);
+    named_.clear();
+    for (std::size_t i = 0; options_.read_by_name && i < items.size(); ++i) {
+      if (items[i].right) {
+        named_.push_back({drawn_.keys()[i], items[i].hash});
+      }
+    }
+    update();
+    if (options_.mutable_column) {
+      replace_latents(items);
+    }
+    if (options_.remove && me_) {
+      remove();
+    }
+    if (options_.read_by_name) {
+      read_by_name();
+    }
+    count(state_.batches, 1);
+    return Code::Ok;
+  }
+
+  /// Call it while all stand still and everything is ingested: an ordered selector then has all
+  /// items, each once, and a batch is the first of them. Items with a limit of draws are left to
+  /// the learners.
+  void check_whole_order() {
+    if (!in_order(shared_.strategies.drawing) || options_.max_times_sampled != 0 ||
+        shared_.strategies.hold_writers()) {
+      return;
+    }
+    const std::vector<reprise::ItemKey> all = first_keys(kWholeOrder);
+    const std::vector<reprise::ItemKey> some = first_keys(std::min(options_.batch, all.size()));
+    if (!std::equal(some.begin(), some.end(), all.begin())) {
+      shared_.findings.add(Finding::WrongOrder, "a batch is not what comes first");
+    }
+  }
+
+  /// The last batch, and what its items are.
+  [[nodiscard]] const Drawn& drawn() const { return drawn_; }
+  CheckedItems check() { return windows_.check(*drawn_.batch); }
+
+ private:
+  /// The most items that are checked together.
+  static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
+  static constexpr std::size_t kKept = 512;
+  static constexpr std::size_t kBadUpdateOneIn = 64;
+  static constexpr std::size_t kRemovedOneIn = 16;
+
+  struct Change {
+    std::size_t owner = 0;
+    std::uint32_t level = 0;
+    bool old = false;  ///< Its key is from an earlier batch.
+  };
+
+  Code sample() {
+    reprise::SampleOptions how{.beta = kBeta, .timeout = kSampleTimeout, .hook = &watch_};
+    how.draws = rng_.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
+    how.normalise = static_cast<reprise::Normalise>(rng_.below(3));
+    how.draws = shared_.strategies.draws.value_or(how.draws);
+    if (!mixed_) {
+      return took(sampler_.sample(options_.batch, how), how);
+    }
+    if (how.normalise == reprise::Normalise::ByBuffer) {
+      how.normalise = reprise::Normalise::Not;  // Refused of exact parts.
+    }
+    const reprise::SampleResult result = mixed_->sample(how);
+    // Items are counted when they are drawn, and some may wait for the other part of their batch.
+    const std::size_t kept = result || mixed_->waits_for() == 0 ? 0 : mixed_->counts()[0];
+    const Code code = took(result, how, kept - kept_);
+    kept_ = kept;
+    drawn_.second_part = mixed_->counts()[0];
+    return code;
+  }
+
+  /// Notes a batch. `more`: items that the call drew besides those of the batch.
+  Code took(const reprise::SampleResult& result, const reprise::SampleOptions& how,
+            std::size_t more = 0) {
+    watch_.done(result ? 1 : 0, false);
+    count(state_.sampled, (result ? result->size() : 0) + more);
+    if (!result) {
+      return result.status().code;
+    }
+    const bool once = how.draws == reprise::Draws::WithoutReplacement;
+    drawn_ = {.batch = &*result,
+              .by_batch = how.normalise == reprise::Normalise::ByBatch,
+              .without_replacement = once,
+              .of_a_pass = how.draws == reprise::Draws::Epoch,
+              .passes = result.status().passes,
+              .fresh = result.status().fresh,
+              .of_one_moment =
+                  once || in_order(shared_.strategies.drawing) || options_.max_times_sampled != 0};
+    return Code::Ok;
+  }
+
+  /// A pass begins during a draw; `since`: the count before this one.
+  void count_passes(std::uint64_t passes, std::uint64_t since) {
+    if (passes != passes_) {
+      shared_.arrivals.passed(pass_since_);
+    }
+    pass_since_ = passes != passes_ || pass_since_ == 0 ? since : pass_since_;
+    passes_ = passes;
+  }
+
+  /// Sets another exponent. Only the first learner does, so that it knows which one is in force.
+  void set_alpha_when_due() {
+    if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
+        state_.batches.load(std::memory_order_relaxed) % options_.set_alpha_every != 0) {
+      return;
+    }
+    const std::size_t other = rng_.below(kAlphas.size());
+    shared_.replay.set_alpha(kAlphas[other]);
+    shared_.exponent.store(other, std::memory_order_relaxed);
+  }
+
+  /// The exponent in force, if no other thread can be changing it.
+  [[nodiscard]] std::optional<std::size_t> exponent() const {
+    if (options_.set_alpha_every != 0 && me_ && *me_ != 0) {
+      return std::nullopt;
+    }
+    return shared_.exponent.load(std::memory_order_relaxed);
+  }
+
+  /// Draws and checks the first items, at most `most`, and returns their keys. Updates none of
+  /// them.
+  std::vector<reprise::ItemKey> first_keys(std::size_t most) {
+    const std::size_t n = std::min<std::size_t>(shared_.replay.stats().items, most);
+    const reprise::SampleOptions how{.timeout = kSampleTimeout};
+    if (n == 0 || took(sampler_.sample(n, how), how) != Code::Ok) {
+      return {};
+    }
+    priorities_check_.check(drawn_, check(), shared_.priorities, me_, exponent());
+    return {drawn_.keys().begin(), drawn_.keys().end()};
+  }
+
+  /// Reads the items of the last batch by their keys, and as many of those kept, of which some are
+  /// gone. They are checked as drawn ones are, and each has to be what was drawn under its key.
+  void read_by_name() {
+    for (std::size_t i = 0; i < options_.batch && !state_.kept.empty(); ++i) {
+      named_.push_back(state_.kept[rng_.below(state_.kept.size())]);
+    }
+    keys_.clear();
+    for (const KeptKey& named : named_) {
+      keys_.push_back(named.key);
+    }
+    const reprise::Batch batch = shared_.replay.gather(keys_);
+    const CheckedItems items = windows_.check(batch, true);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (items[i].right && (batch.keys()[i] != named_[i].key || items[i].hash != named_[i].hash)) {
+        shared_.findings.add(Finding::WrongWindow, words_of(batch.keys()[i]) + " names " +
+                                                       items[i].name.words() +
+                                                       ", and was another item's");
+      }
+    }
+  }
+
+  /// Gives the items goals. Each goal is the observation of the item's episode that its distance
+  /// says. While all others stand still every item is there, so each gets one, and a final one has
+  /// no step behind it that was drawn as well.
+  void check_goals(CheckedItems items) {
+    const reprise::AnyField field = shared_.world.name_field();
+    const std::size_t bytes = shared_.world.bytes(field);
+    // An item that is gone keeps its goal: its own observation, at distance 0.
+    std::vector<std::byte> goals;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto own = drawn_.batch->now_stacks(field).at(i, 0).last(bytes);
+      goals.insert(goals.end(), own.begin(), own.end());
+    }
+    std::vector<std::int32_t> distances(items.size(), -1);
+    hindsight_->relabel(drawn_.keys(), goals, field.dtype(), distances);
+    const bool there = !me_ && options_.max_times_sampled == 0;
+    std::unordered_set<std::uint64_t> steps;
+    for (const CheckedItem& item : items) {
+      if (there && goal_ == reprise::HindsightGoal::Final && item.right) {
+        steps.insert(item.hash);
+      }
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const std::int32_t distance = distances[i];
+      const StepName expected = items[i].name.after(distance);
+      const auto goal = std::span<const std::byte>(goals).subspan(i * bytes, bytes);
+      if (items[i].right && (!shared_.world.holds(goal, field, expected) ||
+                             (distance < 0 && goal_ != reprise::HindsightGoal::Episode) ||
+                             (distance == 0 && there) || steps.contains(expected.hash()))) {
+        shared_.findings.add(Finding::WrongWindow, "the goal " + std::to_string(distance) +
+                                                       " steps after " + items[i].name.words());
+      }
+    }
+  }
+
+  /// Replaces the values of the mutable column in all items that are right.
+  void replace_latents(CheckedItems items) {
+    const reprise::AnyField field = shared_.world.fields().back();
+    const std::size_t bytes = shared_.world.bytes(field);
+    const std::size_t steps = shared_.windows.sequences() != nullptr ? shared_.windows.reach() : 1;
+    std::vector<reprise::ItemKey> keys;
+    std::vector<std::byte> latents;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      for (std::size_t k = 0; k < steps && items[i].right; ++k) {
+        latents.resize(latents.size() + bytes);
+        shared_.world.fill(std::span(latents).last(bytes), field,
+                           items[i].name.after(static_cast<std::int64_t>(k)), rng_.next());
+      }
+      if (items[i].right) {
+        keys.push_back(drawn_.keys()[i]);
+      }
+    }
+    const auto result = shared_.replay.update(keys, field, latents);
+    if (result.applied + result.stale != keys.size() ||
+        (!me_ && !options_.remove && result.stale != 0)) {
+      shared_.findings.add(Finding::AccountingError,
+                           "update of a column: " + std::to_string(result.stale) + " stale of " +
+                               std::to_string(keys.size()));
+    }
+  }
+
+  /// Removes some of the items that were just updated. They are gone for everybody from then on.
+  void remove() {
+    std::vector<reprise::ItemKey> removed;
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (rng_.one_in(kRemovedOneIn)) {
+        removed.push_back(keys_[i]);
+        shared_.priorities[changes_[i].owner].remove(keys_[i]);
+      }
+    }
+    if (removed.empty()) {
+      return;
+    }
+    const auto there = [](std::uint32_t length) { return length != 0; };
+    if (shared_.replay.remove(removed) > removed.size() || shared_.replay.remove(removed) != 0 ||
+        std::ranges::any_of(shared_.replay.gather(removed).lengths(), there)) {
+      shared_.findings.add(Finding::AccountingError, "removed items are still there");
+    }
+  }
+
+  void prepare_update(CheckedItems items) {
+    changes_.clear();
+    if (me_ && !state_.kept.empty()) {
+      const std::size_t old = items.size() / (options_.churn ? 2 : 8);
+      for (std::size_t i = 0; i < old; ++i) {
+        const KeptKey& kept = state_.kept[rng_.below(state_.kept.size())];
+        change(kept.key, may_get_zero(kept.hash), {.owner = *me_, .old = true});
+      }
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const std::size_t owner =
+          owner_of(items[i].hash, std::max<std::size_t>(options_.learners, 1));
+      if (items[i].right && (!me_ || *me_ == owner)) {
+        change(drawn_.keys()[i], may_get_zero(items[i].hash), {.owner = owner});
+        keep({drawn_.keys()[i], items[i].hash});
+      }
+    }
+  }
+
+  void change(reprise::ItemKey key, bool zero, Change what) {
+    // If writers wait for draws, every item must stay drawable.
+    zero = zero && !shared_.strategies.hold_writers() && rng_.one_in(4);
+    what.level = zero ? 0 : 1 + static_cast<std::uint32_t>(rng_.below(kTopLevel));
+    keys_.push_back(key);
+    priorities_.push_back(priority_of(what.level));
+    changes_.push_back(what);
+  }
+
+  /// Keeps a few of all keys, so that some grow old.
+  void keep(const KeptKey& key) {
+    if (state_.kept.size() < kKept) {
+      state_.kept.push_back(key);
+    } else if (rng_.one_in(64)) {
+      state_.kept[rng_.below(kKept)] = key;
+    }
+  }
+
+  reprise::UpdateResult apply(std::span<const reprise::ItemKey> keys,
+                              std::span<const float> priorities) {
+    return mixed_ ? mixed_->update_priorities(keys, priorities)
+                  : shared_.replay.update_priorities(keys, priorities);
+  }
+
+  void update() {
+    if (keys_.empty()) {
+      return;
+    }
+    if (rng_.one_in(kBadUpdateOneIn) && !refuses_bad_update()) {
+      shared_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
+    }
+    // An item is exhausted if all its draws are counted. There may be more: another learner may
+    // still have to count a last draw.
+    const std::size_t exhausted = shared_.draw_counts.exhausted(keys_);
+    const auto result = apply(keys_, priorities_);
+    count(state_.applied, result.applied);
+    count(state_.stale, result.stale);
+    if (result.applied + result.stale != keys_.size()) {
+      shared_.findings.add(Finding::AccountingError,
+                           "update of " + std::to_string(keys_.size()) +
+                               " keys: " + std::to_string(result.applied) + " applied, " +
+                               std::to_string(result.stale) + " stale");
+    }
+    if (result.stale < exhausted || (!me_ && result.stale != exhausted)) {
+      shared_.findings.add(Finding::AccountingError,
+                           std::to_string(result.stale) + " keys are stale, of which " +
+                               std::to_string(exhausted) + " are exhausted" +
+                               (me_ ? "" : ", though nothing was appended since the draw"));
+    }
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      KnownPriorities& known = shared_.priorities[changes_[i].owner];
+      changes_[i].old ? known.set_unless_newer(keys_[i], changes_[i].level)
+                      : known.set(keys_[i], changes_[i].level);
+    }
+  }
+
+  /// Whether an update with one bad priority or one key of another buffer is refused as a whole.
+  bool refuses_bad_update() {
+    std::vector<reprise::ItemKey> keys = keys_;
+    std::vector<float> priorities = priorities_;
+    constexpr float kBad[] = {std::numeric_limits<float>::quiet_NaN(),
+                              std::numeric_limits<float>::infinity(), -1.0F};
+    if (const std::size_t kind = rng_.below(4); kind < std::size(kBad)) {
+      priorities[rng_.below(priorities.size())] = kBad[kind];
+    } else {
+      reprise::ItemKey& key = keys[rng_.below(keys.size())];
+      key = reprise::ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
+    }
+    try {
+      static_cast<void>(apply(keys, priorities));
+    } catch (const std::invalid_argument&) {
+      return true;
+    }
+    return false;
+  }
+
+  Shared& shared_;
+  const Options& options_;
+  LearnerState& state_;
+  const std::optional<std::size_t> me_;
+  Rng rng_;
+  WaitWatch watch_;
+  reprise::Sampler sampler_;
+  std::optional<reprise::MixedSampler> mixed_;  ///< Both parts are the buffer of the round.
+  std::size_t kept_ = 0;                        ///< Items of its batch under way.
+  reprise::HindsightGoal goal_ = reprise::HindsightGoal::Future;
+  std::optional<reprise::Hindsight> hindsight_;
+  Drawn drawn_;
+  WindowCheck windows_;
+  PriorityCheck priorities_check_;
+  std::vector<reprise::ItemKey> keys_;
+  std::vector<float> priorities_;
+  std::vector<Change> changes_;
+  std::vector<KeptKey> named_;
+  std::uint64_t passes_ = 0;      ///< Completed.
+  std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the pass under way began.
+};
+
+}  // namespace stress

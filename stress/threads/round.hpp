@@ -1,0 +1,301 @@
+#pragma once
+
+#include "checks/account_check.hpp"
+#include "checks/residence_check.hpp"
+#include "program/live_line.hpp"
+#include "program/schedule.hpp"
+#include "program/tally.hpp"
+#include "threads/actor.hpp"
+#include "threads/checkpoints.hpp"
+#include "threads/learner.hpp"
+#include "threads/shared.hpp"
+#include "threads/vector_actor.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <thread>
+
+namespace stress {
+
+/// One buffer from its first step to its end, and the threads that use it.
+class Round {
+ public:
+  Round(const Options& options, std::uint32_t number, Tally& tally, LiveLine& live)
+      : options_(options),
+        episodes_(options.seed, options.churn, number),
+        shared_(options_, episodes_, tally.findings),
+        account_(shared_),
+        residence_(shared_, tally.residence),
+        checkpoints_(shared_),
+        tally_(tally),
+        live_(live) {
+    shared_.actors.resize(options_.actors);
+    shared_.learners.resize(options_.learners + 1);
+    shared_.priorities.assign(std::max<std::size_t>(options_.learners, 1),
+                              KnownPriorities(shared_.slots));
+  }
+
+  /// Fills the buffer and warms up, then measures; stands still from time to time.
+  void steady() {
+    start_actors();
+    start_saving();
+    const auto full = [this] { return committed() >= options_.capacity_steps; };
+    if (shared_.strategies.hold_writers()) {
+      start_learners();
+      wait_until(full, kLongestWarmUp);
+    } else {
+      wait_until(full, Clock::duration::max());
+      start_learners();
+    }
+    const auto warm = [this] {
+      return std::all_of(shared_.learners.begin(), shared_.learners.end() - 1,
+                         [](const LearnerState& l) { return l.batches >= kWarmUpBatches; });
+    };
+    wait_until(warm, kLongestWarmUp);
+    Learner conductor(shared_, options_.learners);
+    stand_still(conductor);
+
+    auto left = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(options_.seconds));
+    while (left > Clock::duration::zero()) {
+      left -= measure(std::min<Clock::duration>(left, kStillEvery));
+      stand_still(conductor);
+    }
+    stop();
+    finish(&conductor);
+  }
+
+  /// Threads come and go; ends by stopping them or by closing the buffer under them.
+  void churn(Clock::duration length, bool by_close, Rng& rng) {
+    start_actors();
+    start_learners();
+    start_saving();
+    Learner conductor(shared_, options_.learners);
+    while (length > Clock::duration::zero()) {
+      const std::chrono::milliseconds some(1 + rng.below(60));
+      length -= measure(std::min<Clock::duration>(length, some));
+      if (length > Clock::duration::zero() || !by_close) {
+        stand_still(conductor);
+      }
+    }
+    if (!by_close) {
+      stop();
+      finish(&conductor);
+      return;
+    }
+    shared_.cutting.store(true, std::memory_order_release);
+    shared_.closing.store(true, std::memory_order_release);
+    const Clock::time_point closed_at = Clock::now();
+    shared_.replay.close();
+    finish(nullptr);
+    const std::chrono::duration<double, std::milli> took = Clock::now() - closed_at;
+    tally_.longest_close_ms = std::max(tally_.longest_close_ms, took.count());
+    ++tally_.closes;
+  }
+
+ private:
+  static constexpr std::uint64_t kWarmUpBatches = 200;
+  static constexpr std::chrono::seconds kLongestWarmUp{5};
+  static constexpr std::chrono::milliseconds kStillEvery{250};
+  static constexpr std::chrono::milliseconds kTick{20};
+  /// Long enough for a sanitizer on a busy machine; only a hang takes longer.
+  static constexpr std::chrono::seconds kPatience{120};
+
+  /// Writers that the limiter holds cannot finish their episodes once no learner draws. Release for
+  /// both; partners: the loads in `Shared` and `WindowCheck`.
+  void stop() {
+    if (shared_.strategies.hold_writers()) {
+      shared_.cutting.store(true, std::memory_order_release);
+    }
+    shared_.stop.store(true, std::memory_order_release);
+  }
+
+  void start_actors() {
+    for (std::size_t a = 0; a < options_.actors; ++a) {
+      start_actor(a);
+    }
+  }
+  void start_actor(std::size_t a) {
+    host(a + 1, [this, a] {
+      return options_.environments != 0 ? VectorActor(shared_, a).live() : Actor(shared_, a).live();
+    });
+  }
+  void start_learners() {
+    for (std::size_t l = 0; l < options_.learners; ++l) {
+      host(options_.actors + l + 1, [this, l] { return Learner(shared_, l).live(); });
+    }
+  }
+
+  void start_saving() {
+    if (!options_.checkpoint_path.empty()) {
+      threads_.start([this] { checkpoints_.live(); });
+    }
+  }
+
+  /// Runs one life after the other, each on its own thread, until a life returns false. `part`: its
+  /// number among all actors and learners, from 1; the conductor is 0.
+  template <class Life>
+  void host(std::size_t part, Life life) {
+    threads_.start([this, part, life] {
+      bool go_on = true;
+      for (std::uint32_t number = 0; go_on && !shared_.stop.load(std::memory_order_relaxed);
+           ++number) {
+        std::thread thread([this, part, number, life, &go_on] {
+          enter_schedule(static_cast<std::uint32_t>(part), episodes_.round(), number);
+          try {
+            go_on = life();
+          } catch (const std::exception& error) {
+            shared_.findings.add(Finding::UnexpectedError, error.what());
+            go_on = false;
+          }
+        });
+        thread.join();
+      }
+    });
+  }
+
+  [[nodiscard]] std::uint64_t committed() const {
+    std::uint64_t sum = 0;
+    for (const ActorState& actor : shared_.actors) {
+      sum += actor.committed.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t batches() const {
+    std::uint64_t sum = 0;
+    for (std::size_t l = 0; l < options_.learners; ++l) {
+      sum += shared_.learners[l].batches.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+
+  template <class Condition>
+  void wait_until(Condition condition, Clock::duration longest) {
+    const Clock::time_point start = Clock::now();
+    std::uint64_t seen = 0;
+    Clock::time_point moved = start;
+    while (!condition() && Clock::now() - start < longest) {
+      std::this_thread::sleep_for(kTick);
+      show();
+      const std::uint64_t now = committed() + batches();
+      moved = now != seen ? Clock::now() : moved;
+      seen = now;
+      if (Clock::now() - moved > kPatience) {
+        give_up(shared_.findings, "nothing is appended nor sampled");
+      }
+    }
+  }
+
+  /// Lets the load run and counts its work. Returns the time it took.
+  Clock::duration measure(Clock::duration length) {
+    const Clock::time_point start = Clock::now();
+    const std::uint64_t committed_before = committed();
+    const std::uint64_t batches_before = batches();
+    const Clock::time_point end = start + length;
+    for (Clock::time_point now = start; now < end; now = Clock::now()) {
+      std::this_thread::sleep_until(std::min(end, now + kTick));
+      residence_.in_passing();
+      show();
+    }
+    tally_.appends += committed() - committed_before;
+    tally_.batches += batches() - batches_before;
+    const Clock::duration took = Clock::now() - start;
+    tally_.seconds += std::chrono::duration<double>(took).count();
+    return took;
+  }
+
+  void show() {
+    if (live_.due()) {
+      live_.show({committed(), batches(), shared_.replay.stats().resident_steps,
+                  shared_.findings.violations()});
+    }
+  }
+
+  /// Makes all threads stand still and verifies that the account is exact and draws are true.
+  void stand_still(Learner& conductor) {
+    if (!shared_.gate.close(kPatience)) {
+      give_up(shared_.findings, "a thread does not return from its call");
+    }
+    residence_.at_rest(verify(conductor));
+    shared_.gate.open();
+  }
+
+  reprise::Stats verify(Learner& conductor) {
+    // The first draw has to find everything ingested, because steps ingested after it could evict
+    // the items that it drew. This check comes before the conductor draws, because its draws make
+    // room and would hide an excess.
+    account_.check_limit(shared_.stats());
+    conductor.check_whole_order();
+    static_cast<void>(conductor.cycle());
+    const Learner::Code code = conductor.cycle();  // It sees what the first one wrote.
+    const reprise::Stats stats = shared_.stats();
+    account_.check(stats, true);
+    ++tally_.quiescent_points;
+    if (!options_.checkpoint_path.empty()) {
+      checkpoints_.at_rest(conductor, code, stats);
+    }
+    return stats;
+  }
+
+  void join(const char* otherwise) {
+    if (!threads_.join(kPatience)) {
+      give_up(shared_.findings, otherwise);
+    }
+  }
+
+  /// Lets a single actor append so much that everything that is there can leave. False if the rate
+  /// limiter would hold it.
+  bool append_alone() {
+    if (shared_.strategies.hold_writers()) {
+      return false;
+    }
+    const std::uint64_t enough = shared_.arrivals.count() + shared_.oldest_allowed();
+    shared_.stop.store(false, std::memory_order_relaxed);
+    start_actor(0);
+    wait_until([&] { return shared_.arrivals.count() >= enough; }, Clock::duration::max());
+    stop();
+    join("an actor that is alone does not end");
+    return true;
+  }
+
+  /// Waits for all threads; `conductor` is null if the buffer was closed.
+  void finish(Learner* conductor) {
+    join(conductor == nullptr ? "a thread does not end after close()" : "a thread does not end");
+    residence_.turns();
+    if (conductor != nullptr) {
+      verify(*conductor);
+      const bool alone = append_alone();
+      residence_.at_end(verify(*conductor), alone);
+    }
+    const reprise::Stats stats = shared_.stats();
+    account_.check(stats, conductor != nullptr);
+    tally_.add(stats);
+    ++tally_.rounds;
+    for (const ActorState& actor : shared_.actors) {
+      tally_.actor_lives += actor.lives;
+      tally_.exceptions += actor.exceptions;
+    }
+    tally_.checkpoints += checkpoints_.saved;
+    tally_.checkpoint_items += checkpoints_.items;
+    tally_.checkpoint_keys += checkpoints_.keys;
+    for (std::size_t l = 0; l < options_.learners; ++l) {
+      tally_.learner_lives += shared_.learners[l].lives;
+    }
+  }
+
+  const Options options_;
+  const Episodes episodes_;
+  Shared shared_;
+  AccountCheck account_;
+  ResidenceCheck residence_;
+  Checkpoints checkpoints_;
+  Tally& tally_;
+  LiveLine& live_;
+  Threads threads_;
+};
+
+}  // namespace stress

@@ -1,0 +1,74 @@
+#include "threads/shared.hpp"
+
+#include "checks/checked_remover.hpp"
+#include "checks/limiter_check.hpp"
+#include "testing/program/sanitizer.hpp"
+
+#include <limits>
+
+namespace stress {
+namespace {
+
+constexpr std::chrono::microseconds kHastyTimeout{200};
+/// Of a writer that the rate limiter may hold.
+constexpr std::chrono::milliseconds kHeldTimeout{5};
+
+reprise::Options buffer_options(const Options& options, const Strategies& strategies,
+                                std::uint32_t round, Findings& findings) {
+  reprise::Options result;
+  result.capacity_steps = options.capacity_steps;
+  result.window = strategies.window;
+  result.selectors = {strategies.selector};
+  result.max_times_sampled = options.max_times_sampled;
+  result.remover = CheckedRemover(strategies.remover, options.max_times_sampled != 0, findings);
+  result.rate_limiter = strategies.limiter;
+  result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
+  result.chunk_steps = options.chunk_steps;
+  result.shards = options.shards;
+  result.episode_index = true;  // So that all that is there can be counted without a draw.
+  result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
+  return result;
+}
+
+}  // namespace
+
+Shared::Shared(const Options& o, const Episodes& e, Findings& f)
+    : options(o),
+      strategies(strategies_of(o)),
+      windows(strategies.window),
+      episodes(e),
+      world({.name_bytes = o.observation_bytes,
+             .many = false,
+             .mutable_columns = o.mutable_column,
+             .recorded = false}),
+      findings(f),
+      replay(world.schema(), buffer_options(o, strategies, e.round(), f)),
+      slots(replay.stats().chunks * replay.options().chunk_steps),
+      slots_per_shard(slots / replay.options().shards),
+      draw_counts(slots, o.max_times_sampled, strategies.fresh > 0.0F, f),
+      arrivals(e, windows, std::max<std::uint64_t>(2 * oldest_allowed(), 1U << 17U),
+               oldest_allowed()) {
+  // Of each sampler: a batch under way, and one for which it waited before.
+  samplers.most = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
+  // Of each writer: what it had booked, its turn before, and what it got when another one left.
+  writers.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
+                                            block_of(strategies.limiter, max_writers()));
+}
+
+reprise::WriterOptions Shared::writer_options(bool hasty, WaitWatch& watch) const {
+  const bool held = strategies.hold_writers();
+  return {.timeout = hasty  ? std::chrono::nanoseconds(kHastyTimeout)
+                     : held ? std::chrono::nanoseconds(kHeldTimeout)
+                            : reprise::kNoTimeout,
+          .hook = held ? &watch : nullptr};
+}
+
+reprise::SamplerOptions Shared::sampler_options(std::uint64_t seed, float fresh) {
+  reprise::SamplerOptions options{.seed = seed, .fresh = fresh};
+  if (reprise::test::kThreadSanitizer) {
+    options.parallel_gather_bytes = std::numeric_limits<std::size_t>::max();
+  }
+  return options;
+}
+
+}  // namespace stress

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "checks/arrivals.hpp"
+#include "checks/draw_counts.hpp"
+#include "checks/known_priorities.hpp"
+#include "checks/testing.hpp"
+#include "program/findings.hpp"
+#include "program/options.hpp"
+#include "program/strategies.hpp"
+#include "threads/gate.hpp"
+#include "threads/wait_watch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace stress {
+
+using Clock = std::chrono::steady_clock;
+
+/// State of one actor for other threads. Its atomics are relaxed: while the actor runs they are
+/// only displayed, and while it stands still the gate's mutex orders them.
+struct alignas(64) ActorState {
+  std::atomic<std::uint64_t> committed = 0;
+  std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
+  std::uint64_t writers = 0;  ///< Writers alive.
+  std::uint64_t lives = 0;
+  std::uint64_t exceptions = 0;
+};
+
+/// An item whose key a learner keeps for later.
+struct KeptKey {
+  reprise::ItemKey key;
+  std::uint64_t hash = 0;  ///< Hash of its name.
+};
+
+/// State of one learner for other threads, and its knowledge beyond its own life. Relaxed as in
+/// ActorState.
+struct alignas(64) LearnerState {
+  std::atomic<std::uint64_t> batches = 0;
+  std::atomic<std::uint64_t> sampled = 0;
+  std::atomic<std::uint64_t> applied = 0;
+  std::atomic<std::uint64_t> stale = 0;
+  std::uint64_t lives = 0;
+  std::vector<KeptKey> kept;
+};
+
+/// A buffer, and what the threads of its round share.
+struct Shared {
+  Shared(const Options& o, const Episodes& e, Findings& f);
+
+  /// Reports a commit that says Closed while nobody closes. Acquire; partner: the conductor's store
+  /// before it closes.
+  void check(reprise::CommitStatus status) {
+    if (status == reprise::CommitStatus::Closed && !closing.load(std::memory_order_acquire)) {
+      findings.add(Finding::UnexpectedError, "commit says Closed");
+    }
+  }
+  /// Whether an actor gives up what found no room: the run ends, and nobody draws any more.
+  [[nodiscard]] bool gives_up() const {
+    // Acquire for both; partners: the conductor's stores. Reading the first makes the second
+    // visible.
+    return strategies.hold_writers() && stop.load(std::memory_order_acquire) &&
+           cutting.load(std::memory_order_acquire);
+  }
+
+  /// The buffer's counts after everything is ingested that was committed before the call; exact
+  /// while no other call is in flight.
+  [[nodiscard]] reprise::Stats stats() const {
+    static_cast<void>(replay.size());
+    return replay.stats();
+  }
+  /// The age of the oldest step that there may be with `Fifo` (I13): the capacity, what writers
+  /// hold open, and one chunk per shard.
+  [[nodiscard]] std::uint64_t oldest_allowed() const {
+    const reprise::Options& o = replay.options();
+    return o.capacity_steps + (o.max_writers + o.shards) * o.chunk_steps;
+  }
+  [[nodiscard]] double max_writers() const {
+    return static_cast<double>(replay.options().max_writers);
+  }
+
+  /// `hasty`: waits for room only for a short time. Every writer that the rate limiter may hold
+  /// does so too, because it can stand still only between calls.
+  [[nodiscard]] reprise::WriterOptions writer_options(bool hasty, WaitWatch& watch) const;
+  [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
+
+  const Options& options;
+  const Strategies strategies;
+  const WindowRule windows;
+  const Episodes& episodes;
+  const World world;
+  Findings& findings;
+  reprise::ReplayBuffer replay;
+  /// Rows of all chunks, which slots of keys number through all shards.
+  const std::size_t slots;
+  const std::size_t slots_per_shard;
+  Turns samplers, writers;  ///< Those who wait for the rate limiter.
+  DrawCounts draw_counts;
+  Arrivals arrivals;
+  Gate gate;
+  std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
+  std::atomic<bool> closing = false;  ///< `close` was or is being called.
+  /// Episodes may end early: by `close`, or because a writer that the rate limiter holds has to
+  /// stop.
+  std::atomic<bool> cutting = false;
+  std::atomic<std::uint32_t> next_writer = 0;
+  /// Index in kAlphas of the exponent in force. Only the first learner changes it. That learner
+  /// reads it, and the conductor while all stand still. Relaxed: see ActorState.
+  std::atomic<std::size_t> exponent = 0;
+  std::deque<ActorState> actors;
+  std::deque<LearnerState> learners;  ///< The last is the conductor's.
+  /// One per learner; the conductor uses them while all stand still.
+  std::vector<KnownPriorities> priorities;
+};
+
+/// Counters that one thread writes.
+inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
+  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
+}  // namespace stress

@@ -1,0 +1,210 @@
+#pragma once
+
+#include <reprise/vector_writer.hpp>
+
+#include "threads/shared.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stress {
+
+/// One life of an actor with several environments: a `VectorWriter`, and some episodes of each
+/// environment. It steps a part of them at a time, in any sequence. One thread.
+class VectorActor {
+ public:
+  VectorActor(Shared& shared, std::size_t number)
+      : shared_(shared),
+        state_(shared.actors[number]),
+        rng_(mix(shared.options.seed ^ mix(~number) ^
+                 std::uint64_t{shared.episodes.round()} << 32U ^ state_.lives << 8U)),
+        environments_(shared.options.environments),
+        watch_(shared.writers) {}
+
+  /// False if the buffer was closed, or the run ends.
+  bool live() {
+    const Gate::Presence presence(shared_.gate);
+    ++state_.lives;
+    const bool hasty = shared_.options.churn && rng_.one_in(2);
+    reprise::VectorWriter writers(shared_.replay, environments_.size(),
+                                  shared_.writer_options(hasty, watch_));
+    state_.writers = environments_.size();
+    for (Environment& one : environments_) {
+      one.name = shared_.next_writer.fetch_add(1, std::memory_order_relaxed);
+      one.episode = shared_.episodes.episode(one.name, 0);
+      one.episodes = shared_.options.churn ? rng_.between(1, 20) : ~std::uint64_t{0};
+    }
+    bool open = true;
+    while (open && choose()) {
+      stand_still_if_asked();
+      open = step(writers);
+    }
+    state_.writers = 0;
+    state_.open = 0;
+    return open;
+  }
+
+ private:
+  struct Environment {
+    std::uint32_t name = 0;
+    std::uint64_t episodes = 0;  ///< Until the end of this life.
+    std::uint32_t number = 0;    ///< Of the episode under way.
+    Episode episode;
+    std::uint32_t steps = 0;  ///< Committed ones of that episode.
+  };
+
+  /// Some environments whose episodes go on or may begin; false if there are none. Priorities are
+  /// given for all of them or for none.
+  bool choose() {
+    const bool stop = shared_.stop.load(std::memory_order_relaxed);
+    chosen_.clear();
+    for (std::size_t e = 0; e < environments_.size(); ++e) {
+      const Environment& one = environments_[e];
+      if (one.steps != 0 || (!stop && one.number < one.episodes)) {
+        chosen_.insert(
+            chosen_.begin() + static_cast<std::ptrdiff_t>(rng_.below(chosen_.size() + 1)), e);
+      }
+    }
+    if (chosen_.empty()) {
+      return false;
+    }
+    const bool priorities = environments_[chosen_.front()].episode.explicit_priorities;
+    const std::size_t first = chosen_.front();
+    std::erase_if(chosen_, [&](std::size_t e) {
+      return environments_[e].episode.explicit_priorities != priorities ||
+             (e != first && rng_.one_in(4));
+    });
+    return true;
+  }
+
+  /// Commits a step of each environment that is chosen. False: it was not taken, and this life
+  /// ends.
+  bool step(reprise::VectorWriter& writers) {
+    writers.choose(chosen_);
+    ends_.clear();
+    names_.clear();
+    priorities_.clear();
+    for (const std::size_t e : chosen_) {
+      const Environment& one = environments_[e];
+      ends_.push_back(one.episode.end_of(one.steps + 1));
+      names_.push_back(
+          {one.name, one.number, one.steps, shared_.episodes.round(), writers[e].episode_id()});
+      if (one.steps == 0) {
+        shared_.arrivals.begin(names_.back());
+      }
+      if (one.episode.explicit_priorities) {
+        shared_.windows.decided(one.steps + 1, ends_.back() != reprise::End::Continue, decided_);
+        for (const std::uint32_t position : decided_) {
+          StepName item = names_.back();
+          item.position = position;
+          priorities_.push_back(priority_of(first_level(item)));
+        }
+      }
+    }
+    write(writers);
+    taken_.assign(chosen_.size(), false);
+    for (bool taken = false; !taken;) {
+      const reprise::CommitStatus status = writers.commit(ends_, priorities_);
+      taken = status == reprise::CommitStatus::Committed;
+      watch_.done(taken ? ends_.size() : 0, true);
+      learn(writers);
+      shared_.check(status);
+      if (status == reprise::CommitStatus::Closed) {
+        return false;
+      }
+      if (!taken) {
+        stand_still_if_asked();
+        if (shared_.gives_up()) {
+          return false;
+        }
+      }
+    }
+    if (std::ranges::find(taken_, false) != taken_.end()) {
+      shared_.findings.add(Finding::UnexpectedError, "commit says that it took a step it did not");
+    }
+    // Not before all are taken: a commit that is repeated skips those whose writers did not move.
+    for (const std::size_t e : chosen_) {
+      Environment& one = environments_[e];
+      if (one.steps == one.episode.length) {
+        if (!one.episode.ends_by_commit()) {
+          writers[e].begin_episode();
+        }
+        one.steps = 0;
+        one.episode = shared_.episodes.episode(one.name, ++one.number);
+      }
+    }
+    return true;
+  }
+
+  /// Writes all fields, a row for each environment that is chosen.
+  void write(reprise::VectorWriter& writers) {
+    for (const reprise::AnyField field : shared_.world.fields()) {
+      const std::size_t bytes = shared_.world.bytes(field);
+      rows_.resize(names_.size() * bytes);
+      const auto row = [&](std::size_t i) { return std::span(rows_).subspan(i * bytes, bytes); };
+      const bool observation = field.role() == reprise::Role::Observation;
+      for (std::size_t i = 0; i < names_.size(); ++i) {
+        if (observation && names_[i].position != 0) {
+          std::ranges::fill(row(i), std::byte{0xDE});  // It must not be taken.
+        } else {
+          shared_.world.fill(row(i), field, names_[i]);
+        }
+      }
+      writers.now(field, rows_);
+      for (std::size_t i = 0; observation && i < names_.size(); ++i) {
+        shared_.world.fill(row(i), field, names_[i].after(1));
+      }
+      if (observation) {
+        writers.next(field, rows_);
+      }
+    }
+  }
+
+  /// Counts the steps that a commit took: of some environments, if others found no room.
+  void learn(reprise::VectorWriter& writers) {
+    std::uint64_t count = 0;
+    for (std::size_t row = 0; row < chosen_.size(); ++row) {
+      Environment& one = environments_[chosen_[row]];
+      const bool moved = ends_[row] != reprise::End::Continue
+                             ? writers[chosen_[row]].episode_id() != names_[row].episode_id
+                             : writers[chosen_[row]].episode_steps() == one.steps + 1;
+      if (moved && !taken_[row]) {
+        taken_[row] = true;
+        shared_.arrivals.add(names_[row]);
+        ++one.steps;
+        ++count;
+      }
+    }
+    stress::count(state_.committed, count);
+  }
+
+  /// Parks at the gate if it is closed.
+  void stand_still_if_asked() {
+    if (shared_.gate.closed()) {
+      state_.open = 0;
+      for (const Environment& one : environments_) {
+        const bool ended = one.steps == one.episode.length && one.episode.ends_by_commit();
+        state_.open += ended ? 0 : shared_.windows.open(one.steps);
+      }
+      shared_.gate.park();
+    }
+  }
+
+  Shared& shared_;
+  ActorState& state_;
+  Rng rng_;
+  std::vector<Environment> environments_;
+  std::vector<std::size_t> chosen_;
+  std::vector<reprise::End> ends_;
+  std::vector<StepName> names_;
+  std::vector<bool> taken_;  ///< Rows whose steps are.
+  std::vector<float> priorities_;
+  std::vector<std::uint32_t> decided_;
+  std::vector<std::byte> rows_;
+  WaitWatch watch_;
+};
+
+}  // namespace stress

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace reprise::test {
+
+/// With what probability, or in which order, a selector draws.
+enum class Drawing : std::uint8_t {
+  Unknown,     ///< Only what holds for every selector is checked.
+  ByPriority,  ///< In proportion to the priority to the power of alpha.
+  ByRank,      ///< The higher the priority, the more often.
+  Alike,       ///< Every item with the same probability.
+  ByAge,
+  Clipped,  ///< By priority, where lower priorities than 1 count as 1.
+  Mixed,    ///< By priority, and a share of the draws alike.
+  Oldest,   ///< The item that was decided first comes first.
+  Youngest,
+  Highest,  ///< The highest priority comes first.
+  Lowest
+};
+
+[[nodiscard]] constexpr bool in_order(Drawing drawing) noexcept {
+  return drawing >= Drawing::Oldest;
+}
+
+/// How the selector of the library with this name draws.
+[[nodiscard]] inline Drawing drawing_of(std::string_view selector) {
+  constexpr std::pair<std::string_view, Drawing> kKnown[] = {
+      {"Proportional", Drawing::ByPriority}, {"RankBased", Drawing::ByRank},
+      {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
+      {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
+      {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge},
+      {"LossAdjusted", Drawing::Clipped},    {"Mixture", Drawing::Mixed}};
+  const auto* const found =
+      std::ranges::find(kKnown, selector, [](const auto& known) { return known.first; });
+  return found == std::end(kKnown) ? Drawing::Unknown : found->second;
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,32 @@
+#include "episodes.hpp"
+
+#include <cstdint>
+
+namespace reprise::test {
+
+/// `die`: 0 to 15.
+Ending Episodes::ending(std::uint64_t die) const noexcept {
+  constexpr Ending kUsual[] = {Ending::Terminated, Ending::Truncated};
+  if (!rough_) {
+    return die == 15 ? Ending::BegunAnew : kUsual[die % 2];
+  }
+  constexpr Ending kRough[] = {Ending::BegunAnew, Ending::BegunAnew, Ending::WriterDestroyed,
+                               Ending::Throws};
+  return die < 8 ? kUsual[die % 2] : kRough[die % 4];
+}
+
+Episode Episodes::episode(std::uint32_t writer, std::uint32_t number) const noexcept {
+  Rng rng(mix(seed_ ^ (std::uint64_t{writer} << 32U | number) ^ std::uint64_t{round_} << 20U));
+  Episode episode;
+  const std::size_t kind = rng.below(10);
+  episode.length = static_cast<std::uint32_t>(kind == 0  ? 1
+                                              : kind < 4 ? rng.between(2, 9)
+                                                         : rng.between(10, 309));
+  episode.ending = ending(rng.below(16));
+  episode.explicit_priorities = rng.one_in(2);
+  episode.stumble = rough_ && rng.one_in(4) ? static_cast<std::uint32_t>(rng.below(episode.length))
+                                            : episode.length;
+  return episode;
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <reprise/window.hpp>
+
+#include "testing/fixtures/rng.hpp"
+#include "window_rule.hpp"
+
+#include <cstdint>
+
+namespace reprise::test {
+
+/// How an episode ends. With the last three no commit ends it, so reprise has to truncate it.
+enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
+
+/// The properties of an episode, computed only from its name, so that a window can be judged
+/// without asking its writer.
+struct Episode {
+  std::uint32_t length = 1;  ///< Committed steps.
+  Ending ending = Ending::Terminated;
+  /// `commit` brings the priorities of the items that it decides.
+  bool explicit_priorities = false;
+  /// The simulator throws before the commit of this step, which is then written again; `length` or
+  /// more: it never throws.
+  std::uint32_t stumble = 0;
+
+  [[nodiscard]] bool ends_by_commit() const noexcept {
+    return ending == Ending::Terminated || ending == Ending::Truncated;
+  }
+  [[nodiscard]] EpisodeState state() const noexcept {
+    return ends_by_commit() ? EpisodeState::Ended : EpisodeState::CutOff;
+  }
+  /// What the commit of this step, counted from 1, says.
+  [[nodiscard]] End end_of(std::uint32_t step) const noexcept {
+    return step != length || !ends_by_commit() ? End::Continue
+           : ending == Ending::Terminated      ? End::Terminated
+                                               : End::Truncated;
+  }
+  /// Whether an item of these steps ends with a termination.
+  [[nodiscard]] bool terminates(std::uint32_t position, std::uint32_t steps) const noexcept {
+    return ending == Ending::Terminated && position + steps == length;
+  }
+};
+
+/// The episodes of all writers, equal in all threads.
+class Episodes {
+ public:
+  /// `rough`: many episodes end without a commit, and simulators throw.
+  Episodes(std::uint64_t seed, bool rough, std::uint32_t round) noexcept
+      : seed_(mix(seed)), rough_(rough), round_(round) {}
+
+  [[nodiscard]] std::uint32_t round() const noexcept { return round_; }
+  [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t number) const noexcept;
+
+ private:
+  [[nodiscard]] Ending ending(std::uint64_t die) const noexcept;
+
+  std::uint64_t seed_;
+  bool rough_;
+  std::uint32_t round_;
+};
+
+}  // namespace reprise::test

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <reprise/batch.hpp>
+
+#include "episodes.hpp"
+#include "step_name.hpp"
+#include "window_rule.hpp"
+#include "world.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise::test {
+
+/// What an item of a batch is.
+struct CheckedItem {
+  bool right = false;  ///< False: the other members have no meaning.
+  StepName name;       ///< Of its first step.
+  Episode episode;
+  std::uint64_t hash = 0;  ///< Of the name.
+};
+
+/// Judges items by the laws of the world alone: which episodes there are, where items begin in
+/// them, and what their rows hold. Any thread.
+class ItemCheck {
+ public:
+  ItemCheck(const World& world, const Episodes& episodes, const WindowRule& rule)
+      : world_(world), episodes_(episodes), rule_(rule) {}
+
+  /// In words, what is wrong with the item; empty if nothing is. `cut_off`: an episode may have
+  /// ended earlier than it should, as truncated.
+  [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, CheckedItem& checked,
+                                     bool cut_off = false) const {
+    const std::optional<StepName> name = world_.name_in(batch, item);
+    checked.right = false;
+    if (!name) {
+      return "its first row is torn";
+    }
+    const std::uint32_t length = batch.lengths()[item];
+    checked.name = *name;
+    checked.hash = name->hash();
+    checked.episode = episodes_.episode(name->writer, name->episode);
+    const std::uint32_t end = name->position + length;
+    if (cut_off && length != 0 && length < rule_.reach() && end < checked.episode.length) {
+      checked.episode.length = end;
+      checked.episode.ending = Ending::BegunAnew;
+    }
+    const Episode& episode = checked.episode;
+    std::string words;
+    if (name->round != episodes_.round()) {
+      words = "it was written to another buffer";
+    } else if (name->position >= episode.length) {
+      words = "no such step was committed; the episode has " + std::to_string(episode.length);
+    } else if (const auto expected =
+                   rule_.length_at(name->position, episode.length, episode.state());
+               length != expected || length == 0) {
+      words = "the batch says length " + std::to_string(length) + ", expected " +
+              std::to_string(expected) + " in an episode of " + std::to_string(episode.length);
+    } else {
+      words =
+          world_.mismatch(batch, item, rule_.window(), episode.terminates(name->position, length));
+      checked.right = words.empty();
+      return words;
+    }
+    return name->words() + ": " + words;
+  }
+
+ private:
+  const World& world_;
+  const Episodes& episodes_;
+  const WindowRule& rule_;
+};
+
+}  // namespace reprise::test

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <reprise/rate_limiter.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+namespace reprise::test {
+
+/// What a limiter sees.
+struct Counted {
+  std::uint64_t items = 0;
+  std::uint64_t counted = 0;  ///< Steps where the limiter counts steps, else `items`.
+  std::uint64_t inserts = 0;
+  std::uint64_t booked = 0;  ///< Inserts that writers may have booked and not used, at most.
+  std::uint64_t samples = 0;
+};
+
+/// Whether the limiter lets `n` items be drawn; nothing where that depends on what was booked.
+[[nodiscard]] inline std::optional<bool> lets_sample(const RateLimiter& limiter,
+                                                     const Counted& seen, std::uint64_t n) {
+  if (std::holds_alternative<Unlimited>(limiter)) {
+    return true;
+  }
+  if (std::holds_alternative<Queue>(limiter)) {
+    return seen.items >= n;
+  }
+  if (const auto* const least = std::get_if<MinSize>(&limiter)) {
+    return seen.counted >= least->items;
+  }
+  const auto& ratio = std::get<SampleToInsertRatio>(limiter);
+  if (seen.counted < ratio.min_size) {
+    return false;
+  }
+  const auto within = [&](std::uint64_t inserts) {
+    const auto due = static_cast<double>(inserts) - static_cast<double>(ratio.min_size);
+    return static_cast<double>(seen.samples + n) - ratio.samples_per_insert * due <=
+           ratio.error_buffer;
+  };
+  if (within(seen.inserts)) {
+    return true;
+  }
+  return within(seen.inserts + seen.booked) ? std::nullopt : std::optional(false);
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,64 @@
+#include "window_rule.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <variant>
+#include <vector>
+
+namespace reprise::test {
+
+std::uint32_t WindowRule::reach() const noexcept {
+  const Sequences* const kind = sequences();
+  return kind != nullptr ? kind->burn_in + kind->length
+                         : std::get_if<Transitions>(&window_)->n_step;
+}
+
+std::uint32_t WindowRule::length_at(std::uint64_t position, std::uint64_t steps,
+                                    EpisodeState state) const noexcept {
+  const std::uint64_t left = steps - std::min(position, steps);
+  const bool whole = left >= reach();
+  const auto length = static_cast<std::uint32_t>(whole ? reach() : left);
+  if (!whole && state == EpisodeState::Open) {
+    return 0;
+  }
+  const Sequences* const kind = sequences();
+  if (kind == nullptr) {
+    return length;
+  }
+  if (length <= kind->burn_in) {
+    return 0;
+  }
+  const bool on_period = position % kind->period == 0;
+  const bool overlaps = kind->end == SequenceEnd::Overlap && state != EpisodeState::Open;
+  const bool shorter = kind->end == SequenceEnd::Truncate || kind->end == SequenceEnd::ZeroPad;
+  const bool begins =
+      whole ? on_period || (overlaps && left == reach() && state == EpisodeState::Ended)
+            : (shorter && on_period) || (overlaps && position == 0);
+  return begins ? length : 0;
+}
+
+std::map<std::uint64_t, std::uint32_t> WindowRule::items(std::uint64_t steps,
+                                                         EpisodeState state) const {
+  std::map<std::uint64_t, std::uint32_t> items;
+  for (std::uint64_t p = 0; p < steps; ++p) {
+    if (const std::uint32_t length = length_at(p, steps, state); length != 0) {
+      items[p] = length;
+    }
+  }
+  return items;
+}
+
+void WindowRule::decided(std::uint32_t steps, bool ends,
+                         std::vector<std::uint32_t>& positions) const {
+  positions.clear();
+  const EpisodeState state = ends ? EpisodeState::Ended : EpisodeState::Open;
+  const std::uint32_t first = steps >= reach() ? steps - reach() : 0;
+  for (std::uint32_t p = first; p < (ends ? steps : first + 1); ++p) {
+    if (length_at(p, steps, state) != 0) {
+      positions.push_back(p);
+    }
+  }
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <reprise/window.hpp>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace reprise::test {
+
+/// What is known of the end of an episode. `CutOff`: no commit ended it, so reprise truncated it.
+enum class EpisodeState : std::uint8_t { Open, Ended, CutOff };
+
+/// The items that an episode has, as the documentation of `reprise::Window` says. Any thread.
+class WindowRule {
+ public:
+  explicit WindowRule(const Window& window) : window_(window) {}
+
+  [[nodiscard]] const Window& window() const noexcept { return window_; }
+  /// Null if items are transitions.
+  [[nodiscard]] const Sequences* sequences() const noexcept {
+    return std::get_if<Sequences>(&window_);
+  }
+  /// Steps of a whole item. If it begins with step p of an open episode, the commit that makes the
+  /// episode p + reach steps long decides it.
+  [[nodiscard]] std::uint32_t reach() const noexcept;
+
+  /// The number of undecided steps in an open episode of `steps` committed steps.
+  [[nodiscard]] std::uint32_t open(std::uint32_t steps) const noexcept {
+    return steps < reach() ? steps : reach() - 1;
+  }
+
+  /// Steps of the item that begins with this step, in an episode of `steps` committed steps; 0 if
+  /// none does, or if it is not decided yet.
+  [[nodiscard]] std::uint32_t length_at(std::uint64_t position, std::uint64_t steps,
+                                        EpisodeState state) const noexcept;
+
+  /// The steps of all items of an episode, by their first steps.
+  [[nodiscard]] std::map<std::uint64_t, std::uint32_t> items(std::uint64_t steps,
+                                                             EpisodeState state) const;
+
+  /// First steps of the items that a commit decides, oldest first. The commit makes the episode
+  /// `steps` long, and ends it with `ends`.
+  void decided(std::uint32_t steps, bool ends, std::vector<std::uint32_t>& positions) const;
+
+ private:
+  Window window_;
+};
+
+}  // namespace reprise::test
