@@ -11,7 +11,7 @@ namespace stress {
 /// without points.
 void set_schedule(std::uint64_t seed) noexcept;
 
-/// Gives the calling thread its place in the schedule: its part in the scene (an actor or learner),
+/// Gives the calling thread its place in the schedule: its number (an actor or learner),
 /// the round, and the number of its life.
 void enter_schedule(std::uint32_t part, std::uint32_t round, std::uint32_t life) noexcept;
 

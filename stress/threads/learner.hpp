@@ -157,7 +157,7 @@ class Learner {
     how.normalise = static_cast<reprise::Normalise>(rng_.below(3));
     how.draws = shared_.strategies.draws.value_or(how.draws);
     if (!mixed_) {
-      return took(sampler_.sample(options_.batch, how), how);
+      return note(sampler_.sample(options_.batch, how), how);
     }
     if (how.normalise == reprise::Normalise::ByBuffer) {
       how.normalise = reprise::Normalise::Not;  // Refused of exact parts.
@@ -165,14 +165,14 @@ class Learner {
     const reprise::SampleResult result = mixed_->sample(how);
     // Items are counted when they are drawn, and some may wait for the other part of their batch.
     const std::size_t kept = result || mixed_->waits_for() == 0 ? 0 : mixed_->counts()[0];
-    const Code code = took(result, how, kept - kept_);
+    const Code code = note(result, how, kept - kept_);
     kept_ = kept;
     drawn_.second_part = mixed_->counts()[0];
     return code;
   }
 
   /// Notes a batch. `more`: items that the call drew besides those of the batch.
-  Code took(const reprise::SampleResult& result, const reprise::SampleOptions& how,
+  Code note(const reprise::SampleResult& result, const reprise::SampleOptions& how,
             std::size_t more = 0) {
     watch_.done(result ? 1 : 0, false);
     count(state_.sampled, (result ? result->size() : 0) + more);
@@ -224,7 +224,7 @@ class Learner {
   std::vector<reprise::ItemKey> first_keys(std::size_t most) {
     const std::size_t n = std::min<std::size_t>(shared_.replay.stats().items, most);
     const reprise::SampleOptions how{.timeout = kSampleTimeout};
-    if (n == 0 || took(sampler_.sample(n, how), how) != Code::Ok) {
+    if (n == 0 || note(sampler_.sample(n, how), how) != Code::Ok) {
       return {};
     }
     priorities_check_.check(drawn_, check(), shared_.priorities, me_, exponent());

@@ -220,7 +220,8 @@ TEST_F(HistoryOfTwo, ThatKeepsAnItemBeyondTheCapacityIsNot) {
 TEST_F(HistoryOfTwo, ThatDrawsByAnOverwrittenOrAZeroPriorityIsNot) {
   log.updates = {{key(0), 1.0F, true, {26, 29}}};
   log.draws.push_back({{{0, key(0), 0.25}, {1, key(1), 0.75}}, SampleStatus::Code::Ok, {41, 49}});
-  EXPECT_EQ(history(log, 2).first_mismatch(), "a size of 1 that should be 2 to 2") << "1 of 4, 3 of 4";
+  EXPECT_EQ(history(log, 2).first_mismatch(), "a size of 1 that should be 2 to 2")
+      << "1 of 4, 3 of 4";
   log.sizes.pop_back();
   EXPECT_EQ(history(log, 2).first_mismatch(), "");
   log.draws[2].items = {{0, key(0), 0.4}, {1, key(1), 0.6}};

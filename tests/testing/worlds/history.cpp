@@ -182,17 +182,17 @@ std::string History::mismatch_of_sizes() const {
 }
 
 std::string History::first_mismatch() {
-  std::string lie = sort_by_item();
-  for (auto item = items_.begin(); lie.empty() && item != items_.end(); ++item) {
+  std::string words = sort_by_item();
+  for (auto item = items_.begin(); words.empty() && item != items_.end(); ++item) {
     if (item->second.keyed) {
-      lie = mismatch_of_lives(item->second);
-      lie = lie.empty() ? mismatch_of_eviction(item->second) : lie;
+      words = mismatch_of_lives(item->second);
+      words = words.empty() ? mismatch_of_eviction(item->second) : words;
     }
   }
-  for (auto draw = all_.draws.begin(); lie.empty() && draw != all_.draws.end(); ++draw) {
-    lie = mismatch_of_weights(*draw);
+  for (auto draw = all_.draws.begin(); words.empty() && draw != all_.draws.end(); ++draw) {
+    words = mismatch_of_weights(*draw);
   }
-  return lie.empty() ? mismatch_of_sizes() : lie;
+  return words.empty() ? mismatch_of_sizes() : words;
 }
 
 }  // namespace reprise::test
