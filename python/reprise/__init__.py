@@ -50,9 +50,9 @@ from ._reprise import (
     Writer,
     __version__,
 )
-from . import _batch  # noqa: F401  # Its methods.
+from . import _batch  # noqa: F401  # Adds methods to Batch.
 from ._options import classes as _strategies
-from ._files import from_files as _from_files  # noqa: F401  # Pickling.
+from ._files import from_files as _from_files  # noqa: F401  # Pickles refer to it by this name.
 from ._memory import Tensors
 from ._spaces import final_observations, named
 from ._vocabulary import (
@@ -68,12 +68,12 @@ from ._vocabulary import (
 
 mix = Mix
 
-# Windows, selectors, removers and rate limiters, of which importing _reprise made classes.
+# The classes of windows, selectors, removers and rate limiters, made from what _reprise describes.
 globals().update(_strategies)
 
 __all__ = [name for name in dir() if not name.startswith("_")]
 
-# Where users find them, for help and for pickles.
+# The module where users find these names, for help and pickles.
 for _name in __all__:
     globals()[_name].__module__ = "reprise"
 del _name

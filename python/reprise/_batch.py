@@ -1,4 +1,4 @@
-"""Methods of Batch over those that C++ has: `keys`, `batch[name]` and the others; pickling."""
+"""Methods of Batch that are written in Python, on top of those in C++, and its pickling."""
 
 from __future__ import annotations
 
@@ -34,23 +34,22 @@ def _get(self: Batch, key: str, default: Any = None) -> Any:
 def _torch(self: Batch, device: Any = None) -> Tensors:
     """Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
 
-    device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
-      the copies are made, also where they are made while the call has returned already (from pinned
-      memory).
-    uint16, uint32 and uint64, which torch does not compute with, become int64.
+    device: None shares the batch's memory. Else the tensors are copied there; the batch is held
+    until the copies are made, also where they are made while the call has returned already (from
+    pinned memory). uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)
 
 
 def _columns(batch: Batch) -> list[NDArray[Any]]:
-    """All arrays of a batch but those that are made of its frames."""
+    """All arrays of a batch, except stacks that are made from unique frames."""
     frames = batch.frames
     own = [of[name] for of in (batch.now, batch.next) for name in of if name not in frames]
     return [*frames.values(), *own, *batch.returns.values(), *(getattr(batch, c) for c in COLUMNS)]
 
 
 def _batch_of(layout: tuple[Any, ...], n: int, columns: list[NDArray[Any]]) -> Batch:
-    """A batch of its own memory, as one that has these arrays."""
+    """Makes a batch with memory of its own and copies these arrays into it."""
     made: Batch = Batch._of(*layout, n)
     for to, column in zip(_columns(made), columns):
         to[...] = column

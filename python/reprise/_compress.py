@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_LEAST = 512  # Bytes; Schema.compress refuses less.
+_LEAST = 512  # Bytes; Schema.compress refuses smaller observations.
 
 
 def compress_option(call: str, given: Any) -> bool | list[Any]:
-    """True, False or a list of names; TypeError for anything else."""
+    """Checks the option: True, False or a list of names. TypeError for anything else."""
     if isinstance(given, bool):
         return given
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
@@ -18,8 +18,8 @@ def compress_option(call: str, given: Any) -> bool | list[Any]:
 
 
 def compressed(call: str, option: bool | list[str], sizes: Mapping[str, int]) -> list[str]:
-    """The observations to compress, of those with these `sizes` in bytes; True: all that may be.
-    ValueError for others, and for True if none may be."""
+    """The names of the observations to compress. `sizes`: bytes of each observation; True takes all
+    that are large enough. ValueError for unknown or small ones, and for True if there are none."""
     may = [name for name, size in sizes.items() if size >= _LEAST]
     names = may if option is True else option or []
     wrong = [name for name in names if name not in may]

@@ -1,4 +1,4 @@
-"""Methods in Python of classes in C++."""
+"""Adds methods written in Python to classes written in C++."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Buffers and schemas as values: pickle and copy.deepcopy of a buffer go through `save` and `load`,
-those of a schema through its fields. A buffer on its way to another process is refused, as it would
-be another buffer there, and so is what a buffer has made."""
+"""Pickle and copy.deepcopy of buffers and schemas. A buffer is pickled by `save` and `load`, a
+schema by its fields. Sending a buffer to another process is refused, because a second buffer would
+arrive there; so are writers, samplers and other objects that a buffer made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
     the i-th. All of it is in memory at once, and for a while in a temporary directory too.
     RuntimeError while this thread starts a process, for which it would be.
     """
-    # Also inside other pickles, as those that vector environments make of their functions.
+    # Vector environments pickle their functions by themselves, so a buffer may be inside another
+    # pickle.
     if multiprocessing.context.get_spawning_popen() is not None:
         raise RuntimeError(_ONE_PROCESS)
     with tempfile.TemporaryDirectory() as name:
@@ -46,8 +47,8 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
 def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = None) -> ReplayBuffer:
     """The buffer of a checkpoint that `to_files` gave, in memory. It has no writers.
 
-    storage: where its steps go, as of ReplayBuffer. ValueError for a name that is not of a file in the
-    directory of the checkpoint itself.
+    storage: where its steps go, as of ReplayBuffer. ValueError for a name that is not of a file in
+    the directory of the checkpoint itself.
     """
     with tempfile.TemporaryDirectory() as name:
         for path, content in files.items():
@@ -66,7 +67,7 @@ def _refuse_process(replay: ReplayBuffer) -> NoReturn:
     raise RuntimeError(_ONE_PROCESS)
 
 
-# Of queues, pipes and pools; processes that start use it too.
+# Queues, pipes, pools and starting processes all pickle with this class.
 multiprocessing.reduction.ForkingPickler.register(ReplayBuffer, _refuse_process)
 
 
@@ -89,7 +90,7 @@ def schema_of(
     finite: bool,
     compressed: Sequence[str],
 ) -> Schema:
-    """The schema of fields by name, role, dtype and shape; `compressed` names some of them."""
+    """Makes a schema from fields, each given by name, role, dtype and shape."""
     made = Schema()
     for name, role, dtype, shape in fields:
         if role in ("reward", "discount"):
@@ -102,7 +103,7 @@ def schema_of(
 
 
 def _reduce(schema: Schema) -> tuple[Any, ...]:
-    # dtypes by their names, so that numpy reads no bfloat16 without ml_dtypes.
+    # dtypes are given by name, because numpy cannot unpickle bfloat16 without ml_dtypes.
     fields = [(f.name, f.role.name.lower(), f.dtype.name, f.shape) for f in schema.fields]
     return schema_of, (fields, schema.requires_finite, schema.compressed)
 
@@ -111,6 +112,6 @@ copyreg.pickle(Schema, _reduce)
 
 
 def uncompressed(schema: Schema) -> Schema:
-    """An equal schema that keeps its observations as they are."""
+    """An equal schema without compression."""
     _, (fields, finite, _) = _reduce(schema)
     return schema_of(fields, finite, ())

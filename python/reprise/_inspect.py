@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import reprise
 
-# Draws by which items are looked at, and of one batch: enough for quantiles, and quick.
+# How many draws find the items to look at, and how many are in a batch: enough for quantiles.
 _DRAWS, _BATCH = 20_000, 1_000
 _IN_ORDER = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
 _WITHOUT_PRIORITIES = (reprise.Uniform, reprise.Recency, reprise.Fifo, reprise.Lifo)
@@ -18,7 +18,7 @@ _QUANTILES = {"least": 0.0, "1 in 4": 0.25, "median": 0.5, "3 in 4": 0.75, "most
 
 
 def _table(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Lines of rows in columns; numbers stand to the right."""
+    """Formats rows as lines with aligned columns; numbers are aligned to the right."""
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts)]
     for row, given in zip(texts, rows):
@@ -39,18 +39,18 @@ def _counts(stats: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _columns(batch: reprise.Batch) -> dict[str, NDArray[Any]]:
-    """Copies, without the fields, which may be large."""
+    """Copies a batch's columns, but not its fields, which may be large."""
     names = ("item_keys", "episode_ids", "positions", "lengths", "probabilities")
     return {name: getattr(batch, name).copy() for name in names}
 
 
 def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any]]:
-    """Numbers of the different items that many draws found. TimeoutError and others where the
+    """Columns of the different items that many draws found. Raises what `sample` raises if the
     selector draws none."""
     items = int(replay.stats()["items"])
     kind = replay.options["selectors"][selector]
     in_order = isinstance(kind, _IN_ORDER)
-    # One batch in an order has each item once, and the next one has the same.
+    # A selector that draws in order gives each item once, and the same items in the next batch.
     n, batches = (min(items, _BATCH), 1) if in_order else (_BATCH, _DRAWS // _BATCH)
     sampler = replay.sampler(selector=selector)
     drawn = [
@@ -64,7 +64,7 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
         made: NDArray[Any] = np.concatenate([columns[name] for columns in drawn])[once]
         return made
 
-    # Ids rise in time but leave numbers out.
+    # Episode ids increase with time, with gaps.
     episodes = np.unique(of("episode_ids"), return_inverse=True)[1]
     found = {
         "age, episodes": episodes.max() - episodes,
@@ -75,14 +75,14 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
         found["chance, 1 if uniform"] = of("probabilities") * items
     if not isinstance(kind, _WITHOUT_PRIORITIES):
         priorities = replay.priorities(of("item_keys"), selector)
-        if not np.isnan(priorities).any():  # As of items that were drawn for the last time.
+        if not np.isnan(priorities).any():  # NaN for items that have left.
             found["priority"] = priorities
     return found
 
 
 def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[str]:
-    """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage: as
-    of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
+    """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage:
+    as of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
     attachments: dict[str, bytes] = {}
     replay = reprise.ReplayBuffer.load(checkpoint, storage=storage, attachments=attachments)
     yield "schema"
@@ -91,7 +91,7 @@ def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[s
     yield "options"
     yield from _table([(name, str(value)) for name, value in replay.options.items()])
     yield "counts"
-    len(replay)  # Takes in what was appended.
+    len(replay)  # Ingests appended steps.
     yield from _table(_counts(replay.stats()))
     if attachments:
         yield "attachments, bytes"

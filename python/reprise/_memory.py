@@ -1,4 +1,4 @@
-"""Memory of the user: buffers that C++ reads or fills, and tensors over the arrays of a batch."""
+"""Memory that C++ reads or fills for the user, and tensors that share the arrays of a batch."""
 
 import re
 import threading
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 
 def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
-    """The memory of an object with the buffer protocol, as bytes. TypeError for one that has none,
-    or references to objects, which their owner counts; ValueError where it is not contiguous."""
+    """The memory of an object with the buffer protocol, as bytes. TypeError if it has none, or if
+    it holds references to objects, which Python counts; ValueError if it is not contiguous."""
     objects = f"{what} references to objects; allowed: bytes and numbers"
     if isinstance(given, np.ndarray):
         if given.dtype.hasobject:
@@ -30,7 +30,7 @@ def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
             f"{what} {type(given).__name__}; allowed: an object with a writable, contiguous "
             "buffer, such as a numpy array"
         )
-    # A format of module struct has the names of members between colons.
+    # In a format of module struct the names of members stand between colons.
     if "O" in re.sub(":[^:]*:", "", view.format or "B"):
         raise TypeError(objects)
     if not view.c_contiguous:
@@ -39,7 +39,7 @@ def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
 
 
 def attachments_of(given: Any) -> list[tuple[str, NDArray[np.uint8]]]:
-    """Names and bytes of what is attached to a checkpoint."""
+    """The names and bytes of a checkpoint's attachments."""
     if not isinstance(given, dict):
         raise TypeError(f"ReplayBuffer.save: attachments is {given!r}; allowed: a dict")
     found = []
@@ -86,31 +86,31 @@ COLUMNS = (
     *("discounts", "weights", "probabilities", "item_keys", "episode_ids", "positions"),
     "lengths",
 )
-# Batches from whose memory a device may still copy, each with what tells that it is done.
+# Batches whose memory a device may still be copying, each with the event of the copy's end.
 _in_flight: list[tuple[Any, Any]] = []
 _in_flight_lock = threading.Lock()
 
 
 def _hold(done: Any, batch: Any) -> None:
-    """Holds a batch until the event `done` has come, and lets go of those whose event has."""
+    """Holds a batch until the event `done` is complete, and releases those whose event is."""
     global _in_flight
     with _in_flight_lock:
         before = _in_flight
         _in_flight = [held for held in before if not held[0].query()]
         _in_flight.append((done, batch))
-    del before  # Here batches are freed, which may run anything.
+    del before  # Frees batches outside the lock, because that may run any code.
 
 
 def is_refilled(batch: Any) -> bool:
-    """Whether a later call may fill the batch once more, as sample(views=True) does: what reads its
-    memory in the background would see other items. Never true of Tensors."""
+    """Whether a later call may fill the batch again, as sample(views=True) does. A copy in the
+    background would then read other items. Never true of Tensors."""
     return bool(getattr(batch, "views", False))
 
 
 def bfloat16_of(given: Any) -> Any:
-    """The array of a tensor of bfloat16, of which torch gives numpy none, over its memory; None of
-    anything else, also of a tensor of another device or that requires a gradient. TypeError without
-    ml_dtypes."""
+    """An array that shares the memory of a bfloat16 tensor, which torch does not convert to numpy.
+    None for anything else, and for tensors on other devices or that require a gradient. TypeError
+    without ml_dtypes."""
     if str(getattr(given, "dtype", None)) != "torch.bfloat16":
         return None
     if given.device.type != "cpu" or given.requires_grad:
@@ -128,14 +128,16 @@ def bfloat16_of(given: Any) -> Any:
 
 
 def needs_gradient(given: Any) -> bool:
-    """Whether it is a tensor that requires a gradient, or has one; torch gives numpy none of it."""
+    """Whether a value is a tensor that requires a gradient, which torch does not convert to
+    numpy."""
     tensors = given if isinstance(given, (list, tuple)) else (given,)
     return any(getattr(one, "requires_grad", None) is True for one in tensors)
 
 
 def ahead_of(frames: Any, stacks: Any) -> int:
-    """The most frames by which the stacks of `next` begin behind those of `now`; of sequences 1.
-    frames, stacks: the array of an observation's frames, and that of `now`."""
+    """The largest number of frames between the first frame of a stack of `now` and that of its
+    stack of `next`; 1 for sequences. frames, stacks: the array of an observation's frames, and of
+    `now`."""
     if stacks.ndim > frames.ndim:
         return 1
     ahead: int = frames.shape[1] - (stacks.shape[1] if stacks.ndim == frames.ndim else 1)
@@ -143,8 +145,9 @@ def ahead_of(frames: Any, stacks: Any) -> int:
 
 
 def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, Any]:
-    """Both stacks of each item from its frames, or those of each step of a sequence, as `now` has
-    this shape: views if every window is `whole`. Made where the tensors are, without a wait."""
+    """Makes the stacks of `now` and `next` from an item's frames, or for each step of a sequence,
+    in the shape of `now`. They are views if every window is `whole`. Runs on the tensors' device,
+    without a wait."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
     if len(shape) > frames.ndim:
@@ -161,7 +164,7 @@ def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, 
 
 
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
-    """Batch.torch."""
+    """Implements Batch.torch."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
     target = None
@@ -195,7 +198,7 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         made.update((name, tensor(batch[name])) for name in batch if name not in made)
         made.returns = {name: tensor(array) for name, array in batch.returns.items()}
     finally:
-        # Also where a copy failed: those before it are under way.
+        # Even if a copy failed, because the copies before it are under way.
         if in_background and target is not None and target.type == "cuda":
             done = torch.cuda.Event()
             done.record(torch.cuda.current_stream(target))

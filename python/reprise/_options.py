@@ -1,15 +1,15 @@
-"""Windows, selectors, removers and rate limiters: a class for each that the library has, as its C++
-part tells. They are values: what they say is checked by the ReplayBuffer that is made of them, with
-a ValueError naming the option and what is allowed."""
+"""A class for each window, selector, remover and rate limiter that C++ describes. Their objects are
+plain values. ReplayBuffer checks them, with a ValueError that names the option and what is
+allowed."""
 
 from dataclasses import make_dataclass
 from typing import Any, Literal
 
 from . import _reprise
 
-# By name; the C++ part reads it.
+# All classes by name. C++ looks them up here.
 classes: dict[str, type] = _reprise._classes
-# By the option of ReplayBuffer that takes them; Fifo is in two lists.
+# The classes by the option of ReplayBuffer that takes them; Fifo is in two lists.
 families: dict[str, list[type]] = {}
 
 

@@ -1,4 +1,4 @@
-"""What a buffer of reprise.rllib tells RLlib's metrics, as those of RLlib do."""
+"""Fills RLlib's metrics for a buffer of reprise.rllib, with the names that RLlib's buffers use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ import reprise
 
 
 def log_added(buffer: Any, begun: int, steps: int, evicted: int, steps_evicted: int) -> None:
-    """Episodes and steps that a call of `add` brought, and those that left for them."""
+    """Logs the episodes and steps that a call of `add` brought, and those that it evicted."""
     counts = {
         "episodes_added": begun,
         "steps_added": steps,
@@ -27,7 +27,7 @@ def log_added(buffer: Any, begun: int, steps: int, evicted: int, steps_evicted: 
 
 
 def log_drawn(buffer: Any, batch: reprise.Batch) -> None:
-    """The items of a batch."""
+    """Logs the items of a batch."""
     counts = {
         "steps_sampled": len(batch),
         "episodes_per_sample": len(np.unique(batch.episode_ids)),
@@ -48,7 +48,7 @@ def log_drawn(buffer: Any, batch: reprise.Batch) -> None:
 
 
 def _of_one_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Counts as RLlib's metrics take them."""
+    """The structure that RLlib's metrics use for counts of a single agent."""
     return {
         f"{kind}_to_num_{name}": {who: count}
         for name, count in counts.items()

@@ -1,5 +1,5 @@
-"""Spaces and vector environments of Gymnasium, and what their environments give. Nothing is imported
-from it: spaces are known by the names of their classes, so those of gym fit as well."""
+"""Schemas and names from spaces of Gymnasium, and modes of its vector environments. Gymnasium is
+not imported: spaces are recognised by the names of their classes, so those of gym work too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARRAYS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
 
 def _leaves(name: str, space: Any) -> Iterator[tuple[str, np.dtype[Any], tuple[int, ...]]]:
-    """Name, dtype and shape of each array that a value of the space has."""
+    """Yields name, dtype and shape of each array in a value of the space."""
     kinds = {base.__name__ for base in type(space).__mro__}
     if "Dict" in kinds or "Tuple" in kinds:
         inside = space.spaces
@@ -67,9 +67,9 @@ def _from_spaces(
 def named(name: str, value: Any, *, prefix: str = "") -> dict[str, Any]:
     """The arrays in a value of a space by the names that Schema.from_spaces gives their fields.
 
-    name: of the field; "" for an observation that is a dict. value: an array, or dicts and tuples of
-    them as environments give them, also with a first dimension of environments. prefix: put before
-    each name: "next_" for next observations.
+    name: of the field; "" for an observation that is a dict. value: an array, or dicts and tuples
+    of them as environments give them, also with a first dimension of environments. prefix: put
+    before each name: "next_" for next observations.
 
     >>> reprise.named("", {"camera": {"left": 1, "right": 2}}, prefix="next_")
     {'next_camera/left': 1, 'next_camera/right': 2}
@@ -112,9 +112,8 @@ _MODES = {word.replace("_", ""): word for word in ("same_step", "next_step", "di
 
 
 def _of_metadata(environments: Any) -> Any:
-    """The mode in the metadata of environments; None where they have none of their own. The dict of
-    Gymnasium's VectorEnv is that of all that bring no other, and what is in it is of any of them.
-    """
+    """The auto-reset mode in the metadata of environments, or None. The dict of Gymnasium's VectorEnv
+    does not count, because all classes without a dict of their own share it."""
     metadata = getattr(environments, "metadata", None)
     base = getattr(sys.modules.get("gymnasium.vector"), "VectorEnv", None)
     if not isinstance(metadata, Mapping) or metadata is getattr(base, "metadata", None):
@@ -123,14 +122,14 @@ def _of_metadata(environments: Any) -> Any:
 
 
 def _word(mode: Any) -> Any:
-    """The word of VectorWriter for a mode of Gymnasium, its enum or its name."""
+    """VectorWriter's word for a mode of Gymnasium, which is given as its enum or name."""
     word = getattr(mode, "name", mode)
     return _MODES.get(word.replace("_", "").lower(), word) if isinstance(word, str) else word
 
 
 def autoreset_mode(environments: Any, autoreset: Any) -> Any:
-    """The word for the mode that is given, or else for the one that the environments declare.
-    ValueError where neither is there, and where they differ."""
+    """VectorWriter's word for the given mode, or for the one that the environments declare.
+    ValueError if there is neither, or if they differ."""
     declared = getattr(getattr(environments, "unwrapped", environments), "autoreset_mode", None)
     if declared is None:
         declared = _of_metadata(environments)
@@ -172,9 +171,9 @@ def _vector_writer_of(
     environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
     autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
     or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode` says it, or else
-    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number, and
-    where environments declare another mode than the one given.
-    timeout: as of `writer`, for the whole of an append.
+    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number,
+    and where environments declare another mode than the one given. timeout: as of `writer`, for the
+    whole of an append.
     """
     number = getattr(environments, "num_envs", environments)
     mode = autoreset_mode(environments, autoreset)

@@ -1,4 +1,4 @@
-"""Enums, fields and results of package reprise, and all else that C++ looks up by name."""
+"""Enums, fields and results, and all other names that C++ looks up in this module."""
 
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -6,14 +6,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._memory import (  # noqa: F401  # C++ finds them here.
+from ._memory import (  # noqa: F401  # C++ looks them up here.
     attachments_of,
     bfloat16_of,
     bytes_of,
     needs_gradient,
 )
 
-# The words of calls, for type checkers; C++ has them too, and refuses others.
+# The words that calls take, for type checkers. C++ has the same words, and refuses others.
 Normalise = Literal["by_batch", "by_buffer", "not"]
 Draws = Literal["stratified", "independent", "without_replacement", "epoch"]
 Autoreset = Literal["same_step", "next_step", "disabled"]
@@ -81,8 +81,7 @@ class Field(NamedTuple):
 
 
 class Arrays(dict[str, Any]):
-    """Arrays of a batch by name; what it has none of is a KeyError that lists those it has,
-    or says `none`."""
+    """Arrays of a batch by name. A KeyError for an unknown name lists the names that there are."""
 
     def __init__(self, what: str, none: str) -> None:
         super().__init__()

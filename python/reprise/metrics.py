@@ -26,7 +26,7 @@ _COUNTERS = (
     *("committed_steps", "evicted_steps", "sampled_items", "sampled_batches"),
     *("applied_updates", "stale_updates"),
 )
-# What of each wait: the metric, whether it only grows, and its name in `stats()`.
+# Metrics of each kind of wait: name, whether it only increases, and name in `stats()`.
 _WAITS = (
     ("waits", True, "waits"),
     ("wait_timeouts", True, "timeouts"),
@@ -53,7 +53,8 @@ def numbers(replay: reprise.ReplayBuffer) -> dict[str, float]:
 
 
 class _Collector:
-    """All buffers of a registry, since a metric comes once with all of its labels."""
+    """All buffers of a registry. One collector serves them, because a metric is reported once with
+    all of its labels."""
 
     def __init__(self) -> None:
         self.buffers: dict[str, reprise.ReplayBuffer] = {}

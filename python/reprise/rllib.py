@@ -56,7 +56,7 @@ from ._vocabulary import Normalise
 
 __all__ = ["DQN", "PrioritizedEpisodeReplayBuffer"]
 
-_NAME = "replay_buffer"  # Of the part of an algorithm's checkpoint.
+_NAME = "replay_buffer"  # The name of the buffer's part in an algorithm's checkpoint.
 
 
 class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # type: ignore[misc]
@@ -116,20 +116,20 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         self._clear()
 
     def _clear(self) -> None:
-        """Without steps, as a new buffer is."""
+        """Sets the state of a buffer without steps."""
         if self._replay is not None:
             self._replay.close()
         self._replay = None
         self._sampler: Any = None
-        # Names of fields in the structure of observations and actions, and the spaces of both.
+        # Field names in the structure of observations and actions, and the spaces of both.
         self._names: tuple[Any, Any] = ("", "")
         self._spaces: tuple[Any, Any] = (None, None)
         self._fields: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}  # Of one step.
-        # Of each episode under way, the one that waits longest first: its writer, and the time of
-        # the step that continues it.
+        # The writer of each episode under way, and the time of the step that continues it. The
+        # episode that waits longest is first.
         self._open: dict[str, tuple[Any, int]] = {}
         self._idle: list[Any] = []
-        # Steps added before each episode began that is still here.
+        # For each episode that is still here: how many steps were added before it began.
         self._begins: deque[int] = deque()
         self._num_timesteps_added = 0
         self._num_episodes_evicted = 0
@@ -176,7 +176,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         steps = self._num_timesteps_added - before
         gone = max(self._num_timesteps_added - self.capacity, 0)
         evicted = 0
-        # An episode has left with the step before the first one of the next.
+        # An episode has left when the last step before the next episode has.
         while len(self._begins) > 1 and self._begins[1] <= gone:
             self._begins.popleft()
             evicted += 1
@@ -185,7 +185,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         _rllib_metrics.log_added(self, begun, steps, evicted, steps_evicted)
 
     def _append(self, episode: SingleAgentEpisode) -> bool:
-        """Appends steps of one episode, and says whether they begin one."""
+        """Appends steps of one episode. Returns whether they begin a new one."""
         steps = len(episode)
         observations = episode.get_observations(slice(0, steps + 1))
         actions = episode.get_actions(slice(0, steps))
@@ -242,8 +242,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return schema
 
     def _writer(self) -> Any:
-        """A writer for an episode that begins. Where all are taken it is that of the episode that
-        has waited longest, as one whose environment was lost never goes on."""
+        """A writer for a new episode. If all are taken, the episode that has waited longest loses
+        its writer: an episode whose environment was lost never continues."""
         if self._idle:
             return self._idle.pop()
         if len(self._open) >= self._options.get("max_writers", 256):
@@ -273,7 +273,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         TimeoutError if there is nothing to draw.
         """
         self._check("n_step", n_step, n_step in (None, self._n_step), self._n_step)
-        same = gamma in (None, self._gamma) or self._n_step == 1  # A single reward has no discount.
+        same = (
+            gamma in (None, self._gamma) or self._n_step == 1
+        )  # One step's reward is not discounted.
         self._check("gamma", gamma, same, self._gamma)
         one = "0 and 1: stateful modules need sequences, which RLlib draws without priorities"
         self._check("batch_length_T", batch_length_T, batch_length_T in (None, 0, 1), one)
@@ -289,7 +291,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             normalise=self._normalise,
             timeout=self._timeout,
         )
-        # Parts of a batch go to different learners, so its sequence may not be that of memory.
+        # Learners get parts of a batch, so the batch is shuffled: draws come in the order of
+        # memory.
         order = self.rng.permutation(n)
         self._drawn = batch.item_keys[order]
         made = [self._episode(batch, int(i)) for i in order]
@@ -313,7 +316,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     def _episode(self, batch: reprise.Batch, i: int) -> SingleAgentEpisode:
         observation, action = self._names
         return SingleAgentEpisode(
-            # The learner tells transitions of one episode apart by this.
+            # The learner distinguishes transitions of one episode by it.
             f"{batch.episode_ids[i]}_{i}",
             observations=[_row(observation, batch.now, i), _row(observation, batch.next, i)],
             observation_space=self._spaces[0],
@@ -418,7 +421,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
                 self.load(Path(name))
 
 
-# Attributes that a checkpoint has beside the steps and priorities.
+# Attributes that a checkpoint contains besides steps and priorities.
 _KEPT = (
     "rng",
     "_fields",
@@ -436,7 +439,7 @@ def _is_observation(name: str) -> bool:
 
 
 def _names(name: str, value: Any) -> Any:
-    """The names that reprise.named gives the arrays in a value, in its structure."""
+    """The names that reprise.named gives to the arrays of a value, in the value's structure."""
     if isinstance(value, Mapping):
         return {key: _names(f"{name}/{key}", part) for key, part in value.items()}
     if isinstance(value, tuple):
@@ -445,7 +448,7 @@ def _names(name: str, value: Any) -> Any:
 
 
 def _row(names: Any, arrays: Mapping[str, NDArray[Any]], i: int) -> Any:
-    """Row i in the structure of `names`."""
+    """Row i of the arrays, in the structure of `names`."""
     if isinstance(names, str):
         return arrays[names][i]
     if isinstance(names, dict):
@@ -472,6 +475,6 @@ class DQN(dqn.DQN):  # type: ignore[misc]
         return found
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's own state. The buffer writes itself, so it is empty here."""
+        """RLlib's own state. The buffer saves itself, so its part is empty here."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         return state | ({_NAME: {}} if components == _NAME else {})

@@ -70,12 +70,11 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
     """A ring of the latest `buffer_size` transitions of all environments, drawn uniformly.
 
     buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination: as of
-    Stable-Baselines3's. optimize_memory_usage: taken, and of no effect.
-    n_steps, gamma: rewards of n steps are summed with this discount, float32. ValueError for n_steps
-    above 1 without gamma.
+    Stable-Baselines3's. optimize_memory_usage: taken, and of no effect. n_steps, gamma: rewards of
+    n steps are summed with this discount, float32. ValueError for n_steps above 1 without gamma.
     compress: keeps observations of at least 512 bytes, such as images, compressed in memory; see
-    reprise.Schema.compress. True: all of them; a list: those of these keys, "obs" where the space is
-    no Dict. ValueError for others, and for True if there are none.
+    reprise.Schema.compress. True: all of them; a list: those of these keys, "obs" where the space
+    is no Dict. ValueError for others, and for True if there are none.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._action_dtype = np.dtype(self._maybe_cast_dtype(action_space.dtype))
         self._action_shape = (n_envs, self.action_dim)
         self._is_dict = isinstance(observation_space, spaces.Dict)
-        # Of each observation by its name in the schema: its key, shape for all environments and dtype.
+        # For each observation field: its key, its shape over all environments, and its dtype.
         self._observations: dict[str, tuple[str, tuple[int, ...], np.dtype[Any]]] = (
             {
                 f"obs/{key}": (key, (n_envs, *self.obs_shape[key]), np.dtype(space.dtype))
@@ -128,7 +127,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._compressed = [names[name] for name in chosen]
         self.reset()
 
-    # Of each environment: the place of the next transition in the ring, and whether it is full.
+    # Stable-Baselines3's `pos` and `full`: the next place in a ring, and whether the ring is full.
     pos: int
     full: bool
 
@@ -148,7 +147,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._replay = reprise.ReplayBuffer(
             schema,
             self.buffer_size * self.n_envs,
-            # Of one step nothing is discounted here: the algorithm does.
+            # The algorithm discounts single steps itself.
             window=reprise.Transitions(
                 n_step=self.n_steps, discount=1.0 if self.gamma is None else self.gamma
             ),
@@ -198,7 +197,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         for name, (key, shape, dtype) in self._observations.items():
             rows[name] = _fitting(now[key], shape, dtype)
             rows["next_" + name] = _fitting(after[key], shape, dtype)
-        # What is over is an End by its number: CONTINUE and TERMINATED are 0 and 1.
+        # As numbers, `over` is an End: CONTINUE is 0 and TERMINATED is 1.
         ends = np.asarray(done, np.bool_).reshape(self.n_envs).view(np.uint8)
         if self.handle_timeout_termination:
             cut = [e for e, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
@@ -233,7 +232,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
             "observations": self._tensors(batch.now, env),
             "actions": self.to_torch(batch["action"], copy=False),
             "next_observations": self._tensors(batch.next, env),
-            # The discount is 0 after a termination alone.
+            # The discount is 0 only after a termination.
             "dones": self._column(batch.discounts == 0.0),
             "rewards": self.to_torch(self._normalize_reward(rewards, env), copy=False),
         }
@@ -319,9 +318,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def update_priorities(
         self, item_keys: NDArray[np.int64], priorities: torch.Tensor | ArrayLike
     ) -> reprise.UpdateResult:
-        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): [B] or [B, 1],
-        an array or a tensor of any device. Keys of transitions that were overwritten are skipped and
-        counted. ValueError for other shapes, negative priorities and NaN."""
+        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): [B] or [B,
+        1], an array or a tensor of any device. Keys of transitions that were overwritten are
+        skipped and counted. ValueError for other shapes, negative priorities and NaN."""
         if isinstance(priorities, torch.Tensor):
             priorities = priorities.detach().cpu().numpy()
         return self._replay.update_priorities(
@@ -330,7 +329,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
 
 def _fitting(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
-    """An array of this shape and, if it is given, dtype; mostly the given one, which costs nothing."""
+    """Converts a value to an array of this shape and, if given, dtype. An array that fits is
+    returned."""
     if type(given) is np.ndarray and given.shape == shape and given.dtype == (dtype or given.dtype):
         return given
     return np.asarray(given, dtype).reshape(shape)

@@ -40,7 +40,7 @@ def pinned(nbytes: int) -> NDArray[np.uint8]:
 
 
 class _Now:
-    """The event of what is done already."""
+    """The event of a copy that has ended."""
 
     def query(self) -> bool:
         return True
@@ -50,23 +50,23 @@ class _Now:
 
 
 class _Cpu:
-    """A device that is this machine: copies nothing. All that a loader does with a device goes
-    through a class of these methods, so tests have one that copies as late as a device may."""
+    """The CPU as a device, which copies nothing. A loader uses devices only through these methods,
+    so that tests can replace the device by one that copies as late as possible."""
 
     copies = False
     allocator = None
 
     def send(self, host: Any) -> tuple[Any, Any]:
-        """Begins to copy a tensor to the device; the tensor there, and the event of the end of the
-        copy. The memory of `host` must stay as it is until then."""
+        """Begins to copy a tensor to the device. Returns the tensor there and the event of the
+        copy's end, until which the memory of `host` must not change."""
         return host, _Now()
 
     def receive(self, sent: Any, event: Any) -> None:
-        """Has the caller's work on the device wait until the tensor is there."""
+        """Makes the caller's work on the device wait for the tensor."""
 
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
-        """Begins to copy tensors from the device, as the caller's work leaves them; the tensors
-        here, and the event of the end of the copies."""
+        """Begins to copy tensors from the device, after the caller's work on them. Returns the
+        tensors here and the event of the copies' end."""
         return [each.cpu() for each in tensors], _Now()
 
 
@@ -86,7 +86,7 @@ class _Cuda:
                 "replay.sampler(allocator=reprise.torch.pinned)"
             )
         with torch.cuda.stream(self._stream):
-            # Taken on this stream, so that no wait for the learner's work precedes the copy.
+            # Allocated on the copy stream, so that the copy does not wait for the learner's work.
             sent = torch.empty(host.shape, dtype=host.dtype, device=self._device)
             sent.copy_(host, non_blocking=True)
             event = torch.cuda.Event()
@@ -96,16 +96,16 @@ class _Cuda:
     def receive(self, sent: Any, event: Any) -> None:
         learner = torch.cuda.current_stream(self._device)
         learner.wait_event(event)
-        # The memory is given out again only when the learner's work so far is done.
+        # The allocator reuses the memory only after the learner's work so far.
         sent.record_stream(learner)
 
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
         here = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
         for to, each in zip(here, tensors):
-            # What is on another device is not ordered by this one's stream.
+            # This device's stream does not order the work of another device.
             to.copy_(each, non_blocking=each.device.index == self._index)
         event = torch.cuda.Event()
-        # The learner's own stream orders the copies behind the work that makes the priorities.
+        # On the learner's stream the copies run after the work that computes the priorities.
         event.record(torch.cuda.current_stream(self._device))
         return here, event
 
@@ -119,14 +119,14 @@ def _device_of(given: Any) -> Any:
     allowed = ["'cpu'", *(f"'cuda:{i}'" for i in range(torch.cuda.device_count()))]
     if device.type != "cuda" or (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"loader: device is {str(given)!r}; allowed here: {', '.join(allowed)}")
-    # By its number: which device is the current one may change.
+    # With its number, because the current device may change.
     return _Cuda(
         torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
     )
 
 
 class _Memory:
-    """The memory of a batch, which it keeps alive, for numpy."""
+    """Offers the memory of a batch to numpy, and keeps the batch alive."""
 
     def __init__(self, batch: Batch, begin: int, nbytes: int) -> None:
         self.batch = batch
@@ -143,12 +143,12 @@ def _begin(array: NDArray[Any]) -> int:
     return begin
 
 
-# What torch does not compute with, as the signed integers of its bits, and the mask of these.
+# Types that torch does not compute with: the signed type of the same bits, and a mask.
 _UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
 
 
 def _typed(flat: Any, name: str) -> Any:
-    """Bytes as elements of the type with this name in numpy."""
+    """Views bytes as elements of the numpy type with this name."""
     if name not in _UNSIGNED:
         return flat.view(getattr(torch, name))
     signed, mask = _UNSIGNED[name]
@@ -157,8 +157,8 @@ def _typed(flat: Any, name: str) -> Any:
 
 
 class _Layout:
-    """Where the columns of a batch lie in its memory, which is one block. All batches of n items that
-    a loader draws have the same."""
+    """The places of a batch's columns in its one block of memory. All batches of a loader have the
+    same layout."""
 
     def __init__(self, batch: Batch) -> None:
         found = list(self._arrays(batch))
@@ -176,7 +176,7 @@ class _Layout:
 
     @staticmethod
     def _arrays(batch: Batch) -> Iterator[tuple[tuple[str, str], NDArray[Any]]]:
-        """Each column once, by its kind and its name."""
+        """Yields each column by its kind and name."""
         frames = batch.frames
         stacks = {*frames, *(f"next_{name}" for name in frames)}
         yield from ((("frames", name), array) for name, array in frames.items())
@@ -185,7 +185,7 @@ class _Layout:
         yield from ((("columns", name), getattr(batch, name)) for name in COLUMNS)
 
     def memory(self, batch: Batch) -> Any:
-        """All columns as one tensor of bytes, which keeps the batch alive."""
+        """A tensor of bytes over all columns, which keeps the batch alive."""
         kind, name = self._first
         first = {"frames": batch.frames, "fields": batch, "returns": batch.returns}.get(kind)
         array = getattr(batch, name) if first is None else first[name]
@@ -196,7 +196,7 @@ class _Layout:
         return self._ahead == 1 or bool((batch.lengths == self._ahead).all())
 
     def tensors(self, memory: Any, whole: bool) -> Tensors:
-        """The batch whose columns are in these bytes, wherever they are."""
+        """The Tensors of a batch whose columns are in these bytes, on any device."""
         made = Tensors()
         made.frames, made.returns = {}, {}
         kinds: dict[str, dict[str, Any]] = {
@@ -228,10 +228,12 @@ class Loader(Iterator[Tensors]):
         self._closed = self._over = False
         self._replay, self._device, self._depth, self._timeout = replay, device, depth, timeout
         self._draw, self._end = draw, end
-        # Ahead of the learner only where that hides a copy: it makes batches older.
+        # Draws ahead of the learner make batches older, so they are made only to hide a copy.
         self._ahead = depth if device.copies else 1
-        self._ready: deque[tuple[Any, Any, bool]] = deque()  # Copies that were begun.
-        self._slabs: deque[tuple[Any, Batch]] = deque()  # What the device may still copy from.
+        self._ready: deque[tuple[Any, Any, bool]] = deque()  # Batches whose copies have begun.
+        self._slabs: deque[tuple[Any, Batch]] = (
+            deque()
+        )  # Batches that the device may still copy from.
         self._updates: deque[tuple[Any, Any, Any, int]] = deque()
         self._updated = UpdateResult(0, 0)
         self._layout: _Layout | None = None
@@ -257,7 +259,7 @@ class Loader(Iterator[Tensors]):
         return self._layout.tensors(sent, whole)
 
     def _begin_one(self) -> bool:
-        """Draws a batch and begins its copy; waits only where no other batch is under way."""
+        """Draws a batch and begins its copy. Waits only if no other batch is under way."""
         self._free_slabs(self._depth - 1)
         try:
             batch = self._draw(timeout=0 if self._ready else self._timeout)
@@ -277,8 +279,8 @@ class Loader(Iterator[Tensors]):
         return True
 
     def _free_slabs(self, most: int) -> None:
-        """Gives memory that was copied from back to its pool, and waits until at most so many batches
-        are left."""
+        """Returns the memory of copied batches to its pool; waits until at most `most` batches are
+        left."""
         while self._slabs and (len(self._slabs) > most or self._slabs[0][0].query()):
             self._slabs[0][0].synchronize()
             self._slabs.popleft()
@@ -360,7 +362,7 @@ class Loader(Iterator[Tensors]):
         self.close()
 
     def __del__(self) -> None:
-        # No memory is given up from which the device still copies.
+        # Waits for the device, which may still copy from the memory.
         if getattr(self, "_end", None) is not None and not self._closed:
             self._release()
 
@@ -456,7 +458,7 @@ def loader(
 def _draws_of_mix(
     mix: Mix, batch: int, device: Any, thread: bool, sampler: Any, seed: int, how: dict[str, Any]
 ) -> tuple[Callable[..., Batch], Callable[[], None]]:
-    """What draws its batches, and ends that."""
+    """The source of a Mix's batches, and the function that ends it."""
     if sampler is not None:
         raise ValueError("loader: sampler is of one buffer; allowed of a Mix: None")
     if batch != len(mix):

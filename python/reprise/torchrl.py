@@ -38,18 +38,18 @@ from ._memory import bfloat16_of
 
 __all__ = ["ReplayBuffer", "tensordict"]
 
-# What reprise says by the end of a step, by its discount and by its return.
+# Entries that reprise stores as the end of a step, its discount and its return.
 _ENDS = ("done", "terminated", "truncated")
 
 
 def _key(name: str) -> Any:
-    """The nested key of a field's name."""
+    """The nested TensorDict key for a field's name."""
     parts = tuple(name.split("/"))
     return parts if len(parts) > 1 else name
 
 
 def _keys(index: Any) -> NDArray[np.int64]:
-    """The keys [n] of "index", or of a number of it."""
+    """Converts "index", or one number of it, to an array of keys [n]."""
     keys: NDArray[np.int64] = torch.as_tensor(index).cpu().reshape(-1).numpy()
     return keys
 
@@ -66,12 +66,12 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     """The TensorDict [B] of a batch of B items.
 
     Fields are at the root, "a/b" as ("a", "b"). Under "next" are the next observations, the n-step
-    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. At the root too: "index",
-    the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
-    "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
-    Of sequences rewards are at the root, [B, T], and the others those of the last step.
-    device: None shares the batch's memory.
-    ValueError for Sequences with n_step: torchrl's estimators make the returns of steps themselves.
+    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. At the root too:
+    "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
+    "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators
+    discount. Of sequences rewards are at the root, [B, T], and the others those of the last step.
+    device: None shares the batch's memory. ValueError for Sequences with n_step: torchrl's
+    estimators make the returns of steps themselves.
     """
     tensors = batch.torch(device)
     if tensors.discounts.ndim != 1:
@@ -108,15 +108,16 @@ def _leaf(name: str) -> str:
 
 
 class _Steps(NamedTuple):
-    """Steps [T] of one environment as a writer takes them: fields and ends, and the names of those
-    fields that are rewards."""
+    """Steps [T] of one environment in the form that a writer takes: fields and ends, and the names
+    of the rewards."""
 
     arrays: dict[str, NDArray[Any]]
     ends: NDArray[np.uint8]
     rewards: set[str]
 
     def loose(self) -> int:
-        """Steps that continue none, although no episode ended before them."""
+        """The number of steps that do not continue the step before, although no episode ended
+        there."""
         found = np.zeros(len(self.ends) - 1, np.bool_)
         for name, after in self.arrays.items() if len(found) else ():
             if name.startswith("next_"):
@@ -132,14 +133,13 @@ class ReplayBuffer:
     capacity: steps. batch_size: of `sample` where it is given none. alpha: exponent of priorities;
     None draws uniformly. beta: exponent of the importance weights, an attribute that may change.
     eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads.
-    n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
-    of the loss.
-    environments: of how many the batches [N] are that say nothing of it: N / environments steps of the
-    first, then as many of the next and so on.
-    compress: keys of observations that are kept compressed in memory, such as ["pixels"], of at least
-    512 bytes each, or True for all of these; see reprise.Schema.compress. ValueError with the first
-    TensorDict for keys of others, and for True if there are none.
-    seed: of the draws. options: of reprise.ReplayBuffer, such as storage.
+    n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the
+    gamma of the loss. environments: of how many the batches [N] are that say nothing of it: N /
+    environments steps of the first, then as many of the next and so on. compress: keys of
+    observations that are kept compressed in memory, such as ["pixels"], of at least 512 bytes each,
+    or True for all of these; see reprise.Schema.compress. ValueError with the first TensorDict for
+    keys of others, and for True if there are none. seed: of the draws. options: of
+    reprise.ReplayBuffer, such as storage.
 
     The first TensorDict decides the fields; a later one with others is a ValueError. One thread at
     a time.
@@ -182,7 +182,7 @@ class ReplayBuffer:
         self._writers: list[reprise.Writer] = []
         self._sampler: reprise.Sampler
         self._transform: Any = None
-        self._emptied_at = 0  # Steps that `write_count` does not count.
+        self._emptied_at = 0  # The steps committed when `write_count` last began at 0.
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
@@ -215,13 +215,13 @@ class ReplayBuffer:
             replay.options["selectors"][0], (reprise.Uniform, reprise.Fifo, reprise.Lifo)
         )
         self._writers = []
-        # Of each writer: the trajectory that it is on, if it has a number and is not over.
+        # The number of each writer's trajectory; None if it has no number, or is over.
         self._trajectories: list[int | None] = []
         self._sampler = replay.sampler(seed=self._seed)
         self._emptied_at = 0
 
     def _steps(self, data: TensorDictBase) -> _Steps:
-        """Steps [T] of one environment."""
+        """Converts steps [T] of one environment."""
         if not isinstance(data.get("next", None), TensorDictBase):
             raise ValueError(
                 'a TensorDict without "next"; allowed: one that has there the next observations, '
@@ -256,14 +256,14 @@ class ReplayBuffer:
         def flag(name: str) -> NDArray[np.bool_] | None:
             found = [after[name]] if name in after else []
             found = found or [value for key, value in after.items() if _leaf(key) == name]
-            # Of several agents an episode ends as that of all has.
+            # With several agents an episode has ended when it has for all of them.
             rows = [one.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for one in found]
             return np.logical_and.reduce(rows) if rows else None
 
         none = np.zeros(len(data), bool)
         done, cut, over = flag("done"), flag("truncated"), flag("terminated")
         done, cut = none if done is None else done, none if cut is None else cut
-        # Without the two others "done" is all that there is to say that an episode terminated.
+        # Without the other two entries, "done" means that the episode terminated.
         over = done & ~cut if over is None else over
         return _Steps(arrays, reprise.ends(over, (done | cut) & ~over), rewards)
 
@@ -274,10 +274,11 @@ class ReplayBuffer:
     def extend(self, data: TensorDictBase) -> None:
         """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
 
-        A dimension named "time" is the one of time. In a batch [N] without it ("collector", "traj_ids")
-        tells trajectories apart; without that too it is of as many environments as the buffer was
-        given, with a ValueError if they do not divide N, or else of one. A UserWarning says where most
-        steps of it continue none, as those of one step of E environments, and n_step is above 1.
+        A dimension named "time" is the one of time. In a batch [N] without it ("collector",
+        "traj_ids") tells trajectories apart; without that too it is of as many environments as the
+        buffer was given, with a ValueError if they do not divide N, or else of one. A UserWarning
+        says where most steps of it continue none, as those of one step of E environments, and
+        n_step is above 1.
 
         A step whose observations equal the next ones of the step before continues its episode,
         another one begins a new one. ValueError and TypeError as of Writer.append_transitions;
@@ -286,7 +287,8 @@ class ReplayBuffer:
         self._write("extend", data, self._extend_rows)
 
     def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
-        """Appends what transforms make of data; one may keep it for later, and give None."""
+        """Appends what the transforms make of the data. A transform may keep the data, and return
+        None."""
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
         if (data.ndim == 0) != (call == "add"):
@@ -341,8 +343,8 @@ class ReplayBuffer:
         self._append(0, steps, None)
 
     def _writer_of(self, number: int, present: list[int]) -> int:
-        """The writer that is on a trajectory, else one whose trajectory is over or not among those
-        `present`, else a new one."""
+        """The writer of a trajectory; otherwise one whose trajectory is over or not `present`;
+        otherwise a new one."""
         if self._replay is None:
             return 0
         if number in self._trajectories:
@@ -427,8 +429,8 @@ class ReplayBuffer:
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. Of a buffer
-        without priorities it does nothing; for a sample without the entry it does nothing either, with
-        a UserWarning. torchrl gives such a sample the priority of new transitions."""
+        without priorities it does nothing; for a sample without the entry it does nothing either,
+        with a UserWarning. torchrl gives such a sample the priority of new transitions."""
         if not self._is_prioritized:
             return
         priority = data.get(self.priority_key, None)
@@ -443,8 +445,8 @@ class ReplayBuffer:
 
     def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
         """Puts a transform of torchrl, or a function of a TensorDict, behind those that samples go
-        through; what is written goes through their inverses, the last one's first. invert: the other
-        way round. It gives the buffer itself."""
+        through; what is written goes through their inverses, the last one's first. invert: the
+        other way round. It gives the buffer itself."""
         from torchrl.envs.transforms import Compose
 
         if not callable(transform):
@@ -481,8 +483,8 @@ class ReplayBuffer:
         self._replay.save(path)
 
     def loads(self, path: str | PathLike[str]) -> None:
-        """Takes what a checkpoint holds, in place of its own contents: fields, selector and window too,
-        while storage is its own."""
+        """Takes what a checkpoint holds, in place of its own contents: fields, selector and window
+        too, while storage is its own."""
         self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")))
 
     def state_dict(self) -> dict[str, Any]:

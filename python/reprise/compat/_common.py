@@ -1,4 +1,4 @@
-"""What the classes of this package share."""
+"""Checks of arguments that the classes of this package share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 
 def item_keys(name: str, keys: Any) -> NDArray[np.int64]:
-    """Keys as `update_priorities` takes them, from an array or a list of integers."""
+    """Converts an array or list of integers to keys for `update_priorities`."""
     array = np.asarray(keys)
     if array.size != 0 and array.dtype.kind not in "iu":
         raise TypeError(f"{name} is of dtype {array.dtype}; allowed: the integers that sample gave")
@@ -31,7 +31,7 @@ def item_keys(name: str, keys: Any) -> NDArray[np.int64]:
 
 
 def raw_priorities(name: str, priorities: Any, count: int) -> NDArray[np.float32]:
-    """`count` priorities; what they may be, the buffer checks."""
+    """Converts priorities, and checks that there are `count`. The buffer checks their values."""
     array = np.asarray(priorities, dtype=np.float32).ravel()
     if len(array) != count:
         raise ValueError(f"{name} has {len(array)} elements; allowed: {count}, one for each item")

@@ -13,7 +13,7 @@ import reprise
 
 from ._common import whole_number
 
-# Names that calls of `Writer` use themselves.
+# Names of arguments of Writer's calls, which fields cannot have.
 _RESERVED = frozenset({"self", "end", "final", "priorities"})
 
 
@@ -24,8 +24,8 @@ class Value:
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    field: str  # Its keyword of `Writer`.
-    key: str  # Its key of a batch, but for returns.
+    field: str  # The keyword for Writer's calls.
+    key: str  # The key in a batch, except of returns.
     is_return: bool = False
 
     def rows(self, given: Any) -> NDArray[Any]:
@@ -57,7 +57,8 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 def _field(name: str, names: Container[str]) -> str:
-    """What begins with next_ would be taken for the next observation of another field."""
+    """A field name that does not begin with next_, which would name another field's next
+    observation."""
     field = name
     if name in _RESERVED or name.startswith("next_"):
         field = f"value_{name}"
@@ -67,7 +68,7 @@ def _field(name: str, names: Container[str]) -> str:
 
 
 class Layout:
-    """Names, element types and shapes, and where each value is.
+    """The names, element types and shapes of an `env_dict`, and the place of each value.
 
     Without `Nstep`, x and next_x of one type and shape are an observation, everything else is a
     column. With it, rewards to be summed are rewards, and what is to be taken from the last step of
@@ -109,7 +110,8 @@ class Layout:
     def _pairs(self, kinds: Mapping[str, Any]) -> None:
         schema = reprise.Schema()
         keys: dict[str, str] = {}
-        for name in sorted(kinds, key=len):  # So that obs, next_obs, next_next_obs pair as read.
+        # Shorter names first, so that next_next_obs follows next_obs.
+        for name in sorted(kinds, key=len):
             following = f"next_{name}"
             if name not in keys and kinds.get(following) == kinds[name]:
                 field = _field(name, kinds)
@@ -164,7 +166,7 @@ class Layout:
                 raise ValueError(f"{option} names {name!r}; allowed: {known}")
 
     def values(self, given: Mapping[str, Any]) -> tuple[int, dict[str, NDArray[Any]]]:
-        """How many steps were given, and their values by keyword of `Writer`."""
+        """Returns how many steps were given, and their values by Writer's keywords."""
         found: dict[str, NDArray[Any]] = {}
         steps = -1
         for value in self.values_of:
@@ -185,7 +187,7 @@ class Layout:
         return reprise.End.TERMINATED if ended else reprise.End.CONTINUE
 
     def before_first(self, fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """First observations of an episode with `Nstep`."""
+        """The observations with which an episode begins with `Nstep`."""
         first = (value.field for value in self.values_of if value.field.startswith("next_"))
         return {field.removeprefix("next_"): fields[field] for field in first}
 

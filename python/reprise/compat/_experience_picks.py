@@ -16,7 +16,7 @@ from ._experience_records import Records
 if TYPE_CHECKING:
     from reprise import _Selector
 
-_NEW = float(np.finfo(np.float32).max)  # A window that was never given a priority goes first.
+_NEW = float(np.finfo(np.float32).max)  # Windows without a priority are picked first.
 _UNIFORM = 0
 
 
@@ -28,7 +28,7 @@ class PickSelector(enum.Enum):
 
 
 class Picks(Records):
-    """Which windows are picked, and how."""
+    """The part of `ExperienceReplay` that picks windows."""
 
     def get_pick_policy(self) -> tuple[int, bool]:
         """`pick_len` and `allow_short_seq`."""
@@ -45,7 +45,7 @@ class Picks(Records):
         with self._lock:
             self._before_first("new_pick_selector")
             if isinstance(pick_selector_class, (PickSelector, str)):
-                PickSelector(pick_selector_class)  # ValueError for another name.
+                PickSelector(pick_selector_class)  # Raises ValueError for an unknown name.
                 self._selectors.append(reprise.MaxHeap(initial=_NEW))
             elif getattr(pick_selector_class, "initial", None) == "from_caller":
                 raise ValueError(
@@ -123,7 +123,7 @@ class Picks(Records):
     def _picks(self) -> int:
         if self._replay is None:
             return 0
-        len(self._replay)  # Takes in what was recorded.
+        len(self._replay)  # Ingests recorded steps.
         return int(self._replay.stats()["items"])
 
     def set_priority(

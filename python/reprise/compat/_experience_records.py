@@ -25,7 +25,7 @@ Handles = Union[int, None, Sequence[Union[int, None]]]
 
 @dataclass
 class Step:
-    """What one record brings; `final` ends the episode."""
+    """The arguments of one record; `final` ends the episode."""
 
     state: NDArray[Any]
     action: NDArray[Any]
@@ -39,7 +39,8 @@ class Step:
 
 @dataclass
 class Known:
-    """The buffer's id of an episode of which it may hold steps, and how many it was given."""
+    """An episode of which the buffer may hold steps: its id there, and how many steps it was
+    given."""
 
     episode: int
     steps: int = 0
@@ -47,7 +48,7 @@ class Known:
 
 @dataclass
 class Episode:
-    """One that is open. Its last step is held back until the state after it is known."""
+    """An open episode. Its last step is held back until the next state is known."""
 
     writer: reprise.Writer | None = None
     action: NDArray[Any] | None = None
@@ -55,7 +56,7 @@ class Episode:
 
 
 def _of_each(name: str, value: Any, count: int) -> Sequence[Any]:
-    """A list, tuple or array split by episode; a single value is that of all of them."""
+    """Splits a list, tuple or array by episode. A single value counts for all of them."""
     if not isinstance(value, (list, tuple)) and np.ndim(value) == 0:
         return [value] * count
     if len(value) != count:
@@ -64,7 +65,7 @@ def _of_each(name: str, value: Any, count: int) -> Sequence[Any]:
 
 
 class Records:
-    """What `ExperienceReplay` keeps, and how it is recorded."""
+    """The part of `ExperienceReplay` that records steps and keeps episodes."""
 
     def __init__(
         self,
@@ -94,10 +95,10 @@ class Records:
         self._replay: reprise.ReplayBuffer | None = None
         self._samplers: list[reprise.Sampler] = []
         self._next_handle = 0
-        self._open: OrderedDict[int, Episode] = OrderedDict()  # Last recorded to last.
+        self._open: OrderedDict[int, Episode] = OrderedDict()  # The one recorded to last is last.
         self._idle: list[reprise.Writer] = []
         self._writers = 0
-        self._known: OrderedDict[int, Known] = OrderedDict()  # Last looked at to last.
+        self._known: OrderedDict[int, Known] = OrderedDict()  # The one looked at last is last.
         self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
 
     def new_episode(self) -> int:
@@ -135,10 +136,13 @@ class Records:
             return [self._record(handle, step) for handle, step in zip(h_epi, steps)]
 
     def _step(self, state: Any, action: Any, reward: Any, final_state: Any) -> Step:
-        """Checked, as nothing may be recorded of a call that fails."""
+        """Checks and converts a step before anything is recorded, because a call that fails records
+        nothing."""
         step = Step(
             np.asarray(state, self._state_dtype),
-            np.array(action, self._action_dtype),  # Held until the next record.
+            np.array(
+                action, self._action_dtype
+            ),  # A copy, because it is held until the next record.
             0.0 if reward is None else float(reward),
             None if final_state is None else np.asarray(final_state, self._state_dtype),
         )
@@ -197,7 +201,7 @@ class Records:
         assert self._replay is not None
         if len(self._known) <= self._capacity + self._max_open:
             return
-        len(self._replay)  # Takes in what was recorded.
+        len(self._replay)  # Ingests recorded steps.
         for handle, known in list(itertools.islice(self._known.items(), 2)):
             self._known.move_to_end(handle)
             if handle not in self._open and not any(
@@ -216,7 +220,7 @@ class Records:
         for handle, episode in self._open.items():
             if episode.writer is not None:
                 del self._open[handle]
-                return episode.writer  # Its next episode ends this one, as truncated.
+                return episode.writer  # The writer's next episode ends this one as truncated.
         raise AssertionError("every writer is idle or an open episode's")
 
     def _begin(self, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -76,7 +76,7 @@ class ReplayBuffer:
         schema.observation("obs", obs.dtype, obs.shape)
         schema.column("action", act.dtype, act.shape)
         schema.column("reward", rew.dtype if rew.dtype.kind == "f" else np.float64, rew.shape)
-        # One writer and one shard: exactly first in, first out.
+        # With one writer and one shard, steps leave exactly in the order in which they came.
         return reprise.ReplayBuffer(
             schema,
             self._size,
@@ -112,7 +112,7 @@ class ReplayBuffer:
         done_dtype = _first("done", done).dtype
         writer = replay.writer()
         writer.append_transition(**step, next_obs=obs_tp1, end=end)
-        # Only a first transition that was stored decides types and shapes.
+        # The first transition that is stored decides types and shapes, not one that is refused.
         self._replay, self._writer, self._done_dtype = replay, writer, done_dtype
         self._sampler = replay.sampler(seed=self._seed)
 

@@ -26,7 +26,7 @@ import reprise
 
 from ._common import whole_number
 
-# What stands for infinity in a tree of minima: the largest leaf there is.
+# Stands for infinity in a tree of minima: the largest value that a leaf can have.
 _INFINITE = 2.0**980
 
 

@@ -12,16 +12,16 @@ What differs, and what is not covered:
   `get_next_index`, are places, for counting alone.
 - Element types are those of `reprise.Schema`.
 - With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
-  stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that
-  ends with the episode, and goes on into the next one where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
-  `discounts`.
+stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that ends
+with the episode, and goes on into the next one where `on_episode_end` was not called. Rewards are
+float32 and of one element. There is no `discounts`.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
   memory.
 - Unknown keywords of the constructors raise TypeError, where cpprb ignores them. `env_dict` has a
   name at least, where cpprb takes None for a buffer without names: ValueError.
-- `stack_compress` saves no memory, and stacks need not overlap: `reprise.Transitions(frame_stack=...)`
-  stores each frame once.
+- `stack_compress` saves no memory, and stacks need not overlap:
+`reprise.Transitions(frame_stack=...)` stores each frame once.
 - `save_transitions` always writes what cpprb writes with `safe=True`, the oldest step first.
   `load_transitions` reads both, also files of cpprb. As in cpprb priorities are not saved.
 - `mmap_prefix` raises ValueError: `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
@@ -49,10 +49,11 @@ __all__ = ["PrioritizedReplayBuffer", "ReplayBuffer"]
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 
-# Places in the buffer's list of selectors: how batches are drawn, and all steps in their order.
+# Places in the buffer's list of selectors: the one for batches, and one that gives all steps in
+# order.
 _DRAWS, _IN_ORDER = 0, 1
 
-_FORMAT = 1  # What cpprb calls the version of its files.
+_FORMAT = 1  # The version number in cpprb's files.
 _NSTEP = {False: "without", True: "with"}
 
 
@@ -61,8 +62,8 @@ def _whole(
     elsewhere: Mapping[int, Mapping[str, Any]],
     next_of: Sequence[str] | None,
 ) -> dict[str, NDArray[Any]]:
-    """Columns of cpprb's ring made whole: the next value of most rows is that of the row after, and
-    some values, by row, are `elsewhere`."""
+    """Completes the columns of a cpprb file. The next value of most rows is the value of the row
+    after; `elsewhere` has the other values, by row."""
     made = {name: np.array(values) for name, values in columns.items()}
     for name in next_of or ():
         made[f"next_{name}"] = np.roll(made[name], -1, axis=0)
@@ -75,7 +76,7 @@ def _whole(
 class ReplayBuffer:
     """A ring of the `size` latest steps, each a value for every name of `env_dict`."""
 
-    _FINDS_STEPS = False  # Whether steps are found by episode and position.
+    _FINDS_STEPS = False  # Whether the buffer has an episode index.
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class ReplayBuffer:
         return reprise.Uniform()
 
     def _begin(self) -> None:
-        # One writer and one shard: exactly first in, first out.
+        # With one writer and one shard, steps leave exactly in the order in which they came.
         self._replay = reprise.ReplayBuffer(
             self._layout.schema,
             self._size,
@@ -117,8 +118,8 @@ class ReplayBuffer:
         self._writer = self._replay.writer()
         self._sampler = self._replay.sampler(seed=self._seed, selector=_DRAWS)
         self._all = self._replay.sampler(selector=_IN_ORDER)
-        self._decided = 0  # Steps whose window is complete, those that were overwritten included.
-        self._open = 0  # Steps of this episode whose window is not.
+        self._decided = 0  # Steps whose window is complete, including overwritten ones.
+        self._open = 0  # Steps of this episode whose window is not complete.
         self._episode_len = 0
 
     @property
@@ -141,7 +142,8 @@ class ReplayBuffer:
         priorities: NDArray[np.float32] | None,
         alone: bool = False,
     ) -> int | None:
-        """`alone`: each step is an episode, so that its window is itself."""
+        """Appends steps. `alone`: each step becomes an episode, so that its window is the step
+        itself."""
         steps, values = self._layout.values(given)
         if priorities is not None and len(priorities) != steps:
             raise ValueError(f"add: {len(priorities)} priorities for {steps} steps")
@@ -159,7 +161,8 @@ class ReplayBuffer:
             end = reprise.End.TRUNCATED
         if self._layout.windows:
             if not self._writer.in_episode:
-                # No window reads the first of these observations, which hold what comes next.
+                # With `Nstep` observations hold what follows a step, so no window reads the first
+                # ones.
                 self._writer.begin_episode(**self._layout.before_first(fields))
             self._writer.append(end=end, **fields)
         else:
@@ -174,16 +177,17 @@ class ReplayBuffer:
         self._decided += self._newly_decided
 
     def _note_priority(self, priority: float | None) -> None:
-        """Of a step that was added just now."""
+        """Notes the priority of the step that was added last."""
 
     def _settle(self, episode: int, steps: int) -> None:
-        """After `_newly_decided` of the episode's steps, the oldest that were open, are stored."""
+        """Is called when the oldest open steps of the episode, `_newly_decided` of them, are
+        stored."""
 
     def on_episode_end(self) -> None:
         """Ends the episode: with `Nstep`, stores the steps whose windows are cut short by it."""
         if self._writer.in_episode:
             episode, steps = self._writer.episode_id, self._writer.episode_steps
-            self._writer.close()  # That ends the episode as truncated.
+            self._writer.close()  # Closing the writer ends the episode as truncated.
             self._writer = self._replay.writer()
             self._newly_decided = self._open
             self._open = 0
@@ -250,7 +254,7 @@ class ReplayBuffer:
             if not saved["safe"]:
                 columns = _whole(columns, saved["cache"].item() or {}, saved["next_of"].item())
         self.on_episode_end()
-        # Rewards of windows are summed already.
+        # The file has rewards that are summed over windows already.
         self._add(columns, None, alone=self.is_Nstep())
 
     def clear(self) -> None:
@@ -310,7 +314,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def _begin(self) -> None:
         super()._begin()
         self._max_priority = 1.0
-        self._given: deque[float | None] = deque()  # The priorities of open steps.
+        self._given: deque[float | None] = (
+            deque()
+        )  # Priorities of steps whose window is not complete.
 
     def add(self, *, priorities: ArrayLike | None = None, **kwargs: ArrayLike) -> int | None:
         """As `ReplayBuffer.add`, with a priority for each step, or none."""
@@ -323,7 +329,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self._add(kwargs, values)
 
     def _check(self, values: NDArray[np.float32]) -> None:
-        """Before anything is changed."""
+        """Checks priorities before anything is changed."""
         with np.errstate(all="ignore"):
             weights = (values + np.float32(self._eps)) ** np.float32(self._alpha)
         wrong = np.flatnonzero(~((values >= 0.0) & np.isfinite(weights)))
@@ -366,7 +372,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         values = raw_priorities("priorities", priorities, len(keys))
         applied = self._update(keys, values)
         if self._check_for_update and applied < len(values):
-            # Once more, one by one: the count tells which of them are stale.
+            # Updates the keys one by one; the counts tell which of them are stale.
             each = range(len(values))
             live = [self._update(keys[i : i + 1], values[i : i + 1]) for i in each]
             values = values[np.array(live, bool)]

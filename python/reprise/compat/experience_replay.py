@@ -38,7 +38,8 @@ from ._experience_records import Known
 
 __all__ = ["ExperienceReplay", "Experience_Replay", "PickSelector"]
 
-_EPISODES = "experience_replay.episodes"  # The attachment of a checkpoint with the handles.
+# The name of the attachment with the handles of episodes.
+_EPISODES = "experience_replay.episodes"
 
 
 class ExperienceReplay(Picks):
@@ -53,7 +54,7 @@ class ExperienceReplay(Picks):
         with self._lock:
             if self._replay is None:
                 return 0
-            len(self._replay)  # Takes in what was recorded.
+            len(self._replay)  # Ingests recorded steps.
             stats = self._replay.stats()
             return int(stats["resident_steps"] + stats["pending_steps"])
 
