@@ -1,10 +1,10 @@
-"""Measures what compressing the frames of Atari games saves and costs: random play of several games,
-the same steps in a buffer that compresses and in one that does not. The two take turns, and medians
-count. Batches have four stacked frames and an n-step of 1.
+"""Measures what compressing the frames of Atari games saves and costs: random play of several
+games, the same steps in a buffer that compresses and in one that does not. The two take turns, and
+the median of each figure is shown. Batches have four stacked frames and an n-step of 1.
 
-A table for each game: memory per frame (`stats()["touched_bytes"]`, everything included), batches of
-512 a second with one processor and with two, and appends in microseconds of the thread's own time,
-Python's 2 to 3 us among them: an append waits for nobody here, and other programs are not counted.
+A table for each game: memory per frame (`stats()["touched_bytes"]`, everything included), batches
+of 512 a second with one processor and with two, and appends in microseconds of the thread's
+processor time, of which Python takes 2 to 3 us. Processor time leaves out other programs.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def play(game, steps):
 
 
 def make(frames, ends, compressed):
-    """A full buffer of the frames, and the microseconds of the thread that each append took."""
+    """Makes a full buffer of the frames. Returns it and the processor time of each append in us."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     if compressed:
         schema.compress("frame")
@@ -72,8 +72,8 @@ def make(frames, ends, compressed):
 
 
 def measure(game, steps, rounds, processors):
-    """In a process with so many processors: a dict of figures for plain and compressed frames. Batches a
-    second are of time that is not taken by others, as far as one processor tells it."""
+    """Returns the figures for plain and compressed frames, measured in this process. With one
+    processor, batches a second are of processor time, which leaves out other programs."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
     frames, ends = play(game, steps)
     found = {}

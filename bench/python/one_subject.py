@@ -1,5 +1,5 @@
-"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a line:
-the name of a measure, or check; answers with a line of JSON."""
+"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a
+line: the name of a measure, or check; answers with a line of JSON."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ import rivals
 from harness.timing import calls_for, seconds_of
 from scene import ALPHA, BATCHES, Scene
 
-gc.disable()  # As timeit does.
+gc.disable()  # timeit disables it too.
 
 
 def resident_bytes():
@@ -22,14 +22,15 @@ def resident_bytes():
 
 
 def numbers(observations):
-    """Of the newest frame of each."""
+    """The numbers in the newest frame of each observation."""
     newest = observations[:, -1] if observations.ndim > 2 else observations
     rows = np.ascontiguousarray(newest).reshape(len(newest), -1)[:, :4]
     return np.ascontiguousarray(rows).view(np.uint32)[:, 0].astype(int)
 
 
 def check(subject):
-    """Raises AssertionError unless batches hold the steps that were stored, and follow priorities."""
+    """Raises AssertionError unless batches hold the steps that were stored, and follow
+    priorities."""
     n, scene = BATCHES[-1], subject.scene
     drawn = subject.sample(n)
     obs, actions, after, _ = (
@@ -37,7 +38,7 @@ def check(subject):
     )
     assert obs.shape == after.shape == (n, *scene.shape) and obs.dtype == np.uint8, obs.shape
     now = numbers(obs)
-    # A ring that stores observations once does not know the one after its newest step.
+    # A ring that stores each observation once has none after its newest step.
     assert np.mean(now == actions.reshape(n)) > 0.98, "actions of other steps"
     assert np.mean(now + 1 == numbers(after)) > 0.98, "next observations of other steps"
     if scene.frames:
@@ -47,7 +48,7 @@ def check(subject):
     high = 10.0
     subject.update(drawn, subject.native(np.full(n, high, np.float32)))
     for _ in range(8):
-        subject.sample(n)  # Those that were drawn ahead.
+        subject.sample(n)  # Takes the batches that were drawn ahead of the update.
     raised, hits, batches = set(now.tolist()), 0, 20
     for _ in range(batches):
         obs, _, _, weights = subject.read(subject.sample(n))
@@ -57,7 +58,9 @@ def check(subject):
             weights = np.asarray(weights)
             assert weights.shape == (n,) and 0 < weights.min() and weights.max() < 1.0001, "weights"
             assert weights[is_raised].max() <= weights[~is_raised].min(), "weights of the raised"
-    rest = subject.first_priority or 1.0 / (1.0 + ALPHA)  # The mean weight of uniform priorities.
+    rest = subject.first_priority or 1.0 / (
+        1.0 + ALPHA
+    )  # Otherwise the mean weight of uniform priorities.
     weight = len(raised) * high**ALPHA
     expected = weight / (weight + (scene.size - len(raised)) * rest)
     share = hits / (batches * n)
@@ -68,7 +71,7 @@ def main():
     name, scene, seconds = json.loads(sys.argv[1])
     scene = Scene(**scene)
     make = rivals.SUBJECTS[name]
-    for environments in {1, scene.environments}:  # Imports, and compiles.
+    for environments in {1, scene.environments}:  # Imports modules and compiles functions.
         tiny = make(Scene(BATCHES[-1] * environments, scene.frames, environments))
         tiny.append()
         tiny.close()
@@ -87,7 +90,7 @@ def main():
             continue
         call = calls[line.strip()]
         if call not in counts:
-            call()  # What is compiled at the first call.
+            call()  # The first call may compile.
             counts[call] = calls_for(call, seconds, time.perf_counter)
         ns = seconds_of(call, counts[call], time.perf_counter) / counts[call] * 1e9
         print(json.dumps({"ns": ns}), flush=True)

@@ -8,7 +8,8 @@ import numpy as np
 
 
 class SegmentTree:
-    """Node i is operation(node 2i, node 2i + 1); the leaves are the last `capacity` nodes."""
+    """A heap of nodes: node i is operation(node 2i, node 2i + 1), and the last `capacity` nodes are
+    the leaves."""
 
     def __init__(self, capacity, operation, neutral):
         if capacity < 1 or capacity & (capacity - 1):
@@ -30,7 +31,7 @@ class SegmentTree:
             at //= 2
 
     def fill(self, values):
-        """Sets all leaves; makes every other node once."""
+        """Sets all leaves, and computes every other node once."""
         nodes, operation = self.nodes, self.operation
         nodes[self.capacity :] = values
         for at in range(self.capacity - 1, 0, -1):
@@ -46,7 +47,7 @@ class SumTree(SegmentTree):
         super().__init__(capacity, operator.add, 0.0)
 
     def find_prefix_sum(self, target):
-        """The leaf in which the running sum of leaves passes the target."""
+        """The first leaf with which the running sum of leaves is above the target."""
         nodes, capacity = self.nodes, self.capacity
         at = 1
         while at < capacity:
@@ -76,7 +77,7 @@ class PlainBuffer:
         self.at = 0
 
     def fill(self, rows, priorities):
-        """Every row and priority at once."""
+        """Sets all rows and priorities at once."""
         for name, column in self.columns.items():
             column[:] = rows[name]
         leaves = ((priorities + self.epsilon) ** self.alpha).tolist()
@@ -92,7 +93,8 @@ class PlainBuffer:
         self.at = (self.at + 1) % self.capacity
 
     def draw(self, n, beta):
-        """Indices, one from each of n equal parts of the total, and importance weights."""
+        """Draws n indices, one from each of n equal parts of the total. Returns them and their
+        weights."""
         part = self.sums.root / n
         indices = [self.sums.find_prefix_sum((i + random.random()) * part) for i in range(n)]
         least = self.minima.root

@@ -27,7 +27,7 @@ class Reprise(Subject):
         length = 1000
         observations = None
         with self.replay.writer() as writer:
-            # More than it stores, because what is evicted are whole chunks.
+            # More than are stored, because whole chunks are evicted.
             for first in range(0, scene.size + scene.size // 4, length):
                 at = np.arange(first, first + length) % scene.size
                 observations = scene.frames_of(first, length + 1)
@@ -46,7 +46,7 @@ class Reprise(Subject):
             self.writer.begin_episode(obs=observations[0])
 
     def row(self, steps):
-        # Of the next observation its newest frame.
+        # Only the newest frame of the next observation is stored.
         newest = steps["next_obs"][:, -1] if self.scene.frames else steps["next_obs"]
         columns = {"act": steps["act"], "rew": steps["rew"], "next_obs": newest}
         return super().row(columns | {"end": np.zeros(len(newest), np.uint8)})
@@ -130,7 +130,7 @@ class Torchrl(Subject):
 
         storage = self.storage()
         sampler = PrioritizedSampler(self.scene.size, alpha=ALPHA, beta=BETA, eps=EPSILON)
-        # The size of a batch belongs to the buffer.
+        # The buffer fixes the size of batches.
         self.buffers = {
             n: TensorDictReplayBuffer(
                 storage=storage, sampler=sampler, batch_size=n, prefetch=self.prefetch
@@ -183,7 +183,7 @@ class Torchrl(Subject):
 
 
 class TorchrlPrefetch(Torchrl):
-    """Three batches ahead, which do not know of updates since."""
+    """Draws three batches ahead, which therefore miss the latest updates."""
 
     prefetch = 3
 
@@ -217,7 +217,8 @@ class StableBaselines3(Subject):
             spaces.Box(-np.inf, np.inf, (1,), np.float32),
             device="cpu",
             n_envs=n,
-            optimize_memory_usage=self.scene.frames,  # Then the next observation is that of a row.
+            # With it, the next observation is that of the next row.
+            optimize_memory_usage=self.scene.frames,
             handle_timeout_termination=not self.scene.frames,
         )
         self.infos = [{}] * n
@@ -281,7 +282,7 @@ class Tianshou(Subject):
                 for i in range(len(steps["act"])):
                     self.buffer.add(self._batch({k: v[i] for k, v in steps.items()}))
         else:
-            # Another buffer's contents are taken at once.
+            # Copies the contents of another buffer at once.
             batch = self._batch(scene.steps(0, scene.size))
             ended = np.zeros(scene.size, bool)
             other = ReplayBuffer.from_data(

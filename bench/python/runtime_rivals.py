@@ -7,8 +7,8 @@ from scene import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
 
 
 class Reverb(Subject):
-    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin with a
-    priority of 1."""
+    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin
+    with a priority of 1."""
 
     first_priority = 1.0
 
@@ -69,7 +69,7 @@ class Reverb(Subject):
         for writer, step in zip(self.writers, row):
             writer.append(step)
         self.pending += 1
-        if self.pending == 25:  # It warns of more that is not yet written.
+        if self.pending == 25:  # Reverb warns if more steps are not written yet.
             self.pending = 0
             for writer in self.writers:
                 writer.flush(10)
@@ -99,7 +99,7 @@ class Reverb(Subject):
         return obs, data["act"][:, 0], after, None
 
     def close(self):
-        # The server waits for what is connected to it.
+        # The server waits for its clients to disconnect.
         self.iterators.clear()
         self.writers.clear()
         del self.client
@@ -107,7 +107,7 @@ class Reverb(Subject):
 
 
 class Flashbax(Subject):
-    """On the CPU, jitted, and the state donated."""
+    """Runs on the CPU, jitted, with a donated state."""
 
     def fill(self, priorities):
         import flashbax

@@ -1,7 +1,7 @@
-"""What bench/python/beside stores in every buffer, and what it does with it.
+"""The steps that bench/python/beside stores in every buffer, and the calls that it measures.
 
 Step i holds the number i: in the first bytes of its observation, and as its action; the observation
-after it is that of step i + 1. So what is drawn can be checked.
+after it is that of step i + 1. So batches can be checked.
 """
 
 import gc
@@ -21,14 +21,14 @@ class Scene(NamedTuple):
 
     size: int  # Steps that fill the buffer.
     frames: bool = False  # Observations are stacks of four frames instead of 32 bytes.
-    environments: int = 1  # That step together.
+    environments: int = 1  # Stepped together, by one call.
 
     @property
     def shape(self):
         return (STACK, SIDE, SIDE) if self.frames else (32,)
 
     def frames_of(self, first, count):
-        """Single frames, or the small observations: uint8 [count, ...], each with its number."""
+        """Observations without stacks, uint8 [count, ...], each with its number."""
         shape = self.shape[1:] if self.frames else self.shape
         made = np.tile(_noise(shape), (-(-count // SOURCES), *[1] * len(shape)))[:count]
         numbers = np.arange(first, first + count).astype(np.uint32)
@@ -36,14 +36,14 @@ class Scene(NamedTuple):
         return made
 
     def observations(self, first, count):
-        """uint8 [count, *shape]: for frames the stacks that end with them."""
+        """Observations, uint8 [count, *shape]: stacks if the scene has frames."""
         if not self.frames:
             return self.frames_of(first, count)
         frames = self.frames_of(first - STACK + 1, count + STACK - 1)
         return np.stack([frames[i : i + count] for i in range(STACK)], axis=1)
 
     def steps(self, first, count):
-        """Columns of whole transitions."""
+        """Transitions as columns."""
         observations = self.observations(first, count + 1)
         return {
             "obs": observations[:-1],
@@ -54,7 +54,7 @@ class Scene(NamedTuple):
         }
 
     def pieces(self):
-        """The steps that fill the buffer, some at a time."""
+        """Yields the steps that fill the buffer, some at a time."""
         most = 500 if self.frames else 50_000
         for first in range(0, self.size, most):
             yield self.steps(first, min(most, self.size - first))
@@ -69,7 +69,7 @@ class Subject:
     numbering of `rows`, the steps that `append` takes in turn."""
 
     prioritized = True
-    first_priority = None  # That of all items at first, where it is not random.
+    first_priority = None  # The priority of all items at first, if it is not random.
 
     def __init__(self, scene):
         self.scene = scene
@@ -84,11 +84,12 @@ class Subject:
         self.turn = 0
 
     def native(self, priorities):
-        """Priorities as `update` takes them."""
+        """Converts priorities to what `update` takes."""
         return priorities
 
     def row(self, steps):
-        """What `add` takes: of one environment without the dimension of environments."""
+        """Converts a step to what `add` takes; one environment needs no dimension of
+        environments."""
         return {k: v[0] for k, v in steps.items()} if self.scene.environments == 1 else steps
 
     def append(self):

@@ -1,4 +1,4 @@
-"""What is measured: buffers that are full, and the calls that are timed."""
+"""The subjects of bench/python/run: full buffers, and the calls that are timed."""
 
 import itertools
 
@@ -15,7 +15,7 @@ SELECTOR = reprise.Proportional(alpha=ALPHA, epsilon=EPSILON)
 
 
 def raw_priorities(n):
-    """Batches of n, uniform in [0, 1), made beforehand."""
+    """Batches of n priorities, uniform in [0, 1), which are made before any call is timed."""
     return np.random.default_rng(3).random((64, n), np.float32)
 
 
@@ -27,7 +27,7 @@ def small_rows():
 
 
 def step_rows():
-    """Of Chen and Wang's experiment: four floats, an action and a reward."""
+    """Steps of Chen and Wang's experiment: four floats, an action and a reward."""
     random = np.random.default_rng(7)
     states = list(random.random((SOURCES, 4), np.float32))
     return states, random.integers(2, size=SOURCES).tolist(), [1.0] * SOURCES
@@ -108,7 +108,7 @@ class Plain:
 class PlainSmallRows(Plain):
     def __init__(self, size):
         super().__init__(size, small_rows(), whole_transitions=True)
-        # Of Python's own numbers, with which its lists calculate faster than with numpy's.
+        # Lists of Python calculate faster with Python's numbers than with numpy's.
         self.priorities = raw_priorities(BATCH).tolist()
 
     def append(self):
@@ -170,7 +170,7 @@ class RepriseVector:
         self.actions = list(random.integers(2, size=(SOURCES, ENVIRONMENTS), dtype=np.int32))
         self.rewards = np.ones(ENVIRONMENTS, np.float32)
         self.final = {"state": random.random((ENVIRONMENTS, 4), np.float32)}
-        # In every fourth call one environment ends, each of them once in 1024 calls.
+        # In every fourth call one environment's episode ends, so each ends once in 1024 calls.
         self.ends = np.zeros((4 * ENVIRONMENTS, ENVIRONMENTS), np.uint8)
         self.ends[::4][np.arange(ENVIRONMENTS), np.arange(ENVIRONMENTS)] = 1
         self.ends = list(self.ends)

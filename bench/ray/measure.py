@@ -31,7 +31,7 @@ def rate(call, arguments):
 
 
 def samples_per_second(make, arguments):
-    """Of batches of small rows with updates."""
+    """Samples per second of batches of small rows, with updates."""
     subject = make(arguments.rows, SHARDS)
     random = np.random.default_rng(3).random((64, rivals.BATCH), np.float32)
     priorities = itertools.cycle(random)
@@ -73,7 +73,7 @@ def measure(arguments):
 
     for name in arguments.only:
         print(f"Measuring {name}", file=sys.stderr, flush=True)
-        # "local": another cluster of this machine is not joined.
+        # "local" starts a cluster, and joins no other on this machine.
         ray.init(
             "local",
             num_cpus=4,
@@ -92,7 +92,7 @@ def measure(arguments):
                 both_ways("costs", ours.costs)
         finally:
             ray.shutdown()
-    # The faster of RLlib's two buffers stands for it.
+    # RLlib has two buffers; the faster one counts.
     theirs = [rates[name] for name in ("rllib_episodes", "rllib_batches") if name in rates]
     if theirs:
         rates["rllib"] = max(theirs)
@@ -140,7 +140,7 @@ def comparison(results):
 
 
 def costs(results):
-    """Processor time beyond the cycle of one process."""
+    """The processor time that Ray adds to the cycle of one process."""
     if "costs" not in results:
         return []
 

@@ -11,14 +11,17 @@ import reprise.ray
 from rivals import ALPHA, BATCH, BETA, EPISODE, columns
 
 SELECTOR = reprise.Proportional(alpha=ALPHA)
-ENVIRONMENTS = 64  # Of each process that writes.
-PACE = 300e3  # Steps per second of both.
-FRAME_BYTES, FRAMES = 84 * 84, 5  # Of one, and those of an item: a stack of four and the next one.
+ENVIRONMENTS = 64  # Of each writing process.
+PACE = 300e3  # Steps per second of both processes together.
+FRAME_BYTES, FRAMES = (
+    84 * 84,
+    5,
+)  # Bytes of a frame; frames of an item: a stack of four and the next frame.
 
 
 @contextlib.contextmanager
 def only_calls_of_ray():
-    """As if all shards were on other nodes than the learner."""
+    """Uses no connections, as if all shards were on other nodes than the learner."""
     os.environ["REPRISE_RAY_DIRECT"] = "0"
     try:
         yield
@@ -32,7 +35,8 @@ def small_rows():
 
 
 def fill(replay, steps, shards):
-    """Episodes of small rows, as many in each shard: its writers belong to the shards in turn."""
+    """Fills all shards with equally many episodes of small rows: writers begin with each shard in
+    turn."""
     states, actions, rewards = columns(EPISODE, 1)
     writers = [replay.writer() for _ in range(shards)]
     for i in range(-(-steps // EPISODE)):
@@ -44,7 +48,7 @@ def fill(replay, steps, shards):
 
 
 class Rows:
-    """A full buffer of small rows in shards, and batches of it ahead."""
+    """A full buffer of small rows in shards, whose batches are drawn ahead."""
 
     def __init__(self, steps, shards, batch=BATCH):
         self.replay = reprise.ray.ReplayBuffer(
@@ -78,14 +82,14 @@ def in_process_batch(steps, rate):
 
 
 def _processor_seconds(replay):
-    """Of this process, and of all shards."""
-    # A shard is asked as an actor of Ray, since the time is that of its process.
+    """Processor seconds of this process, and of all shards."""
+    # Runs in the shard's process, whose time it returns.
     shards = [one.__ray_call__.remote(lambda _: time.process_time()) for one in replay._actors]
     return np.array([time.process_time(), sum(ray.get(shards))])
 
 
 def batch_seconds(replay, cycle, seconds):
-    """Processor time of a cycle: of this process, and of all shards."""
+    """Processor seconds of a cycle in this process, and in all shards."""
     cycle()
     before, calls, begin = _processor_seconds(replay), 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
@@ -95,9 +99,9 @@ def batch_seconds(replay, cycle, seconds):
 
 
 def costs(arguments, rate):
-    """Processor time in seconds, which bench/ray/simulate reckons with. For batches of 512 on four
-    shards; of a batch on one shard beside that it tells what a shard more costs, and of a larger batch
-    what an item costs."""
+    """Processor time in seconds, from which bench/ray/simulate calculates. They are measured for
+    batches of 512 on four shards; a batch on one shard tells what another shard costs, and a larger
+    batch what an item costs."""
 
     def batch(shards, n):
         subject = Rows(arguments.rows, shards, n)
@@ -178,7 +182,7 @@ def _write(replay, seconds, pace=0):
             since = time.perf_counter()
             writers.append(**step)
         times.append(time.perf_counter() - since)
-    writers.close()  # Every step is in a shard then.
+    writers.close()  # Returns when every step is in a shard.
     steps = len(times) * ENVIRONMENTS
     seconds = time.perf_counter() - begin
     return steps / seconds, times, (time.process_time() - processor) / steps

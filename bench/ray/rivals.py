@@ -1,7 +1,7 @@
-"""What reprise.ray is measured beside: RLlib's scheme, and torchrl's RayReplayBuffer.
+"""The rivals of reprise.ray: RLlib's scheme, and torchrl's RayReplayBuffer.
 
-Each has `cycle`, which draws a batch of small rows and updates its priorities. A row is 32 bytes, an
-action and a reward, in episodes of 200 steps.
+Each has `cycle`, which draws a batch of small rows and updates its priorities. A row is 32 bytes,
+an action and a reward, in episodes of 200 steps.
 """
 
 import functools
@@ -81,8 +81,8 @@ class Batches:
 
 
 class RLlib:
-    """RLlib's scheme: each batch is whole from one shard, an actor with a buffer of RLlib. All shards
-    work on their next batch while the learner has one."""
+    """RLlib's scheme: each batch is whole from one shard, an actor with a buffer of RLlib. All
+    shards work on their next batch while the learner has one."""
 
     def __init__(self, kind, steps, shards):
         actor = ray.remote(num_cpus=0)(kind)

@@ -31,7 +31,7 @@ PUBLISH_EVERY = 10  # Updates.
 
 
 class Board:
-    """Where the learner leaves copies of its parameters, and actors find the newest."""
+    """The learner publishes copies of its parameters here, and actors read the newest."""
 
     def __init__(self, network):
         self.publish(network)
@@ -41,7 +41,7 @@ class Board:
 
 
 def act(replay, board, seed):
-    """An actor thread: steps its environments until the buffer is closed."""
+    """The work of an actor thread: it steps its environments until the buffer is closed."""
     random = np.random.default_rng(seed)
     poles = CartPoles(ENVIRONMENTS, seed)
     network, parameters = make_network(), None
@@ -66,7 +66,7 @@ def act(replay, board, seed):
 
 
 def train(actors, seed, seconds):
-    """True if it was solved in time."""
+    """Returns whether it was solved in time."""
     torch.manual_seed(seed)
     limiter = reprise.SampleToInsertRatio(
         samples_per_insert=BATCH / ENVIRONMENTS, min_size=BEGIN, error_buffer=8 * BATCH
@@ -83,7 +83,7 @@ def train(actors, seed, seconds):
         try:
             return learn(replay, learner, board, seed, seconds)
         finally:
-            replay.close()  # Ends the actors.
+            replay.close()  # Actors end when the buffer is closed.
             for thread in threads:
                 thread.join()
 
@@ -95,7 +95,7 @@ def learn(replay, learner, board, seed, seconds):
             try:
                 batch = next(batches)
             except TimeoutError:
-                continue  # Actors are slow to begin, or have all failed: until time is up.
+                continue  # Actors begin slowly, or have all failed; the time limit ends the latter.
             replay.update_priorities(batch.item_keys, learner.learn(batch))
             if learner.updates % PUBLISH_EVERY == 0:
                 board.publish(learner.online)
@@ -113,7 +113,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60, help="to give up after")
     options = parser.parse_args()
-    torch.set_num_threads(1)  # The network is too small to share out.
+    torch.set_num_threads(1)  # The network is too small for several threads.
     return 0 if train(options.actors, options.seed, options.seconds) else 1
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Learns to flip bits until they are like a goal, with hindsight and without.
 
-The experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and figure 1:
-n bits and n goal bits are random, an action flips one bit, an episode ends after n steps or at the
-goal, and every step before costs 1. Without hindsight a DQN learns it with few bits alone, because
-hardly any random episode ends at its goal with more. Draws the share of goals reached, the median
-over seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the plain DQN next
-to none.
+The experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and figure
+1: n bits and n goal bits are random, an action flips one bit, an episode ends after n steps or at
+the goal, and every step before costs 1. Without hindsight a DQN learns it with few bits alone,
+because hardly any random episode ends at its goal with more. Draws the share of goals reached, the
+median over seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the
+plain DQN next to none.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 
 import matplotlib
 
-matplotlib.use("svg")  # Needs no display; the file's ending decides what is written.
+matplotlib.use("svg")  # Needs no display. The file's ending decides the format.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,11 +26,11 @@ from torch import nn
 BITS = [4, 7, 10, 13, 16]
 SEEDS = 3
 ENVIRONMENTS = 16
-CYCLES, UPDATES = 300, 20  # Of a cycle: an episode of each environment, then updates.
+CYCLES, UPDATES = 300, 20  # A cycle is an episode of each environment, and then so many updates.
 CAPACITY = 200_000  # Steps.
 BATCH, DISCOUNT, LEARNING_RATE, AVERAGING = 256, 0.98, 1e-3, 0.05
 EXPLORE = 0.2  # Share of random actions.
-SHARE = 0.8  # Of items that get another goal: k = 4.
+SHARE = 0.8  # The share of items that get another goal: k = 4.
 TESTED = 500  # Greedy episodes.
 
 
@@ -54,10 +54,11 @@ class Agent:
     def learn(self, batch):
         goal = torch.from_numpy(batch["goal"])
         after = torch.from_numpy(batch["next_bits"])
-        reached = (after == goal).all(1)  # The reward under the goals of this batch.
+        reached = (after == goal).all(1)  # Rewards depend on the goals of this batch.
         with torch.no_grad():
             value = self.target(torch.hstack((after, goal))).amax(1)
-            # All further steps cost 1 at most for ever.
+            # Each further step costs at most 1, so values are bounded by the discounted sum of
+            # ones.
             wanted = (DISCOUNT * value - 1).clamp(-1 / (1 - DISCOUNT), 0) * ~reached
         action = torch.from_numpy(batch["action"])
         got = self.online(torch.hstack((torch.from_numpy(batch["bits"]), goal)))
@@ -71,7 +72,8 @@ class Agent:
 
 
 def episodes(agent, count, explore, random):
-    """Bits [E, n + 1, n], goals [E, n], actions [E, n], and how many steps each episode has."""
+    """Plays episodes. Returns bits [E, n + 1, n], goals [E, n], actions [E, n] and numbers of
+    steps."""
     n = agent.bits
     bits = np.empty((count, n + 1, n), np.float32)
     bits[:, 0] = random.integers(2, size=(count, n))
@@ -90,7 +92,7 @@ def episodes(agent, count, explore, random):
 
 
 def train(bits, with_hindsight, seed):
-    """The share of goals that greedy episodes reach afterwards."""
+    """Trains an agent. Returns the share of goals that greedy episodes then reach."""
     random = np.random.default_rng(seed)
     agent = Agent(bits, seed)
     schema = (
@@ -129,7 +131,7 @@ def main():
     parser.add_argument("--bits", type=int, nargs="+", default=BITS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
-    torch.set_num_threads(1)  # The network is too small to share out.
+    torch.set_num_threads(1)  # The network is too small for several threads.
 
     started = time.monotonic()
     reached = np.empty((2, len(options.bits), options.seeds))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns to balance poles on carts: a double DQN with prioritized 3-step replay.
 
-One thread steps a vector of environments, appends to the buffer and learns from it by turns. Solved:
-a mean return of at least 475 over 100 greedy episodes on starts that neither training nor screening
-has seen. Exits with 0 if that is reached in time.
+One thread steps a vector of environments, appends to the buffer and learns from it by turns.
+Solved: a mean return of at least 475 over 100 greedy episodes on starts that neither training nor
+screening has seen. Exits with 0 if that is reached in time.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from torch import nn
 ENVIRONMENTS = 32
 CAPACITY = 50_000  # Steps.
 N_STEP, DISCOUNT = 3, 0.99
-ALPHA, BETA = 0.6, 0.4  # Of prioritized replay.
+ALPHA, BETA = 0.6, 0.4  # The exponents of prioritized replay.
 BATCH = 128
 BEGIN = 2_000  # Items in the buffer before learning begins.
 LEARNING_RATE = 1e-3
-AVERAGING = 0.02  # How far the target network goes towards the online network with each update.
+AVERAGING = 0.02  # How far each update moves the target network towards the online network.
 EPSILONS = 0.4 ** np.linspace(1, 7, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
 SCREEN_EVERY = 250  # Updates.
 SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, episodes, mean return.
@@ -36,8 +36,8 @@ class CartPoles:
     """
 
     GRAVITY, CART, POLE, HALF_LENGTH, FORCE = 9.8, 1.0, 0.1, 0.5, 10.0  # m/s^2, kg, kg, m, N
-    SECONDS = 0.02  # From step to step.
-    FARTHEST, STEEPEST = 2.4, np.deg2rad(12)  # m, rad: beyond one of them an episode is over.
+    SECONDS = 0.02  # The time between two steps.
+    FARTHEST, STEEPEST = 2.4, np.deg2rad(12)  # m, rad: an episode is over beyond one of them.
     TIME_LIMIT = 500  # Steps.
 
     def __init__(self, environments, seed):
@@ -86,13 +86,13 @@ def greedy(network, state):
 
 
 def explore(network, state, random):
-    """Greedy actions, but for one in a while: each environment explores at a rate of its own."""
+    """Greedy actions, and random ones at each environment's own rate."""
     at_random = random.random(ENVIRONMENTS) < EPSILONS
     return np.where(at_random, random.integers(2, size=ENVIRONMENTS), greedy(network, state))
 
 
 def mean_return(network, episodes, seed):
-    """Of greedy episodes: one of each environment."""
+    """The mean return of greedy episodes, one in each environment."""
     poles = CartPoles(episodes, seed)
     running = np.ones(episodes, bool)
     total = 0.0
@@ -113,12 +113,16 @@ class Learner:
 
     def learn(self, batch):
         """One update; returns the new priorities of the batch, [B]."""
-        # The tensors share the batch's memory, which holds until the next sample.
+        # The tensors share the batch's memory.
         state = torch.from_numpy(batch["state"])
         action = torch.from_numpy(batch["action"])
-        next_state = torch.from_numpy(batch["next_state"])  # N_STEP steps later, or at the end.
+        next_state = torch.from_numpy(
+            batch["next_state"]
+        )  # N_STEP steps later, or at the episode's end.
         returns = torch.from_numpy(batch.returns["reward"])
-        discounts = torch.from_numpy(batch.discounts)  # 0 where the episode terminated before.
+        discounts = torch.from_numpy(
+            batch.discounts
+        )  # 0 where the episode terminated within the window.
         weights = torch.from_numpy(batch.weights)
 
         with torch.no_grad():
@@ -138,7 +142,7 @@ class Learner:
 
 
 def solved(learner, seed, started):
-    """Whether the averaged network, the steadier one of the two, passes screening and test."""
+    """Whether the target network, which is steadier, passes screening and test."""
 
     def passed():
         return f"{time.monotonic() - started:5.1f} s"
@@ -167,7 +171,7 @@ def make_buffer(**options):
 
 
 def train(seed, seconds):
-    """True if it was solved in time."""
+    """Returns whether it was solved in time."""
     random = np.random.default_rng(seed)
     torch.manual_seed(seed)
     replay = make_buffer()
@@ -207,7 +211,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60, help="to give up after")
     options = parser.parse_args()
-    torch.set_num_threads(1)  # The network is too small to share out.
+    torch.set_num_threads(1)  # The network is too small for several threads.
     return 0 if train(options.seed, options.seconds) else 1
 
 

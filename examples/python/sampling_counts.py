@@ -10,7 +10,7 @@ import sys
 
 import matplotlib
 
-matplotlib.use("svg")  # Needs no display; the file's ending decides what is written.
+matplotlib.use("svg")  # Needs no display. The file's ending decides the format.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +19,7 @@ import reprise
 ITEMS, RAISED, DRAWS, BATCH = 100, 31, 100_000, 10
 ALPHA, RANK_ALPHA = 0.6, 0.7
 
-# Title, selector, and the weight of each item, given all priorities.
+# Title, selector, and a function from priorities to the weights of all items.
 DRAWN = [
     ("Uniform", reprise.Uniform(), np.ones_like),
     (
@@ -33,7 +33,7 @@ DRAWN = [
         lambda priorities: (1.0 + np.argsort(np.argsort(-priorities))) ** -RANK_ALPHA,
     ),
 ]
-# Title, selector, and the first of the ten items that a batch holds, before and after.
+# Title, selector, and the first of the ten items of a batch, before and after the update.
 IN_ORDER = [
     ("Fifo", reprise.Fifo(), (0, 0)),
     ("Lifo", reprise.Lifo(), (90, 90)),
@@ -50,8 +50,8 @@ def counts(replay, place, seed):
 
 
 def deviations(drawn, expected):
-    """Of Pearson's chi-square from its mean, in standard deviations, as Wilson and Hilferty (1931)
-    approximate it."""
+    """How far Pearson's chi-square is from its mean, in standard deviations, by the approximation
+    of Wilson and Hilferty (1931)."""
     freedom = ITEMS - 1
     variance = 2 / (9 * freedom)
     statistic = ((drawn - expected) ** 2 / expected).sum()
@@ -59,7 +59,7 @@ def deviations(drawn, expected):
 
 
 def draw_stage(replay, priorities, axes, title, stage):
-    """One column of the picture; true if everything was drawn as it should be."""
+    """Draws one column of the picture. Returns whether everything was drawn as it should be."""
     print(title)
     good = True
     for place, (name, _, weights) in enumerate(DRAWN):
@@ -98,7 +98,7 @@ def main():
     parser.add_argument("file", help="picture to write: .svg, .png or .pdf")
     options = parser.parse_args()
 
-    # All selectors choose among the same items, each by weights of its own.
+    # All selectors choose among the same items, each by its own weights.
     schema = reprise.Schema().column("number", np.int32)
     replay = reprise.ReplayBuffer(schema, ITEMS, selectors=SELECTORS, episode_index=True)
     priorities = np.arange(1, ITEMS + 1, dtype=np.float32)

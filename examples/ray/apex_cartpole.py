@@ -18,8 +18,10 @@ from pathlib import Path
 
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_worker_niceness", "0")  # Or the learner waits for nicer shards.
-# The processes of the actors import the example of one process, too.
+os.environ.setdefault(
+    "RAY_worker_niceness", "0"
+)  # Otherwise the learner waits for shards of higher niceness.
+# The actors' processes import dqn_cartpole too.
 PYTHON_EXAMPLES = str(Path(__file__).resolve().parents[1] / "python")
 os.environ["PYTHONPATH"] = os.pathsep.join([PYTHON_EXAMPLES, os.environ.get("PYTHONPATH", "")])
 sys.path.insert(0, PYTHON_EXAMPLES)
@@ -49,18 +51,18 @@ from dqn_cartpole import (
 )
 from ray.cluster_utils import Cluster
 
-NODES = 2  # With an actor each, besides that of the learner and the shards.
+NODES = 2  # Each with an actor; the learner and the shards have a node of their own.
 SHARDS = 3
 PUBLISH_EVERY = 20  # Updates.
 SCREEN_EVERY = 250  # Updates.
 SAVE_AT, KILL_AT = 400, 600  # Updates.
 STORE_BYTES = 80 << 20  # Of each node.
-LOOK_SECONDS = 5.0  # Without a batch, until the learner looks whether an actor has died.
+LOOK_SECONDS = 5.0  # If no batch comes for so long, the learner looks for dead actors.
 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
 class Actor:
-    """Steps its environments with the newest parameters that it was given."""
+    """Steps its environments, with the newest parameters that it was given."""
 
     def __init__(self, replay, seed):
         torch.set_num_threads(1)
@@ -95,7 +97,7 @@ class Actor:
 
 
 class Progress:
-    """What the picture shows, a row for each screening of the learner."""
+    """The data of the picture: a row for each screening."""
 
     def __init__(self, replay, learner):
         self.replay, self.learner = replay, learner
@@ -105,7 +107,7 @@ class Progress:
         self.killed = None
 
     def watch(self):
-        """Notes the number of shards alive, at every change."""
+        """Records the number of shards alive whenever it changes."""
         alive = self.replay.shards_alive
         if not self.alive or self.alive[-1][1] != alive:
             self.alive.append((self.seconds(), alive))
@@ -118,7 +120,7 @@ class Progress:
         print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
 
     def screen(self, seed):
-        """The mean return over greedy episodes; a longer test if it is high enough."""
+        """Returns the mean return of greedy episodes, of a longer test if it is high enough."""
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target
@@ -162,7 +164,7 @@ class Progress:
 
 
 def look_at(running):
-    """Raises what ended an actor: none ends by itself before the buffer is closed."""
+    """Raises the error of an actor that ended. None ends by itself before the buffer is closed."""
     ended, _ = ray.wait(running, timeout=0)
     if ended:
         ray.get(ended)
@@ -170,7 +172,7 @@ def look_at(running):
 
 
 def train(replay, seed, seconds, checkpoints, picture):
-    """True if it was solved in time, after a shard was lost and came back."""
+    """Returns whether it was solved in time, after a shard was lost and came back."""
     learner = Learner()
     actors = [
         Actor.options(resources={f"node{i}": 1}).remote(replay, (seed, i)) for i in range(NODES)
@@ -204,7 +206,9 @@ def train(replay, seed, seconds, checkpoints, picture):
                 os.kill(replay.stats()["shards"][0]["pid"], signal.SIGKILL)
             if learner.updates % SCREEN_EVERY == 0 and progress.screen(seed):
                 back = progress.killed is not None and replay.shards_alive == SHARDS
-                solved = back and replay.stats()["restarts"] > 0  # It may be back unnoticed.
+                solved = (
+                    back and replay.stats()["restarts"] > 0
+                )  # The shard may be back before anybody noticed the loss.
                 if solved:
                     break
     stats = replay.stats()
@@ -212,7 +216,7 @@ def train(replay, seed, seconds, checkpoints, picture):
     progress.say(", ".join(f"{name} {stats[name]}" for name in names))
     if picture and progress.rows:
         progress.draw(picture)
-    replay.close()  # Ends the actors.
+    replay.close()  # Actors end when the buffer is closed.
     ray.wait(running, num_returns=len(running), timeout=10.0)
     return solved
 
@@ -225,7 +229,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=180, help="to give up after")
     parser.add_argument("--picture", default="ray_cartpole.png", help="a file, or nothing")
     options = parser.parse_args()
-    torch.set_num_threads(1)  # The network is too small to share out.
+    torch.set_num_threads(1)  # The network is too small for several threads.
     torch.manual_seed(options.seed)
 
     print(f"Starting a cluster of {1 + NODES} nodes on this machine", flush=True)

@@ -2,9 +2,9 @@
 """Learns an Atari game from its pixels: a dueling double DQN with prioritized 3-step replay.
 
 One thread steps a vector of games of ale-py, appends single frames to the buffer, and learns from
-batches that reprise.torch.loader draws meanwhile; stacks of four frames are made where the network is.
-Prints frames per second, updates per second, what replay takes of the time and of the memory, and
-draws the returns of the games that explore least.
+batches that reprise.torch.loader draws meanwhile; stacks of four frames are made where the network
+is. Prints frames per second, updates per second, what replay takes of the time and of the memory,
+and draws the returns of the games that explore least.
 
 The defaults are a short run on two cores: small frames, a small network. On an accelerator
 `--game pong --size 84 --network nature --steps 5000000 --seconds inf --target 18` goes on until the
@@ -25,10 +25,10 @@ from reprise.torch import loader
 from torch import nn
 
 STACK, N_STEP, DISCOUNT = 4, 3, 0.99
-ALPHA, BETA = 0.5, 0.4  # Of prioritized replay.
+ALPHA, BETA = 0.5, 0.4  # The exponents of prioritized replay.
 SKIP = 4  # Frames of the game per step.
-EPISODES = 20  # That a mean return is of.
-# Filters, their size and stride in pixels, and what is behind them.
+EPISODES = 20  # A mean return is over so many episodes.
+# For each layer: filters, their size and stride in pixels; then the width of the hidden layer.
 NETWORKS = {
     "small": ([(16, 8, 4), (32, 4, 2)], 128),
     "nature": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
@@ -36,7 +36,7 @@ NETWORKS = {
 
 
 class Network(nn.Module):
-    """Values of actions: that of the state, and what each action has beyond the mean of all."""
+    """Values of actions: the value of the state, plus each action's advantage over their mean."""
 
     def __init__(self, kind, size, actions):
         super().__init__()
@@ -92,14 +92,14 @@ class Games:
             options.environments,
             img_height=options.size,
             img_width=options.size,
-            stack_num=1,  # The buffer and the stacks here need each frame once.
+            stack_num=1,  # The buffer stores each frame once, and makes the stacks.
             frameskip=SKIP,
             max_num_frames_per_episode=options.longest,
             reward_clipping=False,
         )
         self.actions = int(self.envs.single_action_space.n)
         self.random = np.random.default_rng(options.seed)
-        exponents = np.linspace(1, 7, options.environments)  # As in Ape-X.
+        exponents = np.linspace(1, 7, options.environments)  # Rates of exploration as in Ape-X.
         self.epsilons = 0.4**exponents
         self.greedy = exponents >= exponents[-1] * 0.75
         self.frames = self.envs.reset(seed=options.seed)[0][:, 0]
@@ -107,7 +107,7 @@ class Games:
         self.over = np.zeros(options.environments, bool)
         self.scores = np.zeros(options.environments)
         self.steps = 0
-        self.returns = []  # Steps until then, and the return, of the games that explore least.
+        self.returns = []  # (steps so far, return) of each episode of the games that explore least.
 
     @torch.no_grad()
     def choose(self, network):
@@ -116,12 +116,12 @@ class Games:
         return np.where(at_random, self.random.integers(self.actions, size=len(actions)), actions)
 
     def step(self, action):
-        """Rewards and ends, [E] each; frames are then those after it."""
+        """Steps all games. Returns rewards and ends, [E] each; `frames` are then the next ones."""
         seen, reward, terminated, truncated, _ = self.envs.step(action)
         self.frames = seen[:, 0]
         frames = torch.from_numpy(self.frames).to(self.stacks.device)
         self.stacks = torch.cat((self.stacks[:, 1:], frames[:, None]), 1)
-        # The call after an end is the reset: its frame is the first one.
+        # The call after an end resets the game, and gives its first frame.
         for i in np.flatnonzero(self.over):
             self.stacks[i] = frames[i]
         self.steps += int((~self.over).sum())
@@ -139,7 +139,7 @@ class Games:
 
 
 class Share:
-    """Seconds within `with`."""
+    """Adds up the seconds spent within `with`."""
 
     seconds = 0.0
 
@@ -165,7 +165,7 @@ def make_buffer(options):
 
 
 def train(options):
-    """The games and a line of figures."""
+    """Trains, and prints a line of figures now and then."""
     games = Games(options)
     learner = Learner(options, games.actions)
     replay = make_buffer(options)
@@ -259,10 +259,10 @@ def parse_arguments(arguments):
 
 
 def main(arguments=None):
-    """1 if a target was given and missed."""
+    """Returns 1 if a target was given and missed."""
     options = parse_arguments(arguments)
     torch.manual_seed(options.seed)
-    torch.set_num_threads(1)  # The games have the other processors.
+    torch.set_num_threads(1)  # The games use the other processors.
     returns = train(options).returns
     scores = [score for _, score in returns]
     if n := min(EPISODES, len(scores) // 2):
