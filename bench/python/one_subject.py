@@ -1,5 +1,5 @@
-"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a
-line: the name of a measure, or check; answers with a line of JSON."""
+"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a line:
+the name of a measure, or check; answers with a line of JSON."""
 
 import functools
 import gc
@@ -29,8 +29,7 @@ def numbers(observations):
 
 
 def check(subject):
-    """Raises AssertionError unless batches hold the steps that were stored, and follow
-    priorities."""
+    """Raises AssertionError unless batches hold the steps that were stored, and follow priorities."""
     n, scene = BATCHES[-1], subject.scene
     drawn = subject.sample(n)
     obs, actions, after, _ = (

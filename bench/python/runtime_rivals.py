@@ -7,8 +7,8 @@ from scene import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
 
 
 class Reverb(Subject):
-    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin
-    with a priority of 1."""
+    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin with a
+    priority of 1."""
 
     first_priority = 1.0
 

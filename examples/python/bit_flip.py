@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Learns to flip bits until they are like a goal, with hindsight and without.
 
-The experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and figure
-1: n bits and n goal bits are random, an action flips one bit, an episode ends after n steps or at
-the goal, and every step before costs 1. Without hindsight a DQN learns it with few bits alone,
-because hardly any random episode ends at its goal with more. Draws the share of goals reached, the
-median over seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the
-plain DQN next to none.
+The experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and figure 1:
+n bits and n goal bits are random, an action flips one bit, an episode ends after n steps or at the
+goal, and every step before costs 1. Without hindsight a DQN learns it with few bits alone, because
+hardly any random episode ends at its goal with more. Draws the share of goals reached, the median
+over seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the plain DQN next
+to none.
 """
 
 import argparse

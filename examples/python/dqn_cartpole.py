@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns to balance poles on carts: a double DQN with prioritized 3-step replay.
 
-One thread steps a vector of environments, appends to the buffer and learns from it by turns.
-Solved: a mean return of at least 475 over 100 greedy episodes on starts that neither training nor
-screening has seen. Exits with 0 if that is reached in time.
+One thread steps a vector of environments, appends to the buffer and learns from it by turns. Solved:
+a mean return of at least 475 over 100 greedy episodes on starts that neither training nor screening
+has seen. Exits with 0 if that is reached in time.
 """
 
 import argparse

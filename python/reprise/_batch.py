@@ -34,9 +34,10 @@ def _get(self: Batch, key: str, default: Any = None) -> Any:
 def _torch(self: Batch, device: Any = None) -> Tensors:
     """Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
 
-    device: None shares the batch's memory. Else the tensors are copied there; the batch is held
-    until the copies are made, also where they are made while the call has returned already (from
-    pinned memory). uint16, uint32 and uint64, which torch does not compute with, become int64.
+    device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
+      the copies are made, also where they are made while the call has returned already (from pinned
+      memory).
+    uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)
 

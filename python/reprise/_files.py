@@ -47,8 +47,8 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
 def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = None) -> ReplayBuffer:
     """The buffer of a checkpoint that `to_files` gave, in memory. It has no writers.
 
-    storage: where its steps go, as of ReplayBuffer. ValueError for a name that is not of a file in
-    the directory of the checkpoint itself.
+    storage: where its steps go, as of ReplayBuffer. ValueError for a name that is not of a file in the
+    directory of the checkpoint itself.
     """
     with tempfile.TemporaryDirectory() as name:
         for path, content in files.items():

@@ -81,8 +81,8 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
 
 
 def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[str]:
-    """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage:
-    as of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
+    """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage: as
+    of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
     attachments: dict[str, bytes] = {}
     replay = reprise.ReplayBuffer.load(checkpoint, storage=storage, attachments=attachments)
     yield "schema"

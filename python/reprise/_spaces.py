@@ -67,9 +67,9 @@ def _from_spaces(
 def named(name: str, value: Any, *, prefix: str = "") -> dict[str, Any]:
     """The arrays in a value of a space by the names that Schema.from_spaces gives their fields.
 
-    name: of the field; "" for an observation that is a dict. value: an array, or dicts and tuples
-    of them as environments give them, also with a first dimension of environments. prefix: put
-    before each name: "next_" for next observations.
+    name: of the field; "" for an observation that is a dict. value: an array, or dicts and tuples of
+    them as environments give them, also with a first dimension of environments. prefix: put before
+    each name: "next_" for next observations.
 
     >>> reprise.named("", {"camera": {"left": 1, "right": 2}}, prefix="next_")
     {'next_camera/left': 1, 'next_camera/right': 2}
@@ -171,9 +171,9 @@ def _vector_writer_of(
     environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
     autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
     or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode` says it, or else
-    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number,
-    and where environments declare another mode than the one given. timeout: as of `writer`, for the
-    whole of an append.
+    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number, and
+    where environments declare another mode than the one given.
+    timeout: as of `writer`, for the whole of an append.
     """
     number = getattr(environments, "num_envs", environments)
     mode = autoreset_mode(environments, autoreset)

@@ -70,11 +70,12 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
     """A ring of the latest `buffer_size` transitions of all environments, drawn uniformly.
 
     buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination: as of
-    Stable-Baselines3's. optimize_memory_usage: taken, and of no effect. n_steps, gamma: rewards of
-    n steps are summed with this discount, float32. ValueError for n_steps above 1 without gamma.
+    Stable-Baselines3's. optimize_memory_usage: taken, and of no effect.
+    n_steps, gamma: rewards of n steps are summed with this discount, float32. ValueError for n_steps
+    above 1 without gamma.
     compress: keeps observations of at least 512 bytes, such as images, compressed in memory; see
-    reprise.Schema.compress. True: all of them; a list: those of these keys, "obs" where the space
-    is no Dict. ValueError for others, and for True if there are none.
+    reprise.Schema.compress. True: all of them; a list: those of these keys, "obs" where the space is
+    no Dict. ValueError for others, and for True if there are none.
     """
 
     def __init__(
@@ -318,9 +319,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def update_priorities(
         self, item_keys: NDArray[np.int64], priorities: torch.Tensor | ArrayLike
     ) -> reprise.UpdateResult:
-        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): [B] or [B,
-        1], an array or a tensor of any device. Keys of transitions that were overwritten are
-        skipped and counted. ValueError for other shapes, negative priorities and NaN."""
+        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): [B] or [B, 1],
+        an array or a tensor of any device. Keys of transitions that were overwritten are skipped and
+        counted. ValueError for other shapes, negative priorities and NaN."""
         if isinstance(priorities, torch.Tensor):
             priorities = priorities.detach().cpu().numpy()
         return self._replay.update_priorities(

@@ -66,12 +66,12 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     """The TensorDict [B] of a batch of B items.
 
     Fields are at the root, "a/b" as ("a", "b"). Under "next" are the next observations, the n-step
-    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. At the root too:
-    "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
-    "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators
-    discount. Of sequences rewards are at the root, [B, T], and the others those of the last step.
-    device: None shares the batch's memory. ValueError for Sequences with n_step: torchrl's
-    estimators make the returns of steps themselves.
+    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. At the root too: "index",
+    the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
+    "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
+    Of sequences rewards are at the root, [B, T], and the others those of the last step.
+    device: None shares the batch's memory.
+    ValueError for Sequences with n_step: torchrl's estimators make the returns of steps themselves.
     """
     tensors = batch.torch(device)
     if tensors.discounts.ndim != 1:
@@ -116,8 +116,7 @@ class _Steps(NamedTuple):
     rewards: set[str]
 
     def loose(self) -> int:
-        """The number of steps that do not continue the step before, although no episode ended
-        there."""
+        """The number of steps that do not continue the step before, without an end there."""
         found = np.zeros(len(self.ends) - 1, np.bool_)
         for name, after in self.arrays.items() if len(found) else ():
             if name.startswith("next_"):
@@ -133,13 +132,14 @@ class ReplayBuffer:
     capacity: steps. batch_size: of `sample` where it is given none. alpha: exponent of priorities;
     None draws uniformly. beta: exponent of the importance weights, an attribute that may change.
     eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads.
-    n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the
-    gamma of the loss. environments: of how many the batches [N] are that say nothing of it: N /
-    environments steps of the first, then as many of the next and so on. compress: keys of
-    observations that are kept compressed in memory, such as ["pixels"], of at least 512 bytes each,
-    or True for all of these; see reprise.Schema.compress. ValueError with the first TensorDict for
-    keys of others, and for True if there are none. seed: of the draws. options: of
-    reprise.ReplayBuffer, such as storage.
+    n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
+    of the loss.
+    environments: of how many the batches [N] are that say nothing of it: N / environments steps of the
+    first, then as many of the next and so on.
+    compress: keys of observations that are kept compressed in memory, such as ["pixels"], of at least
+    512 bytes each, or True for all of these; see reprise.Schema.compress. ValueError with the first
+    TensorDict for keys of others, and for True if there are none.
+    seed: of the draws. options: of reprise.ReplayBuffer, such as storage.
 
     The first TensorDict decides the fields; a later one with others is a ValueError. One thread at
     a time.
@@ -274,11 +274,10 @@ class ReplayBuffer:
     def extend(self, data: TensorDictBase) -> None:
         """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
 
-        A dimension named "time" is the one of time. In a batch [N] without it ("collector",
-        "traj_ids") tells trajectories apart; without that too it is of as many environments as the
-        buffer was given, with a ValueError if they do not divide N, or else of one. A UserWarning
-        says where most steps of it continue none, as those of one step of E environments, and
-        n_step is above 1.
+        A dimension named "time" is the one of time. In a batch [N] without it ("collector", "traj_ids")
+        tells trajectories apart; without that too it is of as many environments as the buffer was
+        given, with a ValueError if they do not divide N, or else of one. A UserWarning says where most
+        steps of it continue none, as those of one step of E environments, and n_step is above 1.
 
         A step whose observations equal the next ones of the step before continues its episode,
         another one begins a new one. ValueError and TypeError as of Writer.append_transitions;
@@ -287,8 +286,7 @@ class ReplayBuffer:
         self._write("extend", data, self._extend_rows)
 
     def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
-        """Appends what the transforms make of the data. A transform may keep the data, and return
-        None."""
+        """Appends what the transforms make of the data; one may keep the data and return None."""
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
         if (data.ndim == 0) != (call == "add"):
@@ -429,8 +427,8 @@ class ReplayBuffer:
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. Of a buffer
-        without priorities it does nothing; for a sample without the entry it does nothing either,
-        with a UserWarning. torchrl gives such a sample the priority of new transitions."""
+        without priorities it does nothing; for a sample without the entry it does nothing either, with
+        a UserWarning. torchrl gives such a sample the priority of new transitions."""
         if not self._is_prioritized:
             return
         priority = data.get(self.priority_key, None)
@@ -445,8 +443,8 @@ class ReplayBuffer:
 
     def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
         """Puts a transform of torchrl, or a function of a TensorDict, behind those that samples go
-        through; what is written goes through their inverses, the last one's first. invert: the
-        other way round. It gives the buffer itself."""
+        through; what is written goes through their inverses, the last one's first. invert: the other
+        way round. It gives the buffer itself."""
         from torchrl.envs.transforms import Compose
 
         if not callable(transform):
@@ -483,8 +481,8 @@ class ReplayBuffer:
         self._replay.save(path)
 
     def loads(self, path: str | PathLike[str]) -> None:
-        """Takes what a checkpoint holds, in place of its own contents: fields, selector and window
-        too, while storage is its own."""
+        """Takes what a checkpoint holds, in place of its own contents: fields, selector and window too,
+        while storage is its own."""
         self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")))
 
     def state_dict(self) -> dict[str, Any]:

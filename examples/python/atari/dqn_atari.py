@@ -2,9 +2,9 @@
 """Learns an Atari game from its pixels: a dueling double DQN with prioritized 3-step replay.
 
 One thread steps a vector of games of ale-py, appends single frames to the buffer, and learns from
-batches that reprise.torch.loader draws meanwhile; stacks of four frames are made where the network
-is. Prints frames per second, updates per second, what replay takes of the time and of the memory,
-and draws the returns of the games that explore least.
+batches that reprise.torch.loader draws meanwhile; stacks of four frames are made where the network is.
+Prints frames per second, updates per second, what replay takes of the time and of the memory, and
+draws the returns of the games that explore least.
 
 The defaults are a short run on two cores: small frames, a small network. On an accelerator
 `--game pong --size 84 --network nature --steps 5000000 --seconds inf --target 18` goes on until the

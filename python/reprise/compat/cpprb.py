@@ -12,16 +12,16 @@ What differs, and what is not covered:
   `get_next_index`, are places, for counting alone.
 - Element types are those of `reprise.Schema`.
 - With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
-stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that ends
-with the episode, and goes on into the next one where `on_episode_end` was not called. Rewards are
-float32 and of one element. There is no `discounts`.
+  stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that
+  ends with the episode, and goes on into the next one where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
+  `discounts`.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
   memory.
 - Unknown keywords of the constructors raise TypeError, where cpprb ignores them. `env_dict` has a
   name at least, where cpprb takes None for a buffer without names: ValueError.
-- `stack_compress` saves no memory, and stacks need not overlap:
-`reprise.Transitions(frame_stack=...)` stores each frame once.
+- `stack_compress` saves no memory, and stacks need not overlap: `reprise.Transitions(frame_stack=...)`
+  stores each frame once.
 - `save_transitions` always writes what cpprb writes with `safe=True`, the oldest step first.
   `load_transitions` reads both, also files of cpprb. As in cpprb priorities are not saved.
 - `mmap_prefix` raises ValueError: `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
