@@ -47,7 +47,7 @@ class Arrivals {
 
   /// The first step of an episode is about to be committed.
   void begin(const StepName& step);
-  /// The step was committed. The steps of an episode come in their sequence.
+  /// The step was committed. The steps of an episode come in order.
   void add(const StepName& step);
 
   /// Marks the items of a batch as drawn. `since`: the count before the draw.

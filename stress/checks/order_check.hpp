@@ -16,8 +16,8 @@ namespace stress {
 /// Checks a batch as a whole: no item is in it twice if each may be in it only once, and draws in
 /// order give the first items. One thread at a time.
 ///
-/// Items of one writer are decided in the sequence of its steps, so a batch by age has them in that
-/// sequence, whatever other writers do. If each item is drawn once, this also holds from batch to
+/// Items of one writer are decided in the order of its steps, so a batch by age has them in that
+/// order, whatever other writers do. If each item is drawn once, this also holds from batch to
 /// batch: an item that was left out would come behind its followers. A batch by priority is of one
 /// moment, and the learner knows the priorities of the items that it alone updates.
 class OrderCheck {

@@ -65,7 +65,7 @@ void add_schedule(CLI::App& app, Options& o) {
                  "Seed of the schedule points: at every step of the protocol a thread may yield or "
                  "sleep; 0: never. Needs a build with REPRISE_SCHEDULE_POINTS (preset schedule)")
       ->check([](const std::string& text) {
-        return has_schedule_points() || text == "0"
+        return kHasSchedulePoints || text == "0"
                    ? std::string()
                    : "this program was built without schedule points: use the preset schedule";
       })

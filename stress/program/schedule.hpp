@@ -1,18 +1,34 @@
 #pragma once
 
+#include "base/sync.hpp"
+
 #include <cstdint>
 
 namespace stress {
 
 /// Whether this program was built with schedule points (CMake option REPRISE_SCHEDULE_POINTS).
-[[nodiscard]] bool has_schedule_points() noexcept;
+/// Without them the functions below do nothing.
+#if defined(REPRISE_SCHEDULE_POINTS)
+inline constexpr bool kHasSchedulePoints = true;
+#else
+inline constexpr bool kHasSchedulePoints = false;
+#endif
 
-/// Seeds the schedule of the whole process; 0 makes all points empty. Does nothing in a program
-/// without points.
-void set_schedule(std::uint64_t seed) noexcept;
+/// Seeds the schedule of the whole process; 0 makes all points empty.
+inline void set_schedule([[maybe_unused]] std::uint64_t seed) noexcept {
+#if defined(REPRISE_SCHEDULE_POINTS)
+  reprise::base::set_schedule_seed(seed);
+#endif
+}
 
-/// Gives the calling thread its place in the schedule: its number (an actor or learner),
-/// the round, and the number of its life.
-void enter_schedule(std::uint32_t part, std::uint32_t round, std::uint32_t life) noexcept;
+/// Gives the calling thread its place in the schedule: its number (an actor or learner), the round,
+/// and the number of its life.
+inline void enter_schedule([[maybe_unused]] std::uint32_t part,
+                           [[maybe_unused]] std::uint32_t round,
+                           [[maybe_unused]] std::uint32_t life) noexcept {
+#if defined(REPRISE_SCHEDULE_POINTS)
+  reprise::base::set_schedule_thread((std::uint64_t{part} << 20U ^ round) << 32U ^ life);
+#endif
+}
 
 }  // namespace stress

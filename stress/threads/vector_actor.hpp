@@ -13,7 +13,7 @@
 namespace stress {
 
 /// One life of an actor with several environments: a `VectorWriter`, and some episodes of each
-/// environment. It steps a part of them at a time, in any sequence. One thread.
+/// environment. It steps a part of them at a time, in any order. One thread.
 class VectorActor {
  public:
   VectorActor(Shared& shared, std::size_t number)

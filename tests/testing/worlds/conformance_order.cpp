@@ -92,7 +92,7 @@ Conformance::Pass Conformance::after(const Pass& pass) const {
   return next;
 }
 
-/// Items of a pass come once, in any sequence. The next pass begins when no item is left that is
+/// Items of a pass come once, in any order. The next pass begins when no item is left that is
 /// there and had weight in every draw of the pass. Whether another has had its turn is not seen, so
 /// the pass may be in several states.
 void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids) {

@@ -18,18 +18,6 @@ std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t i) {
   return value;
 }
 
-/// `each(i, bytes)`: word i of a value, whose last one may have fewer than 8 bytes.
-template <class Each>
-void each_word(std::size_t size, Each each) {
-  std::size_t i = 0;
-  for (; 8 * (i + 1) <= size; ++i) {
-    each(i, std::size_t{8});
-  }
-  if (8 * i < size) {
-    each(i, size - 8 * i);
-  }
-}
-
 bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
@@ -127,11 +115,16 @@ void World::fill(std::span<std::byte> to, AnyField field, const StepName& name,
                  std::uint64_t write) const {
   const std::uint64_t hash = this->hash(field, name, write);
   const std::size_t special = special_words(field);
-  each_word(to.size(), [&](std::size_t i, std::size_t bytes) {
+  const auto put = [&](std::size_t i, std::size_t bytes) {
     const std::uint64_t word =
         i < special ? this->word(field, name, hash, write, i) : hash + i * kStride;
     std::memcpy(to.data() + 8 * i, &word, bytes);
-  });
+  };
+  const std::size_t whole = to.size() / 8;
+  for (std::size_t i = 0; i < whole; ++i) {
+    put(i, 8);
+  }
+  put(whole, to.size() - 8 * whole);
 }
 
 std::vector<std::byte> World::content(AnyField field, const StepName& name) const {
@@ -141,18 +134,10 @@ std::vector<std::byte> World::content(AnyField field, const StepName& name) cons
 }
 
 bool World::holds(std::span<const std::byte> value, AnyField field, const StepName& name) const {
-  const std::uint64_t write = write_of(value, field, name);
-  const std::uint64_t hash = this->hash(field, name, write);
-  const std::size_t special = special_words(field);
-  std::uint64_t difference = 0;
-  each_word(value.size(), [&](std::size_t i, std::size_t bytes) {
-    const std::uint64_t word =
-        i < special ? this->word(field, name, hash, write, i) : hash + i * kStride;
-    std::uint64_t there = word;
-    std::memcpy(&there, value.data() + 8 * i, bytes);
-    difference |= there ^ word;
-  });
-  return difference == 0;
+  thread_local std::vector<std::byte> expected;
+  expected.resize(value.size());
+  fill(expected, field, name, write_of(value, field, name));
+  return std::ranges::equal(value, expected);
 }
 
 std::uint64_t World::write_of(std::span<const std::byte> value, AnyField field,
