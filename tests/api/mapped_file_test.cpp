@@ -69,9 +69,12 @@ TEST_P(ConformanceInAFile, KeepsWhatEachPartPromises) {
   const auto limiters = all_limiters();
   for (std::uint64_t seed = 1; seed <= scaled(40, 8) && !HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Conformance({selectors[seed % selectors.size()], removers[seed % removers.size()].remover,
-                 GetParam().strategy, limiters[seed % limiters.size()].strategy,
-                 MappedFile{directory.path()}, false, false, seed % 2 == 0},
+    Conformance({selectors[seed % selectors.size()],
+                 removers[seed % removers.size()].remover,
+                 GetParam().strategy,
+                 limiters[seed % limiters.size()].strategy,
+                 MappedFile{directory.path()},
+                 {.compressed = seed % 2 == 0}},
                 seed)
         .run(150);
   }
