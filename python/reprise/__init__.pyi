@@ -386,45 +386,6 @@ class Prefetcher(Iterator[Batch]):
 class Hindsight:
     def relabel(self, keys: ArrayLike, goals: ArrayLike) -> NDArray[np.int32]: ...
 
-class Mix:
-    def __init__(
-        self,
-        parts: Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer],
-        n: int | None = None,
-        *,
-        seed: int = 0,
-        selector: int = 0,
-        fresh: float = 0.0,
-        unique_frames: bool = False,
-    ) -> None: ...
-    def sample(
-        self,
-        *,
-        beta: float = 0.4,
-        normalise: _Normalise = "by_batch",
-        draws: _Draws = "stratified",
-        timeout: float | None = None,
-    ) -> Batch: ...
-    def prefetch(
-        self,
-        *,
-        depth: int = 2,
-        beta: float = 0.4,
-        normalise: _Normalise = "by_batch",
-        draws: _Draws = "stratified",
-        allocator: Callable[[int], Any] | None = None,
-        timeout: float | None = None,
-        seed: int | None = None,
-    ) -> Prefetcher: ...
-    def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
-    def __len__(self) -> int: ...
-    @property
-    def parts(self) -> list[slice]: ...
-    @property
-    def passes(self) -> list[int]: ...
-    @property
-    def fresh(self) -> list[int]: ...
-
 class ReplayBuffer:
     def __init__(
         self,
@@ -456,10 +417,10 @@ class ReplayBuffer:
         *,
         seed: int = 0,
         selector: int = 0,
-        allocator: Callable[[int], Any] | None = None,
-        resume: int | None = None,
         unique_frames: bool = False,
         fresh: float = 0.0,
+        allocator: Callable[[int], Any] | None = None,
+        resume: int | None = None,
     ) -> Sampler: ...
     def prefetch(
         self,
@@ -472,10 +433,10 @@ class ReplayBuffer:
         gather: bool = True,
         seed: int = 0,
         selector: int = 0,
-        allocator: Callable[[int], Any] | None = None,
-        timeout: float | None = None,
         unique_frames: bool = False,
         fresh: float = 0.0,
+        allocator: Callable[[int], Any] | None = None,
+        timeout: float | None = None,
     ) -> Prefetcher: ...
     def hindsight(
         self, achieved: str, *, goal: _Goal = "future", share: float = 0.8, seed: int = 0
@@ -496,7 +457,7 @@ class ReplayBuffer:
     def priorities(self, keys: ArrayLike, selector: int = 0) -> NDArray[np.float32]: ...
     def totals(self, selector: int = 0) -> dict[str, float]: ...
     def reset_priorities(self, priority: float = 1.0, selector: int = 0) -> None: ...
-    def remove(self, keys: NDArray[np.int64]) -> int: ...
+    def remove(self, keys: ArrayLike) -> int: ...
     def remove_episode(self, episode: int) -> int: ...
     def clear(self) -> None: ...
     def save(
@@ -539,6 +500,45 @@ class ReplayBuffer:
         value: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None: ...
+
+class Mix:
+    def __init__(
+        self,
+        parts: Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer],
+        n: int | None = None,
+        *,
+        seed: int = 0,
+        selector: int = 0,
+        unique_frames: bool = False,
+        fresh: float = 0.0,
+    ) -> None: ...
+    def sample(
+        self,
+        *,
+        beta: float = 0.4,
+        normalise: _Normalise = "by_batch",
+        draws: _Draws = "stratified",
+        timeout: float | None = None,
+    ) -> Batch: ...
+    def prefetch(
+        self,
+        *,
+        depth: int = 2,
+        beta: float = 0.4,
+        normalise: _Normalise = "by_batch",
+        draws: _Draws = "stratified",
+        allocator: Callable[[int], Any] | None = None,
+        timeout: float | None = None,
+        seed: int | None = None,
+    ) -> Prefetcher: ...
+    def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
+    def __len__(self) -> int: ...
+    @property
+    def parts(self) -> list[slice]: ...
+    @property
+    def passes(self) -> list[int]: ...
+    @property
+    def fresh(self) -> list[int]: ...
 
 class StepPacker:
     def __init__(
@@ -605,7 +605,7 @@ class ShardClient:
     def drop(self, ticket: int) -> None: ...
     def update(
         self,
-        keys: NDArray[np.int64],
+        keys: ArrayLike,
         shards: NDArray[np.uint32],
         incarnations: NDArray[np.uint64],
         priorities: ArrayLike,

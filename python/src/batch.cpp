@@ -1,7 +1,6 @@
 #include "batch.hpp"
 
 #include "options.hpp"
-#include "vocabulary.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -226,15 +225,11 @@ bool views(BatchObject& self) {
 /// Schema, window and whether it has unique frames: what `of` makes another one of.
 nb::object layout(BatchObject& self) {
   const BatchPool& pool = *self.pool;
-  return nb::make_tuple(make_object<Schema>(pool.schema), window_to(pool.window),
+  return nb::make_tuple(make_object<Schema>(pool.schema), to_python(pool.window),
                         pool.unique_frames);
 }
 
-nb::object of(const Arguments& arguments) {
-  const auto& schema = arguments.object<Schema>(0);
-  const Window window = window_from(arguments[1]);
-  const bool unique_frames = arguments.get<bool>(2);
-  const auto n = arguments.get<std::size_t>(3);
+nb::object of(Schema& schema, const Window& window, bool unique_frames, std::size_t n) {
   auto pool = std::make_shared<BatchPool>(schema, std::make_shared<FieldTable>(schema), window,
                                           nb::handle(), unique_frames);
   return make_object<BatchObject>(
@@ -310,29 +305,28 @@ void bind_batch(nb::module_& module) {
   constexpr auto kF32 = DType::F32;
   constexpr auto kI64 = DType::I64;
   Type<BatchObject>("Batch", kDoc)
-      .special<&item, PyObject*, PyObject*>(Py_mp_subscript,
-                                            "__getitem__(self, key: str) -> NDArray[Any]")
-      .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
-      .special<&contains, int, PyObject*>(Py_sq_contains, "__contains__(self, key: object) -> bool")
-      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Iterator[str]")
-      .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
-      .method<&keys>("keys(self) -> tuple[str, ...]", "The names that `batch[name]` takes.")
-      .property<&views>("views(self) -> bool",
+      .special<&item>(Py_mp_subscript, "__getitem__(self, key: str) -> NDArray[Any]")
+      .special<&length>(Py_mp_length, "__len__(self) -> int")
+      .special<&contains>(Py_sq_contains, "__contains__(self, key: object) -> bool")
+      .special<&iterate>(Py_tp_iter, "__iter__(self) -> Iterator[str]")
+      .special<&text>(Py_tp_repr, "__repr__(self) -> str")
+      .method<&keys>("keys", "tuple[str, ...]", "The names that `batch[name]` takes.")
+      .property<&views>("views",
                         "Whether a later sample(views=True) of its sampler fills it once more.")
       .property<&now_arrays>(
-          "now(self) -> Mapping[str, NDArray[Any]]",
+          "now", "Mapping[str, NDArray[Any]]",
           "Every field at the item's own step t (of sequences t to t + T - 1), by name; read only.")
       .property<&next_arrays>(
-          "next(self) -> Mapping[str, NDArray[Any]]",
+          "next", "Mapping[str, NDArray[Any]]",
           "Of each observation, by name, the one that the return leads to, at t + length: what to\n"
           "bootstrap from. Of sequences the observation after each step.")
       .property<&returns_arrays>(
-          "returns(self) -> Mapping[str, NDArray[np.float32]]",
+          "returns", "Mapping[str, NDArray[np.float32]]",
           "The n-step return of each reward, by name, float32 [B]; of sequences with n_step that "
           "of\n"
           "each step, [B, T], 0 beyond `lengths`; empty of sequences without.")
       .property<&frames_arrays>(
-          "frames(self) -> Mapping[str, NDArray[Any]]",
+          "frames", "Mapping[str, NDArray[Any]]",
           "With unique_frames: of each observation, by name, the frames of an item, each once:\n"
           "[B, F + n_step, *shape]; else empty. The stack of `now` is a view of the first F. That\n"
           "of `next` begins at frame lengths[i], which is n_step, or less where the episode ended\n"
@@ -344,7 +338,7 @@ void bind_batch(nb::module_& module) {
           "not\n"
           "have show its last frames, too.")
       .property<&discounts>(
-          "discounts(self) -> NDArray[np.float32]",
+          "discounts", "NDArray[np.float32]",
           "What to multiply the value of `next` by, float32 [B]: discount^length, times the "
           "steps'\n"
           "own discounts; 0 after a termination. Of sequences 1, or 0 if the last step "
@@ -353,27 +347,26 @@ void bind_batch(nb::module_& module) {
           "min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of "
           "`next`.")
       .property<&column<&Batch::weights, kF32>>(
-          "weights(self) -> NDArray[np.float32]",
+          "weights", "NDArray[np.float32]",
           "Importance weights (N * P(i))^-beta, float32 [B], normalised as the call asked.")
       .property<&column<&Batch::probabilities, DType::F64>>(
-          "probabilities(self) -> NDArray[np.float64]",
+          "probabilities", "NDArray[np.float64]",
           "P(i), float64 [B]: the probability with which one draw of the call picked the item.")
-      .property<&column<&Batch::keys, kI64>>("item_keys(self) -> NDArray[np.int64]",
+      .property<&column<&Batch::keys, kI64>>("item_keys", "NDArray[np.int64]",
                                              "Keys for ReplayBuffer.update_priorities, int64 [B]. "
                                              "They name items for as long as these\n"
                                              "are in the buffer.")
-      .property<&column<&Batch::episode_ids, kI64>>("episode_ids(self) -> NDArray[np.int64]",
+      .property<&column<&Batch::episode_ids, kI64>>("episode_ids", "NDArray[np.int64]",
                                                     "Id of the item's episode, int64 [B].")
       .property<&column<&Batch::positions, kI64>>(
-          "positions(self) -> NDArray[np.int64]",
+          "positions", "NDArray[np.int64]",
           "Position of the item's step in its episode, from 0, int64 [B].")
       .property<&column<&Batch::lengths, DType::I32>>(
-          "lengths(self) -> NDArray[np.int32]",
+          "lengths", "NDArray[np.int32]",
           "Steps in the item, int32 [B]: in its return, 1 to n_step, or in its sequence, 1 to T.")
-      .method<&layout>("_layout(self) -> tuple[Schema, _Window, bool]", "For pickles.")
-      .static_method<&of>(
-          "_of(schema: Schema, window: _Window, unique_frames: bool, n: int) -> Batch",
-          "A batch whose arrays are to be written.")
+      .method<&layout>("_layout", "tuple[Schema, _Window, bool]", "For pickles.")
+      .static_method<&of>("_of", "Batch", "A batch whose arrays are to be written.", arg("schema"),
+                          arg("window"), arg("unique_frames"), arg("n"))
       .add(module);
 }
 

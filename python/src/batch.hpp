@@ -2,8 +2,7 @@
 
 #include <reprise/batch.hpp>
 
-#include "shared_buffer.hpp"
-#include "type.hpp"
+#include "buffer.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -88,7 +87,5 @@ class BatchObject {
                                            const ReplayBuffer& buffer, std::size_t n) {
   return make_object<BatchObject>(pool, pool->take(buffer, n), n);
 }
-
-void bind_batch(nb::module_& module);
 
 }  // namespace reprise::python

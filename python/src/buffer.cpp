@@ -1,95 +1,61 @@
+#include "buffer.hpp"
+
 #include <reprise/reprise.hpp>
 
-#include "buffer_object.hpp"
-#include "hindsight.hpp"
 #include "options.hpp"
-#include "sampler.hpp"
-#include "writer.hpp"
 
-#include <chrono>
+#include <pthread.h>
+
+#include <stdexcept>
 #include <string>
 
 namespace reprise::python {
+
+template <>
+inline constexpr auto members_of<WaitStats> =
+    std::tuple(member("waits", &WaitStats::waits), member("timeouts", &WaitStats::timeouts),
+               member("stops", &WaitStats::stops), member("waiting_now", &WaitStats::waiting_now),
+               member("waiting_for", &WaitStats::waiting_for), member("total", &WaitStats::total),
+               member("longest", &WaitStats::longest));
+template <>
+inline constexpr auto members_of<Stats> = std::tuple(
+    member("committed_steps", &Stats::committed_steps),
+    member("evicted_steps", &Stats::evicted_steps),
+    member("resident_steps", &Stats::resident_steps), member("excess_steps", &Stats::excess_steps),
+    member("items", &Stats::items), member("pending_steps", &Stats::pending_steps),
+    member("sampled_items", &Stats::sampled_items),
+    member("sampled_batches", &Stats::sampled_batches),
+    member("applied_updates", &Stats::applied_updates),
+    member("stale_updates", &Stats::stale_updates), member("writers", &Stats::writers),
+    member("queued_chunks", &Stats::queued_chunks),
+    member("retired_pinned", &Stats::retired_pinned), member("chunks", &Stats::chunks),
+    member("chunks_touched", &Stats::chunks_touched), member("chunk_bytes", &Stats::chunk_bytes),
+    member("reserved_bytes", &Stats::reserved_bytes),
+    member("touched_bytes", &Stats::touched_bytes),
+    member("compressed_bytes", &Stats::compressed_bytes),
+    member("uncompressed_bytes", &Stats::uncompressed_bytes),
+    member("file_bytes", &Stats::file_bytes), member("closed_chunks", &Stats::closed_chunks),
+    member("writer_ingests", &Stats::writer_ingests),
+    member("samples_per_insert", &Stats::samples_per_insert), member("limiter", &Stats::limiter),
+    member("writers_for_chunk", &Stats::writers_for_chunk),
+    member("writers_for_limiter", &Stats::writers_for_limiter),
+    member("samplers_for_items", &Stats::samplers_for_items),
+    member("samplers_for_limiter", &Stats::samplers_for_limiter));
+
 namespace {
 
-void make(BufferObject* place, const Arguments& arguments) {
-  const Options options = options_from(arguments);
-  new (place) BufferObject(
-      std::make_shared<SharedBuffer>(ReplayBuffer(arguments.object<Schema>(0), options)));
-}
-
-nb::object make_writer(BufferObject& self, const Arguments& arguments) {
-  const std::chrono::nanoseconds timeout(arguments.timeout_ns(0));
-  return make_object<WriterObject>(
-      self.shared, std::make_shared<WriterGroup>(self.buffer(), std::nullopt, timeout),
-      std::size_t{0});
-}
-
-nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
-  SamplerOptions options;
-  options.seed = arguments.get<std::uint64_t>(0);
-  options.selector = arguments.get<std::size_t>(1);
-  options.resume = arguments.optional<std::size_t>(3);
-  options.unique_frames = arguments.get<bool>(4, false);
-  options.fresh = arguments.get<float>(5, options.fresh);
-  return make_object<SamplerObject>(self.shared, options, nb::handle(arguments[2]));
+void make(BufferObject* place, Schema& schema, std::size_t capacity_steps, const Options& given) {
+  Options options = given;
+  options.capacity_steps = capacity_steps;
+  new (place) BufferObject(std::make_shared<SharedBuffer>(ReplayBuffer(schema, options)));
 }
 
 Py_ssize_t size_of(BufferObject& self) {
   return static_cast<Py_ssize_t>(without_gil([&] { return self.buffer().size(); }));
 }
 
-double seconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-nb::dict waits_dict(const WaitStats& waits) {
-  nb::dict made;
-  made["waits"] = waits.waits;
-  made["timeouts"] = waits.timeouts;
-  made["stops"] = waits.stops;
-  made["waiting_now"] = waits.waiting_now;
-  made["waiting_for"] = seconds(waits.waiting_for);
-  made["total"] = seconds(waits.total);
-  made["longest"] = seconds(waits.longest);
-  return made;
-}
-
 nb::object stats_of(BufferObject& self) {
-  const Stats stats = without_gil([&] { return self.buffer().stats(); });
-  nb::dict made;
-#define REPRISE_STAT(name) made[#name] = stats.name
-  REPRISE_STAT(committed_steps);
-  REPRISE_STAT(evicted_steps);
-  REPRISE_STAT(resident_steps);
-  REPRISE_STAT(excess_steps);
-  REPRISE_STAT(items);
-  REPRISE_STAT(pending_steps);
-  REPRISE_STAT(sampled_items);
-  REPRISE_STAT(sampled_batches);
-  REPRISE_STAT(applied_updates);
-  REPRISE_STAT(stale_updates);
-  REPRISE_STAT(writers);
-  REPRISE_STAT(queued_chunks);
-  REPRISE_STAT(retired_pinned);
-  REPRISE_STAT(chunks);
-  REPRISE_STAT(chunks_touched);
-  REPRISE_STAT(chunk_bytes);
-  REPRISE_STAT(reserved_bytes);
-  REPRISE_STAT(touched_bytes);
-  REPRISE_STAT(compressed_bytes);
-  REPRISE_STAT(uncompressed_bytes);
-  REPRISE_STAT(file_bytes);
-  REPRISE_STAT(closed_chunks);
-  REPRISE_STAT(writer_ingests);
-  REPRISE_STAT(samples_per_insert);
-#undef REPRISE_STAT
-  made["writers_for_chunk"] = waits_dict(stats.writers_for_chunk);
-  made["writers_for_limiter"] = waits_dict(stats.writers_for_limiter);
-  made["samplers_for_items"] = waits_dict(stats.samplers_for_items);
-  made["samplers_for_limiter"] = waits_dict(stats.samplers_for_limiter);
-  made["limiter"] = text_of(stats.limiter);
-  return made;
+  return to_python(without_gil([&] { return self.buffer().stats(); }));
 }
 
 nb::object schema_of(BufferObject& self) {
@@ -97,7 +63,10 @@ nb::object schema_of(BufferObject& self) {
 }
 
 nb::object options_of(BufferObject& self) {
-  return options_dict(self.buffer().options());
+  nb::dict made;
+  made["capacity_steps"] = self.buffer().options().capacity_steps;
+  made.update(nb::borrow<nb::dict>(to_python(self.buffer().options())));
+  return made;
 }
 
 void close(BufferObject& self) {
@@ -208,90 +177,69 @@ Address space is reserved for everything, memory taken as steps arrive. ValueErr
 option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError;
 OSError if the file or the room for it cannot be had.)";
 
+constexpr const char* kCapsule =
+    R"(The C++ buffer, for C++ threads that share it: a PyCapsule named
+"reprise::ReplayBuffer " and the version, of a reprise::ReplayBuffer*, which it keeps alive. For
+extension modules built with the same version and compiler; C++'s rules hold for what they call,
+and no call may be under way beside `restore`.)";
+
 }  // namespace
+
+const unsigned& SharedBuffer::forks() noexcept {
+  static unsigned count = 0;
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+  static_cast<void>(registered);
+  return count;
+}
+
+/// `size` throws in a forked child, with a message that names the processes.
+void SharedBuffer::refuse_fork() const {
+  static_cast<void>(buffer.size());
+}
+
+void SharedBuffer::check_open(const char* call) const {
+  if (buffer.closed()) {
+    throw Closed(std::string(call) + ": the buffer is closed; no step was taken");
+  }
+}
+
+void SharedBuffer::refuse_beside_restore(const char* call) {
+  throw std::logic_error(std::string(call) +
+                         ": ReplayBuffer.restore of this buffer is under way in another thread");
+}
+
+InUse SharedBuffer::restoring() {
+  const unsigned others = calls_ - 1;
+  if (others != 0) {
+    throw std::logic_error("ReplayBuffer.restore: " + std::to_string(others) +
+                           (others == 1 ? " other call" : " other calls") +
+                           " of this buffer, its writers, samplers or prefetchers " +
+                           (others == 1 ? "is" : "are") + " under way; allowed: none");
+  }
+  return {restoring_, "ReplayBuffer.restore"};
+}
 
 void bind_buffer(nb::module_& module) {
   Type<BufferObject> type("ReplayBuffer", kDoc);
-  type.constructor<&make>(
-          "__init__(self, schema: Schema, capacity_steps: int, *, window: _Window | None = None, "
-          "selectors: _Selector | Sequence[_Selector] | None = None, "
-          "remover: _Remover | None = None, rate_limiter: _RateLimiter | None = None, "
-          "max_times_sampled: int = 0, episode_index: bool = False, max_writers: int = 256, "
-          "chunk_steps: int = 0, shards: int = 0, key_tag: int | None = None, "
-          "storage: str | PathLike[str] | None = None) -> None",
-          kInit)
-      .method<&make_writer>(
-          "writer(self, *, timeout: float | None = None) -> Writer",
-          R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
-rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)")
-      .method<&make_vector_writer>(
-          "vector_writer(self, environments: int, *, autoreset: _Autoreset = 'same_step', "
-          "timeout: float | None = None) -> VectorWriter",
-          "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.")
-      .method<&make_sampler>(
-          "sampler(self, *, seed: int = 0, selector: int = 0, "
-          "allocator: Callable[[int], Any] | None = None, resume: int | None = None, "
-          "unique_frames: bool = False, fresh: float = 0.0) -> Sampler",
-          R"(A Sampler for one learner thread.
-
-seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
-selector: its place among the buffer's selectors.
-allocator: where batches live: a function of a number of bytes that gives an object with a writable,
-  contiguous buffer of at least as many, other memory each time, kept as long as it is used. Pinned
-  memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
-  The sampler holds it: one that refers to the sampler keeps both for good.
-resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
-  of the save that the buffer was loaded from.
-unique_frames: batches hold each frame of an item once: of Transitions(frame_stack=F) F + n_step
-  instead of 2 F, of Sequences(frame_stack=F) F + T instead of 2 T F. The stacks are views of
-  Batch.frames, which says more.
-fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
-  are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
-  that arrived before the first sampler with such a share was made do not count. Their probability
-  is 1 / N. The selector may give an item its first draw too, at 1.0 the few that arrive within a
-  draw. Not for selectors that draw in an order, nor with max_times_sampled.)")
-      .method<&make_prefetcher>(
-          "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
-          "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', gather: bool = True, "
-          "seed: int = 0, selector: int = 0, allocator: Callable[[int], Any] | None = None, "
-          "timeout: float | None = None, unique_frames: bool = False, fresh: float = 0.0) -> "
-          "Prefetcher",
-          R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
-of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
-`sampler` and Sampler.sample, and so are the errors.)");
-  type.method<&make_hindsight>(
-      "hindsight(self, achieved: str, *, goal: _Goal = 'future', share: float = 0.8, seed: int = "
-      "0) "
-      "-> Hindsight",
-      R"(What gives items goals that their episodes achieved (HER): see Hindsight.
-
-It reaches the steps of the episode that are in the buffer.
-
-achieved: the observation that says what a step achieved; with frame stacks its newest frame.
-goal: 'future', one of the later observations of the item's episode, each as likely as the others;
-  'final', the last one; 'episode', any but that of the item's own step.
-share: of items that get another goal, 0 to 1. k replays with another goal for each with its own,
-  in the paper's words, are k / (k + 1).
-seed: start of its own random numbers.
-ValueError for another field, a share out of range, and a window other than Transitions of n_step 1:
-the return of several steps would have to be made anew.)");
+  type.constructor<&make>(kInit, arg("schema"), arg("capacity_steps"));
+  bind_writer(module, type);
+  bind_vector_writer(module, type);
+  bind_sampler(module, type);
+  bind_prefetcher(module, type);
+  bind_hindsight(module, type);
   bind_updates(type);
   bind_items(type);
   bind_checkpoints(type);
-  type.special<&size_of, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
-      .method<&stats_of>("stats(self) -> dict[str, Any]", kStats)
-      .property<&schema_of>("schema(self) -> Schema", "A copy of the schema.")
+  type.special<&size_of>(Py_mp_length, "__len__(self) -> int")
+      .method<&stats_of>("stats", "dict[str, Any]", kStats)
+      .property<&schema_of>("schema", "Schema", "A copy of the schema.")
       .property<&options_of>(
-          "options(self) -> dict[str, Any]",
+          "options", "dict[str, Any]",
           "The options by the names of the constructor's arguments, with every default filled in.")
-      .property<&capsule_of>("capsule(self) -> Any",
-                             R"(The C++ buffer, for C++ threads that share it: a PyCapsule named
-"reprise::ReplayBuffer " and the version, of a reprise::ReplayBuffer*, which it keeps alive. For
-extension modules built with the same version and compiler; C++'s rules hold for what they call,
-and no call may be under way beside `restore`.)")
-      .forward_property<&ReplayBuffer::closed>("closed(self) -> bool", "True after `close`.")
+      .property<&capsule_of>("capsule", "Any", kCapsule)
+      .property<&ReplayBuffer::closed>("closed", "True after `close`.")
       .method<&close>(
-          "close(self) -> None",
+          "close",
           R"(Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
 still work.)")
       .closes<&close>()

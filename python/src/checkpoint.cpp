@@ -1,9 +1,7 @@
 #include <reprise/checkpoint.hpp>
 
-#include "buffer_object.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
-#include "vocabulary.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -19,7 +17,23 @@
 #include <vector>
 
 namespace reprise::python {
+
+template <>
+inline constexpr auto members_of<SaveProgress> =
+    std::tuple(member("bytes_written", &SaveProgress::bytes_written),
+               member("chunks_written", &SaveProgress::chunks_written),
+               member("chunks_reused", &SaveProgress::chunks_reused),
+               member("chunks_total", &SaveProgress::chunks_total));
+template <>
+inline constexpr auto members_of<SaveResult> = std::tuple(
+    member("manifest", &SaveResult::manifest), member("bytes_written", &SaveResult::bytes_written),
+    member("chunks_written", &SaveResult::chunks_written),
+    member("chunks_reused", &SaveResult::chunks_reused),
+    member("chunks_moved", &SaveResult::chunks_moved));
+
 namespace {
+
+using GivenDict = Given<"dict[str, bytes]">;
 
 /// Calls the user's progress function with the GIL, on whichever thread writes.
 class Progress {
@@ -28,7 +42,7 @@ class Progress {
   /// saves.
   Progress(const SharedBuffer& buffer, nb::handle function)
       : buffer_(buffer), function_(nb::borrow(function)) {
-    check_kind(function_.is_none() || PyCallable_Check(function_.ptr()) != 0, function_,
+    check_kind(!wanted() || PyCallable_Check(function_.ptr()) != 0, function_,
                "ReplayBuffer.save: progress", "None or a function of a SaveProgress");
     for (const Progress* outer = outer_; outer != nullptr; outer = outer->outer_) {
       if (&outer->buffer_ == &buffer) {
@@ -42,8 +56,7 @@ class Progress {
     const nb::gil_scoped_acquire acquired;
     const Progress* const before = std::exchange(current, this);
     try {
-      function_(named_tuple("SaveProgress", progress.bytes_written, progress.chunks_written,
-                            progress.chunks_reused, progress.chunks_total));
+      function_(named_tuple("SaveProgress", progress));
     } catch (...) {
       // Other threads end the save with it: what they throw must not be Python's.
       raised_ = std::current_exception();
@@ -54,7 +67,7 @@ class Progress {
     }
   }
 
-  [[nodiscard]] bool wanted() const { return !function_.is_none(); }
+  [[nodiscard]] bool wanted() const { return function_.is_valid(); }
   /// Throws the exception that the function raised, if it did.
   void rethrow() const {
     if (raised_) {
@@ -130,11 +143,12 @@ void give_attached(Attachments& attached, nb::dict attachments) {
 }
 
 /// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
-/// dict at this place of the arguments, if there is one.
-void load_interruptibly(const Arguments& arguments, std::size_t at,
+/// dict that was given, if one was.
+void load_interruptibly(CallName call, GivenDict attachments,
                         const std::function<void(LoadOptions&)>& load) {
-  const bool wanted = arguments.has(at);
-  check_kind(!wanted || PyDict_Check(arguments[at]), arguments[at], arguments.what(at), "a dict");
+  const bool wanted = attachments.is_valid();
+  check_kind(!wanted || PyDict_Check(attachments.ptr()), attachments, {call.text, "attachments"},
+             "a dict");
   Attachments attached;
   std::vector<SkippedCheckpoint> skipped;
   run_interruptibly([&](std::stop_token stop) {
@@ -145,7 +159,7 @@ void load_interruptibly(const Arguments& arguments, std::size_t at,
     load(options);
   });
   if (wanted) {
-    give_attached(attached, nb::borrow<nb::dict>(arguments[at]));
+    give_attached(attached, nb::borrow<nb::dict>(attachments));
   }
   for (const SkippedCheckpoint& one : skipped) {
     const nb::str text = text_of("checkpoint " + std::to_string(one.manifest) +
@@ -156,20 +170,21 @@ void load_interruptibly(const Arguments& arguments, std::size_t at,
   }
 }
 
-nb::object save(BufferObject& self, const Arguments& arguments) {
-  const auto directory = arguments.get<std::filesystem::path>(0);
+nb::object save(BufferObject& self, const std::filesystem::path& directory, int compression,
+                std::size_t keep, bool incremental, Given<"Callable[[SaveProgress], Any]"> progress,
+                Given<"Sequence[Sampler]"> samplers, Given<"dict[str, Any]"> attachments,
+                std::uint64_t bytes_per_second) {
   SaveOptions options;
-  options.compression.level = arguments.get<int>(1);
-  options.keep = arguments.get(2, options.keep);
-  options.incremental = arguments.get<bool>(3, true);
-  options.bytes_per_second = arguments.get<std::uint64_t>(7);
-  Progress report(*self.shared,
-                  arguments[4] == nullptr ? nb::handle(Py_None) : nb::handle(arguments[4]));
+  options.compression.level = compression;
+  options.keep = keep;
+  options.incremental = incremental;
+  options.bytes_per_second = bytes_per_second;
+  Progress report(*self.shared, progress);
   ReadSamplers read;
-  read_samplers(*self.shared, arguments[5], read);
+  read_samplers(*self.shared, samplers, read);
   nb::object held;
-  if (arguments[6] != nullptr) {
-    held = vocabulary("attachments_of")(nb::handle(arguments[6]));
+  if (attachments.is_valid()) {
+    held = vocabulary("attachments_of")(attachments);
     for (const nb::handle pair : nb::list(held)) {
       const nb::object array = pair[1];
       const Array bytes(array);
@@ -191,25 +206,23 @@ nb::object save(BufferObject& self, const Arguments& arguments) {
     report.rethrow();
     throw;
   }
-  return named_tuple("SaveResult", result.manifest, result.bytes_written, result.chunks_written,
-                     result.chunks_reused, result.chunks_moved);
+  return named_tuple("SaveResult", result);
 }
 
-nb::object load(const Arguments& arguments) {
-  const auto directory = arguments.get<std::filesystem::path>(0);
-  const Storage rows = storage_from(arguments[1]);
+nb::object load(CallName call, const std::filesystem::path& directory, const Storage& storage,
+                GivenDict attachments) {
   std::optional<ReplayBuffer> loaded;
-  load_interruptibly(arguments, 2, [&](LoadOptions& options) {
-    options.storage = rows;
+  load_interruptibly(call, attachments, [&](LoadOptions& options) {
+    options.storage = storage;
     loaded.emplace(ReplayBuffer::load(directory, options));
   });
   return make_object<BufferObject>(std::make_shared<SharedBuffer>(std::move(*loaded)));
 }
 
-void restore(BufferObject& self, const Arguments& arguments) {
-  const auto directory = arguments.get<std::filesystem::path>(0);
+void restore(BufferObject& self, CallName call, const std::filesystem::path& directory,
+             GivenDict attachments) {
   const InUse restoring = self.shared->restoring();
-  load_interruptibly(arguments, 1,
+  load_interruptibly(call, attachments,
                      [&](LoadOptions& options) { self.buffer().restore(directory, options); });
   ++self.shared->restored;
 }
@@ -256,20 +269,13 @@ prefetchers is under way; those that begin meanwhile raise RuntimeError too.)";
 }  // namespace
 
 void bind_checkpoints(Type<BufferObject>& type) {
-  type.method<&save>(
-          "save(self, directory: str | PathLike[str], *, compression: int = 0, keep: int = 2, "
-          "incremental: bool = True, progress: Callable[[SaveProgress], Any] | None = None, "
-          "samplers: Sequence[Sampler] = (), attachments: dict[str, Any] = {}, "
-          "bytes_per_second: int = 0) -> SaveResult",
-          kSave)
-      .static_method<&load>(
-          "load(directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None, "
-          "attachments: dict[str, bytes] | None = None) -> ReplayBuffer",
-          kLoad)
-      .method<&restore>(
-          "restore(self, directory: str | PathLike[str], *, "
-          "attachments: dict[str, bytes] | None = None) -> None",
-          kRestore);
+  type.method<&save>("save", "SaveResult", kSave, arg("directory"), keyword("compression", 0),
+                     keyword("keep", SaveOptions().keep), keyword("incremental", true),
+                     keyword("progress", "None"), keyword("samplers", "()"),
+                     keyword("attachments", "{}"), keyword("bytes_per_second", 0U))
+      .static_method<&load>("load", "ReplayBuffer", kLoad, arg("directory"),
+                            keyword("storage", Memory()), keyword("attachments", "None"))
+      .method<&restore>("restore", kRestore, arg("directory"), keyword("attachments", "None"));
 }
 
 }  // namespace reprise::python

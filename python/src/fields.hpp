@@ -2,7 +2,7 @@
 
 #include <reprise/schema.hpp>
 
-#include "numpy.hpp"
+#include "binding/numpy.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-#include "hindsight.hpp"
+#include <reprise/hindsight.hpp>
 
-#include "values.hpp"
+#include "buffer.hpp"
 
 #include <cstdint>
 #include <span>
@@ -10,6 +10,14 @@
 #include <vector>
 
 namespace reprise::python {
+
+template <>
+inline constexpr Words words_of<HindsightGoal>{"_Goal", {"future", "final", "episode"}};
+template <>
+inline constexpr auto members_of<HindsightOptions> =
+    std::tuple(member("goal", &HindsightOptions::goal), member("share", &HindsightOptions::share),
+               member("seed", &HindsightOptions::seed));
+
 namespace {
 
 constexpr const char* kDoc =
@@ -33,6 +41,20 @@ also below 0. An item that was not picked, or is no longer there, keeps its goal
 TypeError and ValueError for arrays that do not fit, before anything is changed; ValueError for a
 key of another buffer; Closed after `restore` of the buffer: make another one.)";
 
+constexpr const char* kMake =
+    R"(What gives items goals that their episodes achieved (HER): see Hindsight.
+
+It reaches the steps of the episode that are in the buffer.
+
+achieved: the observation that says what a step achieved; with frame stacks its newest frame.
+goal: 'future', one of the later observations of the item's episode, each as likely as the others;
+  'final', the last one; 'episode', any but that of the item's own step.
+share: of items that get another goal, 0 to 1. k replays with another goal for each with its own,
+  in the paper's words, are k / (k + 1).
+seed: start of its own random numbers.
+ValueError for another field, a share out of range, and a window other than Transitions of n_step 1:
+the return of several steps would have to be made anew.)";
+
 /// An array over the memory of an array or of a tensor; none for what numpy would copy.
 nb::object array_over(nb::handle given) {
   if (is_array(given)) {
@@ -48,7 +70,23 @@ nb::object array_over(nb::handle given) {
   return shares || read.size() == 0 ? made : nb::object();
 }
 
-}  // namespace
+/// reprise.Hindsight: gives items goals of their own episode.
+class HindsightObject {
+ public:
+  HindsightObject(std::shared_ptr<SharedBuffer> buffer, const FieldInfo& achieved,
+                  const HindsightOptions& options);
+
+  [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Hindsight", *buffer_, call}; }
+  nb::object relabel(CallName call, const Keys& keys, ArrayLike goals);
+
+ private:
+  std::shared_ptr<SharedBuffer> buffer_;
+  std::vector<std::size_t> shape_;  ///< Of one goal.
+  DType type_;
+  Hindsight hindsight_;
+  unsigned made_after_;  ///< `SharedBuffer::restored`; it knows only that buffer.
+  bool in_use_ = false;
+};
 
 HindsightObject::HindsightObject(std::shared_ptr<SharedBuffer> buffer, const FieldInfo& achieved,
                                  const HindsightOptions& options)
@@ -58,16 +96,14 @@ HindsightObject::HindsightObject(std::shared_ptr<SharedBuffer> buffer, const Fie
       hindsight_(buffer_->buffer.hindsight(achieved.field, options)),
       made_after_(buffer_->restored) {}
 
-nb::object HindsightObject::relabel(const Arguments& arguments) {
+nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, ArrayLike given) {
   if (made_after_ != buffer_->restored) {
-    throw Closed(std::string(arguments.call()) +
+    throw Closed(std::string(call.text) +
                  ": the buffer was restored since; make another Hindsight");
   }
-  nb::object owner;
-  const std::span<const ItemKey> keys = keys_from(arguments[0], owner);
+  const std::vector<ItemKey> keys = own(given_keys);
   std::vector<std::size_t> shape = shape_;
   shape.insert(shape.begin(), keys.size());
-  const nb::handle given(arguments[1]);
   const auto refuse = [&](const std::string& instead) {
     throw std::invalid_argument("goals: expected a writable, contiguous array, " +
                                 described(name_of(type_), shape) + "; given " + instead);
@@ -87,36 +123,33 @@ nb::object HindsightObject::relabel(const Arguments& arguments) {
   nb::object made = empty_array(DType::I32, {{keys.size()}});
   // Neither is written to by others while the call has given the GIL up: the distances are its own,
   // and the goals are for the caller to keep still.
-  const std::vector<ItemKey> own(keys.begin(), keys.end());
   const std::span<std::byte> bytes(goals.data(), goals.size() * element_bytes(type_));
   const std::span<std::int32_t> distances(reinterpret_cast<std::int32_t*>(Array(made).data()),
-                                          own.size());
-  without_gil([&] { hindsight_.relabel(own, bytes, type_, distances); });
+                                          keys.size());
+  without_gil([&] { hindsight_.relabel(keys, bytes, type_, distances); });
   return made;
 }
 
-nb::object make_hindsight(BufferObject& self, const Arguments& arguments) {
-  constexpr std::string_view kGoals[] = {"future", "final", "episode"};
-  const FieldTable table(self.buffer().schema());
-  const auto name = arguments.get<std::string>(0);
-  HindsightOptions options;
-  options.goal = arguments.word(1, kGoals, options.goal);
-  options.share = arguments.get<float>(2, options.share);
-  options.seed = arguments.get<std::uint64_t>(3);
+nb::object make_hindsight(BufferObject& self, CallName call, const std::string& achieved,
+                          const HindsightOptions& options) {
+  const FieldTable& table = self.shared->table;
   for (const FieldInfo& field : table.fields()) {
-    if (field.spec.name == name) {
+    if (field.spec.name == achieved) {
       return make_object<HindsightObject>(self.shared, field, options);
     }
   }
-  throw std::invalid_argument(arguments.what(0).text() + " is '" + name +
+  throw std::invalid_argument(What(call.text, "achieved").text() + " is '" + achieved +
                               "'; allowed: " + table.names(table.observations()));
 }
 
-void bind_hindsight(nb::module_& module) {
+}  // namespace
+
+void bind_hindsight(nb::module_& module, Type<BufferObject>& type) {
   Type<HindsightObject>("Hindsight", kDoc)
-      .method<&HindsightObject::relabel>(
-          "relabel(self, keys: ArrayLike, goals: ArrayLike) -> NDArray[np.int32]", kRelabel)
+      .method<&HindsightObject::relabel>("relabel", "NDArray[np.int32]", kRelabel, arg("keys"),
+                                         arg("goals"))
       .add(module);
+  type.method<&make_hindsight>("hindsight", "Hindsight", kMake, arg("achieved"));
 }
 
 }  // namespace reprise::python

@@ -1,14 +1,14 @@
 #include <reprise/mixed_sampler.hpp>
 
-#include "buffer_object.hpp"
 #include "prefetcher.hpp"
-#include "sampler.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <forward_list>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,7 +82,7 @@ using Calls = std::forward_list<SharedBuffer::Call>;
 /// The parts of a call; no counts if it draws by the common total.
 struct Parts {
   /// `calls`: gets a mark for each buffer.
-  Parts(const Arguments& arguments, Calls& calls);
+  Parts(nb::handle given, std::optional<Count> all, const char* call, Calls& calls);
   [[nodiscard]] std::unique_ptr<MixedSampler> mixed(const SamplerOptions& options) const;
 
   Buffers buffers;
@@ -90,19 +90,15 @@ struct Parts {
   std::size_t n = 0;
 };
 
-Parts::Parts(const Arguments& arguments, Calls& calls) {
-  const nb::handle given(arguments[0]);
-  check_kind(nb::hasattr(given, "__iter__"), given, arguments.what(0),
+Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls& calls)
+    : n(all ? all->items : 0) {
+  check_kind(nb::hasattr(given, "__iter__"), given, {call, "parts"},
              "mix([replay, other], n), or with counts mix([(replay, 4), (other, 4)])");
-  const bool by_total = arguments.has(1);
-  if (by_total) {
-    n = items_of(arguments, 1);
-  }
   for (const nb::handle part : nb::list(given)) {
     const std::string name = "parts[" + std::to_string(buffers.size()) + "]";
-    const What what(arguments.call(), name);
+    const What what(call, name);
     nb::object replay = nb::borrow(part);
-    if (!by_total) {
+    if (n == 0) {
       const bool pair = PySequence_Check(part.ptr()) != 0 && PySequence_Size(part.ptr()) == 2;
       const nb::object count = pair ? nb::object(part[1]) : nb::none();
       replay = pair ? nb::object(part[0]) : nb::none();
@@ -115,7 +111,7 @@ Parts::Parts(const Arguments& arguments, Calls& calls) {
     check_kind(nb::isinstance<BufferObject>(replay), part, what,
                "a ReplayBuffer, as n is given, or counts, (replay, 4), and no n");
     buffers.push_back(self_of<BufferObject>(replay.ptr()).shared);
-    calls.emplace_front(*buffers.back(), arguments.call());
+    calls.emplace_front(*buffers.back(), call);
   }
 }
 
@@ -161,12 +157,13 @@ class MixObject {
   };
   [[nodiscard]] Entered enter(const char* call) { return {*this, call}; }
 
-  nb::object sample(const Arguments& arguments);
-  nb::object prefetch(const Arguments& arguments);
-  nb::object update_priorities(const Arguments& arguments) {
-    check_current(arguments.call());
-    return updated(arguments, [this](std::span<const ItemKey> keys, std::span<const float> values) {
-      return mixed_->update_priorities(keys, values);
+  nb::object sample(CallName call, const HowDrawn& how, std::chrono::nanoseconds timeout);
+  nb::object prefetch(CallName call, std::size_t depth, const HowDrawn& how, Allocator allocator,
+                      std::chrono::nanoseconds timeout, std::optional<std::uint64_t> seed);
+  nb::object update_priorities(CallName call, const Keys& keys, const Priorities& priorities) {
+    check_current(call.text);
+    return updated(keys, priorities, [this](auto own_keys, auto own_priorities) {
+      return mixed_->update_priorities(own_keys, own_priorities);
     });
   }
 
@@ -174,11 +171,8 @@ class MixObject {
   [[nodiscard]] nb::object parts() const;
   template <auto kOne>
   [[nodiscard]] nb::object of_parts() const {
-    nb::list made;
-    for (const SampleStatus& status : mixed_->statuses()) {
-      made.append(status.*kOne);
-    }
-    return made;
+    return to_python(mixed_->statuses() |
+                     std::views::transform([](const SampleStatus& of) { return of.*kOne; }));
   }
 
  private:
@@ -196,20 +190,17 @@ class MixObject {
   bool in_use_ = false;
 };
 
-void make(MixObject* place, const Arguments& arguments) {
+using GivenParts = Given<"Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer]">;
+
+void make(MixObject* place, CallName call, GivenParts given, std::optional<Count> n,
+          const SamplerOptions& options) {
   Calls calls;
-  Parts parts(arguments, calls);
-  SamplerOptions options;
-  options.seed = arguments.get<std::uint64_t>(2);
-  options.selector = arguments.get<std::size_t>(3);
-  options.fresh = arguments.get<float>(4, options.fresh);
-  options.unique_frames = arguments.get<bool>(5, false);
-  new (place) MixObject(std::move(parts), options);
+  new (place) MixObject(Parts(given, n, call.text, calls), options);
 }
 
-nb::object MixObject::sample(const Arguments& arguments) {
-  SampleOptions options = sample_options(arguments, 0);
-  options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(3));
+nb::object MixObject::sample(CallName call, const HowDrawn& how, std::chrono::nanoseconds timeout) {
+  SampleOptions options = how;
+  options.timeout = timeout;
   options.hook = &hook_;
   if (!begun_.is_valid()) {
     begun_ = make_batch(pool_, buffers_.front()->buffer, mixed_->size());
@@ -221,19 +212,20 @@ nb::object MixObject::sample(const Arguments& arguments) {
     const std::size_t part = mixed_->waits_for();
     buffers_[part]->check_process();
     raise_status(status,
-                 (arguments.call() + std::string(": parts[") + std::to_string(part) + "]").c_str());
+                 (call.text + std::string(": parts[") + std::to_string(part) + "]").c_str());
   }
   return std::exchange(begun_, nb::object());
 }
 
-nb::object MixObject::prefetch(const Arguments& arguments) {
-  check_current(arguments.call());
-  auto pool = std::make_shared<BatchPool>(*buffers_.front(), arguments[4], options_.unique_frames);
+nb::object MixObject::prefetch(CallName call, std::size_t depth, const HowDrawn& how,
+                               Allocator allocator, std::chrono::nanoseconds timeout,
+                               std::optional<std::uint64_t> seed) {
+  check_current(call.text);
+  auto pool = std::make_shared<BatchPool>(*buffers_.front(), allocator, options_.unique_frames);
   SamplerOptions options = options_;
-  options.seed = arguments.optional<std::uint64_t>(6).value_or(options.seed);
-  return make_prefetcher({buffers_, parts_.mixed(options), std::move(pool), mixed_->size()},
-                         sample_options(arguments, 1), arguments.get<std::size_t>(0, 2),
-                         std::chrono::nanoseconds(arguments.timeout_ns(5)));
+  options.seed = seed.value_or(options.seed);
+  return make_prefetcher({buffers_, parts_.mixed(options), std::move(pool), mixed_->size()}, how,
+                         depth, timeout);
 }
 
 void MixObject::check_current(const char* call) const {
@@ -259,34 +251,24 @@ nb::object MixObject::parts() const {
 }  // namespace
 
 void bind_mix(nb::module_& module) {
-  Type<MixObject>("Mix", kDoc)
-      .constructor<&make>(
-          "__init__(self, parts: Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer], "
-          "n: int | None = None, *, seed: int = 0, selector: int = 0, fresh: float = 0.0, "
-          "unique_frames: bool = False) -> None",
-          kInit)
-      .method<&MixObject::sample>(
-          "sample(self, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
-          "draws: _Draws = 'stratified', timeout: float | None = None) -> Batch",
-          kSample)
-      .method<&MixObject::prefetch>(
-          "prefetch(self, *, depth: int = 2, beta: float = 0.4, "
-          "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', "
-          "allocator: Callable[[int], Any] | None = None, timeout: float | None = None, "
-          "seed: int | None = None) -> Prefetcher",
-          kPrefetch)
-      .method<&MixObject::update_priorities>(
-          "update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult",
-          kUpdate)
-      .special<&MixObject::size, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
-      .property<&MixObject::parts>(
-          "parts(self) -> list[slice]",
+  using Self = MixObject;
+  Type<Self>("Mix", kDoc)
+      .constructor<&make>(kInit, arg("parts"), arg("n", std::nullopt))
+      .method<&Self::sample>("sample", "Batch", kSample, keyword("timeout", kNoTimeout))
+      .method<&Self::prefetch>("prefetch", "Prefetcher", kPrefetch, keyword("depth", 2U),
+                               keyword("allocator", "None"), keyword("timeout", kNoTimeout),
+                               keyword("seed", std::nullopt))
+      .method<&Self::update_priorities>("update_priorities", "UpdateResult", kUpdate, arg("keys"),
+                                        arg("priorities"))
+      .special<&Self::size>(Py_mp_length, "__len__(self) -> int")
+      .property<&Self::parts>(
+          "parts", "list[slice]",
           "The places of each part in a batch, in the order of the parts; by the common total\n"
           "those of the last batch, or after a call that raised of the one that goes on.")
-      .property<&MixObject::of_parts<&SampleStatus::passes>>(
-          "passes(self) -> list[int]", "Passes that each part has completed with draws='epoch'.")
-      .property<&MixObject::of_parts<&SampleStatus::fresh>>(
-          "fresh(self) -> list[int]",
+      .property<&Self::of_parts<&SampleStatus::passes>>(
+          "passes", "list[int]", "Passes that each part has completed with draws='epoch'.")
+      .property<&Self::of_parts<&SampleStatus::fresh>>(
+          "fresh", "list[int]",
           "Items that each part of the last batch has from the queue of `fresh`: its first ones.")
       .add(module);
 }

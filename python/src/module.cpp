@@ -1,18 +1,14 @@
-#include "buffer_object.hpp"
-#include "hindsight.hpp"
-#include "options.hpp"
-#include "sampler.hpp"
+#include "binding/type.hpp"
 #include "values.hpp"
-#include "vocabulary.hpp"
-#include "writer.hpp"
 
 namespace reprise::python {
 
+void bind_batch(nb::module_& module);
 void bind_buffer(nb::module_& module);
 void bind_mix(nb::module_& module);
-void bind_prefetcher(nb::module_& module);
 void bind_remote(nb::module_& module);
 void bind_segment_tree(nb::module_& module);
+void bind_strategies(nb::module_& module);
 
 NB_MODULE(_reprise, module) {
   // What threads still hold at the end of the process is not given back.
@@ -24,13 +20,8 @@ NB_MODULE(_reprise, module) {
   bind_errors(module);
   bind_schema(module);
   bind_batch(module);
-  bind_writer(module);
-  bind_vector_writer(module);
-  bind_sampler(module);
-  bind_prefetcher(module);
-  bind_hindsight(module);
-  bind_mix(module);
   bind_buffer(module);
+  bind_mix(module);
   bind_remote(module);
   bind_segment_tree(module);
   bind_strategies(module);

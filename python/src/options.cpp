@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
-#include <iterator>
 #include <span>
 #include <string>
 #include <system_error>
@@ -25,24 +23,14 @@ nb::dict& classes() {
 /// The word of an option in whose place Python takes a number.
 constexpr std::string_view kConstant = "constant";
 
-/// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
-nb::object decimal(float value) {
-  char text[32];
-  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value);
-  double shortest = double{value};
-  if (error == std::errc()) {
-    std::from_chars(std::begin(text), end, shortest);
-  }
-  return nb::float_(shortest);
-}
-
 /// Whether the next option is the number of this one, which is then a word or a number of Python's.
 bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
   return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
 /// The values of options as attributes of Python, in which a word and its constant are one.
-nb::dict to_python(std::span<const StrategyOption> options, std::span<const OptionValue> values) {
+nb::dict attributes_of(std::span<const StrategyOption> options,
+                       std::span<const OptionValue> values) {
   nb::dict made;
   for (std::size_t i = 0; i < options.size(); ++i) {
     const nb::str name = text_of(options[i].name);
@@ -93,43 +81,33 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
   return values;
 }
 
-/// The strategy of a family that an object says. TypeError that names those there are.
+/// The kinds of a family, and the option that takes one.
 template <class Family>
-Family strategy_from(nb::handle given, std::span<const StrategyKind<Family>> kinds,
-                     const char* option) {
-  std::string allowed;
-  for (const StrategyKind<Family>& kind : kinds) {
-    const nb::object type = classes()[text_of(kind.name())];
-    if (PyObject_IsInstance(given.ptr(), type.ptr()) == 1) {
-      return kind.make(from_python(given, kind.name(), kind.options()));
-    }
-    allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
-  }
-  throw WrongKind(refusal(given, option, allowed));
-}
+struct FamilyOf;
+template <>
+struct FamilyOf<Window> {
+  static constexpr auto kinds = &windows;
+  static constexpr const char *option = "window", *hint = "_Window";
+};
+template <>
+struct FamilyOf<Selector> {
+  static constexpr auto kinds = &selectors;
+  static constexpr const char *option = "selectors", *hint = "_Selector";
+};
+template <>
+struct FamilyOf<Remover> {
+  static constexpr auto kinds = &removers;
+  static constexpr const char *option = "remover", *hint = "_Remover";
+};
+template <>
+struct FamilyOf<RateLimiter> {
+  static constexpr auto kinds = &rate_limiters;
+  static constexpr const char *option = "rate_limiter", *hint = "_RateLimiter";
+};
 
 template <class Family>
-nb::object strategy_to(const Family& strategy, std::span<const StrategyKind<Family>> kinds) {
-  for (const StrategyKind<Family>& kind : kinds) {
-    if (const auto values = kind.values(strategy)) {
-      return nb::object(classes()[text_of(kind.name())])(**to_python(kind.options(), *values));
-    }
-  }
-  return nb::none();  // Of C++ code that shares the buffer.
-}
-
-std::vector<Selector> selectors_from(nb::handle given) {
-  const bool one = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
-  std::vector<Selector> made;
-  for (const nb::handle selector : one ? nb::make_tuple(given) : nb::tuple(given)) {
-    made.push_back(strategy_from(selector, selectors(), "selectors"));
-  }
-  return made;
-}
-
-template <class Family>
-void describe(nb::list& all, const char* option, std::span<const StrategyKind<Family>> kinds) {
-  for (const StrategyKind<Family>& kind : kinds) {
+void describe(nb::list& all) {
+  for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
     std::vector<OptionValue> usual;
     nb::dict words;
     for (const StrategyOption& member : kind.options()) {
@@ -140,22 +118,62 @@ void describe(nb::list& all, const char* option, std::span<const StrategyKind<Fa
       }
       words[text_of(member.name)] = each;
     }
-    all.append(nb::make_tuple(option, text_of(kind.name()), text_of(kind.about()),
-                              to_python(kind.options(), usual), words));
+    all.append(nb::make_tuple(FamilyOf<Family>::option, text_of(kind.name()), text_of(kind.about()),
+                              attributes_of(kind.options(), usual), words));
   }
 }
 
 }  // namespace
 
-Storage storage_from(nb::handle storage) {
-  if (!storage.is_valid() || storage.is_none()) {
-    return Memory{};
+template <class Family>
+std::string StrategyConversion<Family>::hint() {
+  return FamilyOf<Family>::hint;
+}
+
+/// TypeError that names the strategies there are.
+template <class Family>
+Family StrategyConversion<Family>::from(nb::handle given, What /*what*/) {
+  std::string allowed;
+  for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
+    const nb::object type = classes()[text_of(kind.name())];
+    if (PyObject_IsInstance(given.ptr(), type.ptr()) == 1) {
+      return kind.make(from_python(given, kind.name(), kind.options()));
+    }
+    allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
   }
+  throw WrongKind(refusal(given, FamilyOf<Family>::option, allowed));
+}
+
+template <class Family>
+nb::object StrategyConversion<Family>::to(const Family& strategy) {
+  for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
+    if (const auto values = kind.values(strategy)) {
+      return nb::object(classes()[text_of(kind.name())])(**attributes_of(kind.options(), *values));
+    }
+  }
+  return nb::none();  // Of C++ code that shares the buffer.
+}
+
+template struct StrategyConversion<Window>;
+template struct StrategyConversion<Selector>;
+template struct StrategyConversion<Remover>;
+template struct StrategyConversion<RateLimiter>;
+
+std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, What what) {
+  const bool one = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
+  std::vector<Selector> made;
+  for (const nb::handle selector : one ? nb::make_tuple(given) : nb::tuple(given)) {
+    made.push_back(value_from<Selector>(selector, what));
+  }
+  return made;
+}
+
+Storage Conversion<Storage>::from(nb::handle given, What /*what*/) {
   std::filesystem::path path;
   try {
-    path = path_from(storage, "storage");
+    path = path_from(given, "storage");
   } catch (const WrongKind&) {
-    throw WrongKind(refusal(storage, "storage", "None or a path"));
+    throw WrongKind(refusal(given, "storage", "None or a path"));
   }
   // The core takes a name at which there is nothing too, so it would not notice a mistyped one.
   std::error_code error;
@@ -166,73 +184,19 @@ Storage storage_from(nb::handle storage) {
   return MappedFile{std::move(path)};
 }
 
-Window window_from(nb::handle given) {
-  return strategy_from(given, windows(), "window");
-}
-
-nb::object window_to(const Window& window) {
-  return strategy_to(window, windows());
-}
-
-RateLimiter rate_limiter_from(nb::handle given) {
-  return strategy_from(given, rate_limiters(), "rate_limiter");
-}
-
-Options options_from(const Arguments& arguments) {
-  Options options;
-  options.capacity_steps = arguments.get<std::size_t>(1);
-  if (arguments.has(2)) {
-    options.window = window_from(arguments[2]);
-  }
-  if (arguments.has(3)) {
-    options.selectors = selectors_from(arguments[3]);
-  }
-  if (arguments.has(4)) {
-    options.remover = strategy_from(arguments[4], removers(), "remover");
-  }
-  if (arguments.has(5)) {
-    options.rate_limiter = rate_limiter_from(arguments[5]);
-  }
-  options.max_times_sampled = arguments.get<std::uint32_t>(6);
-  options.episode_index = arguments.get<bool>(7);
-  options.max_writers = arguments.get(8, options.max_writers);
-  options.chunk_steps = arguments.get<std::size_t>(9);
-  options.shards = arguments.get<std::size_t>(10);
-  options.key_tag = arguments.optional<std::uint16_t>(11);
-  options.storage = storage_from(arguments[12]);
-  return options;
-}
-
-nb::dict options_dict(const Options& options) {
-  nb::list all;
-  for (const Selector& selector : options.selectors) {
-    all.append(strategy_to(selector, selectors()));
-  }
-  nb::dict made;
-  made["capacity_steps"] = options.capacity_steps;
-  made["window"] = window_to(options.window);
-  made["selectors"] = all;
-  made["remover"] = strategy_to(options.remover, removers());
-  made["rate_limiter"] = strategy_to(options.rate_limiter, rate_limiters());
-  made["max_times_sampled"] = options.max_times_sampled;
-  made["episode_index"] = options.episode_index;
-  made["max_writers"] = options.max_writers;
-  made["chunk_steps"] = options.chunk_steps;
-  made["shards"] = options.shards;
-  made["key_tag"] = options.key_tag ? nb::object(nb::int_(*options.key_tag)) : nb::none();
-  const auto* const file = std::get_if<MappedFile>(&options.storage);
-  made["storage"] =
-      file == nullptr ? nb::none()
-                      : nb::module_::import_("pathlib").attr("Path")(text_of(file->path.native()));
-  return made;
+nb::object Conversion<Storage>::to(const Storage& storage) {
+  const auto* const file = std::get_if<MappedFile>(&storage);
+  return file == nullptr
+             ? nb::none()
+             : nb::module_::import_("pathlib").attr("Path")(text_of(file->path.native()));
 }
 
 void bind_strategies(nb::module_& module) {
   nb::list all;
-  describe(all, "window", windows());
-  describe(all, "selectors", selectors());
-  describe(all, "remover", removers());
-  describe(all, "rate_limiter", rate_limiters());
+  describe<Window>(all);
+  describe<Selector>(all);
+  describe<Remover>(all);
+  describe<RateLimiter>(all);
   /// Option, name, text, and the members with their defaults and with their words.
   module.attr("_strategies") = all;
   module.attr("_classes") = classes();

@@ -2,28 +2,55 @@
 
 #include <reprise/options.hpp>
 
-#include "arguments.hpp"
+#include "binding/members.hpp"
+
+#include <string>
+#include <tuple>
+#include <vector>
 
 /// The buffer's options between C++ and Python, by the library's table of strategies.
 namespace reprise::python {
 
-/// The options of ReplayBuffer's constructor.
-[[nodiscard]] Options options_from(const Arguments& arguments);
+/// A selector, remover, window or rate limiter as an object of its class in Python.
+template <class Family>
+struct StrategyConversion {
+  static std::string hint();
+  static std::string usual(const Family& /*none*/) { return "None"; }
+  static Family from(nb::handle given, What what);
+  static nb::object to(const Family& strategy);
+};
+template <>
+struct Conversion<Window> : StrategyConversion<Window> {};
+template <>
+struct Conversion<Selector> : StrategyConversion<Selector> {};
+template <>
+struct Conversion<Remover> : StrategyConversion<Remover> {};
+template <>
+struct Conversion<RateLimiter> : StrategyConversion<RateLimiter> {};
+/// One selector, or a sequence of them.
+template <>
+struct Conversion<std::vector<Selector>> {
+  static std::string hint() { return "_Selector | Sequence[_Selector]"; }
+  static std::string usual(const std::vector<Selector>& /*none*/) { return "None"; }
+  static std::vector<Selector> from(nb::handle given, What what);
+};
+/// The path of a directory: a mapped file in it. OSError if there is none.
+template <>
+struct Conversion<Storage> {
+  static std::string hint() { return "str | PathLike[str]"; }
+  static std::string usual(const Storage& /*memory*/) { return "None"; }
+  static Storage from(nb::handle given, What what);
+  static nb::object to(const Storage& storage);
+};
 
-/// A window, and the reverse.
-[[nodiscard]] Window window_from(nb::handle given);
-[[nodiscard]] nb::object window_to(const Window& window);
-
-/// One of the rate limiters.
-[[nodiscard]] RateLimiter rate_limiter_from(nb::handle given);
-
-/// None: memory. The path of a directory: a mapped file in it. OSError if there is none.
-[[nodiscard]] Storage storage_from(nb::handle storage);
-
-/// Options by the names of ReplayBuffer's keywords.
-[[nodiscard]] nb::dict options_dict(const Options& options);
-
-/// Adds what makes the classes of the strategies, see reprise._options.
-void bind_strategies(nb::module_& module);
+/// Without capacity_steps, which has to be given.
+template <>
+inline constexpr auto members_of<Options> = std::tuple(
+    member("window", &Options::window), member("selectors", &Options::selectors),
+    member("remover", &Options::remover), member("rate_limiter", &Options::rate_limiter),
+    member("max_times_sampled", &Options::max_times_sampled),
+    member("episode_index", &Options::episode_index), member("max_writers", &Options::max_writers),
+    member("chunk_steps", &Options::chunk_steps), member("shards", &Options::shards),
+    member("key_tag", &Options::key_tag), member("storage", &Options::storage));
 
 }  // namespace reprise::python

@@ -2,9 +2,6 @@
 
 #include <reprise/prefetcher.hpp>
 
-#include "buffer_object.hpp"
-#include "sampler.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,7 +63,9 @@ class PrefetcherObject {
   /// `close` may run beside `restore`: it uses no buffer.
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
   nb::object next() { return take(kNext, timeout_); }
-  nb::object get(const Arguments& arguments);
+  nb::object get(CallName call, std::chrono::nanoseconds timeout) {
+    return take(call.text, timeout);
+  }
   [[nodiscard]] std::size_t fresh() const noexcept { return fresh_; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
   void close() {
@@ -111,10 +110,6 @@ void PrefetcherObject::end_thread() {
   stop_.request_stop();
   const Released released;
   thread_.join();
-}
-
-nb::object PrefetcherObject::get(const Arguments& arguments) {
-  return take(arguments.call(), std::chrono::nanoseconds(arguments.timeout_ns(0)));
 }
 
 nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds timeout) {
@@ -178,39 +173,45 @@ nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::
       std::make_shared<PrefetchCore>(std::move(from), sample, depth), timeout);
 }
 
-nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments) {
-  const auto n = arguments.get<std::size_t>(0);
-  const auto depth = arguments.get<std::size_t>(1, 2);
-  SampleOptions sample = sample_options(arguments, 2);
-  sample.gather = arguments.get<bool>(5, true);
-  SamplerOptions sampler;
-  sampler.seed = arguments.get<std::uint64_t>(6);
-  sampler.selector = arguments.get<std::size_t>(7);
-  sampler.unique_frames = arguments.get<bool>(10, false);
-  sampler.fresh = arguments.get<float>(11, sampler.fresh);
-  auto pool = std::make_shared<BatchPool>(*buffer.shared, arguments[8], sampler.unique_frames);
-  const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
-  auto source = std::make_unique<Sampler>(buffer.shared->buffer.sampler(sampler));
-  return make_prefetcher({{buffer.shared}, std::move(source), std::move(pool), n}, sample, depth,
+namespace {
+
+nb::object prefetch(BufferObject& self, std::size_t n, std::size_t depth, const HowDrawn& how,
+                    bool gather, const SamplerOptions& options, Allocator allocator,
+                    std::chrono::nanoseconds timeout) {
+  SampleOptions sample = how;
+  sample.gather = gather;
+  auto pool = std::make_shared<BatchPool>(*self.shared, allocator, options.unique_frames);
+  auto source = std::make_unique<Sampler>(self.buffer().sampler(options));
+  return make_prefetcher({{self.shared}, std::move(source), std::move(pool), n}, sample, depth,
                          timeout);
 }
 
-void bind_prefetcher(nb::module_& module) {
+}  // namespace
+
+void bind_prefetcher(nb::module_& module, Type<BufferObject>& type) {
+  type.method<&prefetch>(
+      "prefetch", "Prefetcher",
+      R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
+of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
+`sampler` and Sampler.sample, and so are the errors.)",
+      arg("n"), keyword("depth", 2U), keyword("gather", true), keyword("allocator", "None"),
+      keyword("timeout", kNoTimeout));
   using Self = PrefetcherObject;
   Type<Self>("Prefetcher", kDoc)
-      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Self")
-      .special<&Self::next, PyObject*>(Py_tp_iternext, "__next__(self) -> Batch")
+      .special<&iterate>(Py_tp_iter, "__iter__(self) -> Self")
+      .special<&Self::next>(Py_tp_iternext, "__next__(self) -> Batch")
       .method<&Self::get>(
-          "get(self, *, timeout: float | None = None) -> Batch",
+          "get", "Batch",
           "The next batch, as of the iterator, with a timeout of this call's own; 0 "
-          "gives one that is\nthere already, or raises TimeoutError at once.")
-      .forward_property<&Self::fresh>(
-          "fresh(self) -> int",
+          "gives one that is\nthere already, or raises TimeoutError at once.",
+          keyword("timeout", kNoTimeout))
+      .property<&Self::fresh>(
+          "fresh",
           "Items of the batch given out last that came from the queue of `fresh`: its first ones,\n"
           "or of a Mix the first of each exact part.")
-      .forward_property<&Self::passes>(
-          "passes(self) -> int", "Passes completed with the batches given out, for draws='epoch'.")
-      .method<&Self::close>("close(self) -> None",
+      .property<&Self::passes>("passes",
+                               "Passes completed with the batches given out, for draws='epoch'.")
+      .method<&Self::close>("close",
                             "Ends the thread. Batches that were given out stay as they are.")
       .closes<&Self::close>()
       .add(module);

@@ -2,8 +2,7 @@
 
 #include <reprise/batch_source.hpp>
 
-#include "batch.hpp"
-#include "shared_buffer.hpp"
+#include "sampler.hpp"
 
 #include <chrono>
 #include <cstddef>

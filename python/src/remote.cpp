@@ -1,15 +1,10 @@
 #include <reprise/remote.hpp>
 
-#include "buffer_object.hpp"
-#include "numpy.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
-#include "values.hpp"
-#include "vocabulary.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +14,38 @@
 
 /// One buffer over many processes: the bytes, for whatever carries them.
 namespace reprise::python {
+
+/// The bytes of an object with a buffer, read in place.
+struct Bytes {
+  nb::object owner;
+  std::span<const std::byte> bytes;
+};
+template <>
+struct Conversion<Bytes> {
+  static std::string hint() { return "Any"; }
+  static Bytes from(nb::handle given, What what) {
+    nb::object owner = vocabulary("bytes_of")(given, (what.text() + " is").c_str(), false);
+    const Array array(owner);
+    return {std::move(owner), {array.data(), array.size()}};
+  }
+};
+
+template <>
+inline constexpr auto members_of<AppendResult> =
+    std::tuple(member("steps", &AppendResult::steps), member("repeated", &AppendResult::repeated),
+               member("restarted", &AppendResult::restarted));
+template <>
+inline constexpr auto members_of<ShardTotals> = std::tuple(
+    member("alive", &ShardTotals::alive), member("incarnation", &ShardTotals::incarnation),
+    member("total", &ShardTotals::total), member("min_positive", &ShardTotals::min_positive),
+    member("items", &ShardTotals::items), member("inserts", &ShardTotals::inserts),
+    member("samples", &ShardTotals::samples),
+    member("applied_updates", &ShardTotals::applied_updates),
+    member("stale_updates", &ShardTotals::stale_updates));
+template <>
+inline constexpr auto members_of<ShardClientOptions> = std::tuple(
+    member("selector", &ShardClientOptions::selector), member("seed", &ShardClientOptions::seed));
+
 namespace {
 
 /// An array over a blob, which it keeps.
@@ -36,49 +63,18 @@ nb::object array_of(Blob made) {
   return view_of(DType::U8, {{blob->bytes().size()}}, blob->bytes().data(), keeper);
 }
 
-/// The bytes of an object with a buffer, read in place.
-struct GivenBytes {
-  GivenBytes(const Arguments& arguments, std::size_t at)
-      : owner(vocabulary("bytes_of")(nb::handle(arguments[at]),
-                                     (arguments.what(at).text() + " is").c_str(), false)) {}
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    const Array array(owner);
-    return {array.data(), array.size()};
-  }
-  nb::object owner;
-};
-
 template <class T>
-nb::object copied_array(DType dtype, const std::vector<T>& values) {
-  nb::object made = empty_array(dtype, {{values.size()}});
-  if (!values.empty()) {
-    std::memcpy(Array(made).data(), values.data(), values.size() * sizeof(T));
-  }
+nb::object copied_array(const std::vector<T>& values) {
+  nb::object made = empty_array(kDType<T>, {{values.size()}});
+  std::ranges::copy(values, reinterpret_cast<T*>(Array(made).data()));
   return made;
-}
-
-/// A row of numbers, which `owner` keeps.
-template <class T>
-std::span<const T> numbers_from(const Arguments& arguments, std::size_t at, DType dtype,
-                                nb::object& owner) {
-  owner = row_from(nb::handle(arguments[at]), dtype, arguments.what(at).text().c_str());
-  const Array array(owner);
-  return {reinterpret_cast<const T*>(array.data()), array.size()};
 }
 
 /// reprise.StepPacker.
 struct PackerObject {
-  PackerObject(std::shared_ptr<SharedBuffer> buffer, std::optional<std::uint64_t> writer_id,
-               const PackerLanes& lanes)
-      : shared(std::move(buffer)), packer(shared->buffer, writer_id, lanes) {}
-
-  nb::object take(const Arguments& arguments) {
-    const auto lane = arguments.get<std::size_t>(0, 0);
+  nb::object take(std::size_t lane) {
     Blob blob = without_gil([&] { return packer.take(lane); });
     return blob.empty() ? nb::none() : array_of(std::move(blob));
-  }
-  [[nodiscard]] bool empty(const Arguments& arguments) const {
-    return packer.empty(arguments.get<std::size_t>(0, 0));
   }
   [[nodiscard]] std::uint64_t sequence() const { return packer.sequence(); }
   [[nodiscard]] StepPacker& core() { return packer; }
@@ -87,37 +83,30 @@ struct PackerObject {
   StepPacker packer;
 };
 
-void make_packer(PackerObject* place, const Arguments& arguments) {
-  const PackerLanes lanes{
-      .count = arguments.get<std::size_t>(2, 1),
-      .first = arguments.get<std::size_t>(3, 0),
-      .longest_run = arguments.optional<std::size_t>(4).value_or(PackerLanes().longest_run)};
-  new (place) PackerObject(arguments.object<BufferObject>(0).shared,
-                           arguments.optional<std::uint64_t>(1), lanes);
+void make_packer(PackerObject* place, BufferObject& buffer, std::optional<std::uint64_t> writer_id,
+                 std::size_t lanes, std::size_t first_lane,
+                 std::optional<std::size_t> longest_run) {
+  const PackerLanes how{.count = lanes,
+                        .first = first_lane,
+                        .longest_run = longest_run.value_or(PackerLanes().longest_run)};
+  new (place) PackerObject{buffer.shared, StepPacker(buffer.buffer(), writer_id, how)};
 }
 
-std::uint64_t steps_of(const Arguments& arguments) {
-  return StepPacker::steps_of(GivenBytes(arguments, 0).bytes());
+std::uint64_t steps_of(const Bytes& shipment) {
+  return StepPacker::steps_of(shipment.bytes);
 }
 
 /// reprise.ReplayShard.
 struct ShardObject {
-  ShardObject(std::shared_ptr<SharedBuffer> buffer, std::uint64_t seed,
-              std::optional<std::uint64_t> incarnation)
-      : shared(std::move(buffer)), shard(shared->buffer, seed, incarnation) {}
-
   [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
-
   [[nodiscard]] ReplayShard& core() { return shard; }
 
-  nb::object append(const Arguments& arguments) {
-    const GivenBytes shipment(arguments, 0);
-    const auto timeout = std::chrono::nanoseconds(arguments.timeout_ns(1));
+  nb::object append(CallName call, const Bytes& shipment, std::chrono::nanoseconds timeout) {
     const auto start = std::chrono::steady_clock::now();
     AppendResult all;
     for (auto left = timeout;;) {
       const AppendResult result =
-          without_gil([&] { return shard.append(shipment.bytes(), std::min(left, kSlice)); });
+          without_gil([&] { return shard.append(shipment.bytes, std::min(left, kSlice)); });
       all.status = result.status;
       all.steps += result.steps;
       all.restarted += result.restarted;
@@ -130,27 +119,25 @@ struct ShardObject {
       left = std::max(timeout - waited, std::chrono::nanoseconds(0));
     }
     if (all.status == CommitStatus::Closed) {
-      throw Closed(std::string(arguments.call()) + ": closed");
+      throw Closed(std::string(call.text) + ": closed");
     }
     if (all.status != CommitStatus::Committed) {
-      throw TimedOut(std::string(arguments.call()) + ": timed out with " +
-                     std::to_string(all.steps) +
+      throw TimedOut(std::string(call.text) + ": timed out with " + std::to_string(all.steps) +
                      " steps appended; append the shipment again for the others");
     }
-    return named_tuple("AppendResult", all.steps, all.repeated, all.restarted);
+    return named_tuple("AppendResult", all);
   }
-  nb::object exchange(const Arguments& arguments) {
-    const GivenBytes request(arguments, 0);
-    return array_of(without_gil([&] { return shard.exchange(request.bytes()); }));
+  nb::object exchange(const Bytes& request) {
+    return array_of(without_gil([&] { return shard.exchange(request.bytes); }));
   }
 
   const std::shared_ptr<SharedBuffer> shared;
   ReplayShard shard;
 };
 
-void make_shard(ShardObject* place, const Arguments& arguments) {
-  new (place) ShardObject(arguments.object<BufferObject>(0).shared, arguments.get<std::uint64_t>(1),
-                          arguments.optional<std::uint64_t>(2));
+void make_shard(ShardObject* place, BufferObject& buffer, std::uint64_t seed,
+                std::optional<std::uint64_t> incarnation) {
+  new (place) ShardObject{buffer.shared, ReplayShard(buffer.buffer(), seed, incarnation)};
 }
 
 /// reprise.ShardClient.
@@ -163,87 +150,52 @@ class ClientObject {
         client_(shared_->buffer, shards, options) {}
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "ShardClient", *shared_, call}; }
+  [[nodiscard]] ShardClient& core() { return client_; }
 
-  [[nodiscard]] std::uint64_t begin(const Arguments& arguments) {
-    const std::size_t n = items_of(arguments, 0);
-    const SampleOptions options = sample_options(arguments, 1);
-    nb::object batch = make_batch(pool_, shared_->buffer, n);
-    const auto ticket = client_.begin(self_of<BatchObject>(batch.ptr()).batch, 0, n, options);
+  [[nodiscard]] std::uint64_t begin(Count n, const HowDrawn& how) {
+    nb::object batch = make_batch(pool_, shared_->buffer, n.items);
+    const auto ticket = client_.begin(self_of<BatchObject>(batch.ptr()).batch, 0, n.items, how);
     if (!ticket) {
       throw NothingToDraw("ShardClient.begin: nothing to draw: no shard is known to have weight");
     }
     batches_.emplace(*ticket, std::move(batch));
     return *ticket;
   }
-  nb::object request(const Arguments& arguments) {
-    const auto shard = arguments.get<std::size_t>(0);
-    const double seconds = arguments.get<double>(1, 0.0);
-    if (!(seconds >= 0.0 && seconds <= 1e9)) {
+  nb::object request(std::size_t shard, double timeout) {
+    if (!(timeout >= 0.0 && timeout <= 1e9)) {
       throw std::invalid_argument("ShardClient.request: timeout: expected seconds, 0 to 1e9");
     }
     return array_of(client_.request(shard, std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                               std::chrono::duration<double>(seconds))));
+                                               std::chrono::duration<double>(timeout))));
   }
-  void answer(const Arguments& arguments) {
-    const auto shard = arguments.get<std::size_t>(0);
-    const GivenBytes answer(arguments, 1);
+  void answer(std::size_t shard, const Bytes& answer) {
     const Released released;
-    client_.answer(shard, answer.bytes());
+    client_.answer(shard, answer.bytes);
   }
-  void lose(const Arguments& arguments) {
-    client_.lose(arguments.get<std::size_t>(0), arguments.get<bool>(1, false));
-  }
-  nb::object waits_for(const Arguments& arguments) {
-    const auto ticket = arguments.get<std::uint64_t>(0);
+  nb::object waits_for(std::uint64_t ticket) {
     if (client_.state(ticket) == ShardClient::State::NothingToDraw) {
-      forget(ticket);
+      drop(ticket);
       throw NothingToDraw("ShardClient: nothing to draw: no shard of the batch has weight");
     }
-    nb::list shards;
-    for (const std::size_t shard : client_.waits_for(ticket)) {
-      shards.append(shard);
-    }
-    return shards;
+    return to_python(client_.waits_for(ticket));
   }
-  nb::object finish(const Arguments& arguments) {
-    const auto ticket = arguments.get<std::uint64_t>(0);
+  nb::object finish(std::uint64_t ticket) {
     const ShardClient::Origins origins = client_.finish(ticket);
     nb::object batch = std::move(batches_.at(ticket));
     batches_.erase(ticket);
-    return nb::make_tuple(batch, copied_array(DType::U32, origins.shards),
-                          copied_array(DType::U64, origins.incarnations));
+    return nb::make_tuple(batch, copied_array(origins.shards), copied_array(origins.incarnations));
   }
-  void drop(const Arguments& arguments) { forget(arguments.get<std::uint64_t>(0)); }
-  [[nodiscard]] std::uint64_t update(const Arguments& arguments) {
-    nb::object owners[4];
-    const auto keys = numbers_from<ItemKey>(arguments, 0, DType::I64, owners[0]);
-    const auto shards = numbers_from<std::uint32_t>(arguments, 1, DType::U32, owners[1]);
-    const auto incarnations = numbers_from<std::uint64_t>(arguments, 2, DType::U64, owners[2]);
-    const std::span<const float> priorities = priorities_from(nb::handle(arguments[3]), owners[3]);
-    return client_.update(keys, shards, incarnations, priorities);
-  }
-  nb::object totals(const Arguments& arguments) {
-    const ShardTotals totals = client_.totals(arguments.get<std::size_t>(0));
-    nb::dict made;
-    made["alive"] = totals.alive;
-    made["incarnation"] = totals.incarnation;
-    made["total"] = totals.total;
-    made["min_positive"] = totals.min_positive;
-    made["items"] = totals.items;
-    made["inserts"] = totals.inserts;
-    made["samples"] = totals.samples;
-    made["applied_updates"] = totals.applied_updates;
-    made["stale_updates"] = totals.stale_updates;
-    return made;
-  }
-  [[nodiscard]] ShardClient& core() { return client_; }
-
- private:
-  void forget(ShardClient::Ticket ticket) {
+  void drop(std::uint64_t ticket) {
     client_.drop(ticket);
     batches_.erase(ticket);
   }
+  std::size_t update(const Keys& keys, const Numbers<std::uint32_t>& shards,
+                     const Numbers<std::uint64_t>& incarnations, const Priorities& priorities) {
+    return client_.update(keys.values, shards.values, incarnations.values, priorities.values);
+  }
+  nb::object totals(std::size_t shard) { return to_python(client_.totals(shard)); }
 
+ private:
   std::shared_ptr<SharedBuffer> shared_;
   std::shared_ptr<BatchPool> pool_;
   ShardClient client_;
@@ -251,27 +203,23 @@ class ClientObject {
   bool in_use_ = false;
 };
 
-void make_client(ClientObject* place, const Arguments& arguments) {
-  ShardClientOptions options;
-  options.selector = arguments.get<std::size_t>(2);
-  options.seed = arguments.get<std::uint64_t>(3);
-  new (place) ClientObject(arguments.object<BufferObject>(0).shared, arguments.get<std::size_t>(1),
-                           options, nb::handle(arguments[4]), arguments.get<bool>(5, false));
+void make_client(ClientObject* place, BufferObject& buffer, std::size_t shards,
+                 const ShardClientOptions& options, Allocator allocator, bool unique_frames) {
+  new (place) ClientObject(buffer.shared, shards, options, allocator, unique_frames);
 }
 
-void make_limiter(ShardedLimiter* place, const Arguments& arguments) {
-  new (place) ShardedLimiter(rate_limiter_from(nb::handle(arguments[0])),
-                             arguments.get<std::size_t>(1), arguments.get<std::size_t>(2, 256));
+void make_limiter(ShardedLimiter* place, const RateLimiter& limiter, std::size_t capacity_steps,
+                  std::size_t max_writers) {
+  new (place) ShardedLimiter(limiter, capacity_steps, max_writers);
 }
 
-void tell(ShardedLimiter& limiter, const Arguments& arguments) {
+void tell(ShardedLimiter& limiter, std::size_t shard, std::uint64_t items) {
   constexpr std::size_t kMostShards = std::size_t{1} << 20U;
-  const auto shard = arguments.get<std::size_t>(0);
   if (shard >= kMostShards) {
     throw std::invalid_argument("ShardedLimiter.tell: shard is " + std::to_string(shard) +
                                 "; allowed: below " + std::to_string(kMostShards));
   }
-  limiter.tell(shard, arguments.get<std::uint64_t>(1));
+  limiter.tell(shard, items);
 }
 
 double balance(ShardedLimiter& limiter) {
@@ -357,137 +305,123 @@ constexpr const char* kMakeLimiter =
     R"(rate_limiter: SampleToInsertRatio, MinSize or Unlimited; ValueError for Queue.
 capacity_steps: of all shards together. max_writers: of all remote writers.)";
 
-void bind_shard_side(nb::module_& module) {
-  Type<PackerObject>("StepPacker", kPacker)
-      .constructor<&make_packer>(
-          "__init__(self, buffer: ReplayBuffer, *, writer_id: int | None = None, lanes: int = 1, "
-          "first_lane: int = 0, longest_run: int | None = None) -> None",
-          kMakePacker)
-      .method<&PackerObject::take>(
-          "take(self, lane: int = 0) -> NDArray[np.uint8] | None",
-          R"(The steps of a lane since the last call as one shipment; None if there are none, and no end of an
-episode. Send the shipments of a lane one after the other, and keep each until it was appended:
-appended again, it changes nothing.)")
-      .method<&PackerObject::empty>("empty(self, lane: int = 0) -> bool",
-                                    "Whether `take` would give None.")
-      .forward<&StepPacker::steps_in>("steps_in(self, lane: int) -> int",
-                                      "Steps of a lane that were not taken.")
-      .static_method<&steps_of>("steps_of(shipment: Any) -> int",
-                                "The steps in a shipment. ValueError for bytes that are none.")
-      .forward_property<&StepPacker::steps>("steps(self) -> int",
-                                            "Steps that were not taken, of all lanes.")
-      .forward_property<&StepPacker::most_steps>("most_steps(self) -> int",
-                                                 "Those of the lane that has the most.")
-      .forward_property<&StepPacker::bytes>("nbytes(self) -> int",
-                                            "About the bytes of these steps.")
-      .forward_property<&StepPacker::writer_id>("writer_id(self) -> int",
-                                                "The id of the remote writer of lane 0.")
-      .property<&PackerObject::sequence>("sequence(self) -> int",
-                                         "Number of the next shipment of lane 0.")
-      .add(module);
-  Type<ShardObject>("ReplayShard", kShard)
-      .constructor<&make_shard>(
-          "__init__(self, buffer: ReplayBuffer, *, seed: int = 0, "
-          "incarnation: int | None = None) -> None",
-          kMakeShard)
-      .method<&ShardObject::append>(
-          "append(self, shipment: Any, *, timeout: float | None = None) -> AppendResult", kAppend)
-      .forward<&ReplayShard::close_writer, true>(
-          "close_writer(self, writer_id: int) -> int",
-          R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
-Returns how many environments it had; 0 if it is unknown.)")
-      .method<&ShardObject::exchange>(
-          "exchange(self, request: Any) -> NDArray[np.uint8]",
-          R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
-request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
-this buffer never gave are stale, as of a shard that is gone.)")
-      .forward_property<&ReplayShard::incarnation>("incarnation(self) -> int", "Of this shard.")
-      // Without the GIL: it waits for appends under way.
-      .forward_property<&ReplayShard::writers, true>("writers(self) -> int",
-                                                     "Remote writers, not closed.")
-      .add(module);
-}
-
-void bind_learner_side(nb::module_& module) {
-  Type<ClientObject>("ShardClient", kClient)
-      .constructor<&make_client>(
-          "__init__(self, buffer: ReplayBuffer, shards: int, *, selector: int = 0, seed: int = 0, "
-          "allocator: Callable[[int], Any] | None = None, unique_frames: bool = False) -> None",
-          kMakeClient)
-      .method<&ClientObject::begin>(
-          "begin(self, n: int, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
-          "draws: _Draws = 'stratified') -> int",
-          kBegin)
-      .method<&ClientObject::request>(
-          "request(self, shard: int, *, timeout: float = 0.0) -> NDArray[np.uint8]",
-          R"(What to send to a shard now: its updates, and the draws of all batches begun for which it was not
-asked. Ask every shard in each round trip, also for no draw. timeout: seconds that the shard may
-wait for items.)")
-      .method<&ClientObject::answer>(
-          "answer(self, shard: int, answer: Any) -> None",
-          R"(Takes the answer to a request, in any sequence, each once. ValueError for another one, or for bytes
-that are damaged; then nothing has changed.)")
-      .method<&ClientObject::lose>("lose(self, shard: int, restarted: bool = False) -> None", kLose)
-      .method<&ClientObject::waits_for>(
-          "waits_for(self, ticket: int) -> list[int]",
-          R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its
-shards are lost or empty; then the ticket is gone.)")
-      .method<&ClientObject::finish>(
-          "finish(self, ticket: int) -> tuple[Batch, NDArray[np.uint32], NDArray[np.uint64]]",
-          R"(The batch, and for each item its shard and that shard's incarnation. RuntimeError unless it is
-ready.)")
-      .method<&ClientObject::drop>("drop(self, ticket: int) -> None", "Gives a batch up.")
-      .method<&ClientObject::update>(
-          "update(self, keys: NDArray[np.int64], shards: NDArray[np.uint32], "
-          "incarnations: NDArray[np.uint64], priorities: ArrayLike) -> int",
-          kUpdate)
-      .method<&ClientObject::totals>(
-          "totals(self, shard: int) -> dict[str, Any]",
-          R"(What a shard last answered: total and min_positive, of its weights; items, inserts, samples,
-applied_updates, stale_updates, incarnation; alive: it has answered and was not lost since.)")
-      .forward_property<&ShardClient::shards>("shards(self) -> int", "How many shards there are.")
-      .forward_property<&ShardClient::stale_updates>(
-          "stale_updates(self) -> int", "Updates that were stale here, not in a shard.")
-      .forward_property<&ShardClient::reallotted>("reallotted(self) -> int",
-                                                  "Draws that were made again among other shards.")
-      .add(module);
-  Type<ShardedLimiter>("ShardedLimiter", kLimiter)
-      .constructor<&make_limiter>(
-          "__init__(self, rate_limiter: _RateLimiter, capacity_steps: int, "
-          "*, max_writers: int = 256) -> None",
-          kMakeLimiter)
-      .method<&tell>(
-          "tell(self, shard: int, items: int) -> None",
-          "The items that a shard has, in place of what was told before; 0 once it is lost.")
-      .forward<&ShardedLimiter::credit>(
-          "credit(self) -> int",
-          "Steps that a writer may append now; 0: ask again once something has changed.")
-      .forward<&ShardedLimiter::return_credit>("return_credit(self, steps: int) -> None",
-                                               "Gives back credit that was not used.")
-      .forward<&ShardedLimiter::admit>(
-          "admit(self, n: int) -> bool",
-          R"(Whether a batch of n may be drawn; if so, it is counted. ValueError for one that never could.)")
-      .forward<&ShardedLimiter::return_samples>("return_samples(self, n: int) -> None",
-                                                "Takes back the count of draws that were not made.")
-      .forward<&ShardedLimiter::insert>(
-          "insert(self, steps: int) -> bool",
-          R"(Counts steps that are about to be appended; False: not now, and nothing is counted. In place of
-credit, for whole shipments. ValueError for more than error_buffer / samples_per_insert.)")
-      .forward<&ShardedLimiter::restore>(
-          "restore(self, inserts: int, samples: int) -> None",
-          "Sets the sums, for a limiter that continues another one. Before any other call.")
-      .forward_property<&ShardedLimiter::inserts>("inserts(self) -> int", "Steps counted so far.")
-      .forward_property<&ShardedLimiter::samples>("samples(self) -> int", "Items counted so far.")
-      .property<&balance>("balance(self) -> float",
-                          "Sampled items ahead of the ratio; negative if inserts are ahead.")
-      .add(module);
-}
-
 }  // namespace
 
 void bind_remote(nb::module_& module) {
-  bind_shard_side(module);
-  bind_learner_side(module);
+  Type<PackerObject>("StepPacker", kPacker)
+      .constructor<&make_packer>(kMakePacker, arg("buffer"), keyword("writer_id", std::nullopt),
+                                 keyword("lanes", 1U), keyword("first_lane", 0U),
+                                 keyword("longest_run", std::nullopt))
+      .method<&PackerObject::take>(
+          "take", "NDArray[np.uint8] | None",
+          R"(The steps of a lane since the last call as one shipment; None if there are none, and no end of an
+episode. Send the shipments of a lane one after the other, and keep each until it was appended:
+appended again, it changes nothing.)",
+          arg("lane", 0U))
+      .method<&StepPacker::empty>("empty", "Whether `take` would give None.", arg("lane", 0U))
+      .method<&StepPacker::steps_in>("steps_in", "Steps of a lane that were not taken.",
+                                     arg("lane"))
+      .static_method<&steps_of>("steps_of", "int",
+                                "The steps in a shipment. ValueError for bytes that are none.",
+                                arg("shipment"))
+      .property<&StepPacker::steps>("steps", "Steps that were not taken, of all lanes.")
+      .property<&StepPacker::most_steps>("most_steps", "Those of the lane that has the most.")
+      .property<&StepPacker::bytes>("nbytes", "About the bytes of these steps.")
+      .property<&StepPacker::writer_id>("writer_id", "The id of the remote writer of lane 0.")
+      .property<&PackerObject::sequence>("sequence", "Number of the next shipment of lane 0.")
+      .add(module);
+  Type<ShardObject>("ReplayShard", kShard)
+      .constructor<&make_shard>(kMakeShard, arg("buffer"), keyword("seed", 0U),
+                                keyword("incarnation", std::nullopt))
+      .method<&ShardObject::append>("append", "AppendResult", kAppend, arg("shipment"),
+                                    keyword("timeout", kNoTimeout))
+      .method<&ReplayShard::close_writer, true>(
+          "close_writer",
+          R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
+Returns how many environments it had; 0 if it is unknown.)",
+          arg("writer_id"))
+      .method<&ShardObject::exchange>(
+          "exchange", "NDArray[np.uint8]",
+          R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
+request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
+this buffer never gave are stale, as of a shard that is gone.)",
+          arg("request"))
+      .property<&ReplayShard::incarnation>("incarnation", "Of this shard.")
+      // Without the GIL: it waits for appends under way.
+      .property<&ReplayShard::writers, true>("writers", "Remote writers, not closed.")
+      .add(module);
+  using Self = ClientObject;
+  Type<Self>("ShardClient", kClient)
+      .constructor<&make_client>(kMakeClient, arg("buffer"), arg("shards"),
+                                 keyword("allocator", "None"), keyword("unique_frames", false))
+      .method<&Self::begin>("begin", kBegin, arg("n"))
+      .method<&Self::request>(
+          "request", "NDArray[np.uint8]",
+          R"(What to send to a shard now: its updates, and the draws of all batches begun for which it was not
+asked. Ask every shard in each round trip, also for no draw. timeout: seconds that the shard may
+wait for items.)",
+          arg("shard"), keyword("timeout", 0.0))
+      .method<&Self::answer>(
+          "answer",
+          R"(Takes the answer to a request, in any sequence, each once. ValueError for another one, or for bytes
+that are damaged; then nothing has changed.)",
+          arg("shard"), arg("answer"))
+      .method<&ShardClient::lose>("lose", kLose, arg("shard"), arg("restarted", false))
+      .method<&Self::waits_for>(
+          "waits_for", "list[int]",
+          R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its
+shards are lost or empty; then the ticket is gone.)",
+          arg("ticket"))
+      .method<&Self::finish>(
+          "finish", "tuple[Batch, NDArray[np.uint32], NDArray[np.uint64]]",
+          R"(The batch, and for each item its shard and that shard's incarnation. RuntimeError unless it is
+ready.)",
+          arg("ticket"))
+      .method<&Self::drop>("drop", "Gives a batch up.", arg("ticket"))
+      .method<&Self::update>("update", kUpdate, arg("keys"), arg("shards"), arg("incarnations"),
+                             arg("priorities"))
+      .method<&Self::totals>(
+          "totals", "dict[str, Any]",
+          R"(What a shard last answered: total and min_positive, of its weights; items, inserts, samples,
+applied_updates, stale_updates, incarnation; alive: it has answered and was not lost since.)",
+          arg("shard"))
+      .property<&ShardClient::shards>("shards", "How many shards there are.")
+      .property<&ShardClient::stale_updates>("stale_updates",
+                                             "Updates that were stale here, not in a shard.")
+      .property<&ShardClient::reallotted>("reallotted",
+                                          "Draws that were made again among other shards.")
+      .add(module);
+  Type<ShardedLimiter>("ShardedLimiter", kLimiter)
+      .constructor<&make_limiter>(kMakeLimiter, arg("rate_limiter"), arg("capacity_steps"),
+                                  keyword("max_writers", 256U))
+      .method<&tell>(
+          "tell",
+          "The items that a shard has, in place of what was told before; 0 once it is lost.",
+          arg("shard"), arg("items"))
+      .method<&ShardedLimiter::credit>(
+          "credit", "Steps that a writer may append now; 0: ask again once something has changed.")
+      .method<&ShardedLimiter::return_credit>("return_credit",
+                                              "Gives back credit that was not used.", arg("steps"))
+      .method<&ShardedLimiter::admit>(
+          "admit",
+          R"(Whether a batch of n may be drawn; if so, it is counted. ValueError for one that never could.)",
+          arg("n"))
+      .method<&ShardedLimiter::return_samples>(
+          "return_samples", "Takes back the count of draws that were not made.", arg("n"))
+      .method<&ShardedLimiter::insert>(
+          "insert",
+          R"(Counts steps that are about to be appended; False: not now, and nothing is counted. In place of
+credit, for whole shipments. ValueError for more than error_buffer / samples_per_insert.)",
+          arg("steps"))
+      .method<&ShardedLimiter::restore>(
+          "restore",
+          "Sets the sums, for a limiter that continues another one. Before any other call.",
+          arg("inserts"), arg("samples"))
+      .property<&ShardedLimiter::inserts>("inserts", "Steps counted so far.")
+      .property<&ShardedLimiter::samples>("samples", "Items counted so far.")
+      .property<&balance>("balance",
+                          "Sampled items ahead of the ratio; negative if inserts are ahead.")
+      .add(module);
 }
 
 }  // namespace reprise::python

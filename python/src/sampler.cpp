@@ -44,26 +44,42 @@ also of another buffer of equal schema and window, to mix them in another way th
 'by_batch' normalises over these n. The other arguments and the errors are those of `sample`;
 ValueError for places outside the batch and for a batch of other fields or another window.)";
 
-constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
-constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement", "epoch"};
+constexpr const char* kSampler =
+    R"(A Sampler for one learner thread.
+
+seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
+selector: its place among the buffer's selectors.
+allocator: where batches live: a function of a number of bytes that gives an object with a writable,
+  contiguous buffer of at least as many, other memory each time, kept as long as it is used. Pinned
+  memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+  The sampler holds it: one that refers to the sampler keeps both for good.
+resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
+  of the save that the buffer was loaded from.
+unique_frames: batches hold each frame of an item once: of Transitions(frame_stack=F) F + n_step
+  instead of 2 F, of Sequences(frame_stack=F) F + T instead of 2 T F. The stacks are views of
+  Batch.frames, which says more.
+fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
+  are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
+  that arrived before the first sampler with such a share was made do not count. Their probability
+  is 1 / N. The selector may give an item its first draw too, at 1.0 the few that arrive within a
+  draw. Not for selectors that draw in an order, nor with max_times_sampled.)";
+
+nb::object make_sampler(BufferObject& self, const SamplerOptions& given, Allocator allocator,
+                        std::optional<std::size_t> resume) {
+  SamplerOptions options = given;
+  options.resume = resume;
+  return make_object<SamplerObject>(self.shared, options, allocator);
+}
 
 }  // namespace
 
-std::size_t items_of(const Arguments& arguments, std::size_t at) {
-  const auto count = arguments.get<Py_ssize_t>(at);
+Count Conversion<Count>::from(nb::handle given, What what) {
+  const auto count = value_from<Py_ssize_t>(given, what);
   if (count < 1) {
-    throw std::invalid_argument(arguments.what(at).text() + " is " + std::to_string(count) +
+    throw std::invalid_argument(what.text() + " is " + std::to_string(count) +
                                 "; allowed: at least 1");
   }
-  return static_cast<std::size_t>(count);
-}
-
-SampleOptions sample_options(const Arguments& arguments, std::size_t first) {
-  SampleOptions options;
-  options.beta = arguments.get<float>(first, options.beta);
-  options.normalise = arguments.word(first + 1, kNormalise, options.normalise);
-  options.draws = arguments.word(first + 2, kDraws, options.draws);
-  return options;
+  return {static_cast<std::size_t>(count)};
 }
 
 void raise_status(const SampleStatus& status, const char* call) {
@@ -85,71 +101,53 @@ SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOption
       sampler_(buffer_->buffer.sampler(options)),
       hook_(&buffer_->buffer) {}
 
-nb::object SamplerObject::empty_batch(const Arguments& arguments) {
-  return make_batch(pool_, buffer_->buffer, items_of(arguments, 0));
-}
-
-/// beta, normalise, draws, timeout and gather stand from `first` on.
-void SamplerObject::fill(Batch& batch, std::size_t offset, std::size_t n,
-                         const Arguments& arguments, std::size_t first) {
-  SampleOptions options = sample_options(arguments, first);
-  options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(first + 3));
-  options.gather = arguments.get<bool>(first + 4, true);
+void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::size_t n,
+                         SampleOptions options) {
   options.hook = &hook_;
   const SampleStatus status =
       hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, offset, n, options); });
   if (status.code != SampleStatus::Code::Ok) {
     buffer_->check_process();
-    raise_status(status, arguments.call());
+    raise_status(status, call.text);
   }
   fresh_ = status.fresh;
   passes_ = status.passes;
 }
 
-nb::object SamplerObject::sample(const Arguments& arguments) {
-  const std::size_t n = items_of(arguments, 0);
-  const bool views = arguments.get<bool>(6, false);
-  const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
-  nb::object made = again ? views_ : make_batch(pool_, buffer_->buffer, n);
-  fill(self_of<BatchObject>(made.ptr()).batch, 0, n, arguments, 1);
+nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& options, bool views) {
+  const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n.items;
+  nb::object made = again ? views_ : make_batch(pool_, buffer_->buffer, n.items);
+  auto& batch = self_of<BatchObject>(made.ptr());
+  fill(call, batch.batch, 0, n.items, options);
   if (views) {
     views_ = made;
-    self_of<BatchObject>(made.ptr()).views = true;
+    batch.views = true;
   }
   return made;
 }
 
-void SamplerObject::sample_into(const Arguments& arguments) {
-  auto& into = arguments.object<BatchObject>(0);
-  const auto offset = arguments.get<std::size_t>(1);
-  const std::size_t n = items_of(arguments, 2);
-  if (offset > into.n || n > into.n - offset) {
-    throw std::invalid_argument(
-        arguments.what(1).text() + " is " + std::to_string(offset) + " and n " + std::to_string(n) +
-        "; allowed: places of the batch, which has " + std::to_string(into.n));
+void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
+                                const SampleOptions& options) {
+  if (offset > batch.n || n.items > batch.n - offset) {
+    throw std::invalid_argument(What(call.text, "offset").text() + " is " + std::to_string(offset) +
+                                " and n " + std::to_string(n.items) +
+                                "; allowed: places of the batch, which has " +
+                                std::to_string(batch.n));
   }
-  fill(into.batch, offset, n, arguments, 3);
+  fill(call, batch.batch, offset, n.items, options);
 }
 
-void bind_sampler(nb::module_& module) {
-  Type<SamplerObject>("Sampler", kDoc)
-      .method<&SamplerObject::sample>(
-          "sample(self, n: int, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
-          "draws: _Draws = 'stratified', timeout: float | None = None, gather: bool = True, "
-          "views: bool = False) -> Batch",
-          kSample)
-      .method<&SamplerObject::empty_batch>("empty_batch(self, n: int) -> Batch", kEmpty)
-      .method<&SamplerObject::sample_into>(
-          "sample_into(self, batch: Batch, offset: int, n: int, *, beta: float = 0.4, "
-          "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', timeout: float | None "
-          "= None, "
-          "gather: bool = True) -> None",
-          kSampleInto)
-      .forward_property<&SamplerObject::fresh>(
-          "fresh(self) -> int",
-          "Items of the last batch that came from the queue of `fresh`: its first ones.")
-      .forward_property<&SamplerObject::passes>("passes(self) -> int",
-                                                "Passes completed with draws='epoch'.")
+void bind_sampler(nb::module_& module, Type<BufferObject>& type) {
+  type.method<&make_sampler>("sampler", "Sampler", kSampler, keyword("allocator", "None"),
+                             keyword("resume", std::nullopt));
+  using Self = SamplerObject;
+  Type<Self>("Sampler", kDoc)
+      .method<&Self::sample>("sample", "Batch", kSample, arg("n"), keyword("views", false))
+      .method<&Self::empty_batch>("empty_batch", "Batch", kEmpty, arg("n"))
+      .method<&Self::sample_into>("sample_into", kSampleInto, arg("batch"), arg("offset"), arg("n"))
+      .property<&Self::fresh>(
+          "fresh", "Items of the last batch that came from the queue of `fresh`: its first ones.")
+      .property<&Self::passes>("passes", "Passes completed with draws='epoch'.")
       .add(module);
 }
 

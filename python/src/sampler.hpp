@@ -4,19 +4,44 @@
 
 #include "batch.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <tuple>
 
 namespace reprise::python {
 
-/// Items that a call asks for. ValueError unless there is one.
-[[nodiscard]] std::size_t items_of(const Arguments& arguments, std::size_t at);
+template <>
+inline constexpr Words words_of<Normalise>{"_Normalise", {"by_batch", "by_buffer", "not"}};
+template <>
+inline constexpr Words words_of<Draws>{
+    "_Draws", {"stratified", "independent", "without_replacement", "epoch"}};
 
-/// beta, normalise and draws, which stand from `first` on.
-[[nodiscard]] SampleOptions sample_options(const Arguments& arguments, std::size_t first);
+/// How items are drawn and weighed, of calls that say in another way when they wait.
+struct HowDrawn : SampleOptions {};
+template <>
+inline constexpr auto members_of<HowDrawn> = std::tuple(member("beta", &SampleOptions::beta),
+                                                        member("normalise",
+                                                               &SampleOptions::normalise),
+                                                        member("draws", &SampleOptions::draws));
+template <>
+inline constexpr auto members_of<SampleOptions> =
+    std::tuple_cat(members_of<HowDrawn>, std::tuple(member("timeout", &SampleOptions::timeout),
+                                                    member("gather", &SampleOptions::gather)));
+template <>
+inline constexpr auto members_of<SamplerOptions> =
+    std::tuple(member("seed", &SamplerOptions::seed), member("selector", &SamplerOptions::selector),
+               member("unique_frames", &SamplerOptions::unique_frames),
+               member("fresh", &SamplerOptions::fresh));
+
+/// Items that a call asks for. ValueError unless there is one.
+struct Count {
+  std::size_t items = 0;
+};
+template <>
+struct Conversion<Count> : Conversion<std::size_t> {
+  static Count from(nb::handle given, What what);
+};
 
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
@@ -24,9 +49,10 @@ class SamplerObject {
   SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options, nb::handle allocator);
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *buffer_, call}; }
-  nb::object sample(const Arguments& arguments);
-  nb::object empty_batch(const Arguments& arguments);
-  void sample_into(const Arguments& arguments);
+  nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);
+  nb::object empty_batch(Count n) { return make_batch(pool_, buffer_->buffer, n.items); }
+  void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
+                   const SampleOptions& options);
 
   [[nodiscard]] std::size_t fresh() const noexcept { return fresh_; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
@@ -35,8 +61,7 @@ class SamplerObject {
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 
  private:
-  void fill(Batch& batch, std::size_t offset, std::size_t n, const Arguments& arguments,
-            std::size_t first);
+  void fill(CallName call, Batch& batch, std::size_t offset, std::size_t n, SampleOptions options);
 
   std::shared_ptr<SharedBuffer> buffer_;
   std::shared_ptr<BatchPool> pool_;
@@ -50,7 +75,5 @@ class SamplerObject {
 
 /// Closed, TimeoutError or NothingToDraw with the status in a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
-
-void bind_sampler(nb::module_& module);
 
 }  // namespace reprise::python

@@ -1,9 +1,8 @@
 #include <reprise/schema.hpp>
 
+#include "binding/type.hpp"
 #include "fields.hpp"
-#include "type.hpp"
 #include "values.hpp"
-#include "vocabulary.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -47,31 +46,32 @@ std::string role_name(Role role) {
   return name;
 }
 
+using DTypeLike = Given<"DTypeLike">;
+using Sizes = Given<"Sequence[int]">;
+using Examples = Given<"Mapping[str, ArrayLike]">;
+
 /// Methods that declare a field give the schema itself.
 template <Role R>
-nb::object declare_typed(nb::handle self, const Arguments& arguments) {
-  const auto name = arguments.get<std::string>(0);
-  const DType dtype = dtype_from(arguments[1], name);
+nb::object declare_typed(nb::handle self, const std::string& name, DTypeLike type, Sizes shape) {
+  const DType dtype = dtype_from(type, name);
   declare(self_of<Schema>(self.ptr()), name, R, dtype,
-          arguments[2] == nullptr ? Shape() : shape_from(arguments[2], name));
+          shape.is_valid() ? shape_from(shape, name) : Shape());
   return nb::borrow(self);
 }
 
 template <Role R>
-nb::object declare_float(nb::handle self, const Arguments& arguments) {
-  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, role_name(R)), R, DType::F32,
-          {});
+nb::object declare_float(nb::handle self, const std::string& name) {
+  declare(self_of<Schema>(self.ptr()), name, R, DType::F32, {});
   return nb::borrow(self);
 }
 
-nb::object require_finite(nb::handle self, const Arguments& arguments) {
-  self_of<Schema>(self.ptr()).require_finite(arguments.get<bool>(0, true));
+nb::object require_finite(nb::handle self, bool on) {
+  self_of<Schema>(self.ptr()).require_finite(on);
   return nb::borrow(self);
 }
 
-nb::object compress(nb::handle self, const Arguments& arguments) {
+nb::object compress(nb::handle self, const std::string& name) {
   auto& schema = self_of<Schema>(self.ptr());
-  const auto name = arguments.get<std::string>(0);
   const auto field = schema.find(name);
   if (!field) {
     throw std::invalid_argument("Schema.compress: there is no field '" + name + "'");
@@ -82,14 +82,9 @@ nb::object compress(nb::handle self, const Arguments& arguments) {
 
 /// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
 /// ints int64, bools bool.
-void infer(Schema& schema, Role role, const Arguments& arguments, std::size_t at) {
-  const nb::handle examples(arguments[at]);
-  if (role != Role::Observation && !arguments.has(at)) {
-    return;
-  }
-  check_kind(nb::hasattr(examples, "keys"), examples, arguments.what(at),
+void infer(Schema& schema, Role role, nb::handle examples, const std::string& parameter) {
+  check_kind(nb::hasattr(examples, "keys"), examples, "Schema.from_step: " + parameter,
              "a mapping of names to example values");
-  const std::string parameter = arguments.what(at).text().substr(sizeof("Schema.from_step: ") - 1);
   // Making arrays runs the values' code, which may change the mapping.
   const nb::object held = nb::module_::import_("builtins").attr("dict")(examples);
   for (const nb::handle pair : nb::list(held.attr("items")())) {
@@ -104,26 +99,32 @@ void infer(Schema& schema, Role role, const Arguments& arguments, std::size_t at
   }
 }
 
-nb::object from_step(const Arguments& arguments) {
+nb::object from_step(Examples observations, Examples columns, Given<"Sequence[str]"> rewards,
+                     const std::optional<std::string>& discount, Examples recurrent_states,
+                     Examples mutable_columns) {
   Schema schema;
-  infer(schema, Role::Observation, arguments, 0);
-  infer(schema, Role::Column, arguments, 1);
-  if (arguments[2] == nullptr) {
+  infer(schema, Role::Observation, observations, "observations");
+  const auto infer_some = [&](Role role, Examples examples, const char* parameter) {
+    if (examples.is_valid()) {
+      infer(schema, role, examples, parameter);
+    }
+  };
+  infer_some(Role::Column, columns, "columns");
+  if (!rewards.is_valid()) {
     schema.reward("reward");
   } else {
-    const nb::handle rewards(arguments[2]);
     check_kind(PySequence_Check(rewards.ptr()) != 0 && !PyUnicode_Check(rewards.ptr()), rewards,
-               arguments.what(2), "a sequence of names");
+               "Schema.from_step: rewards", "a sequence of names");
     for (const nb::handle name : nb::tuple(rewards)) {
       declare(schema, text_from(name, "Schema.from_step: a name in rewards"), Role::Reward,
               DType::F32, {});
     }
   }
-  if (const auto discount = arguments.optional<std::string>(3)) {
+  if (discount) {
     declare(schema, *discount, Role::Discount, DType::F32, {});
   }
-  infer(schema, Role::RecurrentState, arguments, 4);
-  infer(schema, Role::MutableColumn, arguments, 5);
+  infer_some(Role::RecurrentState, recurrent_states, "recurrent_states");
+  infer_some(Role::MutableColumn, mutable_columns, "mutable_columns");
   return make_object<Schema>(std::move(schema));
 }
 
@@ -172,7 +173,7 @@ nb::object compare(Schema& schema, PyObject* other, int how) {
   return nb::borrow(equal == (how == Py_EQ) ? Py_True : Py_False);
 }
 
-void make(Schema* place, const Arguments& /*none*/) {
+void make(Schema* place) {
   new (place) Schema();
 }
 
@@ -198,69 +199,74 @@ Thread safety: declare fields from one thread; reading is safe from any.)";
 
 void bind_schema(nb::module_& module) {
   Type<Schema>("Schema", kDoc)
-      .constructor<&make>("__init__(self) -> None", "It has no fields at first.")
+      .constructor<&make>("It has no fields at first.")
       .static_method<&from_step>(
-          "from_step(*, observations: Mapping[str, ArrayLike], "
-          "columns: Mapping[str, ArrayLike] | None = None, rewards: Sequence[str] = ['reward'], "
-          "discount: str | None = None, recurrent_states: Mapping[str, ArrayLike] | None = None, "
-          "mutable_columns: Mapping[str, ArrayLike] | None = None) -> Schema",
+          "from_step", "Schema",
           R"(A schema like an example step: mappings of names to example values.
 
 Arrays and numpy's numbers keep their dtype and shape. Python's floats, and lists of them,
-become float32; ints int64; bools bool. Rewards and the discount are float32 scalars.)")
+become float32; ints int64; bools bool. Rewards and the discount are float32 scalars.)",
+          keyword("observations"), keyword("columns", "None"), keyword("rewards", "['reward']"),
+          keyword("discount", std::nullopt), keyword("recurrent_states", "None"),
+          keyword("mutable_columns", "None"))
       .method<&declare_typed<Role::Observation>>(
-          "observation(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
+          "observation", "Schema",
           R"(What the agent sees; each step also has a next one. A shape of () is a scalar. It is stored once
-per step, row-major.)")
+per step, row-major.)",
+          arg("name"), arg("dtype"), arg("shape", "()"))
       .method<&declare_typed<Role::Column>>(
-          "column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
-          "Belongs to one step: an action, a log-probability, anything else.")
+          "column", "Schema", "Belongs to one step: an action, a log-probability, anything else.",
+          arg("name"), arg("dtype"), arg("shape", "()"))
       .method<&declare_typed<Role::MutableColumn>>(
-          "mutable_column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
+          "mutable_column", "Schema",
           R"(A column whose values `ReplayBuffer.update` may replace while the step is stored, such as latents
 or values that a learner makes anew. Appended and drawn as any column; each value is read whole. It
-takes whole words of 8 bytes, and 4 bytes more per step. A save writes what changed.)")
+takes whole words of 8 bytes, and 4 bytes more per step. A save writes what changed.)",
+          arg("name"), arg("dtype"), arg("shape", "()"))
       .method<&declare_float<Role::Reward>>(
-          "reward(self, name: str = 'reward') -> Schema",
+          "reward", "Schema",
           "A float32 scalar that n-step returns are summed over. Several are allowed; each has its "
-          "own.")
+          "own.",
+          arg("name", "reward"))
       .method<&declare_float<Role::Discount>>(
-          "discount(self, name: str = 'discount') -> Schema",
+          "discount", "Schema",
           R"(A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
 rewards of Batch.returns (the convention of dm_env). One at most; of sequences without n_step a
-plain column.)")
+plain column.)",
+          arg("name", "discount"))
       .method<&declare_typed<Role::RecurrentState>>(
-          "recurrent_state(self, name: str, dtype: DTypeLike, shape: Sequence[int]) -> Schema",
+          "recurrent_state", "Schema",
           R"(What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first
 step (the stored state of Kapturowski et al., R2D2, 2019). Give it to `append` at each step with
 which an item may begin: positions that are multiples of the period, all with end='overlap'. A
-batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column there.)")
+batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column there.)",
+          arg("name"), arg("dtype"), arg("shape"))
       .method<&require_finite>(
-          "require_finite(self, on: bool = True) -> Schema",
+          "require_finite", "Schema",
           R"(Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
 observations and rewards of floats. The step is not taken. Off by default; costs a pass
-over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)")
+over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)",
+          arg("on", true))
       .method<&compress>(
-          "compress(self, name: str) -> Schema",
+          "compress", "Schema",
           R"(Keeps an observation compressed in memory, losslessly, for images that resemble each other: a
 frame of an Atari game takes a fifth to a thirtieth. Batches stay as they are. An append takes 1
 to 5 us more for 7 KB, and a frame that is drawn 0.3 to 1 us. What cannot be compressed takes 8
 bytes more. Schemas that differ in it alone are equal. The method stats of a buffer tells both
-sizes. ValueError for other fields and for observations of less than 512 bytes.)")
-      .forward_property<&Schema::requires_finite>(
-          "requires_finite(self) -> bool",
-          "Whether NaN and infinite observations and rewards are refused.")
-      .property<&compressed>("compressed(self) -> tuple[str, ...]",
+sizes. ValueError for other fields and for observations of less than 512 bytes.)",
+          arg("name"))
+      .property<&Schema::requires_finite>(
+          "requires_finite", "Whether NaN and infinite observations and rewards are refused.")
+      .property<&compressed>("compressed", "tuple[str, ...]",
                              "Names of the observations that are kept compressed in memory.")
-      .property<&fields_of>("fields(self) -> tuple[Field, ...]",
+      .property<&fields_of>("fields", "tuple[Field, ...]",
                             "The fields in order of declaration: a tuple of reprise.Field.")
-      .forward_property<&Schema::step_bytes>(
-          "step_bytes(self) -> int",
+      .property<&Schema::step_bytes>(
+          "step_bytes",
           "Bytes of one step's fields, without padding and the buffer's own\n"
           "bookkeeping, and without recurrent states, which items keep.")
-      .special<&compare, PyObject*, PyObject*, int>(Py_tp_richcompare,
-                                                    "__eq__(self, other: object) -> bool")
-      .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
+      .special<&compare>(Py_tp_richcompare, "__eq__(self, other: object) -> bool")
+      .special<&text>(Py_tp_repr, "__repr__(self) -> str")
       .add(module);
 }
 

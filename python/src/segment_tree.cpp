@@ -3,8 +3,8 @@
 // Calls of several threads take turns, those on large arrays or ranges without the GIL.
 #include <reprise/segment_tree.hpp>
 
-#include "turns.hpp"
-#include "type.hpp"
+#include "binding/turns.hpp"
+#include "binding/type.hpp"
 #include "values.hpp"
 
 #include <algorithm>
@@ -30,9 +30,8 @@ struct AnyTree {
   }
 };
 
-void make(AnyTree* place, const Arguments& arguments) {
-  const auto capacity = arguments.get<std::size_t>(0);
-  const std::string name = arguments[1] == nullptr ? "float32" : dtype_name(arguments[1]);
+void make(AnyTree* place, std::size_t capacity, Given<"DTypeLike"> dtype) {
+  const std::string name = dtype.is_valid() ? dtype_name(dtype) : "float32";
   if (name == "float32") {
     new (place) AnyTree{SegmentTree<float>(capacity), {}};
   } else if (name == "float64") {
@@ -46,12 +45,11 @@ void make(AnyTree* place, const Arguments& arguments) {
 /// change it, or if it is the tree's own leaves. Refuses what numpy would convert with loss of
 /// meaning: text, dates, objects, complex numbers.
 template <class T>
-class Numbers {
+class OwnNumbers {
  public:
-  Numbers(const Arguments& arguments, std::size_t at) {
-    const What what = arguments.what(at);
+  OwnNumbers(nb::handle given, What what) {
     constexpr bool kIntegers = std::is_integral_v<T>;
-    const nb::object array = array_of(arguments[at], what);
+    const nb::object array = array_of(given, what);
     const Array read(array);
     // An empty list is an array of floats.
     if (read.size() != 0 &&
@@ -101,22 +99,15 @@ std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
   return {reinterpret_cast<const std::size_t*>(places.data()), places.size()};
 }
 
-/// A range: the arguments `first` and `last`, at these places.
-struct Range {
-  Range(const Arguments& arguments, std::size_t at, std::size_t capacity)
-      : first(arguments.get<std::size_t>(at)),
-        last(arguments.optional<std::size_t>(at + 1).value_or(capacity)) {}
-  [[nodiscard]] bool large() const noexcept {
-    return last > first && last - first > kCopyWithGil / sizeof(float);
-  }
-  std::size_t first;
-  std::size_t last;
-};
+/// Whether a call on a range runs without the GIL.
+bool is_large(std::size_t first, std::size_t last) {
+  return last > first && last - first > kCopyWithGil / sizeof(float);
+}
 
-void assign(AnyTree& any, const Arguments& arguments) {
+void assign(AnyTree& any, CallName call, ArrayLike leaves, ArrayLike given) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    Numbers<std::int64_t> places(arguments, 0);
-    Numbers<Leaf> values(arguments, 1);
+    OwnNumbers<std::int64_t> places(leaves, {call.text, "leaves"});
+    OwnNumbers<Leaf> values(given, {call.text, "values"});
     any.turns.take(places.bytes() + values.bytes() > kCopyWithGil, [&] {
       const std::span<const std::size_t> to = as_sizes(places.read());
       tree.assign(to, values.one() && !places.one() ? values.repeat(to.size()) : values.read());
@@ -124,22 +115,23 @@ void assign(AnyTree& any, const Arguments& arguments) {
   });
 }
 
-void assign_range(AnyTree& any, const Arguments& arguments) {
-  const auto first = arguments.get<std::size_t>(0);
+void assign_range(AnyTree& any, CallName call, std::size_t first, ArrayLike given) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    Numbers<Leaf> values(arguments, 1);
+    OwnNumbers<Leaf> values(given, {call.text, "values"});
     any.turns.take(values.bytes() > kCopyWithGil, [&] { tree.assign_range(first, values.read()); });
   });
 }
 
+/// The end of a range; none: the capacity.
+using Last = std::optional<std::size_t>;
+
 /// Changes each leaf of a range by a number.
 template <auto kChange>
-void change(AnyTree& any, const Arguments& arguments) {
-  const auto value = arguments.get<double>(0);
+void change(AnyTree& any, double value, std::size_t first, Last end) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    const Range range(arguments, 1, tree.capacity());
-    any.turns.take(range.large(),
-                   [&] { kChange(tree, range.first, range.last, static_cast<Leaf>(value)); });
+    const std::size_t last = end.value_or(tree.capacity());
+    any.turns.take(is_large(first, last),
+                   [&] { kChange(tree, first, last, static_cast<Leaf>(value)); });
   });
 }
 constexpr auto kFill = [](auto& tree, auto first, auto last, auto x) { tree.fill(first, last, x); };
@@ -150,24 +142,23 @@ constexpr auto kAdd = [](auto& tree, auto first, auto last, auto x) { tree.add(f
 
 /// A number about a range.
 template <auto kAsk>
-double ask(AnyTree& any, const Arguments& arguments) {
+double ask(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {
-    const Range range(arguments, 0, tree.capacity());
-    return any.turns.take(false, [&] { return double{kAsk(tree, range.first, range.last)}; });
+    const std::size_t last = end.value_or(tree.capacity());
+    return any.turns.take(false, [&] { return double{kAsk(tree, first, last)}; });
   });
 }
 constexpr auto kSum = [](auto& tree, auto first, auto last) { return tree.sum(first, last); };
 constexpr auto kMin = [](auto& tree, auto first, auto last) { return tree.min(first, last); };
 constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(first, last); };
 
-double leaf(AnyTree& any, const Arguments& arguments) {
-  const auto at = arguments.get<std::size_t>(0);
+double leaf(AnyTree& any, std::size_t at) {
   return any.visit(
       [&](auto& tree) { return any.turns.take(false, [&] { return double{tree.leaf(at)}; }); });
 }
 
-nb::object find(AnyTree& any, const Arguments& arguments) {
-  Numbers<double> targets(arguments, 0);
+nb::object find(AnyTree& any, CallName call, ArrayLike target) {
+  OwnNumbers<double> targets(target, {call.text, "target"});
   if (targets.one()) {
     return nb::int_(any.visit([&](auto& tree) {
       return any.turns.take(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
@@ -217,48 +208,48 @@ bytes of arrays or leaves.)";
 void bind_segment_tree(nb::module_& module) {
   Type<AnyTree>("SegmentTree", kDoc)
       .constructor<&make>(
-          "__init__(self, capacity: int, dtype: DTypeLike = 'float32') -> None",
           R"(capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
 dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, or float64, 8.
-  Sums are doubles in both.)")
-      .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
+  Sums are doubles in both.)",
+          arg("capacity"), arg("dtype", "'float32'"))
+      .special<&length>(Py_mp_length, "__len__(self) -> int")
       .property<&leaves>(
-          "leaves(self) -> NDArray[Any]",
+          "leaves", "NDArray[Any]",
           "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
           "some changed while a call in another thread changes many.")
-      .property<&dtype_object>("dtype(self) -> np.dtype[Any]", "Of the leaves: float32 or float64.")
-      .method<&leaf>("leaf(self, leaf: int) -> float", "One leaf, 0 to capacity - 1, as a float.")
-      .method<&ask<kSum>>("sum(self, first: int = 0, last: int | None = None) -> float",
-                          "Of a range, a float; 0 without leaves.")
-      .method<&ask<kMin>>("min(self, first: int = 0, last: int | None = None) -> float",
-                          "Of a range, a float; infinity without leaves.")
-      .method<&ask<kMax>>("max(self, first: int = 0, last: int | None = None) -> float",
-                          "Of a range, a float; -infinity without leaves.")
+      .property<&dtype_object>("dtype", "np.dtype[Any]", "Of the leaves: float32 or float64.")
+      .method<&leaf>("leaf", "One leaf, 0 to capacity - 1, as a float.", arg("leaf"))
+      .method<&ask<kSum>>("sum", "Of a range, a float; 0 without leaves.", arg("first", 0U),
+                          arg("last", std::nullopt))
+      .method<&ask<kMin>>("min", "Of a range, a float; infinity without leaves.", arg("first", 0U),
+                          arg("last", std::nullopt))
+      .method<&ask<kMax>>("max", "Of a range, a float; -infinity without leaves.", arg("first", 0U),
+                          arg("last", std::nullopt))
       .method<&assign>(
-          "assign(self, leaves: ArrayLike, values: ArrayLike) -> None",
+          "assign",
           R"(values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
 computed once.
 
 leaves: integers [n], 0 to capacity - 1, or one.
-values: numbers [n], or one; converted to the dtype of the tree.)")
+values: numbers [n], or one; converted to the dtype of the tree.)",
+          arg("leaves"), arg("values"))
       .method<&assign_range>(
-          "assign_range(self, first: int, values: ArrayLike) -> None",
+          "assign_range",
           "The values to the leaves from `first` on: numbers [n], converted to the dtype of the "
-          "tree.")
-      .method<&change<kFill>>(
-          "fill(self, value: float, first: int = 0, last: int | None = None) -> None",
-          "The value to each leaf.")
-      .method<&change<kScale>>(
-          "scale(self, factor: float, first: int = 0, last: int | None = None) -> None",
-          "Each leaf times the factor; what is too small becomes 0.")
-      .method<&change<kAdd>>(
-          "add(self, value: float, first: int = 0, last: int | None = None) -> None",
-          "Each leaf plus the value.")
+          "tree.",
+          arg("first"), arg("values"))
+      .method<&change<kFill>>("fill", "The value to each leaf.", arg("value"), arg("first", 0U),
+                              arg("last", std::nullopt))
+      .method<&change<kScale>>("scale", "Each leaf times the factor; what is too small becomes 0.",
+                               arg("factor"), arg("first", 0U), arg("last", std::nullopt))
+      .method<&change<kAdd>>("add", "Each leaf plus the value.", arg("value"), arg("first", 0U),
+                             arg("last", std::nullopt))
       .method<&find>(
-          "find_prefix_sum(self, target: ArrayLike) -> Any",
+          "find_prefix_sum", "Any",
           R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
 target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
-of that shape.)")
+of that shape.)",
+          arg("target"))
       .add(module);
 }
 

@@ -75,20 +75,17 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 
 }  // namespace
 
-void read_fields(Arguments& arguments, const FieldTable& table, const Expected& expected,
-                 StepValues& values) {
-  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
-    if (arguments.take(i, false)) {
+void read_fields(const Fields& fields, const char* call, const FieldTable& table,
+                 const Expected& expected, StepValues& values) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    PyObject* const name = fields.name(i);
+    if (name == nullptr) {
       continue;
     }
-    PyObject* const name = arguments.keyword(i);
     const Named named = table.find(name);
-    if (named.field == nullptr && arguments.take(i)) {
-      continue;
-    }
     const std::uint64_t allowed = named.next ? expected.next : expected.now | expected.optional;
     if (named.field == nullptr || (allowed & named.field->bit()) == 0) {
-      refuse_name(arguments.call(), name, named, table, expected);
+      refuse_name(call, name, named, table, expected);
     }
     const FieldInfo& field = *named.field;
     const auto rows = field.traits().has_next && !named.next && expected.observation_rows
@@ -98,10 +95,10 @@ void read_fields(Arguments& arguments, const FieldTable& table, const Expected& 
     const std::string_view prefix = named.next ? kNext : std::string_view();
     Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
-    taken.take(arguments.value(i), field, prefix, rows);
+    taken.take(fields.value(i), field, prefix, rows);
     taken.check_finite(field, prefix, 0, rows.value_or(0));
   }
-  check_missing(arguments.call(), values, table, expected);
+  check_missing(call, values, table, expected);
 }
 
 void check_states(const StepValues& values, const FieldTable& table, const Window& window,
@@ -122,11 +119,13 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
       ", where an item may begin, which needs the recurrent state");
 }
 
-void check_some(std::span<const float> priorities, std::size_t items, const char* call) {
-  if (priorities.empty() && items != 0) {
+std::span<const float> some_of(const std::optional<Priorities>& priorities, std::size_t items,
+                               const char* call) {
+  if (priorities && priorities->values.empty() && items != 0) {
     throw std::invalid_argument(std::string(call) + ": 0 priorities; this call decides " +
                                 std::to_string(items) + " items");
   }
+  return priorities ? priorities->values : std::span<const float>();
 }
 
 void write_now(Writer& writer, const FieldTable& table, const StepValues& values,

@@ -2,7 +2,6 @@
 
 #include <reprise/writer.hpp>
 
-#include "arguments.hpp"
 #include "values.hpp"
 
 #include <cstddef>
@@ -24,8 +23,8 @@ struct Expected {
 
 /// Takes every field of the call. ValueError for unknown and missing fields, naming those there
 /// are; else as `Value::take`.
-void read_fields(Arguments& arguments, const FieldTable& table, const Expected& expected,
-                 StepValues& values);
+void read_fields(const Fields& fields, const char* call, const FieldTable& table,
+                 const Expected& expected, StepValues& values);
 
 /// ValueError where a recurrent state is missing at a position of an episode with which an item may
 /// begin; it names the environment if it is one of several.
@@ -33,9 +32,10 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
                   const char* call, std::uint64_t position,
                   std::optional<std::size_t> environment = std::nullopt);
 
-/// ValueError where none are given, as an array of length 0, for items that are decided: to the
-/// core they are as if they were not given.
-void check_some(std::span<const float> priorities, std::size_t items, const char* call);
+/// The priorities of a call, if it has any. ValueError for an array of length 0 where `items` are
+/// decided: to the core it is as if none were given.
+[[nodiscard]] std::span<const float> some_of(const std::optional<Priorities>& priorities,
+                                             std::size_t items, const char* call);
 
 /// Gives up what a call took, however it ends.
 class TakenValues {

@@ -1,7 +1,4 @@
-#include "buffer_object.hpp"
-#include "numpy.hpp"
-#include "values.hpp"
-#include "vocabulary.hpp"
+#include "buffer.hpp"
 
 #include <optional>
 #include <stdexcept>
@@ -12,33 +9,11 @@
 
 namespace reprise::python {
 
-std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
-  owner = array_of(given, "keys");
-  const Array array(owner);
-  if (array.shape().size() == 1 && array.size() == 0) {
-    return {};  // numpy makes float64 of an empty list.
-  }
-  // Of any byte order.
-  if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
-    throw WrongKind("keys: expected int64 of shape (n,), as Batch.item_keys; given " +
-                    array.described());
-  }
-  owner = row_from(owner, DType::I64, "keys");
-  const Array read(owner);
-  // A key is its 64 bits.
-  return {reinterpret_cast<const ItemKey*>(read.data()), read.size()};
-}
+template <>
+inline constexpr auto members_of<UpdateResult> =
+    std::tuple(member("applied", &UpdateResult::applied), member("stale", &UpdateResult::stale));
 
 namespace {
-
-/// Priorities of an update, which None is not.
-std::span<const float> update_from(const Arguments& arguments, std::size_t at, nb::object& owner) {
-  if (!arguments.has(at)) {
-    throw WrongKind(std::string(arguments.call()) +
-                    ": priorities: expected float32 of shape (n,); given None");
-  }
-  return priorities_from(arguments[at], owner);
-}
 
 /// A copy of what a call checks and then reads without the GIL, while other threads may write to
 /// the array. Taken after the last code of the user's has run: that may call again.
@@ -54,7 +29,7 @@ nb::object result_tuple(const UpdateResult& result) {
   static UpdateResult last;
   static auto& made = *new nb::object;
   if (!made || last.applied != result.applied || last.stale != result.stale) {
-    made = named_tuple("UpdateResult", result.applied, result.stale);
+    made = named_tuple("UpdateResult", result);
     last = result;
   }
   return made;
@@ -62,27 +37,24 @@ nb::object result_tuple(const UpdateResult& result) {
 
 }  // namespace
 
-nb::object updated(const Arguments& arguments, const PriorityUpdate& update) {
-  nb::object keys_owner;
-  nb::object priorities_owner;
-  const std::span<const float> priorities = update_from(arguments, 1, priorities_owner);
-  const std::span<const ItemKey> keys = keys_from(arguments[0], keys_owner);
-  if (keys.size() != priorities.size()) {
-    throw std::invalid_argument(
-        "priorities: expected float32 of shape (" + std::to_string(keys.size()) +
-        ",), one for each key; given shape (" + std::to_string(priorities.size()) + ",)");
+nb::object updated(const Keys& keys, const Priorities& priorities, const PriorityUpdate& update) {
+  const std::size_t n = keys.values.size();
+  if (n != priorities.values.size()) {
+    throw std::invalid_argument("priorities: expected float32 of shape (" + std::to_string(n) +
+                                ",), one for each key; given shape (" +
+                                std::to_string(priorities.values.size()) + ",)");
   }
-  const auto own_keys = copied(keys);
-  const auto own_priorities = copied(priorities);
+  const auto own_keys = copied(keys.values);
+  const auto own_priorities = copied(priorities.values);
   return result_tuple(without_gil([&] { return update(own_keys, own_priorities); }));
 }
 
 namespace {
 
-nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
-  const auto selector = arguments.get<std::size_t>(2);
-  return updated(arguments, [&](std::span<const ItemKey> keys, std::span<const float> priorities) {
-    return self.buffer().update_priorities(keys, priorities, selector);
+nb::object update_priorities(BufferObject& self, const Keys& keys, const Priorities& priorities,
+                             std::size_t selector) {
+  return updated(keys, priorities, [&](auto own_keys, auto own_priorities) {
+    return self.buffer().update_priorities(own_keys, own_priorities, selector);
   });
 }
 
@@ -114,8 +86,7 @@ nb::object values_from(nb::handle given, const FieldInfo& field, const Window& w
   return array;
 }
 
-nb::object update(BufferObject& self, const Arguments& arguments) {
-  const auto name = arguments.get<std::string>(1);
+nb::object update(BufferObject& self, const Keys& keys, const std::string& name, ArrayLike given) {
   const Named named = self.shared->table.find(nb::str(name.c_str()).ptr());
   if (named.field == nullptr || !named.field->traits().changes) {
     std::uint64_t mutable_columns = 0;
@@ -126,32 +97,25 @@ nb::object update(BufferObject& self, const Arguments& arguments) {
                                 "'; allowed: mutable columns, of which the schema has: " +
                                 self.shared->table.names(mutable_columns));
   }
-  nb::object keys_owner;
-  const std::span<const ItemKey> keys = keys_from(arguments[0], keys_owner);
   Value value;
   const nb::object values =
-      values_from(arguments[2], *named.field, self.shared->window, keys.size(), value);
-  const auto own_keys = copied(keys);
+      values_from(given, *named.field, self.shared->window, keys.values.size(), value);
+  const auto own_keys = copied(keys.values);
   const FieldSpec& spec = named.field->spec;
   const std::span bytes(value.data(), Array(values).size() / spec.elements * spec.bytes);
   return result_tuple(
       without_gil([&] { return self.buffer().update(own_keys, named.field->field, bytes); }));
 }
 
-nb::object find(BufferObject& self, const Arguments& arguments) {
-  const auto episode = arguments.get<std::uint64_t>(0);
-  const auto position = arguments.get<std::uint64_t>(1);
+nb::object find(BufferObject& self, std::uint64_t episode, std::uint64_t position) {
   const std::optional<ItemKey> key =
       without_gil([&] { return self.buffer().find(episode, position); });
-  return key ? nb::object(nb::int_(static_cast<std::int64_t>(key->bits))) : nb::none();
+  return key ? to_python(static_cast<std::int64_t>(key->bits)) : nb::none();
 }
 
-nb::object update_episode(BufferObject& self, const Arguments& arguments) {
-  const auto episode = arguments.get<std::uint64_t>(0);
-  const auto position = arguments.get<std::uint64_t>(1);
-  const auto selector = arguments.get<std::size_t>(3);
-  nb::object owner;
-  const auto priorities = copied(update_from(arguments, 2, owner));
+nb::object update_episode(BufferObject& self, std::uint64_t episode, std::uint64_t position,
+                          const Priorities& given, std::size_t selector) {
+  const auto priorities = copied(given.values);
   return result_tuple(without_gil([&] {
     return self.buffer().update_episode_priorities(episode, position, priorities, selector);
   }));
@@ -161,8 +125,7 @@ nb::object update_episode(BufferObject& self, const Arguments& arguments) {
 
 void bind_updates(Type<BufferObject>& type) {
   type.method<&update_priorities>(
-          "update_priorities(self, keys: ArrayLike, priorities: ArrayLike, "
-          "selector: int = 0) -> UpdateResult",
+          "update_priorities", "UpdateResult",
           R"(Sets raw priorities, such as absolute TD errors, of the items named by keys.
 
 keys: int64 [n], of Batch.item_keys or Batch.torch; numbers of another type are a TypeError.
@@ -172,9 +135,10 @@ Returns UpdateResult(applied, stale). The last of repeated keys wins; stale keys
 evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer, an unknown selector.
-Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)")
+Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)",
+          arg("keys"), arg("priorities"), arg("selector", 0U))
       .method<&update>(
-          "update(self, keys: ArrayLike, field: str, values: ArrayLike) -> UpdateResult",
+          "update", "UpdateResult",
           R"(Replaces values of a mutable column (Schema.mutable_column) in the items named by keys: latents
 that a learner writes back, values made anew, relabelled rewards.
 
@@ -189,32 +153,37 @@ value is read whole.
 Returns UpdateResult(applied, stale); stale keys, whose item is gone, are counted and skipped.
 ValueError, before anything is changed, for another field, a wrong shape, a number out of range, a
 key of another buffer; TypeError for a type that does not convert. Do not write to values during the
-call, which gives the GIL up.)")
+call, which gives the GIL up.)",
+          arg("keys"), arg("field"), arg("values"))
       .method<&find>(
-          "find(self, episode: int, position: int) -> int | None",
+          "find", "int | None",
           R"(The key of the item that begins with a step, named as by Batch.episode_ids and positions or
 Writer.episode_id, as an int; None if no item does, if it is gone, or not decided yet.
-RuntimeError without episode_index.)")
+RuntimeError without episode_index.)",
+          arg("episode"), arg("position"))
       .method<&update_episode>(
-          "update_episode_priorities(self, episode: int, position: int, priorities: ArrayLike, "
-          "selector: int = 0) -> UpdateResult",
+          "update_episode_priorities", "UpdateResult",
           R"(Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on. Steps with
 which no item begins count as stale. Errors as update_priorities; RuntimeError without
-episode_index.)")
-      .forward<&ReplayBuffer::set_alpha, true>(
-          "set_alpha(self, alpha: float, selector: int = 0) -> None",
+episode_index.)",
+          arg("episode"), arg("position"), arg("priorities"), arg("selector", 0U))
+      .method<&ReplayBuffer::set_alpha, true>(
+          "set_alpha",
           R"(Sets the exponent of a Proportional, LossAdjusted or Mixture selector, 0 to 8: every weight w
 becomes w^(alpha / present alpha). O(items), a few milliseconds per million. ValueError for another
-selector, an alpha out of range, or a present alpha of 0.)")
-      .forward<&ReplayBuffer::alpha>(
-          "alpha(self, selector: int = 0) -> float",
+selector, an alpha out of range, or a present alpha of 0.)",
+          arg("alpha"), arg("selector", 0U))
+      .method<&ReplayBuffer::alpha>(
+          "alpha",
           R"(The present exponent of a selector that has one: that of `options`, or what `set_alpha` made of it,
-before a checkpoint was saved too. ValueError for another selector.)")
-      .forward<&ReplayBuffer::decay, true>(
-          "decay(self, factor: float, selector: int = 0) -> None",
+before a checkpoint was saved too. ValueError for another selector.)",
+          arg("selector", 0U))
+      .method<&ReplayBuffer::decay, true>(
+          "decay",
           R"(Multiplies the weight of every item of a Proportional, LossAdjusted or Mixture selector by a factor
 above 0 and at most 1; weights, not priorities: a factor of x^alpha is one of x on priorities.
-O(items): about a millisecond per million.)");
+O(items): about a millisecond per million.)",
+          arg("factor"), arg("selector", 0U));
 }
 
 }  // namespace reprise::python

@@ -2,8 +2,6 @@
 
 #include <reprise/detail/finite.hpp>
 
-#include "vocabulary.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -190,8 +188,8 @@ std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
 }
 
 /// "end: expected uint8 of shape (8,)".
-std::string expected_row(DType dtype, const char* what, std::optional<std::size_t> n) {
-  return std::string(what) + ": expected " + name_of(dtype) + " of shape (" +
+std::string expected_row(DType dtype, What what, std::optional<std::size_t> n) {
+  return what.text() + ": expected " + name_of(dtype) + " of shape (" +
          (n ? std::to_string(*n) : "n") + ",)";
 }
 
@@ -282,7 +280,7 @@ nb::object converted(nb::handle array, DType dtype, What what) {
   return made;
 }
 
-nb::object row_from(nb::handle given, DType dtype, const char* what, std::optional<std::size_t> n) {
+nb::object row_from(nb::handle given, DType dtype, What what, std::optional<std::size_t> n) {
   nb::object array = array_of(given, what);
   const Array read(array);
   const bool kind = casts(read.kind(), kind_of(dtype));
@@ -308,10 +306,11 @@ void StepValues::reset() {
 
 void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t first,
                          std::size_t rows) const {
-  const detail::NotFinite found =
-      field.finite ? detail::find_not_finite(field.spec.dtype, {data_ + first * field.spec.bytes,
-                                                                rows * field.spec.bytes})
-                   : detail::NotFinite();
+  const reprise::detail::NotFinite found =
+      field.finite
+          ? reprise::detail::find_not_finite(
+                field.spec.dtype, {data_ + first * field.spec.bytes, rows * field.spec.bytes})
+          : reprise::detail::NotFinite();
   if (found.name != nullptr) {
     throw std::invalid_argument(quoted(field, prefix) + " is " + found.name + " at element " +
                                 std::to_string(found.element % field.spec.elements) + " of row " +
@@ -363,7 +362,7 @@ bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_vi
   return true;
 }
 
-End end_from(nb::handle given) {
+End Conversion<End>::from(nb::handle given, What /*end*/) {
   if (!PyLong_CheckExact(given.ptr()) &&
       (scalar_kind(given.ptr()) == 'b' || (is_array(given) && Array(given).kind() == 'b'))) {
     throw WrongKind(
@@ -388,11 +387,11 @@ End end_from(nb::handle given) {
   return static_cast<End>(value);
 }
 
-void ends_from(const Arguments& arguments, std::size_t rows, std::vector<End>& ends) {
-  if (arguments[0] == nullptr) {
-    throw std::invalid_argument(arguments.what(0).text() + " is missing");
+void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector<End>& ends) {
+  if (!given.is_valid()) {
+    throw std::invalid_argument(std::string(call) + ": end is missing");
   }
-  nb::object array = array_of(arguments[0], "end");
+  nb::object array = array_of(given, "end");
   if (Array(array).kind() == 'b') {
     throw WrongKind(expected_row(DType::U8, "end", rows) + "; given " + Array(array).described() +
                     ", which does not say whether episodes were terminated or truncated: use "
@@ -417,10 +416,21 @@ void ends_from(const Arguments& arguments, std::size_t rows, std::vector<End>& e
   }
 }
 
-std::span<const float> priorities_from(nb::handle given, nb::object& owner) {
-  owner = row_from(given, DType::F32, "priorities");
+Keys Conversion<Keys>::from(nb::handle given, What what) {
+  nb::object owner = array_of(given, what);
+  const Array array(owner);
+  if (array.shape().size() == 1 && array.size() == 0) {
+    return {};  // numpy makes float64 of an empty list.
+  }
+  // Of any byte order.
+  if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
+    throw WrongKind(what.text() + ": expected int64 of shape (n,), as Batch.item_keys; given " +
+                    array.described());
+  }
+  owner = row_from(owner, DType::I64, what);
   const Array read(owner);
-  return {reinterpret_cast<const float*>(read.data()), read.size()};
+  // A key is its 64 bits.
+  return {std::move(owner), {reinterpret_cast<const ItemKey*>(read.data()), read.size()}};
 }
 
 }  // namespace reprise::python

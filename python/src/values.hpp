@@ -1,8 +1,9 @@
 #pragma once
 
+#include <reprise/item_key.hpp>
 #include <reprise/window.hpp>
 
-#include "arguments.hpp"
+#include "binding/call.hpp"
 #include "fields.hpp"
 
 #include <cstddef>
@@ -70,16 +71,53 @@ struct StepValues {
 [[nodiscard]] nb::object converted(nb::handle array, DType dtype, What what);
 
 /// An array [n] of the type, or what converts to it, read in place.
-[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, const char* what,
+[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, What what,
                                   std::optional<std::size_t> n = std::nullopt);
 
-/// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
-[[nodiscard]] End end_from(nb::handle given);
-/// `end` of a call, its first parameter, for each of its rows: integers.
-void ends_from(const Arguments& arguments, std::size_t rows, std::vector<End>& ends);
+/// An argument that is a row of numbers, [n] of the type or what converts to it; None is none.
+template <class T>
+struct Numbers {
+  nb::object owner;
+  std::span<const T> values;
+};
+using Priorities = Numbers<float>;
+template <class T>
+struct Conversion<Numbers<T>> {
+  static std::string hint() {
+    return std::same_as<T, float> ? "ArrayLike"
+                                  : std::string("NDArray[np.") + name_of(kDType<T>) + "]";
+  }
+  static Numbers<T> from(nb::handle given, What what) {
+    if (given.is_none()) {
+      throw WrongKind(what.text() + ": expected " + name_of(kDType<T>) +
+                      " of shape (n,); given None");
+    }
+    nb::object owner = row_from(given, kDType<T>, what);
+    const Array read(owner);
+    return {std::move(owner), {reinterpret_cast<const T*>(read.data()), read.size()}};
+  }
+};
+/// Keys as they are in a batch. TypeError for anything else.
+template <>
+struct Conversion<Numbers<ItemKey>> {
+  static std::string hint() { return "ArrayLike"; }
+  static Numbers<ItemKey> from(nb::handle given, What what);
+};
+using Keys = Numbers<ItemKey>;
+/// A copy: other threads may write to the array while the call runs without the GIL.
+[[nodiscard]] inline std::vector<ItemKey> own(const Keys& keys) {
+  return {keys.values.begin(), keys.values.end()};
+}
 
-/// Priorities, [n] float32 or what converts to it. They stay alive with `owner`.
-[[nodiscard]] std::span<const float> priorities_from(nb::handle given, nb::object& owner);
+/// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
+template <>
+struct Conversion<End> {
+  static std::string hint() { return "_End"; }
+  static std::string usual(End value) { return std::to_string(static_cast<int>(value)); }
+  static End from(nb::handle given, What what);
+};
+/// `end` of a call for each of its rows: integers.
+void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector<End>& ends);
 
 /// Looks numpy's scalar types up, once with the module.
 void init_scalars();

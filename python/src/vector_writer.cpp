@@ -8,28 +8,92 @@
 namespace reprise::python {
 namespace {
 
-constexpr std::size_t kFinal = 1;
-constexpr std::size_t kPriorities = 2;
-
-/// The environments that a call names, which its arrays have a row each of; null if it names none.
-PyObject* env_ids_of(const Arguments& arguments) {
-  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
-    if (PyUnicode_CompareWithASCIIString(arguments.keyword(i), "env_ids") == 0) {
-      return arguments.value(i) == Py_None ? nullptr : arguments.value(i);
-    }
+nb::object iterate(VectorWriterObject& writers) {
+  nb::list all;
+  for (Py_ssize_t e = 0; e < writers.size(); ++e) {
+    all.append(writers.item(nb::int_(e).ptr()));
   }
-  return nullptr;
+  return checked(PyObject_GetIter(all.ptr()));
 }
 
-/// Whether a call names fields, and not `env_ids` alone.
-bool names_fields(const Arguments& arguments) {
-  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
-    if (PyUnicode_CompareWithASCIIString(arguments.keyword(i), "env_ids") != 0) {
-      return true;
-    }
-  }
-  return false;
-}
+constexpr const char* kDoc =
+    R"(Appends the steps of a vector of E environments in one call; made by ReplayBuffer.vector_writer.
+
+    first, _ = envs.reset()
+    writers.begin(state=first)
+    while True:
+        next, reward, terminated, truncated, info = envs.step(action)
+        writers.append(action=action, reward=reward, next_state=next,
+                       end=reprise.ends(terminated, truncated), final=...)
+
+Row e of each [E, ...] array belongs to environment e; with `env_ids=ids`, row i of [len(ids), ...]
+to environment ids[i], for simulators that step a part of their environments at a time, as EnvPool
+in its asynchronous mode:
+
+    writers = replay.vector_writer(envs)  # 'next_step', as envs declares it.
+    envs.async_reset()
+    writers.begin()                       # What is received first is first observations.
+    while True:
+        seen, reward, terminated, truncated, info = envs.recv()
+        ids = info["env_id"]
+        writers.append(env_ids=ids, action=action[ids], reward=reward, next_state=seen,
+                       end=reprise.ends(terminated, truncated))
+        action[ids] = policy(seen)
+        envs.send(action[ids], ids)
+
+What becomes of environments that end depends
+on who begins their next episode, `autoreset`:
+
+'same_step' (gym's vector environments and Gymnasium's before 1.0, Gymnasium's
+  AutoresetMode.SAME_STEP, VecEnv of Stable-Baselines3): where `end` is not CONTINUE, next
+  observations are already the first ones of the next episode, and the final ones are given apart:
+  `final={"state": ...}`, [E, ...] or a list or array of E objects, of which only rows of
+  environments that ended are read. Where none ended it is not read, and may be None or left out.
+'next_step' (Gymnasium's NEXT_STEP, its default since 1.0, and EnvPool): next observations are the
+  final ones. The call after that is the reset: its next observations of that environment are the
+  first ones of the new episode; its action, reward and end are ignored, and nothing is appended.
+'disabled': next observations are the final ones, and before the next append `begin` gives the first
+  ones of the new episodes.
+
+Conversion, errors, waiting and timeouts are as of Writer; everything is checked before the first
+environment's step is appended. With 256 environments of small steps a step costs less than 100 ns.
+One thread at a time.)";
+
+constexpr const char* kBegin =
+    R"(First observations, [E, *shape] each, by name. They are taken by environments at the start of an
+episode, or outside one, and ignored by the others. To cut an episode short call `begin_episode` of
+its writer, `writers[e]`.
+
+Without observations, with autoreset 'next_step' alone: the simulator was told to reset these
+environments. Their episodes end as truncated, and the next append of each is its reset.
+env_ids: the environments of the rows; None for all.)";
+
+constexpr const char* kAppend =
+    R"(Appends one step of every environment: columns by name and next observations as `next_` and name,
+[E, *shape] each; recurrent states by name where items may begin.
+
+end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
+final: with 'same_step' alone, a dict of the final observations by name, [E, *shape], where any
+  environment ended: an array, or a list, tuple or array of E objects, which may be None where none
+  ended.
+priorities: None, or float32 [completing(end)], one for each item decided, environment by
+  environment.
+env_ids: None, or integers, no two alike: row i of every array is of environment env_ids[i].
+RuntimeError, naming the environment, if one is outside an episode. TimeoutError, what interrupts
+the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
+taken. Call again with the same arguments before anything else: it goes on with those.)";
+
+constexpr const char* kTransitions =
+    R"(Appends one loose transition of every environment: every field by its name and observations as
+`next_` and name too, [E, *shape] each, whatever `autoreset` is; env_ids as of `append`. For
+simulators whose loops hand over observation and next observation; where the two are at hand anyway
+`append` is cheaper.
+
+An environment's transition continues its episode if its observations equal the last `next_` ones
+byte for byte, else it begins a new one and truncates the old. end: as of `append`, with the final
+observations in `next_`. It brings no priorities, as Writer.append_transition. TimeoutError, what
+interrupts the wait, and OSError: call again with the same arguments before anything else, which
+takes no transition twice.)";
 
 /// Whether it is a mapping: sequences and arrays have items too, but no keys.
 bool has_keys(nb::handle given) {
@@ -46,10 +110,10 @@ bool has_keys(nb::handle given) {
 }  // namespace
 
 /// Chooses the environments of a call's rows: all if `env_ids` is null.
-void VectorWriterObject::choose(PyObject* env_ids) {
+void VectorWriterObject::choose(nb::handle env_ids) {
   std::span<const std::size_t> all = writers().chosen();
   ids_.assign(all.begin(), all.end());
-  if (env_ids == nullptr) {
+  if (!env_ids.is_valid()) {
     writers().choose_all();
   } else {
     const nb::object array = array_of(env_ids, "env_ids");
@@ -124,17 +188,18 @@ void VectorWriterObject::await_resets() {
   }
 }
 
-void VectorWriterObject::begin(Arguments& arguments) {
-  check_open(arguments.call());
-  buffer_->check_open(arguments.call());
-  choose(env_ids_of(arguments));
-  if (autoreset_ == AutoReset::NextStep && !names_fields(arguments)) {
+void VectorWriterObject::begin(CallName call, ArrayLike env_ids, const Fields& observations) {
+  check_open(call.text);
+  buffer_->check_open(call.text);
+  choose(env_ids);
+  if (autoreset_ == AutoReset::NextStep && observations.empty()) {
     await_resets();
     return;
   }
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(arguments, table, {.now = table.observations(), .rows = rows()}, values_);
+  read_fields(observations, call.text, table, {.now = table.observations(), .rows = rows()},
+              values_);
   const Released released(table.copied_bytes() * rows() > kCopyWithGil);
   for (const std::size_t e : writers().chosen()) {
     if (!writers()[e].in_episode()) {
@@ -199,11 +264,12 @@ nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo
 void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const FieldTable& table = buffer_->table;
   const std::string name = std::string(call) + ": final";
-  const bool is_given = given.is_valid() && !given.is_none();
+  const bool is_given = given.is_valid();
   if (is_given && autoreset_ != AutoReset::SameStep) {
-    throw std::invalid_argument(name + " is taken with autoreset='same_step' alone; it is '" +
-                                std::string(kAutoResets[static_cast<std::size_t>(autoreset_)]) +
-                                "', whose next observations are the final ones");
+    throw std::invalid_argument(
+        name + " is taken with autoreset='same_step' alone; it is '" +
+        std::string(words_of<AutoReset>.names[static_cast<std::size_t>(autoreset_)]) +
+        "', whose next observations are the final ones");
   }
   if (is_given && !has_keys(given)) {
     throw WrongKind(name + " is " + kind_text(given) +
@@ -287,32 +353,29 @@ void VectorWriterObject::begin_episodes() {
   }
 }
 
-void VectorWriterObject::append(Arguments& arguments) {
-  check_open(arguments.call());
-  choose(env_ids_of(arguments));
+void VectorWriterObject::append(CallName call, ArrayLike end,
+                                Given<"Mapping[str, ArrayLike]"> final,
+                                const std::optional<Priorities>& given, ArrayLike env_ids,
+                                const Fields& fields) {
+  check_open(call.text);
+  choose(env_ids);
   end_resets();
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
   const FieldTable& table = buffer_->table;
-  read_fields(arguments, table,
+  read_fields(fields, call.text, table,
               {.now = table.columns(),
                .optional = table.recurrent_states(),
                .next = table.observations(),
                .rows = rows()},
               values_);
-  ends_from(arguments, rows(), ends_);
+  ends_from(end, call.text, rows(), ends_);
   if (!unfinished_) {
-    check_environments(arguments.call());
+    check_environments(call.text);
   }
-  read_final(arguments[kFinal], arguments.call());
-  nb::object owner;
-  std::span<const float> priorities;
-  if (arguments.has(kPriorities)) {
-    priorities = priorities_from(arguments[kPriorities], owner);
-    if (!unfinished_) {
-      check_some(priorities, writers().completing(ends_, resets()), arguments.call());
-    }
-  }
+  read_final(final, call.text);
+  const std::size_t items = given && !unfinished_ ? writers().completing(ends_, resets()) : 0;
+  const std::span<const float> priorities = some_of(given, items, call.text);
   const auto again = [&] {
     const CommitStatus status = writers().commit(ends_, priorities, resets());
     if (status == CommitStatus::Committed) {
@@ -328,8 +391,8 @@ void VectorWriterObject::append(Arguments& arguments) {
     return again();
   };
   try {
-    commit(*buffer_, *group_, table.copied_bytes() * rows() > kCopyWithGil, arguments.call(),
-           attempt, again, [] {
+    commit(*buffer_, *group_, table.copied_bytes() * rows() > kCopyWithGil, call.text, attempt,
+           again, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";
            });
@@ -340,21 +403,23 @@ void VectorWriterObject::append(Arguments& arguments) {
 }
 
 /// No auto-reset: observations say where an episode goes on.
-void VectorWriterObject::append_transitions(Arguments& arguments) {
-  check_open(arguments.call());
-  choose(env_ids_of(arguments));
+void VectorWriterObject::append_transitions(CallName call, ArrayLike end, ArrayLike env_ids,
+                                            const Fields& fields) {
+  check_open(call.text);
+  choose(env_ids);
   const TakenValues taken(values_);
   unfinished_ = false;
-  loose_.append(arguments, *buffer_, *group_, values_, rows(), [&](std::size_t row) -> Writer& {
+  const LooseRows::Call rows_of{call.text, fields, values_, rows(), {}, end};
+  loose_.append(rows_of, *buffer_, *group_, [&](std::size_t row) -> Writer& {
     group_->begun[environment(row)] = 1;
     return writers()[environment(row)];
   });
 }
 
-std::size_t VectorWriterObject::completing(const Arguments& arguments) {
-  check_writers(arguments.call());
-  choose(arguments.has(1) ? arguments[1] : nullptr);
-  ends_from(arguments, rows(), ends_);
+std::size_t VectorWriterObject::completing(CallName call, ArrayLike end, ArrayLike env_ids) {
+  check_writers(call.text);
+  choose(env_ids);
+  ends_from(end, call.text, rows(), ends_);
   end_resets();
   return writers().completing(ends_, resets());
 }
@@ -367,6 +432,52 @@ nb::object VectorWriterObject::item(PyObject* given) const {
   }
   const Py_ssize_t place = environment < 0 ? environment + size() : environment;
   return make_object<WriterObject>(buffer_, group_, static_cast<std::size_t>(place));
+}
+
+namespace {
+
+nb::object make_vector_writer(BufferObject& self, CallName call, std::size_t environments,
+                              AutoReset autoreset, std::chrono::nanoseconds timeout) {
+  const std::size_t most = self.buffer().options().max_writers;
+  // Refused before anything is made for them.
+  if (environments == 0 || environments > most) {
+    throw std::invalid_argument(What(call.text, "environments").text() + " is " +
+                                std::to_string(environments) + "; allowed: 1 to max_writers, " +
+                                std::to_string(most));
+  }
+  return make_object<VectorWriterObject>(self.shared, environments, autoreset, timeout);
+}
+
+}  // namespace
+
+void bind_vector_writer(nb::module_& module, Type<BufferObject>& type) {
+  type.method<&make_vector_writer>(
+      "vector_writer", "VectorWriter",
+      "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.",
+      arg("environments"), keyword("autoreset", AutoReset::SameStep),
+      keyword("timeout", kNoTimeout));
+  using Self = VectorWriterObject;
+  constexpr auto kIds = keyword("env_ids", "None");
+  constexpr auto kFields = arg("fields");
+  Type<Self>("VectorWriter", kDoc)
+      .method<&Self::begin>("begin", kBegin, kIds, arg("observations"))
+      .method<&Self::append>("append", kAppend, keyword("end"), keyword("final", "None"),
+                             keyword("priorities", std::nullopt), kIds, kFields)
+      .method<&Self::append_transitions>("append_transitions", kTransitions, keyword("end"), kIds,
+                                         kFields)
+      .method<&Self::completing>(
+          "completing",
+          "Items that an append with these ends, [E], would decide: the number of its priorities.\n"
+          "env_ids: as of `append`.",
+          arg("end"), arg("env_ids", "None"))
+      .method<&Self::close>(
+          "close",
+          "Closes the writers of all environments, which ends their episodes as truncated.")
+      .closes<&Self::close>()
+      .special<&Self::size>(Py_sq_length, "__len__(self) -> int")
+      .special<&Self::item>(Py_mp_subscript, "__getitem__(self, key: int) -> Writer")
+      .special<&iterate>(Py_tp_iter, "__iter__(self) -> Iterator[Writer]")
+      .add(module);
 }
 
 }  // namespace reprise::python

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "buffer_object.hpp"
 #include "writer.hpp"
 
 #include <chrono>
@@ -21,7 +20,8 @@ enum class AutoReset : std::uint8_t {
   Disabled,  ///< The caller begins episodes.
 };
 
-inline constexpr std::string_view kAutoResets[] = {"same_step", "next_step", "disabled"};
+template <>
+inline constexpr Words words_of<AutoReset>{"_Autoreset", {"same_step", "next_step", "disabled"}};
 
 /// reprise.VectorWriter: the C++ vector writer, and what simulators that reset themselves need.
 class VectorWriterObject {
@@ -47,10 +47,11 @@ class VectorWriterObject {
   [[nodiscard]] Entered enter(const char* call) const {
     return {group_->in_use, "VectorWriter", *buffer_, call};
   }
-  void begin(Arguments& arguments);
-  void append(Arguments& arguments);
-  void append_transitions(Arguments& arguments);
-  [[nodiscard]] std::size_t completing(const Arguments& arguments);
+  void begin(CallName call, ArrayLike env_ids, const Fields& observations);
+  void append(CallName call, ArrayLike end, Given<"Mapping[str, ArrayLike]"> final,
+              const std::optional<Priorities>& given, ArrayLike env_ids, const Fields& fields);
+  void append_transitions(CallName call, ArrayLike end, ArrayLike env_ids, const Fields& fields);
+  [[nodiscard]] std::size_t completing(CallName call, ArrayLike end, ArrayLike env_ids);
   void close() {
     for (std::size_t e = 0; e < size_; ++e) {
       group_->close(e);
@@ -64,7 +65,7 @@ class VectorWriterObject {
   /// Row i of what a call gives is of environment `environment(i)`.
   [[nodiscard]] std::size_t rows() const { return writers().chosen().size(); }
   [[nodiscard]] std::size_t environment(std::size_t row) const { return writers().chosen()[row]; }
-  void choose(PyObject* env_ids);
+  void choose(nb::handle env_ids);
   void check_writers(const char* call) const;
   void check_open(const char* call) const;
   void end_resets();

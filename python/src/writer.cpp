@@ -10,6 +10,78 @@
 namespace reprise::python {
 namespace {
 
+constexpr const char* kDoc = R"(Appends the steps of one environment; made by ReplayBuffer.writer.
+
+    writer.begin_episode(state=s)
+    while not over:
+        ...
+        writer.append(action=a, reward=r, next_state=s,
+                      end=reprise.ends(terminated, truncated))
+
+Values: arrays, lists or numbers of the field's shape, without broadcasting. What numpy's
+casting 'same_kind' allows is converted (float64 to float32), integers to any integer type whose
+range holds them; a C-contiguous array of the right dtype is copied once, straight into the
+buffer. Non-contiguous, read-only and byte-swapped arrays are fine.
+
+Errors, with nothing written: ValueError for a missing or unknown field, a wrong shape, a
+number out of range; TypeError for a dtype that does not convert; both name the field, what is
+expected and what was given. RuntimeError in a forked child, and where another thread's call is
+under way: one thread at a time may use a writer, any number of writers work at once.
+Closed after `close` of the writer or the buffer.
+
+An append may wait, for a free chunk or the rate limiter, up to the timeout that the writer was
+made with: without the GIL, and KeyboardInterrupt reaches it. TimeoutError, what a signal handler
+raises, and OSError if the disk of a mapped file is full say that its step was not taken: call again
+with the same arguments. Copies of more than 512 bytes are made without the GIL.
+
+Closing or losing a writer ends its episode as truncated at the last append. `with` closes it.)";
+
+constexpr const char* kBegin =
+    R"(Starts an episode with its first observations: every observation of the schema by its name.
+
+Within an episode it ends that one first, as truncated at its last append. May then wait up to a
+second.)";
+
+constexpr const char* kAppend =
+    R"(Appends one step: every column by its name, the observation that follows as `next_` and its name,
+a recurrent state by its name where an item may begin: at positions of the episode that are
+multiples of the period, with Sequences(end='overlap') at all.
+
+end: an End or its number, or reprise.ends(terminated, truncated); no bool. At an end the
+  `next_` observations are the final ones.
+priorities: None, and the selectors' initial priority applies, or float32 [n], one raw priority
+  for each item that this step decides, oldest first: `completing(end)` says how many.
+Raises RuntimeError outside an episode, TimeoutError as the class says.)";
+
+constexpr const char* kEpisode =
+    R"(Appends one whole episode of T steps as arrays: observations are [T + 1, *shape], first to final;
+every other field is [T, *shape]. One pass without the GIL, at the speed of C++.
+
+end: how its last step ends, End.TERMINATED unless given; with End.CONTINUE the episode goes on
+  with `append`.
+priorities: None, or float32 [n], one for each item of the episode, oldest first; of Transitions T.
+An episode under way is ended first, as truncated. Everything is checked before the first step is
+appended. If it is interrupted or finds no room after k steps, the episode is under way with those:
+the same call right after goes on behind them.)";
+
+constexpr const char* kTransition =
+    R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
+
+It continues the episode if its observations equal the last `next_` ones byte for byte, else it
+begins a new one and truncates the old. Costs comparing and copying the observations; a transition
+that continues nothing takes two rows instead of one.
+
+It brings no priorities: where a selector has initial='from_caller', one that decides items is
+refused (ValueError).)";
+
+constexpr const char* kTransitions =
+    R"(Appends T loose transitions in the order of time: every field as an array [T, *shape], and
+observations as `next_` and name too. end: [T] integers, as of VectorWriter.append. Each is taken as
+by `append_transition`, in one pass without the GIL.
+
+Everything but the number of priorities is checked before the first. If it is interrupted or finds
+no room after k transitions, the same call right after goes on behind them.)";
+
 /// 0 for an object without length, which has no step either.
 Py_ssize_t length_of(PyObject* given) {
   const Py_ssize_t length = PyObject_Size(given);
@@ -23,28 +95,21 @@ Py_ssize_t length_of(PyObject* given) {
   return length;
 }
 
-/// What an append is given beside its fields, by the places in its signature.
-constexpr std::size_t kEnd = 0;
-constexpr std::size_t kPriorities = 1;
-
-End end_of(const Arguments& arguments, End usual) {
-  return arguments[kEnd] == nullptr ? usual : end_from(arguments[kEnd]);
-}
-
 /// Steps that the arrays of a call have, by its first field; nothing if it gives none. Observations
 /// have one row more if they end with the `final` one.
-std::optional<std::size_t> rows_given(const Arguments& arguments, const FieldTable& table,
-                                      bool final) {
-  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
-    const Named named = table.find(arguments.keyword(i));
+std::optional<std::size_t> rows_given(const char* call, const Fields& fields,
+                                      const FieldTable& table, bool final) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    PyObject* const name = fields.name(i);
+    const Named named = name == nullptr ? Named() : table.find(name);
     if (named.field == nullptr) {
       continue;
     }
-    const Py_ssize_t length = length_of(arguments.value(i));
+    const Py_ssize_t length = length_of(fields.value(i));
     const Py_ssize_t more = final && named.field->traits().has_next ? 1 : 0;
     if (length <= more) {
-      throw std::invalid_argument(std::string(arguments.call()) + ": field '" +
-                                  named.field->spec.name + "': expected at least one step" +
+      throw std::invalid_argument(std::string(call) + ": field '" + named.field->spec.name +
+                                  "': expected at least one step" +
                                   (more != 0 ? " and the final observation" : "") +
                                   "; given length " + std::to_string(length));
     }
@@ -54,27 +119,27 @@ std::optional<std::size_t> rows_given(const Arguments& arguments, const FieldTab
 }
 
 /// Refuses an observation that has as many rows as the columns agree on: it lacks the final one.
-void check_final(const Arguments& arguments, const FieldTable& table) {
+void check_final(const char* call, const Fields& fields, const FieldTable& table) {
   std::map<Py_ssize_t, const FieldInfo*> observations;
   std::set<Py_ssize_t> columns;
-  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
-    const Named named = table.find(arguments.keyword(i));
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    PyObject* const name = fields.name(i);
+    const Named named = name == nullptr ? Named() : table.find(name);
     if (named.field == nullptr || named.next) {
       continue;
     }
     if (named.field->traits().has_next) {
-      observations.emplace(length_of(arguments.value(i)), named.field);
+      observations.emplace(length_of(fields.value(i)), named.field);
     } else {
-      columns.insert(length_of(arguments.value(i)));
+      columns.insert(length_of(fields.value(i)));
     }
   }
   const auto found = columns.size() == 1 ? observations.find(*columns.begin()) : observations.end();
   if (found != observations.end()) {
     const std::string rows = std::to_string(found->first);
-    throw std::invalid_argument(std::string(arguments.call()) + ": observation '" +
-                                found->second->spec.name + "' has " + rows +
-                                " rows; expected T + 1 = " + std::to_string(found->first + 1) +
-                                ", the final one included");
+    throw std::invalid_argument(
+        std::string(call) + ": observation '" + found->second->spec.name + "' has " + rows +
+        " rows; expected T + 1 = " + std::to_string(found->first + 1) + ", the final one included");
   }
 }
 
@@ -132,18 +197,13 @@ std::uint64_t WriterObject::episode_steps() const {
   return open("Writer.episode_steps").episode_steps();
 }
 
-std::size_t WriterObject::completing(const Arguments& arguments) {
-  const End end = end_from(arguments[kEnd]);
-  return open(arguments.call()).completing(end);
-}
-
-void WriterObject::begin_episode(Arguments& arguments) {
-  Writer& writer = open(arguments.call());
+void WriterObject::begin_episode(CallName call, const Fields& observations) {
+  Writer& writer = open(call.text);
   buffer_->check_process();
-  buffer_->check_open(arguments.call());
+  buffer_->check_open(call.text);
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(arguments, table, {.now = table.observations()}, values_);
+  read_fields(observations, call.text, table, {.now = table.observations()}, values_);
   // Within an episode it may wait for a chunk to decide open items in.
   const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
@@ -151,28 +211,24 @@ void WriterObject::begin_episode(Arguments& arguments) {
   write_now(writer, table, values_, table.observations(), 0);
 }
 
-void WriterObject::append(Arguments& arguments) {
-  Writer& writer = open(arguments.call());
+void WriterObject::append(CallName call, End end, const std::optional<Priorities>& given,
+                          const Fields& fields) {
+  Writer& writer = open(call.text);
   buffer_->check_process();
   if (!group_->in_episode(environment_)) {
-    buffer_->check_open(arguments.call());
-    throw std::logic_error(std::string(arguments.call()) +
+    buffer_->check_open(call.text);
+    throw std::logic_error(std::string(call.text) +
                            " outside an episode: call begin_episode first");
   }
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
   read_fields(
-      arguments, table,
+      fields, call.text, table,
       {.now = table.columns(), .optional = table.recurrent_states(), .next = table.observations()},
       values_);
-  check_states(values_, table, buffer_->window, arguments.call(), writer.episode_steps());
-  const End end = end_of(arguments, End::Continue);
-  nb::object owner;
-  std::span<const float> priorities;
-  if (arguments.has(kPriorities)) {
-    priorities = priorities_from(arguments[kPriorities], owner);
-    check_some(priorities, writer.completing(end), arguments.call());
-  }
+  check_states(values_, table, buffer_->window, call.text, writer.episode_steps());
+  const std::span<const float> priorities =
+      some_of(given, given ? writer.completing(end) : 0, call.text);
   const auto again = [&] { return writer.commit(end, priorities); };
   const auto attempt = [&] {
     write_now(writer, table, values_, ~std::uint64_t{0}, 0);
@@ -180,7 +236,7 @@ void WriterObject::append(Arguments& arguments) {
     return again();
   };
   episode_ = {};
-  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(), attempt, again,
+  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, call.text, attempt, again,
          &step_left);
 }
 
@@ -193,20 +249,20 @@ LooseRows::LooseRows(const FieldTable& table, bool one_writer) : one_writer_(one
   }
 }
 
-void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group,
-                       StepValues& values, std::optional<std::size_t> rows,
+void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& group,
                        const std::function<Writer&(std::size_t)>& writer_of) {
   const FieldTable& table = buffer.table;
-  read_fields(arguments, table,
+  const auto& [name, fields, values, rows, end, ends] = call;
+  read_fields(fields, name, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .next = table.observations(),
                .rows = rows},
               values);
   const std::size_t before = ends_.size();
   if (rows) {
-    ends_from(arguments, *rows, ends_);
+    ends_from(ends, name, *rows, ends_);
   } else {
-    ends_.assign(1, end_of(arguments, End::Continue));
+    ends_.assign(1, end);
   }
   const auto state = [&] {
     const Writer& writer = writer_of(std::min(taken_, ends_.size() - 1));
@@ -222,7 +278,7 @@ void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& 
       for (AnyValue& value : row_) {
         const std::size_t i = value.field.index();
         const std::size_t bytes = table.fields()[i].spec.bytes;
-        value.bytes = {(value.next ? values.next : values.now)[i].data() + first * bytes,
+        value.bytes = {(value.next ? call.values.next : call.values.now)[i].data() + first * bytes,
                        at_once * bytes};
       }
       std::size_t one = 0;  // What a call for a single row took.
@@ -237,11 +293,12 @@ void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& 
   };
   try {
     // An episode may begin within one, which may wait for a chunk: never with the GIL.
-    commit(buffer, group, true, arguments.call(), add, add, [&] {
-      return rows ? std::to_string(taken_) + " of " + std::to_string(*rows) +
-                        " transitions were taken: call again with the same arguments, and it goes "
-                        "on behind them"
-                  : step_left();
+    commit(buffer, group, true, call.name, add, add, [&] {
+      return call.rows
+                 ? std::to_string(taken_) + " of " + std::to_string(*call.rows) +
+                       " transitions were taken: call again with the same arguments, and it goes "
+                       "on behind them"
+                 : step_left();
     });
   } catch (const std::logic_error&) {
     taken_ = 0;  // Refused: the same call would be refused again.
@@ -253,31 +310,32 @@ void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& 
   taken_ = 0;
 }
 
-void WriterObject::append_loose(Arguments& arguments, std::optional<std::size_t> rows) {
-  Writer& writer = open(arguments.call());
+void WriterObject::append_loose(const LooseRows::Call& call) {
+  Writer& writer = open(call.name);
   buffer_->check_process();
   const TakenValues taken(values_);
   episode_ = {};
-  loose_.append(arguments, *buffer_, *group_, values_, rows, [&](std::size_t /*row*/) -> Writer& {
+  loose_.append(call, *buffer_, *group_, [&](std::size_t /*row*/) -> Writer& {
     group_->begun[environment_] = 1;
     return writer;
   });
 }
 
-void WriterObject::append_transition(Arguments& arguments) {
-  append_loose(arguments, std::nullopt);
+void WriterObject::append_transition(CallName call, End end, const Fields& fields) {
+  append_loose({call.text, fields, values_, std::nullopt, end, {}});
 }
 
-void WriterObject::append_transitions(Arguments& arguments) {
-  append_loose(arguments, rows_given(arguments, buffer_->table, false).value_or(1));
+void WriterObject::append_transitions(CallName call, ArrayLike end, const Fields& fields) {
+  const std::size_t rows = rows_given(call.text, fields, buffer_->table, false).value_or(1);
+  append_loose({call.text, fields, values_, rows, {}, end});
 }
 
 /// Steps of the episode that a call gives: the first dimension of its arrays.
-std::size_t WriterObject::read_episode(Arguments& arguments) {
+std::size_t WriterObject::read_episode(CallName call, const Fields& fields) {
   const FieldTable& table = buffer_->table;
-  const std::optional<std::size_t> steps = rows_given(arguments, table, true);
-  check_final(arguments, table);
-  read_fields(arguments, table,
+  const std::optional<std::size_t> steps = rows_given(call.text, fields, table, true);
+  check_final(call.text, fields, table);
+  read_fields(fields, call.text, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .rows = steps,
                .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
@@ -285,22 +343,16 @@ std::size_t WriterObject::read_episode(Arguments& arguments) {
   return steps.value_or(0);
 }
 
-void WriterObject::append_episode(Arguments& arguments) {
-  Writer& writer = open(arguments.call());
+void WriterObject::append_episode(CallName call, End end, const std::optional<Priorities>& given,
+                                  const Fields& fields) {
+  Writer& writer = open(call.text);
   buffer_->check_process();
   const TakenValues taken(values_);
-  const std::size_t steps = read_episode(arguments);
-  const End end = end_of(arguments, End::Terminated);
-  nb::object owner;
-  std::span<const float> priorities;
-  if (arguments.has(kPriorities)) {
-    priorities = priorities_from(arguments[kPriorities], owner);
-  }
-  const std::size_t items = writer.check_episode(steps, end, priorities);
-  if (arguments.has(kPriorities)) {
-    check_some(priorities, items, arguments.call());
-  }
-  buffer_->check_open(arguments.call());
+  const std::size_t steps = read_episode(call, fields);
+  const std::size_t items =
+      writer.check_episode(steps, end, given ? given->values : std::span<const float>());
+  const std::span<const float> priorities = some_of(given, items, call.text);
+  buffer_->check_open(call.text);
   const bool begin = !goes_on(steps);
   const auto again = [&] { return commit_episode(end, priorities); };
   const auto attempt = [&] {
@@ -312,7 +364,7 @@ void WriterObject::append_episode(Arguments& arguments) {
     }
     return again();
   };
-  commit(*buffer_, *group_, true, arguments.call(), attempt, again, [&] { return episode_left(); });
+  commit(*buffer_, *group_, true, call.text, attempt, again, [&] { return episode_left(); });
   episode_ = {};
 }
 
@@ -359,6 +411,55 @@ CommitStatus WriterObject::commit_episode(End end, std::span<const float> priori
     episode_.used += own.size();
   }
   return CommitStatus::Committed;
+}
+
+namespace {
+
+nb::object make_writer(BufferObject& self, std::chrono::nanoseconds timeout) {
+  return make_object<WriterObject>(
+      self.shared, std::make_shared<WriterGroup>(self.buffer(), std::nullopt, timeout),
+      std::size_t{0});
+}
+
+}  // namespace
+
+void bind_writer(nb::module_& module, Type<BufferObject>& type) {
+  type.method<&make_writer>(
+      "writer", "Writer",
+      R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
+rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)",
+      keyword("timeout", kNoTimeout));
+  using Self = WriterObject;
+  constexpr auto kFields = arg("fields");
+  Type<Self>("Writer", kDoc)
+      .method<&Self::begin_episode>("begin_episode", kBegin, arg("observations"))
+      .method<&Self::append>("append", kAppend, keyword("end", End::Continue),
+                             keyword("priorities", std::nullopt), kFields)
+      .method<&Self::append_episode>("append_episode", kEpisode, keyword("end", End::Terminated),
+                                     keyword("priorities", std::nullopt), kFields)
+      .method<&Self::append_transition>("append_transition", kTransition,
+                                        keyword("end", End::Continue), kFields)
+      .method<&Self::append_transitions>("append_transitions", kTransitions, keyword("end"),
+                                         kFields)
+      .method<&Self::completing>(
+          "completing",
+          "Items that an append with this end would decide now: the number of its priorities. At\n"
+          "CONTINUE 1 once n_step steps are there, else 0; at an end all those still open.",
+          arg("end"))
+      .method<&Self::close>(
+          "close",
+          "Ends the episode as truncated at the last append and gives the writer back. Further\n"
+          "appends raise Closed. May wait up to a second.")
+      .closes<&Self::close>()
+      .property<&Self::in_episode>("in_episode",
+                                   "True between begin_episode and the append that ends the "
+                                   "episode.")
+      .property<&Self::episode_id>(
+          "episode_id",
+          "Id of the current or last episode, unique in the buffer; as in Batch.episode_ids.")
+      .property<&Self::episode_steps>("episode_steps",
+                                      "Steps appended to the current or last episode.")
+      .add(module);
 }
 
 }  // namespace reprise::python

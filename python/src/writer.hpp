@@ -3,9 +3,8 @@
 #include <reprise/vector_writer.hpp>
 #include <reprise/writer.hpp>
 
-#include "shared_buffer.hpp"
+#include "buffer.hpp"
 #include "step_values.hpp"
-#include "type.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -82,10 +81,17 @@ class LooseRows {
  public:
   /// `one_writer`: all rows of a call are of one writer.
   LooseRows(const FieldTable& table, bool one_writer);
-  /// `rows`: of each array; none if the call gives one transition, with one end. `writer_of`: the
-  /// writer of a row, made ready for it.
-  void append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group, StepValues& values,
-              std::optional<std::size_t> rows,
+  /// What a call gives, to `values`.
+  struct Call {
+    const char* name;
+    const Fields& fields;
+    StepValues& values;
+    std::optional<std::size_t> rows;  ///< Of each array; none if it gives one transition.
+    End end;                          ///< Of that one.
+    nb::handle ends;                  ///< Of the rows.
+  };
+  /// `writer_of`: the writer of a row, made ready for it.
+  void append(const Call& call, SharedBuffer& buffer, WriterGroup& group,
               const std::function<Writer&(std::size_t)>& writer_of);
   /// The next call goes on behind none.
   void start_anew() noexcept { taken_ = 0; }
@@ -111,13 +117,17 @@ class WriterObject {
   [[nodiscard]] Entered enter(const char* call) const {
     return {group_->in_use, "Writer", *buffer_, call};
   }
-  void begin_episode(Arguments& arguments);
-  void append(Arguments& arguments);
-  void append_episode(Arguments& arguments);
-  void append_transition(Arguments& arguments);
-  void append_transitions(Arguments& arguments);
+  void begin_episode(CallName call, const Fields& observations);
+  void append(CallName call, End end, const std::optional<Priorities>& priorities,
+              const Fields& fields);
+  void append_episode(CallName call, End end, const std::optional<Priorities>& priorities,
+                      const Fields& fields);
+  void append_transition(CallName call, End end, const Fields& fields);
+  void append_transitions(CallName call, ArrayLike end, const Fields& fields);
   void close() { group_->close(environment_); }
-  [[nodiscard]] std::size_t completing(const Arguments& arguments);
+  [[nodiscard]] std::size_t completing(CallName call, End end) {
+    return open(call.text).completing(end);
+  }
   [[nodiscard]] bool in_episode() const { return group_->in_episode(environment_); }
   [[nodiscard]] std::int64_t episode_id() const;
   [[nodiscard]] std::uint64_t episode_steps() const;
@@ -134,8 +144,8 @@ class WriterObject {
   [[nodiscard]] Writer& open(const char* call) const;
   [[nodiscard]] bool goes_on(std::size_t steps) const;
   [[nodiscard]] std::string episode_left() const;
-  std::size_t read_episode(Arguments& arguments);
-  void append_loose(Arguments& arguments, std::optional<std::size_t> rows);
+  std::size_t read_episode(CallName call, const Fields& fields);
+  void append_loose(const LooseRows::Call& call);
   CommitStatus commit_episode(End end, std::span<const float> priorities);
 
   std::shared_ptr<SharedBuffer> buffer_;
@@ -145,8 +155,5 @@ class WriterObject {
   UnderWay episode_;
   LooseRows loose_;
 };
-
-void bind_writer(nb::module_& module);
-void bind_vector_writer(nb::module_& module);
 
 }  // namespace reprise::python

@@ -244,7 +244,7 @@ NAMES = list(refusals(None))
 @pytest.mark.parametrize("name", NAMES)
 def test_masks_are_not_lost(name, mask):
     given = np.ma.masked_array([1, 2], mask)
-    with pytest.raises(TypeError, match=rf"^{name}: a masked array, .*; allowed: its filled\(val"):
+    with pytest.raises(TypeError, match=rf"(^|: ){name}: a masked array, .*; allowed: its filled\(val"):
         refusals(given)[name]()
 
 
@@ -296,7 +296,7 @@ def tensors():
 @pytest.mark.parametrize("given, why", [*tensors()])
 def test_tensors_that_numpy_cannot_have_are_named(given, why, name, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises((ValueError, TypeError), match=rf"^{name}: .*{why}"):
+    with pytest.raises((ValueError, TypeError), match=rf"(^|: ){name}: .*{why}"):
         refusals(given)[name]()
 
 

@@ -2,13 +2,13 @@
 
 #include <reprise/replay_buffer.hpp>
 
-#include "fields.hpp"
-#include "waiting.hpp"
+#include "binding/type.hpp"
+#include "values.hpp"
 
-#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <utility>
-#include <variant>
 
 namespace reprise::python {
 
@@ -80,5 +80,37 @@ struct Entered {
   InUse in_use;
   SharedBuffer::Call under_way;
 };
+
+class BatchPool;
+
+/// reprise.ReplayBuffer: shares its buffer with the objects made of it.
+struct BufferObject {
+  explicit BufferObject(std::shared_ptr<SharedBuffer> made) : shared(std::move(made)) {}
+
+  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
+  [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
+  [[nodiscard]] ReplayBuffer& core() const noexcept { return shared->buffer; }
+
+  std::shared_ptr<SharedBuffer> shared;
+  std::shared_ptr<BatchPool> pool;  ///< Of the batches that `gather` makes; null before the first.
+};
+
+using PriorityUpdate =
+    std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
+/// What `update` gives for keys and priorities, as Python's tuple. It runs without the GIL, with
+/// copies of them.
+[[nodiscard]] nb::object updated(const Keys& keys, const Priorities& priorities,
+                                 const PriorityUpdate& update);
+
+/// Add classes, and the calls of ReplayBuffer that make their objects.
+void bind_writer(nb::module_& module, Type<BufferObject>& type);
+void bind_vector_writer(nb::module_& module, Type<BufferObject>& type);
+void bind_sampler(nb::module_& module, Type<BufferObject>& type);
+void bind_prefetcher(nb::module_& module, Type<BufferObject>& type);
+void bind_hindsight(nb::module_& module, Type<BufferObject>& type);
+/// Add calls of ReplayBuffer.
+void bind_items(Type<BufferObject>& type);
+void bind_updates(Type<BufferObject>& type);
+void bind_checkpoints(Type<BufferObject>& type);
 
 }  // namespace reprise::python

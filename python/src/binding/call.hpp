@@ -1,0 +1,307 @@
+#pragma once
+
+#include "members.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+/// The parameters of a call, which are those of the C++ function behind it: from their types, names
+/// and defaults come the signature that `help` and the stub show, and the conversion of arguments.
+namespace reprise::python {
+
+/// As a parameter of a function: not of Python's call, but its name, "Writer.append".
+struct CallName {
+  const char* text = nullptr;
+};
+
+/// As a parameter of a function: takes all keywords that are no parameters, named as fields.
+class Fields {
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Whether no field is named.
+  [[nodiscard]] bool empty() const noexcept { return size_ == count_; }
+  /// Null if it is a parameter's.
+  [[nodiscard]] PyObject* name(std::size_t i) const noexcept {
+    const auto end = parameters_.begin() + count_;
+    return std::find(parameters_.begin(), end, i) != end
+               ? nullptr
+               : PyTuple_GetItem(names_, static_cast<Py_ssize_t>(i));
+  }
+  [[nodiscard]] PyObject* value(std::size_t i) const noexcept { return values_[i]; }
+
+ private:
+  friend class Signature;
+  PyObject* names_ = nullptr;
+  PyObject* const* values_ = nullptr;
+  std::size_t size_ = 0;
+  std::array<std::uint16_t, 4> parameters_{};  ///< Places of the first `count_`.
+  std::uint16_t count_ = 0;
+};
+
+/// A parameter that has to be given. Those of calls with Fields are not checked for that.
+struct Required {};
+/// The name and default of a parameter. A text as the default of a Given is what is shown of it.
+template <class Usual>
+struct Arg {
+  const char* name;
+  Usual usual;
+  bool by_keyword;
+};
+template <class Usual = Required>
+constexpr Arg<Usual> arg(const char* name, Usual usual = {}) {
+  return {name, usual, false};
+}
+template <class Usual = Required>
+constexpr Arg<Usual> keyword(const char* name, Usual usual = {}) {
+  return {name, usual, true};
+}
+
+/// What one call takes, and how it reads that.
+class Signature {
+ public:
+  static constexpr std::size_t kMost = 16;
+  using Take = void (*)(void* slots, nb::handle given, What what);
+
+  Signature() = default;
+  /// `kind`: the class that has the method, or is made by "__init__".
+  Signature(const char* kind, const char* name);
+  /// `usual`: the default as text; empty if it has to be given. Where it is None, None is as if
+  /// nothing were given.
+  void add(const char* name, const std::string& hint, const std::string& usual, bool by_keyword,
+           Take take);
+  void add_fields(const char* name) { fields_ = name; }
+
+  [[nodiscard]] const char* name() const noexcept { return name_.c_str(); }
+  /// "Writer.append", or the class for a constructor.
+  [[nodiscard]] const char* call() const noexcept { return call_.c_str(); }
+  /// "append(self, *, end: int = 0, **fields: ArrayLike) -> None".
+  [[nodiscard]] std::string typed(const char* first, const std::string& result) const;
+  /// "append($self, /, *, end=0, **fields)\n--\n\n", which inspect understands.
+  [[nodiscard]] std::string without_types(const char* first) const;
+
+  /// Converts the arguments of a call to `slots`; those that were not given stay as they are there.
+  /// TypeError naming the call and the argument that does not fit the signature.
+  void read(void* slots, PyObject* const* values, Py_ssize_t positional, PyObject* names,
+            Fields* fields);
+
+ private:
+  struct Parameter {
+    std::string name;
+    std::string hint;
+    std::string usual;
+    PyObject* word;  ///< The name, interned; never given back.
+  };
+
+  [[nodiscard]] std::size_t find(PyObject* name) const noexcept;
+  void look_up(PyObject* names, bool takes_fields);
+  [[noreturn]] void refuse(const std::string& why) const { throw WrongKind(call_ + why); }
+  template <class Text>
+  [[nodiscard]] std::string list(const char* first, const Text& text) const;
+
+  std::string name_;
+  std::string call_;
+  std::string fields_;  ///< Under this name any keyword is taken as a field's; empty: none is.
+  std::vector<Parameter> parameters_;
+  std::array<Take, kMost> takes_{};
+  std::size_t positional_ = 0;
+  // Bits by parameter.
+  std::uint32_t required_ = 0;
+  std::uint32_t takes_none_ = 0;
+  /// The keywords of the last call, which a call site gives as the same tuple each time, and the
+  /// place of the parameter that each one names; kMost: a field. Guarded by the GIL.
+  PyObject* names_ = nullptr;  ///< Outlives the interpreter.
+  std::vector<std::uint16_t> places_;
+};
+
+/// The class of a C++ type, from when it is added to the module.
+template <class Self>
+inline PyTypeObject* class_of = nullptr;
+
+/// The C++ object of an instance whose type CPython's descriptor has checked.
+template <class Self>
+Self& self_of(PyObject* self) {
+  if (!nb::inst_ready(self)) {
+    throw WrongKind("__init__ of the object was not called");
+  }
+  return *nb::inst_ptr<Self>(self);
+}
+
+/// A new Python object, made in its place.
+template <class Self, class... Values>
+nb::object make_object(Values&&... values) {
+  nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(class_of<Self>)));
+  new (nb::inst_ptr<Self>(made)) Self(std::forward<Values>(values)...);
+  nb::inst_mark_ready(made);
+  return made;
+}
+
+/// One of the module's own objects.
+template <class T>
+struct Conversion<T*> {
+  static std::string hint() { return str_of(nb::type<T>().attr("__name__")); }
+  static T* from(nb::handle given, What what) {
+    check_kind(nb::isinstance<T>(given), given, what, "a " + hint());
+    return &self_of<T>(given.ptr());
+  }
+};
+
+namespace detail {
+
+template <class F>
+struct FunctionOf;
+template <class R, class... P>
+struct FunctionOf<R (*)(P...)> {
+  using Result = R;
+  using Parameters = std::tuple<P...>;
+};
+template <class R, class... P>
+struct FunctionOf<R (*)(P...) noexcept> : FunctionOf<R (*)(P...)> {};
+template <class R, class C, class... P>
+struct FunctionOf<R (C::*)(P...)> : FunctionOf<R (*)(C&, P...)> {};
+template <class R, class C, class... P>
+struct FunctionOf<R (C::*)(P...) const> : FunctionOf<R (*)(C&, P...)> {};
+template <class R, class C, class... P>
+struct FunctionOf<R (C::*)(P...) noexcept> : FunctionOf<R (*)(C&, P...)> {};
+template <class R, class C, class... P>
+struct FunctionOf<R (C::*)(P...) const noexcept> : FunctionOf<R (*)(C&, P...)> {};
+
+template <auto F>
+using ResultOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Result;
+
+/// Where a parameter's value is kept: an object of the module by its address.
+template <class P>
+struct SlotOf {
+  using Type = std::remove_cvref_t<P>;
+};
+template <class T>
+requires(!std::is_const_v<T>) struct SlotOf<T&> {
+  using Type = T*;
+};
+
+template <class Parameters, std::size_t kSkipped>
+struct SlotsOf;
+template <class... P>
+struct SlotsOf<std::tuple<P...>, 0> {
+  using Type = std::tuple<typename SlotOf<P>::Type...>;
+};
+template <class First, class... P>
+struct SlotsOf<std::tuple<First, P...>, 1> : SlotsOf<std::tuple<P...>, 0> {};
+
+/// A bound function: its signature, and the defaults of its parameters. kSkipped: 1 if the first
+/// one is the object.
+template <auto F, std::size_t kSkipped>
+struct Bound {
+  using Slots = typename SlotsOf<typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters,
+                                 kSkipped>::Type;
+  static constexpr std::size_t kCount = std::tuple_size_v<Slots>;
+  template <std::size_t I>
+  using Slot = std::tuple_element_t<I, Slots>;
+  template <class T>
+  static constexpr bool kNamed = !Described<T> && !std::same_as<T, CallName>;
+  /// How many of the first parameters are named.
+  template <std::size_t kFirst>
+  static constexpr std::size_t kNamedOf = []<std::size_t... I>(std::index_sequence<I...>) {
+    return (std::size_t{0} + ... + (kNamed<Slot<I>> ? 1U : 0U));
+  }
+  (std::make_index_sequence<kFirst>());
+  /// The place of the parameter that takes fields; that of none.
+  static constexpr std::size_t kFields = []<std::size_t... I>(std::index_sequence<I...>) {
+    std::size_t at = kCount;
+    ((at = std::same_as<Slot<I>, Fields> ? I : at), ...);
+    return at;
+  }
+  (std::make_index_sequence<kCount>());
+
+  inline static Signature signature;
+  inline static Slots usual;
+  inline static std::string doc;  ///< For as long as the process lives.
+
+  template <std::size_t I>
+  static void take(void* slots, nb::handle given, What what) {
+    std::get<I>(*static_cast<Slots*>(slots)) = Conversion<Slot<I>>::from(given, what);
+  }
+  template <std::size_t I, std::size_t J>
+  static void take_member(void* slots, nb::handle given, What what) {
+    auto& to = std::get<I>(*static_cast<Slots*>(slots)).*std::get<J>(members_of<Slot<I>>).pointer;
+    to = Conversion<std::remove_reference_t<decltype(to)>>::from(given, what);
+  }
+
+  template <std::size_t I, class Usual>
+  static void add(const Arg<Usual>& one) {
+    using T = Slot<I>;
+    constexpr bool kMissing = std::same_as<Usual, Required>;
+    std::string text;
+    if constexpr (std::derived_from<T, nb::handle> && std::convertible_to<Usual, const char*>) {
+      text = one.usual;
+    } else if constexpr (!kMissing) {
+      std::get<I>(usual) = static_cast<T>(one.usual);
+      text = Conversion<T>::usual(std::get<I>(usual));
+    }
+    signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &take<I>);
+  }
+  template <std::size_t I, class Args>
+  static void add_slot(const Args& args) {
+    using T = Slot<I>;
+    if constexpr (std::same_as<T, Fields>) {
+      signature.add_fields(std::get<kNamedOf<I>>(args).name);
+    } else if constexpr (kNamed<T>) {
+      add<I>(std::get<kNamedOf<I>>(args));
+    } else if constexpr (Described<T>) {
+      [&]<std::size_t... J>(std::index_sequence<J...>) {
+        const auto one = [&](const auto& member, Signature::Take take) {
+          using Value = std::remove_cvref_t<decltype(T().*member.pointer)>;
+          signature.add(member.name, Conversion<Value>::hint(),
+                        Conversion<Value>::usual(T().*member.pointer), true, take);
+        };
+        (one(std::get<J>(members_of<T>), &take_member<I, J>), ...);
+      }
+      (std::make_index_sequence<std::tuple_size_v<decltype(members_of<T>)>>());
+    }
+  }
+  /// Names the parameters that are no described structs, whose members are keywords.
+  template <class... Args>
+  static void describe(const char* kind, const char* name, const Args&... args) {
+    static_assert(sizeof...(Args) == kNamedOf<kCount>, "one name for each parameter");
+    static_assert(kFields == kCount || kCount <= 6, "Fields knows the places of so many others");
+    signature = Signature(kind, name);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (add_slot<I>(std::tuple<const Args&...>(args...)), ...);
+    }
+    (std::make_index_sequence<kCount>());
+  }
+
+  /// Runs a function with the arguments, after `first`.
+  template <class Call>
+  static decltype(auto) with(PyObject* const* values, Py_ssize_t positional, PyObject* names,
+                             const Call& call) {
+    Slots slots = usual;
+    Fields* fields = nullptr;
+    if constexpr (kFields != kCount) {
+      fields = &std::get<kFields>(slots);
+    }
+    signature.read(&slots, values, positional, names, fields);
+    const auto pass = []<class T>(T& slot) -> decltype(auto) {
+      if constexpr (std::same_as<T, CallName>) {
+        slot.text = signature.call();
+        return (slot);
+      } else if constexpr (std::is_pointer_v<T>) {
+        return (*slot);
+      } else {
+        return (slot);
+      }
+    };
+    return std::apply([&](auto&... slot) -> decltype(auto) { return call(pass(slot)...); }, slots);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace reprise::python

@@ -1,0 +1,304 @@
+#pragma once
+
+#include "call.hpp"
+#include "waiting.hpp"
+
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+/// The classes of the module: nanobind makes their objects, and CPython calls their methods through
+/// its own descriptors and vector call. A call by nanobind's dispatch costs a dict of keywords, and
+/// its refusal says which types there are instead of which argument is wrong.
+namespace reprise::python {
+
+/// The signatures of all methods, by class, for the stub.
+inline nb::dict& signatures() {
+  static auto& made = *new nb::dict;
+  return made;
+}
+
+namespace detail {
+
+/// The result as an object; None for a function without one.
+template <class Call>
+PyObject* result_of(const Call& call) {
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    return nb::none().release().ptr();
+  } else {
+    return to_python(call()).release().ptr();
+  }
+}
+
+struct Nothing {};
+
+/// What a call of an object holds for as long as it runs, such as the mark that it is in use.
+template <class Self>
+auto guard(Self& self, const char* call) {
+  if constexpr (requires { self.enter(call); }) {
+    return self.enter(call);
+  } else {
+    return Nothing();
+  }
+}
+
+/// Runs a call; what it throws becomes Python's error, and the result is `failed`.
+template <class Result, class Call>
+Result caught(const Signature& signature, Result failed, const Call& call) noexcept {
+  try {
+    return call();
+  } catch (...) {
+    set_python_error(signature.call());
+    return failed;
+  }
+}
+
+/// What a function's first parameter is of the object: itself, its handle, or the C++ object that
+/// it stands for.
+template <auto F, class Self>
+decltype(auto) first_of(PyObject* object, Self& self) {
+  using First =
+      std::tuple_element_t<0, typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters>;
+  if constexpr (std::same_as<std::remove_cvref_t<First>, nb::handle>) {
+    return nb::handle(object);
+  } else if constexpr (std::derived_from<Self, std::remove_cvref_t<First>>) {
+    return (self);
+  } else {
+    return (self.core());
+  }
+}
+
+template <class Self, auto F, bool kReleased>
+PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positional,
+                      PyObject* names) noexcept {
+  using B = Bound<F, 1>;
+  return caught<PyObject*>(B::signature, nullptr, [=] {
+    Self& object = self_of<Self>(self);
+    [[maybe_unused]] const auto entered = guard(object, B::signature.call());
+    return B::with(values, positional, names, [&](auto&... slots) {
+      return result_of([&]() -> decltype(auto) {
+        const Released released(kReleased);
+        return std::invoke(F, first_of<F>(self, object), slots...);
+      });
+    });
+  });
+}
+
+template <auto F>
+PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t positional,
+                      PyObject* names) noexcept {
+  using B = Bound<F, 0>;
+  return caught<PyObject*>(B::signature, nullptr, [=] {
+    return B::with(values, positional, names, [](auto&... slots) {
+      return result_of([&]() -> decltype(auto) { return F(slots...); });
+    });
+  });
+}
+
+/// What Python's syntax calls: a number or an object, of an object and what the slot is given.
+template <class Self, auto F, class Result, class... Raw>
+Result call_slot(PyObject* self, Raw... raw) noexcept {
+  const Signature& signature = Bound<F, 1>::signature;
+  constexpr bool kObject = std::same_as<Result, PyObject*>;
+  const Result failed = [] {
+    if constexpr (kObject) {
+      return nullptr;
+    } else {
+      return Result{-1};
+    }
+  }();
+  return caught<Result>(signature, failed, [=] {
+    Self& object = self_of<Self>(self);
+    [[maybe_unused]] const auto entered = guard(object, signature.call());
+    const auto call = [&]() -> decltype(auto) {
+      return std::invoke(F, first_of<F>(self, object), raw...);
+    };
+    if constexpr (kObject) {
+      return result_of(call);
+    } else {
+      return call();
+    }
+  });
+}
+
+template <class Self, auto F, bool kReleased>
+PyObject* call_getter(PyObject* self, void* /*closure*/) noexcept {
+  const Signature& signature = Bound<F, 1>::signature;
+  return caught<PyObject*>(signature, nullptr, [=] {
+    Self& object = self_of<Self>(self);
+    [[maybe_unused]] const auto entered = guard(object, signature.call());
+    return result_of([&]() -> decltype(auto) {
+      const Released released(kReleased);
+      return std::invoke(F, first_of<F>(self, object));
+    });
+  });
+}
+
+/// Positional and keyword arguments in one row, as calls read them.
+struct Row {
+  Row(PyObject* positional, PyObject* keywords);
+  std::vector<PyObject*> values;
+  Py_ssize_t count = 0;  ///< Of positional ones.
+  nb::object names;
+};
+
+template <class Self, auto F>
+int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept {
+  using B = Bound<F, 1>;
+  return caught<int>(B::signature, -1, [=] {
+    if (nb::inst_ready(self)) {
+      throw WrongKind(std::string(B::signature.call()) + ": __init__ was called before");
+    }
+    const Row row(positional, keywords);
+    B::with(row.values.data(), row.count, row.names.ptr(),
+            [&](auto&... slots) { F(nb::inst_ptr<Self>(self), slots...); });
+    nb::inst_mark_ready(self);
+    return 0;
+  });
+}
+
+/// The slot's result: objects, or a number.
+template <class R>
+using SlotResult = std::conditional_t<std::derived_from<R, nb::handle>, PyObject*, R>;
+
+}  // namespace detail
+
+/// Collects the members of a class; `add` makes it.
+///
+/// F is a function of Self&, of a handle of the object or of the C++ object that `core()` of Self
+/// gives, and of the parameters of the call, of which `args` name those that are no described
+/// structs. `result`: its type in Python, where C++'s does not say it.
+template <class Self>
+class Type {
+ public:
+  Type(const char* name, std::string doc) : name_(name), doc_(std::move(doc)) {}
+
+  /// kReleased: F runs without the GIL.
+  template <auto F, bool kReleased = false, class... Usual>
+  Type& method(const char* name, const std::string& result, const char* doc, Arg<Usual>... args) {
+    add_method<detail::Bound<F, 1>>(name, "self", result, doc, 0,
+                                    &detail::call_method<Self, F, kReleased>, args...);
+    return *this;
+  }
+  template <auto F, bool kReleased = false, class... Usual>
+  Type& method(const char* name, const char* doc, Arg<Usual>... args) {
+    return method<F, kReleased>(name, hint_of<detail::ResultOf<F>>(), doc, args...);
+  }
+  template <auto F, class... Usual>
+  Type& static_method(const char* name, const std::string& result, const char* doc,
+                      Arg<Usual>... args) {
+    add_method<detail::Bound<F, 0>>(name, "", result, doc, METH_STATIC, &detail::call_static<F>,
+                                    args...);
+    return *this;
+  }
+  /// F: of Self*, where the object is to be made, and the parameters.
+  template <auto F, class... Usual>
+  Type& constructor(const char* doc, Arg<Usual>... args) {
+    using B = detail::Bound<F, 1>;
+    B::describe(name_, "__init__", args...);
+    noted_.append(B::signature.typed("self", "None").c_str());
+    doc_ = B::signature.without_types("") + doc_ + "\n\n" + doc;
+    return slot(Py_tp_init, &detail::call_init<Self, F>);
+  }
+  /// A property that is read only.
+  template <auto F, bool kReleased = false>
+  Type& property(const char* name, const std::string& result, const char* doc) {
+    using B = detail::Bound<F, 1>;
+    B::signature = Signature(name_, name);
+    noted_.append(("@property " + B::signature.typed("self", result)).c_str());
+    getters_.push_back(
+        {B::signature.name(), &detail::call_getter<Self, F, kReleased>, nullptr, doc, nullptr});
+    return *this;
+  }
+  template <auto F, bool kReleased = false>
+  Type& property(const char* name, const char* doc) {
+    return property<F, kReleased>(name, hint_of<detail::ResultOf<F>>(), doc);
+  }
+  /// What Python's syntax calls, with its signature for the stub. F: of what the slot is given.
+  template <auto F>
+  Type& special(int id, const std::string& signature) {
+    detail::Bound<F, 1>::signature =
+        Signature(name_, signature.substr(0, signature.find('(')).c_str());
+    noted_.append(signature.c_str());
+    return slot(id, slot_of<F>(static_cast<typename detail::Bound<F, 1>::Slots*>(nullptr)));
+  }
+  /// `with` closes the object.
+  template <auto F>
+  Type& closes() {
+    method<&Type::itself>("__enter__", "Self", "The object itself.");
+    return method<&Type::template exit<F>>("__exit__", "Closes the object.", arg("kind", "None"),
+                                           arg("value", "None"), arg("traceback", "None"));
+  }
+
+  void add(nb::module_& module) {
+    auto& methods = keep(methods_, PyMethodDef{});
+    auto& getters = keep(getters_, PyGetSetDef{});
+    slots_.push_back({Py_tp_methods, methods.data()});
+    slots_.push_back({Py_tp_getset, getters.data()});
+    auto& slots = keep(slots_, PyType_Slot{});
+    auto& doc = *new std::string(doc_);
+    class_of<Self> = reinterpret_cast<PyTypeObject*>(
+        nb::class_<Self>(module, name_, doc.c_str(), nb::type_slots(slots.data()),
+                         nb::is_weak_referenceable(), nb::pooled(kPooled))
+            .ptr());
+    signatures()[name_] = noted_;
+  }
+
+ private:
+  static nb::object itself(nb::handle self) { return nb::borrow(self); }
+  template <auto F>
+  static void exit(Self& self, Given<"type[BaseException]"> /*kind*/,
+                   Given<"BaseException"> /*value*/, Given<"TracebackType"> /*traceback*/) {
+    std::invoke(F, self);
+  }
+  template <class Result>
+  static std::string hint_of() {
+    if constexpr (std::is_void_v<Result>) {
+      return "None";
+    } else {
+      return Conversion<std::remove_cvref_t<Result>>::hint();
+    }
+  }
+  template <class Bound, class Function, class... Usual>
+  void add_method(const char* name, const std::string& first, const std::string& result,
+                  const char* doc, int flags, Function function, Arg<Usual>... args) {
+    Bound::describe(name_, name, args...);
+    noted_.append(
+        ((flags == 0 ? "" : "@staticmethod ") + Bound::signature.typed(first.c_str(), result))
+            .c_str());
+    Bound::doc = Bound::signature.without_types(flags == 0 ? "$self, /" : "") + doc;
+    methods_.push_back({Bound::signature.name(),
+                        reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+                        METH_FASTCALL | METH_KEYWORDS | flags, Bound::doc.c_str()});
+  }
+  template <auto F, class... Raw>
+  static auto slot_of(std::tuple<Raw...>* /*of these*/) {
+    return &detail::call_slot<Self, F, detail::SlotResult<detail::ResultOf<F>>, Raw...>;
+  }
+  template <class Function>
+  Type& slot(int id, Function function) {
+    slots_.push_back({id, reinterpret_cast<void*>(function)});
+    return *this;
+  }
+  /// A table with its end, which the type refers to for ever.
+  template <class Entry>
+  static std::vector<Entry>& keep(std::vector<Entry> table, Entry end) {
+    table.push_back(end);
+    return *new std::vector<Entry>(std::move(table));
+  }
+
+  /// Objects that are kept to be made again.
+  static constexpr unsigned kPooled = 8;
+
+  const char* name_;
+  std::string doc_;
+  std::vector<PyMethodDef> methods_;
+  std::vector<PyGetSetDef> getters_;
+  std::vector<PyType_Slot> slots_;
+  nb::list noted_;
+};
+
+}  // namespace reprise::python
