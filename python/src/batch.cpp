@@ -2,14 +2,7 @@
 
 #include "options.hpp"
 
-#include <algorithm>
-#include <cstdint>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -287,8 +280,7 @@ void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   const nb::object given = vocabulary("bytes_of")(allocator_(asked), "allocator: gave", true);
   const Array memory(given);
   if (memory.size() < asked) {
-    throw std::invalid_argument("allocator: gave " + std::to_string(memory.size()) +
-                                " bytes; asked for " + std::to_string(asked));
+    fail("allocator: gave ", memory.size(), " bytes; asked for ", asked);
   }
   void* at = memory.data();
   std::size_t room = asked;

@@ -6,41 +6,23 @@
 
 #include <pthread.h>
 
-#include <stdexcept>
-#include <string>
-
 namespace reprise::python {
 
 template <>
 inline constexpr auto members_of<WaitStats> =
-    std::tuple(member("waits", &WaitStats::waits), member("timeouts", &WaitStats::timeouts),
-               member("stops", &WaitStats::stops), member("waiting_now", &WaitStats::waiting_now),
-               member("waiting_for", &WaitStats::waiting_for), member("total", &WaitStats::total),
-               member("longest", &WaitStats::longest));
+    members<&WaitStats::waits, &WaitStats::timeouts, &WaitStats::stops, &WaitStats::waiting_now,
+            &WaitStats::waiting_for, &WaitStats::total, &WaitStats::longest>;
 template <>
-inline constexpr auto members_of<Stats> = std::tuple(
-    member("committed_steps", &Stats::committed_steps),
-    member("evicted_steps", &Stats::evicted_steps),
-    member("resident_steps", &Stats::resident_steps), member("excess_steps", &Stats::excess_steps),
-    member("items", &Stats::items), member("pending_steps", &Stats::pending_steps),
-    member("sampled_items", &Stats::sampled_items),
-    member("sampled_batches", &Stats::sampled_batches),
-    member("applied_updates", &Stats::applied_updates),
-    member("stale_updates", &Stats::stale_updates), member("writers", &Stats::writers),
-    member("queued_chunks", &Stats::queued_chunks),
-    member("retired_pinned", &Stats::retired_pinned), member("chunks", &Stats::chunks),
-    member("chunks_touched", &Stats::chunks_touched), member("chunk_bytes", &Stats::chunk_bytes),
-    member("reserved_bytes", &Stats::reserved_bytes),
-    member("touched_bytes", &Stats::touched_bytes),
-    member("compressed_bytes", &Stats::compressed_bytes),
-    member("uncompressed_bytes", &Stats::uncompressed_bytes),
-    member("file_bytes", &Stats::file_bytes), member("closed_chunks", &Stats::closed_chunks),
-    member("writer_ingests", &Stats::writer_ingests),
-    member("samples_per_insert", &Stats::samples_per_insert), member("limiter", &Stats::limiter),
-    member("writers_for_chunk", &Stats::writers_for_chunk),
-    member("writers_for_limiter", &Stats::writers_for_limiter),
-    member("samplers_for_items", &Stats::samplers_for_items),
-    member("samplers_for_limiter", &Stats::samplers_for_limiter));
+inline constexpr auto members_of<Stats> =
+    members<&Stats::committed_steps, &Stats::evicted_steps, &Stats::resident_steps,
+            &Stats::excess_steps, &Stats::items, &Stats::pending_steps, &Stats::sampled_items,
+            &Stats::sampled_batches, &Stats::applied_updates, &Stats::stale_updates,
+            &Stats::writers, &Stats::queued_chunks, &Stats::retired_pinned, &Stats::chunks,
+            &Stats::chunks_touched, &Stats::chunk_bytes, &Stats::reserved_bytes,
+            &Stats::touched_bytes, &Stats::compressed_bytes, &Stats::uncompressed_bytes,
+            &Stats::file_bytes, &Stats::closed_chunks, &Stats::writer_ingests,
+            &Stats::samples_per_insert, &Stats::limiter, &Stats::writers_for_chunk,
+            &Stats::writers_for_limiter, &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
 
 namespace {
 
@@ -211,10 +193,10 @@ void SharedBuffer::refuse_beside_restore(const char* call) {
 InUse SharedBuffer::restoring() {
   const unsigned others = calls_ - 1;
   if (others != 0) {
-    throw std::logic_error("ReplayBuffer.restore: " + std::to_string(others) +
-                           (others == 1 ? " other call" : " other calls") +
-                           " of this buffer, its writers, samplers or prefetchers " +
-                           (others == 1 ? "is" : "are") + " under way; allowed: none");
+    fail<std::logic_error>("ReplayBuffer.restore: ", others,
+                           others == 1 ? " other call" : " other calls",
+                           " of this buffer, its writers, samplers or prefetchers ",
+                           others == 1 ? "is" : "are", " under way; allowed: none");
   }
   return {restoring_, "ReplayBuffer.restore"};
 }

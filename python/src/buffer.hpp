@@ -3,7 +3,7 @@
 #include <reprise/replay_buffer.hpp>
 
 #include "binding/type.hpp"
-#include "values.hpp"
+#include "fields/values.hpp"
 
 #include <functional>
 #include <memory>

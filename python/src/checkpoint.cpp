@@ -3,33 +3,18 @@
 #include "options.hpp"
 #include "sampler.hpp"
 
-#include <algorithm>
 #include <deque>
-#include <exception>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace reprise::python {
 
 template <>
 inline constexpr auto members_of<SaveProgress> =
-    std::tuple(member("bytes_written", &SaveProgress::bytes_written),
-               member("chunks_written", &SaveProgress::chunks_written),
-               member("chunks_reused", &SaveProgress::chunks_reused),
-               member("chunks_total", &SaveProgress::chunks_total));
+    members<&SaveProgress::bytes_written, &SaveProgress::chunks_written,
+            &SaveProgress::chunks_reused, &SaveProgress::chunks_total>;
 template <>
-inline constexpr auto members_of<SaveResult> = std::tuple(
-    member("manifest", &SaveResult::manifest), member("bytes_written", &SaveResult::bytes_written),
-    member("chunks_written", &SaveResult::chunks_written),
-    member("chunks_reused", &SaveResult::chunks_reused),
-    member("chunks_moved", &SaveResult::chunks_moved));
+inline constexpr auto members_of<SaveResult> =
+    members<&SaveResult::manifest, &SaveResult::bytes_written, &SaveResult::chunks_written,
+            &SaveResult::chunks_reused, &SaveResult::chunks_moved>;
 
 namespace {
 
@@ -102,7 +87,7 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
              "a sequence of Samplers");
   for (const nb::handle one : nb::tuple(given)) {
     if (!nb::isinstance<SamplerObject>(one)) {
-      throw WrongKind("ReplayBuffer.save: samplers has " + repr_of(one) + "; allowed: Samplers");
+      fail<WrongKind>("ReplayBuffer.save: samplers has ", repr_of(one), "; allowed: Samplers");
     }
     const std::string what = "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size());
     if (&self_of<SamplerObject>(one.ptr()).buffer() != &buffer) {
@@ -111,9 +96,7 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
     const auto twin = std::find_if(read.kept.begin(), read.kept.end(),
                                    [one](const nb::object& other) { return other.is(one); });
     if (twin != read.kept.end()) {
-      throw std::invalid_argument(what + "] is samplers[" +
-                                  std::to_string(twin - read.kept.begin()) +
-                                  "] too; allowed: each once");
+      fail(what, "] is samplers[", twin - read.kept.begin(), "] too; allowed: each once");
     }
     read.kept.push_back(nb::borrow(one));
   }
@@ -188,8 +171,8 @@ nb::object save(BufferObject& self, const std::filesystem::path& directory, int 
     for (const nb::handle pair : nb::list(held)) {
       const nb::object array = pair[1];
       const Array bytes(array);
-      options.attachments.push_back(
-          {text_from(nb::object(pair[0]), "attachments"), {bytes.data(), bytes.size()}});
+      options.attachments.push_back({value_from<std::string>(nb::object(pair[0]), "attachments"),
+                                     {bytes.data(), bytes.size()}});
     }
   }
   options.samplers = std::move(read.samplers);

@@ -2,21 +2,13 @@
 
 #include "buffer.hpp"
 
-#include <cstdint>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace reprise::python {
 
 template <>
 inline constexpr Words words_of<HindsightGoal>{"_Goal", {"future", "final", "episode"}};
 template <>
 inline constexpr auto members_of<HindsightOptions> =
-    std::tuple(member("goal", &HindsightOptions::goal), member("share", &HindsightOptions::share),
-               member("seed", &HindsightOptions::seed));
+    members<&HindsightOptions::goal, &HindsightOptions::share, &HindsightOptions::seed>;
 
 namespace {
 
@@ -105,13 +97,13 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
   std::vector<std::size_t> shape = shape_;
   shape.insert(shape.begin(), keys.size());
   const auto refuse = [&](const std::string& instead) {
-    throw std::invalid_argument("goals: expected a writable, contiguous array, " +
-                                described(name_of(type_), shape) + "; given " + instead);
+    fail("goals: expected a writable, contiguous array, ", described(name_of(type_), shape),
+         "; given ", instead);
   };
   const nb::object array = array_over(given);
   if (!array.is_valid()) {
-    throw WrongKind("goals: expected an array or a tensor on the CPU, " +
-                    described(name_of(type_), shape) + "; given " + kind_text(given));
+    fail<WrongKind>("goals: expected an array or a tensor on the CPU, ",
+                    described(name_of(type_), shape), "; given ", kind_text(given));
   }
   const Array goals(array);
   if (!goals.is(type_) || !std::ranges::equal(goals.shape(), shape)) {
@@ -138,8 +130,8 @@ nb::object make_hindsight(BufferObject& self, CallName call, const std::string& 
       return make_object<HindsightObject>(self.shared, field, options);
     }
   }
-  throw std::invalid_argument(What(call.text, "achieved").text() + " is '" + achieved +
-                              "'; allowed: " + table.names(table.observations()));
+  fail(What(call.text, "achieved").text(), " is '", achieved,
+       "'; allowed: ", table.names(table.observations()));
 }
 
 }  // namespace

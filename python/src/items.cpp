@@ -1,18 +1,11 @@
 #include "batch.hpp"
 #include "buffer.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
-
 namespace reprise::python {
 
 template <>
-inline constexpr auto members_of<SelectorTotals> = std::tuple(
-    member("weight", &SelectorTotals::weight), member("largest", &SelectorTotals::largest),
-    member("items", &SelectorTotals::items));
+inline constexpr auto members_of<SelectorTotals> =
+    members<&SelectorTotals::weight, &SelectorTotals::largest, &SelectorTotals::items>;
 
 namespace {
 

@@ -2,16 +2,7 @@
 
 #include "prefetcher.hpp"
 
-#include <chrono>
-#include <cstddef>
 #include <forward_list>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <ranges>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -231,8 +222,7 @@ nb::object MixObject::prefetch(CallName call, std::size_t depth, const HowDrawn&
 void MixObject::check_current(const char* call) const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (buffers_[i]->restored != restored_[i]) {
-      throw Closed(std::string(call) + ": parts[" + std::to_string(i) +
-                   "] was restored since; make another Mix");
+      fail<Closed>(call, ": parts[", i, "] was restored since; make another Mix");
     }
   }
 }

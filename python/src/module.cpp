@@ -1,5 +1,5 @@
 #include "binding/type.hpp"
-#include "values.hpp"
+#include "fields/values.hpp"
 
 namespace reprise::python {
 

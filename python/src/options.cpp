@@ -2,13 +2,9 @@
 
 #include <reprise/strategies.hpp>
 
-#include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <span>
-#include <string>
 #include <system_error>
-#include <utility>
 #include <variant>
 
 namespace reprise::python {
@@ -171,7 +167,7 @@ std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, 
 Storage Conversion<Storage>::from(nb::handle given, What /*what*/) {
   std::filesystem::path path;
   try {
-    path = path_from(given, "storage");
+    path = value_from<std::filesystem::path>(given, "storage");
   } catch (const WrongKind&) {
     throw WrongKind(refusal(given, "storage", "None or a path"));
   }

@@ -45,12 +45,9 @@ struct Conversion<Storage> {
 
 /// Without capacity_steps, which has to be given.
 template <>
-inline constexpr auto members_of<Options> = std::tuple(
-    member("window", &Options::window), member("selectors", &Options::selectors),
-    member("remover", &Options::remover), member("rate_limiter", &Options::rate_limiter),
-    member("max_times_sampled", &Options::max_times_sampled),
-    member("episode_index", &Options::episode_index), member("max_writers", &Options::max_writers),
-    member("chunk_steps", &Options::chunk_steps), member("shards", &Options::shards),
-    member("key_tag", &Options::key_tag), member("storage", &Options::storage));
+inline constexpr auto members_of<Options> =
+    members<&Options::window, &Options::selectors, &Options::remover, &Options::rate_limiter,
+            &Options::max_times_sampled, &Options::episode_index, &Options::max_writers,
+            &Options::chunk_steps, &Options::shards, &Options::key_tag, &Options::storage>;
 
 }  // namespace reprise::python

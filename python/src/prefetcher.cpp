@@ -4,17 +4,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <forward_list>
-#include <memory>
-#include <optional>
-#include <string>
 #include <thread>
-#include <utility>
 
 namespace reprise::python {
 namespace {

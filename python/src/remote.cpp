@@ -3,14 +3,7 @@
 #include "options.hpp"
 #include "sampler.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <map>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 /// One buffer over many processes: the bytes, for whatever carries them.
 namespace reprise::python {
@@ -32,19 +25,15 @@ struct Conversion<Bytes> {
 
 template <>
 inline constexpr auto members_of<AppendResult> =
-    std::tuple(member("steps", &AppendResult::steps), member("repeated", &AppendResult::repeated),
-               member("restarted", &AppendResult::restarted));
+    members<&AppendResult::steps, &AppendResult::repeated, &AppendResult::restarted>;
 template <>
-inline constexpr auto members_of<ShardTotals> = std::tuple(
-    member("alive", &ShardTotals::alive), member("incarnation", &ShardTotals::incarnation),
-    member("total", &ShardTotals::total), member("min_positive", &ShardTotals::min_positive),
-    member("items", &ShardTotals::items), member("inserts", &ShardTotals::inserts),
-    member("samples", &ShardTotals::samples),
-    member("applied_updates", &ShardTotals::applied_updates),
-    member("stale_updates", &ShardTotals::stale_updates));
+inline constexpr auto members_of<ShardTotals> =
+    members<&ShardTotals::alive, &ShardTotals::incarnation, &ShardTotals::total,
+            &ShardTotals::min_positive, &ShardTotals::items, &ShardTotals::inserts,
+            &ShardTotals::samples, &ShardTotals::applied_updates, &ShardTotals::stale_updates>;
 template <>
-inline constexpr auto members_of<ShardClientOptions> = std::tuple(
-    member("selector", &ShardClientOptions::selector), member("seed", &ShardClientOptions::seed));
+inline constexpr auto members_of<ShardClientOptions> =
+    members<&ShardClientOptions::selector, &ShardClientOptions::seed>;
 
 namespace {
 
@@ -122,7 +111,7 @@ struct ShardObject {
       throw Closed(std::string(call.text) + ": closed");
     }
     if (all.status != CommitStatus::Committed) {
-      throw TimedOut(std::string(call.text) + ": timed out with " + std::to_string(all.steps) +
+      fail<TimedOut>(call.text, ": timed out with ", all.steps,
                      " steps appended; append the shipment again for the others");
     }
     return named_tuple("AppendResult", all);
@@ -216,8 +205,7 @@ void make_limiter(ShardedLimiter* place, const RateLimiter& limiter, std::size_t
 void tell(ShardedLimiter& limiter, std::size_t shard, std::uint64_t items) {
   constexpr std::size_t kMostShards = std::size_t{1} << 20U;
   if (shard >= kMostShards) {
-    throw std::invalid_argument("ShardedLimiter.tell: shard is " + std::to_string(shard) +
-                                "; allowed: below " + std::to_string(kMostShards));
+    fail("ShardedLimiter.tell: shard is ", shard, "; allowed: below ", kMostShards);
   }
   limiter.tell(shard, items);
 }

@@ -1,9 +1,5 @@
 #include "sampler.hpp"
 
-#include <stdexcept>
-#include <string>
-#include <utility>
-
 namespace reprise::python {
 namespace {
 
@@ -76,8 +72,7 @@ nb::object make_sampler(BufferObject& self, const SamplerOptions& given, Allocat
 Count Conversion<Count>::from(nb::handle given, What what) {
   const auto count = value_from<Py_ssize_t>(given, what);
   if (count < 1) {
-    throw std::invalid_argument(what.text() + " is " + std::to_string(count) +
-                                "; allowed: at least 1");
+    fail(what.text(), " is ", count, "; allowed: at least 1");
   }
   return {static_cast<std::size_t>(count)};
 }
@@ -129,10 +124,8 @@ nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& op
 void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                                 const SampleOptions& options) {
   if (offset > batch.n || n.items > batch.n - offset) {
-    throw std::invalid_argument(What(call.text, "offset").text() + " is " + std::to_string(offset) +
-                                " and n " + std::to_string(n.items) +
-                                "; allowed: places of the batch, which has " +
-                                std::to_string(batch.n));
+    fail(What(call.text, "offset").text(), " is ", offset, " and n ", n.items,
+         "; allowed: places of the batch, which has ", batch.n);
   }
   fill(call, batch.batch, offset, n.items, options);
 }

@@ -20,19 +20,15 @@ inline constexpr Words words_of<Draws>{
 /// How items are drawn and weighed, of calls that say in another way when they wait.
 struct HowDrawn : SampleOptions {};
 template <>
-inline constexpr auto members_of<HowDrawn> = std::tuple(member("beta", &SampleOptions::beta),
-                                                        member("normalise",
-                                                               &SampleOptions::normalise),
-                                                        member("draws", &SampleOptions::draws));
+inline constexpr auto members_of<HowDrawn> =
+    members<&SampleOptions::beta, &SampleOptions::normalise, &SampleOptions::draws>;
 template <>
 inline constexpr auto members_of<SampleOptions> =
-    std::tuple_cat(members_of<HowDrawn>, std::tuple(member("timeout", &SampleOptions::timeout),
-                                                    member("gather", &SampleOptions::gather)));
+    std::tuple_cat(members_of<HowDrawn>, members<&SampleOptions::timeout, &SampleOptions::gather>);
 template <>
 inline constexpr auto members_of<SamplerOptions> =
-    std::tuple(member("seed", &SamplerOptions::seed), member("selector", &SamplerOptions::selector),
-               member("unique_frames", &SamplerOptions::unique_frames),
-               member("fresh", &SamplerOptions::fresh));
+    members<&SamplerOptions::seed, &SamplerOptions::selector, &SamplerOptions::unique_frames,
+            &SamplerOptions::fresh>;
 
 /// Items that a call asks for. ValueError unless there is one.
 struct Count {

@@ -1,14 +1,8 @@
 #include <reprise/schema.hpp>
 
 #include "binding/type.hpp"
-#include "fields.hpp"
-#include "values.hpp"
-
-#include <algorithm>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+#include "fields/fields.hpp"
+#include "fields/values.hpp"
 
 namespace reprise::python {
 namespace {
@@ -29,8 +23,8 @@ Shape shape_from(nb::handle shape, const std::string& field) {
   // An array of numpy 1 has at most 32, and batches put items, times and frames before these.
   constexpr std::size_t kMostDimensions = 29;
   if (sizes.size() > kMostDimensions) {
-    throw std::invalid_argument("field '" + field + "': shape has " + std::to_string(sizes.size()) +
-                                " dimensions; allowed: at most " + std::to_string(kMostDimensions));
+    fail("field '", field, "': shape has ", sizes.size(), " dimensions; allowed: at most ",
+         kMostDimensions);
   }
   return sizes;
 }
@@ -74,7 +68,7 @@ nb::object compress(nb::handle self, const std::string& name) {
   auto& schema = self_of<Schema>(self.ptr());
   const auto field = schema.find(name);
   if (!field) {
-    throw std::invalid_argument("Schema.compress: there is no field '" + name + "'");
+    fail("Schema.compress: there is no field '", name, "'");
   }
   schema.compress(*field);
   return nb::borrow(self);
@@ -88,7 +82,8 @@ void infer(Schema& schema, Role role, nb::handle examples, const std::string& pa
   // Making arrays runs the values' code, which may change the mapping.
   const nb::object held = nb::module_::import_("builtins").attr("dict")(examples);
   for (const nb::handle pair : nb::list(held.attr("items")())) {
-    const std::string name = text_from(pair[0], "Schema.from_step: a name in " + parameter);
+    const std::string name =
+        value_from<std::string>(pair[0], "Schema.from_step: a name in " + parameter);
     const nb::object value = pair[1];
     const nb::object array = array_of(value, "field '" + name + "'");
     const Array read(array);
@@ -116,8 +111,8 @@ nb::object from_step(Examples observations, Examples columns, Given<"Sequence[st
     check_kind(PySequence_Check(rewards.ptr()) != 0 && !PyUnicode_Check(rewards.ptr()), rewards,
                "Schema.from_step: rewards", "a sequence of names");
     for (const nb::handle name : nb::tuple(rewards)) {
-      declare(schema, text_from(name, "Schema.from_step: a name in rewards"), Role::Reward,
-              DType::F32, {});
+      declare(schema, value_from<std::string>(name, "Schema.from_step: a name in rewards"),
+              Role::Reward, DType::F32, {});
     }
   }
   if (discount) {

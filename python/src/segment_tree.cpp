@@ -5,17 +5,9 @@
 
 #include "binding/turns.hpp"
 #include "binding/type.hpp"
-#include "values.hpp"
+#include "fields/values.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -37,7 +29,7 @@ void make(AnyTree* place, std::size_t capacity, Given<"DTypeLike"> dtype) {
   } else if (name == "float64") {
     new (place) AnyTree{SegmentTree<double>(capacity), {}};
   } else {
-    throw WrongKind("SegmentTree: dtype is " + name + "; allowed: float32 and float64");
+    fail<WrongKind>("SegmentTree: dtype is ", name, "; allowed: float32 and float64");
   }
 }
 
@@ -54,8 +46,8 @@ class OwnNumbers {
     // An empty list is an array of floats.
     if (read.size() != 0 &&
         std::string_view(kIntegers ? "iu" : "fiub").find(read.kind()) == std::string_view::npos) {
-      throw WrongKind(what.text() + " are of dtype " + str_of(read.dtype()) +
-                      "; allowed: " + (kIntegers ? "integers" : "real numbers"));
+      fail<WrongKind>(what.text(), " are of dtype ", str_of(read.dtype()),
+                      "; allowed: ", kIntegers ? "integers" : "real numbers");
     }
     held_ = array_from(array, kDType<T>);
     if (!held_) {
@@ -92,8 +84,7 @@ std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
   const auto wrong =
       std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
   if (wrong != places.end()) {
-    throw std::invalid_argument("SegmentTree: leaves[" + std::to_string(wrong - places.begin()) +
-                                "] = " + std::to_string(*wrong) + "; allowed: at least 0");
+    fail("SegmentTree: leaves[", wrong - places.begin(), "] = ", *wrong, "; allowed: at least 0");
   }
   // The unsigned type of the same width may be read in place of the signed one.
   return {reinterpret_cast<const std::size_t*>(places.data()), places.size()};

@@ -1,17 +1,12 @@
 #include "buffer.hpp"
 
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
 namespace reprise::python {
 
 template <>
 inline constexpr auto members_of<UpdateResult> =
-    std::tuple(member("applied", &UpdateResult::applied), member("stale", &UpdateResult::stale));
+    members<&UpdateResult::applied, &UpdateResult::stale>;
 
 namespace {
 
@@ -40,9 +35,8 @@ nb::object result_tuple(const UpdateResult& result) {
 nb::object updated(const Keys& keys, const Priorities& priorities, const PriorityUpdate& update) {
   const std::size_t n = keys.values.size();
   if (n != priorities.values.size()) {
-    throw std::invalid_argument("priorities: expected float32 of shape (" + std::to_string(n) +
-                                ",), one for each key; given shape (" +
-                                std::to_string(priorities.values.size()) + ",)");
+    fail("priorities: expected float32 of shape (", n, ",), one for each key; given shape (",
+         priorities.values.size(), ",)");
   }
   const auto own_keys = copied(keys.values);
   const auto own_priorities = copied(priorities.values);
@@ -72,9 +66,8 @@ nb::object values_from(nb::handle given, const FieldInfo& field, const Window& w
   const std::size_t steps = sequences->burn_in + sequences->length;
   if (static_cast<std::size_t>(read.shape()[0]) != keys ||
       static_cast<std::size_t>(read.shape()[1]) != steps) {
-    throw std::invalid_argument("values: expected shape (" + std::to_string(keys) + ", " +
-                                std::to_string(steps) +
-                                ", ...), one for each key and step; given " + read.described());
+    fail("values: expected shape (", keys, ", ", steps, ", ...), one for each key and step; given ",
+         read.described());
   }
   nb::list shape;
   shape.append(keys * steps);
@@ -93,9 +86,9 @@ nb::object update(BufferObject& self, const Keys& keys, const std::string& name,
     for (const FieldInfo& field : self.shared->table.fields()) {
       mutable_columns |= field.traits().changes ? field.bit() : 0;
     }
-    throw std::invalid_argument("ReplayBuffer.update: field is '" + name +
-                                "'; allowed: mutable columns, of which the schema has: " +
-                                self.shared->table.names(mutable_columns));
+    fail("ReplayBuffer.update: field is '", name,
+         "'; allowed: mutable columns, of which the schema has: ",
+         self.shared->table.names(mutable_columns));
   }
   Value value;
   const nb::object values =

@@ -1,9 +1,6 @@
 #include "vector_writer.hpp"
 
-#include <algorithm>
 #include <cstring>
-#include <stdexcept>
-#include <string>
 
 namespace reprise::python {
 namespace {
@@ -118,8 +115,8 @@ void VectorWriterObject::choose(nb::handle env_ids) {
   } else {
     const nb::object array = array_of(env_ids, "env_ids");
     if (Array(array).kind() == 'b') {
-      throw WrongKind("env_ids: expected the numbers of environments; given " +
-                      Array(array).described() + ": use numpy.flatnonzero");
+      fail<WrongKind>("env_ids: expected the numbers of environments; given ",
+                      Array(array).described(), ": use numpy.flatnonzero");
     }
     std::vector<std::size_t> chosen(Array(array).size());
     if (!chosen.empty()) {  // An empty list has no type.
@@ -128,9 +125,8 @@ void VectorWriterObject::choose(nb::handle env_ids) {
     }
     for (const std::size_t id : chosen) {
       if (static_cast<std::int64_t>(id) < 0) {
-        throw std::invalid_argument(
-            "env_ids: environment " + std::to_string(static_cast<std::int64_t>(id)) +
-            "; allowed: each of 0 to " + std::to_string(size_ - 1) + " once");
+        fail("env_ids: environment ", static_cast<std::int64_t>(id), "; allowed: each of 0 to ",
+             size_ - 1, " once");
       }
     }
     writers().choose(chosen);
@@ -188,18 +184,17 @@ void VectorWriterObject::await_resets() {
   }
 }
 
-void VectorWriterObject::begin(CallName call, ArrayLike env_ids, const Fields& observations) {
-  check_open(call.text);
-  buffer_->check_open(call.text);
+void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
+  check_open(fields.call());
+  buffer_->check_open(fields.call());
   choose(env_ids);
-  if (autoreset_ == AutoReset::NextStep && observations.empty()) {
+  if (autoreset_ == AutoReset::NextStep && fields.empty()) {
     await_resets();
     return;
   }
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(observations, call.text, table, {.now = table.observations(), .rows = rows()},
-              values_);
+  read_fields(fields, table, {.now = table.observations(), .rows = rows()}, values_);
   const Released released(table.copied_bytes() * rows() > kCopyWithGil);
   for (const std::size_t e : writers().chosen()) {
     if (!writers()[e].in_episode()) {
@@ -229,7 +224,7 @@ void VectorWriterObject::check_environments(const char* call) const {
     }
     if (!group_->in_episode(e)) {
       buffer_->check_open(call);
-      throw std::logic_error(std::string(call) + ": environment " + std::to_string(e) +
+      fail<std::logic_error>(call, ": environment ", e,
                              " is outside an episode: give its first observations to begin");
     }
     check_states(values_, buffer_->table, buffer_->window, call, writers()[e].episode_steps(), e);
@@ -266,22 +261,21 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const std::string name = std::string(call) + ": final";
   const bool is_given = given.is_valid();
   if (is_given && autoreset_ != AutoReset::SameStep) {
-    throw std::invalid_argument(
-        name + " is taken with autoreset='same_step' alone; it is '" +
-        std::string(words_of<AutoReset>.names[static_cast<std::size_t>(autoreset_)]) +
-        "', whose next observations are the final ones");
+    fail(name, " is taken with autoreset='same_step' alone; it is '",
+         words_of<AutoReset>.names[static_cast<std::size_t>(autoreset_)],
+         "', whose next observations are the final ones");
   }
   if (is_given && !has_keys(given)) {
-    throw WrongKind(name + " is " + kind_text(given) +
-                    "; allowed: a dict of arrays, the final observations, [E, ...], by name: " +
+    fail<WrongKind>(name, " is ", kind_text(given),
+                    "; allowed: a dict of arrays, the final observations, [E, ...], by name: ",
                     table.names(table.observations()));
   }
   if (is_given) {
     for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
       const Named named = table.find(key.ptr());
       if (named.field == nullptr || named.next || !named.field->traits().has_next) {
-        throw std::invalid_argument(name + ": unknown field " + repr_of(key) +
-                                    "; fields: " + table.names(table.observations()));
+        fail(name, ": unknown field ", repr_of(key),
+             "; fields: ", table.names(table.observations()));
       }
     }
   }
@@ -293,11 +287,10 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
     return;
   }
   if (!is_given) {
-    throw std::invalid_argument(
-        name +
-        " is missing: an environment ended, and with autoreset='same_step' next observations are "
-        "those after the reset; give a dict of the final observations, [E, ...], by name: " +
-        table.names(table.observations()));
+    fail(name,
+         " is missing: an environment ended, and with autoreset='same_step' next observations are "
+         "those after the reset; give a dict of the final observations, [E, ...], by name: ",
+         table.names(table.observations()));
   }
   for (const FieldInfo& field : table.fields()) {
     if (!field.traits().has_next) {
@@ -309,7 +302,7 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
       if (!error.matches(PyExc_KeyError)) {
         throw std::move(error);
       }
-      throw std::invalid_argument(name + ": missing field " + field.spec.name);
+      fail(name, ": missing field ", field.spec.name);
     }
     const nb::object given_rows = gathered(found, field);
     Value& taken = final_.next[field.field.index()];
@@ -353,29 +346,28 @@ void VectorWriterObject::begin_episodes() {
   }
 }
 
-void VectorWriterObject::append(CallName call, ArrayLike end,
-                                Given<"Mapping[str, ArrayLike]"> final,
+void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> final,
                                 const std::optional<Priorities>& given, ArrayLike env_ids,
                                 const Fields& fields) {
-  check_open(call.text);
+  check_open(fields.call());
   choose(env_ids);
   end_resets();
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
   const FieldTable& table = buffer_->table;
-  read_fields(fields, call.text, table,
+  read_fields(fields, table,
               {.now = table.columns(),
                .optional = table.recurrent_states(),
                .next = table.observations(),
                .rows = rows()},
               values_);
-  ends_from(end, call.text, rows(), ends_);
+  ends_from(end, fields.call(), rows(), ends_);
   if (!unfinished_) {
-    check_environments(call.text);
+    check_environments(fields.call());
   }
-  read_final(final, call.text);
+  read_final(final, fields.call());
   const std::size_t items = given && !unfinished_ ? writers().completing(ends_, resets()) : 0;
-  const std::span<const float> priorities = some_of(given, items, call.text);
+  const std::span<const float> priorities = some_of(given, items, fields.call());
   const auto again = [&] {
     const CommitStatus status = writers().commit(ends_, priorities, resets());
     if (status == CommitStatus::Committed) {
@@ -391,7 +383,7 @@ void VectorWriterObject::append(CallName call, ArrayLike end,
     return again();
   };
   try {
-    commit(*buffer_, *group_, table.copied_bytes() * rows() > kCopyWithGil, call.text, attempt,
+    commit(*buffer_, *group_, table.copied_bytes() * rows() > kCopyWithGil, fields.call(), attempt,
            again, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";
@@ -403,13 +395,13 @@ void VectorWriterObject::append(CallName call, ArrayLike end,
 }
 
 /// No auto-reset: observations say where an episode goes on.
-void VectorWriterObject::append_transitions(CallName call, ArrayLike end, ArrayLike env_ids,
+void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
                                             const Fields& fields) {
-  check_open(call.text);
+  check_open(fields.call());
   choose(env_ids);
   const TakenValues taken(values_);
   unfinished_ = false;
-  const LooseRows::Call rows_of{call.text, fields, values_, rows(), {}, end};
+  const LooseRows::Call rows_of{fields, values_, rows(), {}, end};
   loose_.append(rows_of, *buffer_, *group_, [&](std::size_t row) -> Writer& {
     group_->begun[environment(row)] = 1;
     return writers()[environment(row)];
@@ -427,8 +419,7 @@ std::size_t VectorWriterObject::completing(CallName call, ArrayLike end, ArrayLi
 nb::object VectorWriterObject::item(PyObject* given) const {
   const auto environment = value_from<Py_ssize_t>(given, "VectorWriter: environment");
   if (environment < -size() || environment >= size()) {
-    throw std::out_of_range("environment " + std::to_string(environment) + " of " +
-                            std::to_string(size()));
+    fail<std::out_of_range>("environment ", environment, " of ", size());
   }
   const Py_ssize_t place = environment < 0 ? environment + size() : environment;
   return make_object<WriterObject>(buffer_, group_, static_cast<std::size_t>(place));
@@ -441,9 +432,8 @@ nb::object make_vector_writer(BufferObject& self, CallName call, std::size_t env
   const std::size_t most = self.buffer().options().max_writers;
   // Refused before anything is made for them.
   if (environments == 0 || environments > most) {
-    throw std::invalid_argument(What(call.text, "environments").text() + " is " +
-                                std::to_string(environments) + "; allowed: 1 to max_writers, " +
-                                std::to_string(most));
+    fail(What(call.text, "environments").text(), " is ", environments,
+         "; allowed: 1 to max_writers, ", most);
   }
   return make_object<VectorWriterObject>(self.shared, environments, autoreset, timeout);
 }

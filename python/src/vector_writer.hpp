@@ -47,10 +47,10 @@ class VectorWriterObject {
   [[nodiscard]] Entered enter(const char* call) const {
     return {group_->in_use, "VectorWriter", *buffer_, call};
   }
-  void begin(CallName call, ArrayLike env_ids, const Fields& observations);
-  void append(CallName call, ArrayLike end, Given<"Mapping[str, ArrayLike]"> final,
+  void begin(ArrayLike env_ids, const Fields& observations);
+  void append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> final,
               const std::optional<Priorities>& given, ArrayLike env_ids, const Fields& fields);
-  void append_transitions(CallName call, ArrayLike end, ArrayLike env_ids, const Fields& fields);
+  void append_transitions(ArrayLike end, ArrayLike env_ids, const Fields& fields);
   [[nodiscard]] std::size_t completing(CallName call, ArrayLike end, ArrayLike env_ids);
   void close() {
     for (std::size_t e = 0; e < size_; ++e) {

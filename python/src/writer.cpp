@@ -1,11 +1,7 @@
 #include "writer.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace reprise::python {
 namespace {
@@ -97,8 +93,7 @@ Py_ssize_t length_of(PyObject* given) {
 
 /// Steps that the arrays of a call have, by its first field; nothing if it gives none. Observations
 /// have one row more if they end with the `final` one.
-std::optional<std::size_t> rows_given(const char* call, const Fields& fields,
-                                      const FieldTable& table, bool final) {
+std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     PyObject* const name = fields.name(i);
     const Named named = name == nullptr ? Named() : table.find(name);
@@ -108,10 +103,8 @@ std::optional<std::size_t> rows_given(const char* call, const Fields& fields,
     const Py_ssize_t length = length_of(fields.value(i));
     const Py_ssize_t more = final && named.field->traits().has_next ? 1 : 0;
     if (length <= more) {
-      throw std::invalid_argument(std::string(call) + ": field '" + named.field->spec.name +
-                                  "': expected at least one step" +
-                                  (more != 0 ? " and the final observation" : "") +
-                                  "; given length " + std::to_string(length));
+      fail(fields.call(), ": field '", named.field->spec.name, "': expected at least one step",
+           more != 0 ? " and the final observation" : "", "; given length ", length);
     }
     return static_cast<std::size_t>(length - more);
   }
@@ -119,7 +112,7 @@ std::optional<std::size_t> rows_given(const char* call, const Fields& fields,
 }
 
 /// Refuses an observation that has as many rows as the columns agree on: it lacks the final one.
-void check_final(const char* call, const Fields& fields, const FieldTable& table) {
+void check_final(const Fields& fields, const FieldTable& table) {
   std::map<Py_ssize_t, const FieldInfo*> observations;
   std::set<Py_ssize_t> columns;
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -137,9 +130,8 @@ void check_final(const char* call, const Fields& fields, const FieldTable& table
   const auto found = columns.size() == 1 ? observations.find(*columns.begin()) : observations.end();
   if (found != observations.end()) {
     const std::string rows = std::to_string(found->first);
-    throw std::invalid_argument(
-        std::string(call) + ": observation '" + found->second->spec.name + "' has " + rows +
-        " rows; expected T + 1 = " + std::to_string(found->first + 1) + ", the final one included");
+    fail(fields.call(), ": observation '", found->second->spec.name, "' has ", rows,
+         " rows; expected T + 1 = ", found->first + 1, ", the final one included");
   }
 }
 
@@ -197,13 +189,13 @@ std::uint64_t WriterObject::episode_steps() const {
   return open("Writer.episode_steps").episode_steps();
 }
 
-void WriterObject::begin_episode(CallName call, const Fields& observations) {
-  Writer& writer = open(call.text);
+void WriterObject::begin_episode(const Fields& fields) {
+  Writer& writer = open(fields.call());
   buffer_->check_process();
-  buffer_->check_open(call.text);
+  buffer_->check_open(fields.call());
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(observations, call.text, table, {.now = table.observations()}, values_);
+  read_fields(fields, table, {.now = table.observations()}, values_);
   // Within an episode it may wait for a chunk to decide open items in.
   const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
@@ -211,24 +203,23 @@ void WriterObject::begin_episode(CallName call, const Fields& observations) {
   write_now(writer, table, values_, table.observations(), 0);
 }
 
-void WriterObject::append(CallName call, End end, const std::optional<Priorities>& given,
-                          const Fields& fields) {
-  Writer& writer = open(call.text);
+void WriterObject::append(End end, const std::optional<Priorities>& given, const Fields& fields) {
+  Writer& writer = open(fields.call());
   buffer_->check_process();
   if (!group_->in_episode(environment_)) {
-    buffer_->check_open(call.text);
-    throw std::logic_error(std::string(call.text) +
+    buffer_->check_open(fields.call());
+    throw std::logic_error(std::string(fields.call()) +
                            " outside an episode: call begin_episode first");
   }
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
   read_fields(
-      fields, call.text, table,
+      fields, table,
       {.now = table.columns(), .optional = table.recurrent_states(), .next = table.observations()},
       values_);
-  check_states(values_, table, buffer_->window, call.text, writer.episode_steps());
+  check_states(values_, table, buffer_->window, fields.call(), writer.episode_steps());
   const std::span<const float> priorities =
-      some_of(given, given ? writer.completing(end) : 0, call.text);
+      some_of(given, given ? writer.completing(end) : 0, fields.call());
   const auto again = [&] { return writer.commit(end, priorities); };
   const auto attempt = [&] {
     write_now(writer, table, values_, ~std::uint64_t{0}, 0);
@@ -236,7 +227,7 @@ void WriterObject::append(CallName call, End end, const std::optional<Priorities
     return again();
   };
   episode_ = {};
-  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, call.text, attempt, again,
+  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, fields.call(), attempt, again,
          &step_left);
 }
 
@@ -252,15 +243,15 @@ LooseRows::LooseRows(const FieldTable& table, bool one_writer) : one_writer_(one
 void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& group,
                        const std::function<Writer&(std::size_t)>& writer_of) {
   const FieldTable& table = buffer.table;
-  const auto& [name, fields, values, rows, end, ends] = call;
-  read_fields(fields, name, table,
+  const auto& [fields, values, rows, end, ends] = call;
+  read_fields(fields, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .next = table.observations(),
                .rows = rows},
               values);
   const std::size_t before = ends_.size();
   if (rows) {
-    ends_from(ends, name, *rows, ends_);
+    ends_from(ends, fields.call(), *rows, ends_);
   } else {
     ends_.assign(1, end);
   }
@@ -293,7 +284,7 @@ void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& grou
   };
   try {
     // An episode may begin within one, which may wait for a chunk: never with the GIL.
-    commit(buffer, group, true, call.name, add, add, [&] {
+    commit(buffer, group, true, call.fields.call(), add, add, [&] {
       return call.rows
                  ? std::to_string(taken_) + " of " + std::to_string(*call.rows) +
                        " transitions were taken: call again with the same arguments, and it goes "
@@ -311,7 +302,7 @@ void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& grou
 }
 
 void WriterObject::append_loose(const LooseRows::Call& call) {
-  Writer& writer = open(call.name);
+  Writer& writer = open(call.fields.call());
   buffer_->check_process();
   const TakenValues taken(values_);
   episode_ = {};
@@ -321,21 +312,21 @@ void WriterObject::append_loose(const LooseRows::Call& call) {
   });
 }
 
-void WriterObject::append_transition(CallName call, End end, const Fields& fields) {
-  append_loose({call.text, fields, values_, std::nullopt, end, {}});
+void WriterObject::append_transition(End end, const Fields& fields) {
+  append_loose({fields, values_, std::nullopt, end, {}});
 }
 
-void WriterObject::append_transitions(CallName call, ArrayLike end, const Fields& fields) {
-  const std::size_t rows = rows_given(call.text, fields, buffer_->table, false).value_or(1);
-  append_loose({call.text, fields, values_, rows, {}, end});
+void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
+  const std::size_t rows = rows_given(fields, buffer_->table, false).value_or(1);
+  append_loose({fields, values_, rows, {}, end});
 }
 
 /// Steps of the episode that a call gives: the first dimension of its arrays.
-std::size_t WriterObject::read_episode(CallName call, const Fields& fields) {
+std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = buffer_->table;
-  const std::optional<std::size_t> steps = rows_given(call.text, fields, table, true);
-  check_final(call.text, fields, table);
-  read_fields(fields, call.text, table,
+  const std::optional<std::size_t> steps = rows_given(fields, table, true);
+  check_final(fields, table);
+  read_fields(fields, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .rows = steps,
                .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
@@ -343,16 +334,16 @@ std::size_t WriterObject::read_episode(CallName call, const Fields& fields) {
   return steps.value_or(0);
 }
 
-void WriterObject::append_episode(CallName call, End end, const std::optional<Priorities>& given,
+void WriterObject::append_episode(End end, const std::optional<Priorities>& given,
                                   const Fields& fields) {
-  Writer& writer = open(call.text);
+  Writer& writer = open(fields.call());
   buffer_->check_process();
   const TakenValues taken(values_);
-  const std::size_t steps = read_episode(call, fields);
+  const std::size_t steps = read_episode(fields);
   const std::size_t items =
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
-  const std::span<const float> priorities = some_of(given, items, call.text);
-  buffer_->check_open(call.text);
+  const std::span<const float> priorities = some_of(given, items, fields.call());
+  buffer_->check_open(fields.call());
   const bool begin = !goes_on(steps);
   const auto again = [&] { return commit_episode(end, priorities); };
   const auto attempt = [&] {
@@ -364,7 +355,7 @@ void WriterObject::append_episode(CallName call, End end, const std::optional<Pr
     }
     return again();
   };
-  commit(*buffer_, *group_, true, call.text, attempt, again, [&] { return episode_left(); });
+  commit(*buffer_, *group_, true, fields.call(), attempt, again, [&] { return episode_left(); });
   episode_ = {};
 }
 

@@ -4,7 +4,7 @@
 #include <reprise/writer.hpp>
 
 #include "buffer.hpp"
-#include "step_values.hpp"
+#include "fields/step_values.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -67,8 +67,8 @@ void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* ca
   }
   buffer.check_process();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) + " s; " +
-                 left() + ". Rate limiter: " + buffer.buffer.stats().limiter);
+  fail<TimedOut>(call, ": no room within ", waited.count(), " s; ", left(),
+                 ". Rate limiter: ", buffer.buffer.stats().limiter);
 }
 
 inline std::string step_left() {
@@ -83,7 +83,6 @@ class LooseRows {
   LooseRows(const FieldTable& table, bool one_writer);
   /// What a call gives, to `values`.
   struct Call {
-    const char* name;
     const Fields& fields;
     StepValues& values;
     std::optional<std::size_t> rows;  ///< Of each array; none if it gives one transition.
@@ -117,13 +116,11 @@ class WriterObject {
   [[nodiscard]] Entered enter(const char* call) const {
     return {group_->in_use, "Writer", *buffer_, call};
   }
-  void begin_episode(CallName call, const Fields& observations);
-  void append(CallName call, End end, const std::optional<Priorities>& priorities,
-              const Fields& fields);
-  void append_episode(CallName call, End end, const std::optional<Priorities>& priorities,
-                      const Fields& fields);
-  void append_transition(CallName call, End end, const Fields& fields);
-  void append_transitions(CallName call, ArrayLike end, const Fields& fields);
+  void begin_episode(const Fields& observations);
+  void append(End end, const std::optional<Priorities>& priorities, const Fields& fields);
+  void append_episode(End end, const std::optional<Priorities>& priorities, const Fields& fields);
+  void append_transition(End end, const Fields& fields);
+  void append_transitions(ArrayLike end, const Fields& fields);
   void close() { group_->close(environment_); }
   [[nodiscard]] std::size_t completing(CallName call, End end) {
     return open(call.text).completing(end);
@@ -144,7 +141,7 @@ class WriterObject {
   [[nodiscard]] Writer& open(const char* call) const;
   [[nodiscard]] bool goes_on(std::size_t steps) const;
   [[nodiscard]] std::string episode_left() const;
-  std::size_t read_episode(CallName call, const Fields& fields);
+  std::size_t read_episode(const Fields& fields);
   void append_loose(const LooseRows::Call& call);
   CommitStatus commit_episode(End end, std::span<const float> priorities);
 

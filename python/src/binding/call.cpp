@@ -1,19 +1,17 @@
 #include "type.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace reprise::python {
 
 Signature::Signature(const char* kind, const char* name)
     : name_(name), call_(name_ == "__init__" ? kind : std::string(kind) + "." + name) {}
 
-void Signature::add(const char* name, const std::string& hint, const std::string& usual,
+void Signature::add(const std::string& name, const std::string& hint, const std::string& usual,
                     bool by_keyword, Take take) {
   // A parameter behind one that is given by keyword is too.
   by_keyword = by_keyword || parameters_.size() > positional_;
-  PyObject* const word = PyUnicode_InternFromString(name);
+  PyObject* const word = PyUnicode_InternFromString(name.c_str());
   if (word == nullptr) {
     throw nb::python_error();
   }
@@ -27,6 +25,13 @@ void Signature::add(const char* name, const std::string& hint, const std::string
   takes_none_ |= takes_none ? 1U << at : 0U;
   parameters_.push_back({name, hint + (takes_none ? " | None" : ""), usual, word});
   positional_ += by_keyword ? 0U : 1U;
+}
+
+void Signature::add_fields(const char* name) {
+  fields_ = name;
+  if (parameters_.size() > std::tuple_size_v<decltype(Fields::parameters_)>) {
+    throw std::logic_error(call_ + " has too many parameters beside its fields");
+  }
 }
 
 template <class Text>
@@ -102,6 +107,9 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
   std::array<PyObject*, kMost> given;  // As far as the bits of `set` say.
   std::copy_n(values, first, given.begin());
   std::uint32_t set = (1U << first) - 1U;
+  if (fields != nullptr) {
+    fields->call_ = call();
+  }
   if (names != nullptr) {
     values += positional;
     if (names != names_) {

@@ -25,6 +25,7 @@ struct CallName {
 /// As a parameter of a function: takes all keywords that are no parameters, named as fields.
 class Fields {
  public:
+  [[nodiscard]] const char* call() const noexcept { return call_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   /// Whether no field is named.
   [[nodiscard]] bool empty() const noexcept { return size_ == count_; }
@@ -39,6 +40,7 @@ class Fields {
 
  private:
   friend class Signature;
+  const char* call_ = nullptr;
   PyObject* names_ = nullptr;
   PyObject* const* values_ = nullptr;
   std::size_t size_ = 0;
@@ -75,9 +77,9 @@ class Signature {
   Signature(const char* kind, const char* name);
   /// `usual`: the default as text; empty if it has to be given. Where it is None, None is as if
   /// nothing were given.
-  void add(const char* name, const std::string& hint, const std::string& usual, bool by_keyword,
-           Take take);
-  void add_fields(const char* name) { fields_ = name; }
+  void add(const std::string& name, const std::string& hint, const std::string& usual,
+           bool by_keyword, Take take);
+  void add_fields(const char* name);
 
   [[nodiscard]] const char* name() const noexcept { return name_.c_str(); }
   /// "Writer.append", or the class for a constructor.
@@ -157,24 +159,20 @@ namespace detail {
 
 template <class F>
 struct FunctionOf;
-template <class R, class... P>
-struct FunctionOf<R (*)(P...)> {
+template <class R, bool kNoexcept, class... P>
+struct FunctionOf<R (*)(P...) noexcept(kNoexcept)> {
   using Result = R;
   using Parameters = std::tuple<P...>;
 };
-template <class R, class... P>
-struct FunctionOf<R (*)(P...) noexcept> : FunctionOf<R (*)(P...)> {};
-template <class R, class C, class... P>
-struct FunctionOf<R (C::*)(P...)> : FunctionOf<R (*)(C&, P...)> {};
-template <class R, class C, class... P>
-struct FunctionOf<R (C::*)(P...) const> : FunctionOf<R (*)(C&, P...)> {};
-template <class R, class C, class... P>
-struct FunctionOf<R (C::*)(P...) noexcept> : FunctionOf<R (*)(C&, P...)> {};
-template <class R, class C, class... P>
-struct FunctionOf<R (C::*)(P...) const noexcept> : FunctionOf<R (*)(C&, P...)> {};
+template <class R, class C, bool kNoexcept, class... P>
+struct FunctionOf<R (C::*)(P...) noexcept(kNoexcept)> : FunctionOf<R (*)(C&, P...)> {};
+template <class R, class C, bool kNoexcept, class... P>
+struct FunctionOf<R (C::*)(P...) const noexcept(kNoexcept)> : FunctionOf<R (*)(C&, P...)> {};
 
 template <auto F>
 using ResultOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Result;
+template <auto F>
+using ParametersOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters;
 
 /// Where a parameter's value is kept: an object of the module by its address.
 template <class P>
@@ -199,103 +197,86 @@ struct SlotsOf<std::tuple<First, P...>, 1> : SlotsOf<std::tuple<P...>, 0> {};
 /// one is the object.
 template <auto F, std::size_t kSkipped>
 struct Bound {
-  using Slots = typename SlotsOf<typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters,
-                                 kSkipped>::Type;
-  static constexpr std::size_t kCount = std::tuple_size_v<Slots>;
-  template <std::size_t I>
-  using Slot = std::tuple_element_t<I, Slots>;
-  template <class T>
-  static constexpr bool kNamed = !Described<T> && !std::same_as<T, CallName>;
-  /// How many of the first parameters are named.
-  template <std::size_t kFirst>
-  static constexpr std::size_t kNamedOf = []<std::size_t... I>(std::index_sequence<I...>) {
-    return (std::size_t{0} + ... + (kNamed<Slot<I>> ? 1U : 0U));
-  }
-  (std::make_index_sequence<kFirst>());
-  /// The place of the parameter that takes fields; that of none.
-  static constexpr std::size_t kFields = []<std::size_t... I>(std::index_sequence<I...>) {
-    std::size_t at = kCount;
-    ((at = std::same_as<Slot<I>, Fields> ? I : at), ...);
-    return at;
-  }
-  (std::make_index_sequence<kCount>());
+  using Slots = typename SlotsOf<ParametersOf<F>, kSkipped>::Type;
 
   inline static Signature signature;
   inline static Slots usual;
   inline static std::string doc;  ///< For as long as the process lives.
 
+  /// Converts to a parameter.
   template <std::size_t I>
   static void take(void* slots, nb::handle given, What what) {
-    std::get<I>(*static_cast<Slots*>(slots)) = Conversion<Slot<I>>::from(given, what);
+    convert(std::get<I>(*static_cast<Slots*>(slots)), given, what);
   }
-  template <std::size_t I, std::size_t J>
+  /// Converts to a member of one.
+  template <std::size_t I, class M>
   static void take_member(void* slots, nb::handle given, What what) {
-    auto& to = std::get<I>(*static_cast<Slots*>(slots)).*std::get<J>(members_of<Slot<I>>).pointer;
-    to = Conversion<std::remove_reference_t<decltype(to)>>::from(given, what);
+    convert(std::get<I>(*static_cast<Slots*>(slots)).*M::pointer, given, what);
+  }
+  template <class T>
+  static void convert(T& to, nb::handle given, What what) {
+    to = Conversion<T>::from(given, what);
   }
 
-  template <std::size_t I, class Usual>
-  static void add(const Arg<Usual>& one) {
-    using T = Slot<I>;
-    constexpr bool kMissing = std::same_as<Usual, Required>;
-    std::string text;
-    if constexpr (std::derived_from<T, nb::handle> && std::convertible_to<Usual, const char*>) {
-      text = one.usual;
-    } else if constexpr (!kMissing) {
-      std::get<I>(usual) = static_cast<T>(one.usual);
-      text = Conversion<T>::usual(std::get<I>(usual));
-    }
-    signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &take<I>);
-  }
-  template <std::size_t I, class Args>
-  static void add_slot(const Args& args) {
-    using T = Slot<I>;
-    if constexpr (std::same_as<T, Fields>) {
-      signature.add_fields(std::get<kNamedOf<I>>(args).name);
-    } else if constexpr (kNamed<T>) {
-      add<I>(std::get<kNamedOf<I>>(args));
-    } else if constexpr (Described<T>) {
-      [&]<std::size_t... J>(std::index_sequence<J...>) {
-        const auto one = [&](const auto& member, Signature::Take take) {
-          using Value = std::remove_cvref_t<decltype(T().*member.pointer)>;
-          signature.add(member.name, Conversion<Value>::hint(),
-                        Conversion<Value>::usual(T().*member.pointer), true, take);
-        };
-        (one(std::get<J>(members_of<T>), &take_member<I, J>), ...);
+  /// Describes the parameters from I on. `args` name those that are no described structs, whose
+  /// members are keywords.
+  template <std::size_t I = 0, class... Args>
+  static void add(const Args&... args) {
+    if constexpr (I < std::tuple_size_v<Slots>) {
+      using T = std::tuple_element_t<I, Slots>;
+      if constexpr (Described<T>) {
+        each_member<T>([]<class M>(const M& /*member*/) {
+          const auto value = T().*M::pointer;
+          using Value = std::remove_const_t<decltype(value)>;
+          signature.add(std::string(M::name()), Conversion<Value>::hint(),
+                        Conversion<Value>::usual(value), true, &take_member<I, M>);
+        });
       }
-      (std::make_index_sequence<std::tuple_size_v<decltype(members_of<T>)>>());
+      if constexpr (Described<T> || std::same_as<T, CallName>) {
+        add<I + 1>(args...);
+      } else {
+        add_named<I>(args...);
+      }
     }
   }
-  /// Names the parameters that are no described structs, whose members are keywords.
-  template <class... Args>
-  static void describe(const char* kind, const char* name, const Args&... args) {
-    static_assert(sizeof...(Args) == kNamedOf<kCount>, "one name for each parameter");
-    static_assert(kFields == kCount || kCount <= 6, "Fields knows the places of so many others");
-    signature = Signature(kind, name);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (add_slot<I>(std::tuple<const Args&...>(args...)), ...);
+  template <std::size_t I, class Usual, class... Args>
+  static void add_named(const Arg<Usual>& one, const Args&... rest) {
+    using T = std::tuple_element_t<I, Slots>;
+    if constexpr (std::same_as<T, Fields>) {
+      signature.add_fields(one.name);
+    } else {
+      std::string text;
+      if constexpr (std::derived_from<T, nb::handle> && std::convertible_to<Usual, const char*>) {
+        text = one.usual;
+      } else if constexpr (!std::same_as<Usual, Required>) {
+        std::get<I>(usual) = static_cast<T>(one.usual);
+        text = Conversion<T>::usual(std::get<I>(usual));
+      }
+      signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &take<I>);
     }
-    (std::make_index_sequence<kCount>());
+    add<I + 1>(rest...);
   }
 
-  /// Runs a function with the arguments, after `first`.
+  /// Runs a function with the arguments.
   template <class Call>
   static decltype(auto) with(PyObject* const* values, Py_ssize_t positional, PyObject* names,
                              const Call& call) {
     Slots slots = usual;
     Fields* fields = nullptr;
-    if constexpr (kFields != kCount) {
-      fields = &std::get<kFields>(slots);
-    }
-    signature.read(&slots, values, positional, names, fields);
-    const auto pass = []<class T>(T& slot) -> decltype(auto) {
+    const auto prepare = [&]<class T>(T& slot) {
       if constexpr (std::same_as<T, CallName>) {
         slot.text = signature.call();
-        return (slot);
-      } else if constexpr (std::is_pointer_v<T>) {
-        return (*slot);
+      } else if constexpr (std::same_as<T, Fields>) {
+        fields = &slot;
+      }
+    };
+    std::apply([&](auto&... slot) { (prepare(slot), ...); }, slots);
+    signature.read(&slots, values, positional, names, fields);
+    const auto pass = []<class T>(T & slot) -> auto& {
+      if constexpr (std::is_pointer_v<T>) {
+        return *slot;
       } else {
-        return (slot);
+        return slot;
       }
     };
     return std::apply([&](auto&... slot) -> decltype(auto) { return call(pass(slot)...); }, slots);

@@ -38,7 +38,7 @@ std::string in_quotes(std::string_view word) {
   return text.append(word).append("'");
 }
 
-std::chrono::nanoseconds timeout_from(nb::handle given, What what) {
+std::chrono::nanoseconds Conversion<std::chrono::nanoseconds>::from(nb::handle given, What what) {
   check_kind(!is_bool(given), given, what, "None or a number of seconds");
   const double value = PyFloat_AsDouble(given.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
@@ -46,8 +46,7 @@ std::chrono::nanoseconds timeout_from(nb::handle given, What what) {
     throw WrongKind(refusal(given, what, "None or a number of seconds"));
   }
   if (!(value >= 0.0)) {
-    throw std::invalid_argument(what.text() + " is " + repr_of(given) +
-                                " s; allowed: None or at least 0");
+    fail(what.text(), " is ", repr_of(given), " s; allowed: None or at least 0");
   }
   // The largest number of seconds whose nanoseconds a 64-bit integer holds, nearly.
   constexpr double kLongest = 9.0e9;
@@ -110,7 +109,7 @@ double real_from(nb::handle given, What what) {
   return value;
 }
 
-bool flag_from(nb::handle given, What what) {
+bool Conversion<bool>::from(nb::handle given, What what) {
   if (given.ptr() == Py_True || given.ptr() == Py_False) {
     return given.ptr() == Py_True;
   }
@@ -123,7 +122,7 @@ bool flag_from(nb::handle given, What what) {
   return truth != 0;
 }
 
-std::string text_from(nb::handle given, What what) {
+std::string Conversion<std::string>::from(nb::handle given, What what) {
   Py_ssize_t size = 0;
   const char* const text =
       PyUnicode_Check(given.ptr()) ? PyUnicode_AsUTF8AndSize(given.ptr(), &size) : nullptr;
@@ -134,7 +133,7 @@ std::string text_from(nb::handle given, What what) {
   return {text, static_cast<std::size_t>(size)};
 }
 
-std::filesystem::path path_from(nb::handle given, What what) {
+std::filesystem::path Conversion<std::filesystem::path>::from(nb::handle given, What what) {
   PyObject* bytes = nullptr;
   if (PyUnicode_FSConverter(given.ptr(), &bytes) == 0) {
     refuse_kind(given, what, "a path");

@@ -49,17 +49,9 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
                                          std::uint64_t most);
 /// Accepts every argument of float() except text and bools.
 [[nodiscard]] double real_from(nb::handle given, What what);
-/// Accepts every type with __bool__.
-[[nodiscard]] bool flag_from(nb::handle given, What what);
-/// A str, as UTF-8.
-[[nodiscard]] std::string text_from(nb::handle given, What what);
-/// A str, bytes or os.PathLike.
-[[nodiscard]] std::filesystem::path path_from(nb::handle given, What what);
 /// A str among words; ValueError that names them and what is allowed `besides`.
 [[nodiscard]] std::size_t word_from(nb::handle given, What what, const std::string_view* words,
                                     std::size_t count, std::string_view besides = {});
-/// Seconds.
-[[nodiscard]] std::chrono::nanoseconds timeout_from(nb::handle given, What what);
 
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
 [[nodiscard]] nb::object decimal(float value);
@@ -72,11 +64,12 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
 template <class T>
 struct Conversion;
 
+/// Accepts every type with __bool__.
 template <>
 struct Conversion<bool> {
   static std::string hint() { return "bool"; }
   static std::string usual(bool value) { return value ? "True" : "False"; }
-  static bool from(nb::handle given, What what) { return flag_from(given, what); }
+  static bool from(nb::handle given, What what);
 };
 template <std::integral T>
 struct Conversion<T> {
@@ -94,16 +87,18 @@ struct Conversion<T> {
   static std::string usual(T value) { return repr_of(decimal(static_cast<float>(value))); }
   static T from(nb::handle given, What what) { return static_cast<T>(real_from(given, what)); }
 };
+/// A str, as UTF-8.
 template <>
 struct Conversion<std::string> {
   static std::string hint() { return "str"; }
   static std::string usual(const std::string& value) { return in_quotes(value); }
-  static std::string from(nb::handle given, What what) { return text_from(given, what); }
+  static std::string from(nb::handle given, What what);
 };
+/// A str, bytes or os.PathLike.
 template <>
 struct Conversion<std::filesystem::path> {
   static std::string hint() { return "str | PathLike[str]"; }
-  static std::filesystem::path from(nb::handle given, What what) { return path_from(given, what); }
+  static std::filesystem::path from(nb::handle given, What what);
 };
 template <class T>
 struct Conversion<std::optional<T>> {
@@ -113,14 +108,12 @@ struct Conversion<std::optional<T>> {
     return Conversion<T>::from(given, what);
   }
 };
-/// A timeout.
+/// A timeout in seconds.
 template <>
 struct Conversion<std::chrono::nanoseconds> {
   static std::string hint() { return "float"; }
   static std::string usual(std::chrono::nanoseconds /*for ever*/) { return "None"; }
-  static std::chrono::nanoseconds from(nb::handle given, What what) {
-    return timeout_from(given, what);
-  }
+  static std::chrono::nanoseconds from(nb::handle given, What what);
 };
 
 /// The words of an enum's values 0, 1, ..., and their type's name for type checkers.

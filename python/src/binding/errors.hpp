@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace reprise::python {
 
@@ -29,6 +30,21 @@ struct TimedOut : std::runtime_error {
 struct WrongKind : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// Throws an error of texts and numbers, one behind the other.
+template <class Error = std::invalid_argument, class... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text]<class Part>(const Part& part) {
+    if constexpr (std::is_arithmetic_v<Part>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  throw Error(text);
+}
 
 /// A message, in which paths may be that are no UTF-8, as os.fsdecode decodes them.
 [[nodiscard]] nb::str text_of(std::string_view text);

@@ -5,24 +5,28 @@
 #include <chrono>
 #include <cstddef>
 #include <ranges>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-/// Structs of C++ described once, by the names that Python has for their members: from that come
-/// the keywords of calls, and dicts.
+/// Structs of C++ described once, as lists of the members that Python has: from that come the
+/// keywords of calls, dicts and named tuples.
 namespace reprise::python {
 
-/// A member and its name in Python.
-template <class Struct, class T>
+/// A member, and its name, which the compiler tells in the name of a function.
+template <auto kPointer>
 struct Member {
-  const char* name;
-  T Struct::*pointer;
+  static constexpr auto pointer = kPointer;
+  static consteval std::string_view name() {
+    const std::string_view function = __PRETTY_FUNCTION__;
+    const std::size_t end = function.find_first_of(";]", function.find("kPointer = "));
+    const std::size_t begin = function.rfind(':', end) + 1;
+    return function.substr(begin, end - begin);
+  }
 };
-template <class Struct, class T>
-constexpr Member<Struct, T> member(const char* name, T Struct::*pointer) {
-  return {name, pointer};
-}
+template <auto... kPointers>
+inline constexpr std::tuple<Member<kPointers>...> members{};
 
 /// The members of a struct, a tuple of Member; nothing for types that are values.
 template <class T>
@@ -57,8 +61,9 @@ nb::object to_python(const T& value) {
     return value ? to_python(*value) : nb::none();
   } else if constexpr (Described<T>) {
     nb::dict made;
-    each_member<T>(
-        [&](const auto& member) { made[member.name] = to_python(value.*member.pointer); });
+    each_member<T>([&](const auto& member) {
+      made[text_of(member.name())] = to_python(value.*member.pointer);
+    });
     return made;
   } else if constexpr (std::ranges::range<T>) {
     nb::list made;

@@ -45,29 +45,32 @@ auto guard(Self& self, const char* call) {
   }
 }
 
-/// Runs a call; what it throws becomes Python's error, and the result is `failed`.
+/// Runs a call; what it throws becomes Python's error, and the result says that it failed.
 template <class Result, class Call>
-Result caught(const Signature& signature, Result failed, const Call& call) noexcept {
+Result caught(const Signature& signature, Call&& call) noexcept {
   try {
     return call();
   } catch (...) {
     set_python_error(signature.call());
-    return failed;
+    if constexpr (std::is_pointer_v<Result>) {
+      return nullptr;
+    } else {
+      return -1;
+    }
   }
 }
 
-/// What a function's first parameter is of the object: itself, its handle, or the C++ object that
-/// it stands for.
-template <auto F, class Self>
-decltype(auto) first_of(PyObject* object, Self& self) {
-  using First =
-      std::tuple_element_t<0, typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters>;
-  if constexpr (std::same_as<std::remove_cvref_t<First>, nb::handle>) {
-    return nb::handle(object);
-  } else if constexpr (std::derived_from<Self, std::remove_cvref_t<First>>) {
-    return (self);
+/// Calls F with the object, its handle or the C++ object that it stands for, and what is given.
+template <auto F, bool kReleased, class Self, class... Given>
+decltype(auto) call_on(PyObject* self, Self& object, Given&... given) {
+  using First = std::remove_cvref_t<std::tuple_element_t<0, ParametersOf<F>>>;
+  const Released released(kReleased);
+  if constexpr (std::same_as<First, nb::handle>) {
+    return std::invoke(F, nb::handle(self), given...);
+  } else if constexpr (std::derived_from<Self, First>) {
+    return std::invoke(F, object, given...);
   } else {
-    return (self.core());
+    return std::invoke(F, object.core(), given...);
   }
 }
 
@@ -75,14 +78,12 @@ template <class Self, auto F, bool kReleased>
 PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
   using B = Bound<F, 1>;
-  return caught<PyObject*>(B::signature, nullptr, [=] {
+  return caught<PyObject*>(B::signature, [=] {
     Self& object = self_of<Self>(self);
     [[maybe_unused]] const auto entered = guard(object, B::signature.call());
     return B::with(values, positional, names, [&](auto&... slots) {
-      return result_of([&]() -> decltype(auto) {
-        const Released released(kReleased);
-        return std::invoke(F, first_of<F>(self, object), slots...);
-      });
+      return result_of(
+          [&]() -> decltype(auto) { return call_on<F, kReleased>(self, object, slots...); });
     });
   });
 }
@@ -91,7 +92,7 @@ template <auto F>
 PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
   using B = Bound<F, 0>;
-  return caught<PyObject*>(B::signature, nullptr, [=] {
+  return caught<PyObject*>(B::signature, [=] {
     return B::with(values, positional, names, [](auto&... slots) {
       return result_of([&]() -> decltype(auto) { return F(slots...); });
     });
@@ -99,24 +100,16 @@ PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t po
 }
 
 /// What Python's syntax calls: a number or an object, of an object and what the slot is given.
-template <class Self, auto F, class Result, class... Raw>
+template <class Self, auto F, class Result, bool kReleased, class... Raw>
 Result call_slot(PyObject* self, Raw... raw) noexcept {
   const Signature& signature = Bound<F, 1>::signature;
-  constexpr bool kObject = std::same_as<Result, PyObject*>;
-  const Result failed = [] {
-    if constexpr (kObject) {
-      return nullptr;
-    } else {
-      return Result{-1};
-    }
-  }();
-  return caught<Result>(signature, failed, [=] {
+  return caught<Result>(signature, [=]() mutable {
     Self& object = self_of<Self>(self);
     [[maybe_unused]] const auto entered = guard(object, signature.call());
     const auto call = [&]() -> decltype(auto) {
-      return std::invoke(F, first_of<F>(self, object), raw...);
+      return call_on<F, kReleased>(self, object, raw...);
     };
-    if constexpr (kObject) {
+    if constexpr (std::is_pointer_v<Result>) {
       return result_of(call);
     } else {
       return call();
@@ -126,15 +119,7 @@ Result call_slot(PyObject* self, Raw... raw) noexcept {
 
 template <class Self, auto F, bool kReleased>
 PyObject* call_getter(PyObject* self, void* /*closure*/) noexcept {
-  const Signature& signature = Bound<F, 1>::signature;
-  return caught<PyObject*>(signature, nullptr, [=] {
-    Self& object = self_of<Self>(self);
-    [[maybe_unused]] const auto entered = guard(object, signature.call());
-    return result_of([&]() -> decltype(auto) {
-      const Released released(kReleased);
-      return std::invoke(F, first_of<F>(self, object));
-    });
-  });
+  return call_slot<Self, F, PyObject*, kReleased>(self);
 }
 
 /// Positional and keyword arguments in one row, as calls read them.
@@ -148,7 +133,7 @@ struct Row {
 template <class Self, auto F>
 int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept {
   using B = Bound<F, 1>;
-  return caught<int>(B::signature, -1, [=] {
+  return caught<int>(B::signature, [=] {
     if (nb::inst_ready(self)) {
       throw WrongKind(std::string(B::signature.call()) + ": __init__ was called before");
     }
@@ -159,10 +144,6 @@ int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept
     return 0;
   });
 }
-
-/// The slot's result: objects, or a number.
-template <class R>
-using SlotResult = std::conditional_t<std::derived_from<R, nb::handle>, PyObject*, R>;
 
 }  // namespace detail
 
@@ -198,7 +179,8 @@ class Type {
   template <auto F, class... Usual>
   Type& constructor(const char* doc, Arg<Usual>... args) {
     using B = detail::Bound<F, 1>;
-    B::describe(name_, "__init__", args...);
+    B::signature = Signature(name_, "__init__");
+    B::add(args...);
     noted_.append(B::signature.typed("self", "None").c_str());
     doc_ = B::signature.without_types("") + doc_ + "\n\n" + doc;
     return slot(Py_tp_init, &detail::call_init<Self, F>);
@@ -265,7 +247,8 @@ class Type {
   template <class Bound, class Function, class... Usual>
   void add_method(const char* name, const std::string& first, const std::string& result,
                   const char* doc, int flags, Function function, Arg<Usual>... args) {
-    Bound::describe(name_, name, args...);
+    Bound::signature = Signature(name_, name);
+    Bound::add(args...);
     noted_.append(
         ((flags == 0 ? "" : "@staticmethod ") + Bound::signature.typed(first.c_str(), result))
             .c_str());
@@ -276,7 +259,9 @@ class Type {
   }
   template <auto F, class... Raw>
   static auto slot_of(std::tuple<Raw...>* /*of these*/) {
-    return &detail::call_slot<Self, F, detail::SlotResult<detail::ResultOf<F>>, Raw...>;
+    using Result = detail::ResultOf<F>;
+    using Given = std::conditional_t<std::derived_from<Result, nb::handle>, PyObject*, Result>;
+    return &detail::call_slot<Self, F, Given, false, Raw...>;
   }
   template <class Function>
   Type& slot(int id, Function function) {

@@ -6,8 +6,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
 

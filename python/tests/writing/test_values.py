@@ -244,7 +244,9 @@ NAMES = list(refusals(None))
 @pytest.mark.parametrize("name", NAMES)
 def test_masks_are_not_lost(name, mask):
     given = np.ma.masked_array([1, 2], mask)
-    with pytest.raises(TypeError, match=rf"(^|: ){name}: a masked array, .*; allowed: its filled\(val"):
+    with pytest.raises(
+        TypeError, match=rf"(^|: ){name}: a masked array, .*; allowed: its filled\(val"
+    ):
         refusals(given)[name]()
 
 

@@ -2,16 +2,9 @@
 
 #include <reprise/detail/finite.hpp>
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
-#include <limits>
-#include <stdexcept>
-#include <type_traits>
-#include <utility>
 
 namespace reprise::python {
 namespace {
@@ -84,8 +77,7 @@ bool overflows(double number, DType dtype) noexcept {
 }
 
 [[noreturn]] void refuse_range(What what, const std::string& number, DType dtype) {
-  throw std::invalid_argument(what.text() + ": " + number + " is out of the range of " +
-                              name_of(dtype));
+  fail(what.text(), ": ", number, " is out of the range of ", name_of(dtype));
 }
 
 /// Writes a number whose kind casts to the type's. False if it is out of the type's range.
@@ -198,7 +190,7 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
     float value = 0;
     std::memcpy(&value, data + i * sizeof(value), sizeof(value));
     if (!(value >= 0.0F && value <= 1.0F)) {
-      throw std::invalid_argument(what + " is " + std::to_string(value) + "; allowed: 0 to 1");
+      fail(what, " is ", value, "; allowed: 0 to 1");
     }
   }
 }
@@ -219,10 +211,9 @@ nb::object array_of_tensor(nb::handle given, What what) {
     if (!without.matches(PyExc_TypeError)) {
       throw;
     }
-    throw WrongKind(what.text() + ": " + str_of(without.value()));
+    fail<WrongKind>(what.text(), ": ", str_of(without.value()));
   }
-  throw std::invalid_argument(what.text() +
-                              ": no array can be made of it: " + str_of(error.value()));
+  fail(what.text(), ": no array can be made of it: ", str_of(error.value()));
 }
 
 }  // namespace
@@ -312,10 +303,9 @@ void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::s
                 field.spec.dtype, {data_ + first * field.spec.bytes, rows * field.spec.bytes})
           : reprise::detail::NotFinite();
   if (found.name != nullptr) {
-    throw std::invalid_argument(quoted(field, prefix) + " is " + found.name + " at element " +
-                                std::to_string(found.element % field.spec.elements) + " of row " +
-                                std::to_string(first + found.element / field.spec.elements) +
-                                "; allowed: finite (Schema.require_finite)");
+    fail(quoted(field, prefix), " is ", found.name, " at element ",
+         found.element % field.spec.elements, " of row ",
+         first + found.element / field.spec.elements, "; allowed: finite (Schema.require_finite)");
   }
 }
 
@@ -381,8 +371,8 @@ End Conversion<End>::from(nb::handle given, What /*end*/) {
   const long value = PyLong_AsLong(index.ptr());
   if (value < 0 || value > 2) {
     PyErr_Clear();
-    throw std::invalid_argument("end is " + str_of(index) +
-                                "; allowed: End.CONTINUE, End.TERMINATED, End.TRUNCATED (0 to 2)");
+    fail("end is ", str_of(index),
+         "; allowed: End.CONTINUE, End.TERMINATED, End.TRUNCATED (0 to 2)");
   }
   return static_cast<End>(value);
 }
@@ -393,15 +383,15 @@ void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector
   }
   nb::object array = array_of(given, "end");
   if (Array(array).kind() == 'b') {
-    throw WrongKind(expected_row(DType::U8, "end", rows) + "; given " + Array(array).described() +
+    fail<WrongKind>(expected_row(DType::U8, "end", rows), "; given ", Array(array).described(),
                     ", which does not say whether episodes were terminated or truncated: use "
                     "reprise.ends(terminated, truncated)");
   }
   if (Array(array).shape().empty()) {
-    throw std::invalid_argument(expected_row(DType::U8, "end", rows) +
-                                ", one for each step, such as reprise.ends(terminated, truncated); "
-                                "given " +
-                                Array(array).described());
+    fail(expected_row(DType::U8, "end", rows),
+         ", one for each step, such as reprise.ends(terminated, truncated); "
+         "given ",
+         Array(array).described());
   }
   array = row_from(array, DType::U8, "end", rows);
   const Array read(array);
@@ -409,8 +399,7 @@ void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector
   for (std::size_t row = 0; row < rows; ++row) {
     const auto value = static_cast<unsigned>(read.data()[row]);
     if (value > 2) {
-      throw std::invalid_argument("end[" + std::to_string(row) + "] is " + std::to_string(value) +
-                                  "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
+      fail("end[", row, "] is ", value, "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
     }
     ends[row] = static_cast<End>(value);
   }
@@ -424,7 +413,7 @@ Keys Conversion<Keys>::from(nb::handle given, What what) {
   }
   // Of any byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
-    throw WrongKind(what.text() + ": expected int64 of shape (n,), as Batch.item_keys; given " +
+    fail<WrongKind>(what.text(), ": expected int64 of shape (n,), as Batch.item_keys; given ",
                     array.described());
   }
   owner = row_from(owner, DType::I64, what);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
 namespace reprise::python {
 namespace {
@@ -34,9 +33,7 @@ FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
 }  // namespace
 
 void check_name(const Schema& schema, std::string_view name, Role role) {
-  const auto refuse = [&](const std::string& why) {
-    throw std::invalid_argument("field '" + std::string(name) + "': " + why);
-  };
+  const auto refuse = [&](const std::string& why) { fail("field '", name, "': ", why); };
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
     refuse("the name is a keyword of the append calls; reserved: end, priorities, final, env_ids");
   }

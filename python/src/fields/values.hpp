@@ -89,8 +89,7 @@ struct Conversion<Numbers<T>> {
   }
   static Numbers<T> from(nb::handle given, What what) {
     if (given.is_none()) {
-      throw WrongKind(what.text() + ": expected " + name_of(kDType<T>) +
-                      " of shape (n,); given None");
+      fail<WrongKind>(what.text(), ": expected ", name_of(kDType<T>), " of shape (n,); given None");
     }
     nb::object owner = row_from(given, kDType<T>, what);
     const Array read(owner);

@@ -23,8 +23,8 @@ struct Expected {
 
 /// Takes every field of the call. ValueError for unknown and missing fields, naming those there
 /// are; else as `Value::take`.
-void read_fields(const Fields& fields, const char* call, const FieldTable& table,
-                 const Expected& expected, StepValues& values);
+void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
+                 StepValues& values);
 
 /// ValueError where a recurrent state is missing at a position of an episode with which an item may
 /// begin; it names the environment if it is one of several.

@@ -2,8 +2,6 @@
 
 #include <bit>
 #include <cstring>
-#include <stdexcept>
-#include <string>
 
 namespace reprise::python {
 namespace {
@@ -40,7 +38,7 @@ std::string instead_of(const std::string& name) {
   } else {
     message += "field " + repr_of(name) + " is not taken by this call";
   }
-  throw std::invalid_argument(message + "; fields: " + taken_names(table, expected));
+  fail(message, "; fields: ", taken_names(table, expected));
 }
 
 void check_missing(const char* call, const StepValues& values, const FieldTable& table,
@@ -52,9 +50,8 @@ void check_missing(const char* call, const StepValues& values, const FieldTable&
   }
   const std::string names = table.names(now);
   const std::string next_names = table.names(next, "next_");
-  throw std::invalid_argument(std::string(call) + ": missing field" +
-                              (std::popcount(now) + std::popcount(next) > 1 ? "s " : " ") + names +
-                              (names.empty() || next_names.empty() ? "" : ", ") + next_names);
+  fail(call, ": missing field", std::popcount(now) + std::popcount(next) > 1 ? "s " : " ", names,
+       names.empty() || next_names.empty() ? "" : ", ", next_names);
 }
 
 inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
@@ -75,8 +72,8 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 
 }  // namespace
 
-void read_fields(const Fields& fields, const char* call, const FieldTable& table,
-                 const Expected& expected, StepValues& values) {
+void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
+                 StepValues& values) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     PyObject* const name = fields.name(i);
     if (name == nullptr) {
@@ -85,7 +82,7 @@ void read_fields(const Fields& fields, const char* call, const FieldTable& table
     const Named named = table.find(name);
     const std::uint64_t allowed = named.next ? expected.next : expected.now | expected.optional;
     if (named.field == nullptr || (allowed & named.field->bit()) == 0) {
-      refuse_name(call, name, named, table, expected);
+      refuse_name(fields.call(), name, named, table, expected);
     }
     const FieldInfo& field = *named.field;
     const auto rows = field.traits().has_next && !named.next && expected.observation_rows
@@ -98,7 +95,7 @@ void read_fields(const Fields& fields, const char* call, const FieldTable& table
     taken.take(fields.value(i), field, prefix, rows);
     taken.check_finite(field, prefix, 0, rows.value_or(0));
   }
-  check_missing(call, values, table, expected);
+  check_missing(fields.call(), values, table, expected);
 }
 
 void check_states(const StepValues& values, const FieldTable& table, const Window& window,
@@ -111,19 +108,15 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
   if (position % item_every(window) != 0) {
     return;
   }
-  throw std::invalid_argument(
-      std::string(call) + ": missing field" + (std::popcount(missing) > 1 ? "s " : " ") +
-      table.names(missing) + ": " +
-      (environment ? "environment " + std::to_string(*environment) + " is" : "the episode is") +
-      " at position " + std::to_string(position) +
-      ", where an item may begin, which needs the recurrent state");
+  fail(call, ": missing field", std::popcount(missing) > 1 ? "s " : " ", table.names(missing), ": ",
+       environment ? "environment " + std::to_string(*environment) + " is" : "the episode is",
+       " at position ", position, ", where an item may begin, which needs the recurrent state");
 }
 
 std::span<const float> some_of(const std::optional<Priorities>& priorities, std::size_t items,
                                const char* call) {
   if (priorities && priorities->values.empty() && items != 0) {
-    throw std::invalid_argument(std::string(call) + ": 0 priorities; this call decides " +
-                                std::to_string(items) + " items");
+    fail(call, ": 0 priorities; this call decides ", items, " items");
   }
   return priorities ? priorities->values : std::span<const float>();
 }
