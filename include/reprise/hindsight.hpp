@@ -11,12 +11,12 @@
 
 namespace reprise {
 
-namespace sampler {
+namespace items {
 class HindsightCore;
 }
 namespace detail {
 struct HindsightDeleter {
-  void operator()(sampler::HindsightCore* core) const noexcept;
+  void operator()(items::HindsightCore* core) const noexcept;
 };
 }  // namespace detail
 
@@ -78,10 +78,10 @@ class Hindsight {
  private:
   friend class ReplayBuffer;
   explicit Hindsight(
-      std::unique_ptr<sampler::HindsightCore, detail::HindsightDeleter> core) noexcept
+      std::unique_ptr<items::HindsightCore, detail::HindsightDeleter> core) noexcept
       : core_(std::move(core)) {}
 
-  std::unique_ptr<sampler::HindsightCore, detail::HindsightDeleter> core_;
+  std::unique_ptr<items::HindsightCore, detail::HindsightDeleter> core_;
 };
 
 }  // namespace reprise

@@ -4,11 +4,11 @@
 #include "buffer/buffer_core.hpp"
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
+#include "items/hindsight.hpp"
+#include "items/read_items.hpp"
+#include "items/write_items.hpp"
 #include "record/posix_file_system.hpp"
-#include "sampler/hindsight.hpp"
-#include "sampler/read_items.hpp"
 #include "sampler/sampler_core.hpp"
-#include "sampler/write_items.hpp"
 #include "save/attachments.hpp"
 #include "save/save.hpp"
 #include "window/batch_access.hpp"
@@ -93,7 +93,7 @@ UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std:
 }
 
 std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset) {
-  return sampler::gather(*core_, window::BatchAccess::store(batch), offset, keys);
+  return items::gather(*core_, window::BatchAccess::store(batch), offset, keys);
 }
 
 Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
@@ -104,8 +104,8 @@ Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
 
 std::size_t ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
                                          std::size_t steps, Batch& batch, std::size_t offset) {
-  return sampler::gather_episode(*core_, window::BatchAccess::store(batch), offset, episode,
-                                 position, steps);
+  return items::gather_episode(*core_, window::BatchAccess::store(batch), offset, episode, position,
+                               steps);
 }
 
 Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
@@ -117,13 +117,13 @@ Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position
 
 UpdateResult ReplayBuffer::update(std::span<const ItemKey> keys, AnyField field,
                                   std::span<const std::byte> values) {
-  return sampler::update_column(*core_, keys, field, values);
+  return items::update_column(*core_, keys, field, values);
 }
 
 Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& options) {
   core_->life().check();
-  return Hindsight(std::unique_ptr<sampler::HindsightCore, detail::HindsightDeleter>(
-      new sampler::HindsightCore(core_, achieved, options)));
+  return Hindsight(std::unique_ptr<items::HindsightCore, detail::HindsightDeleter>(
+      new items::HindsightCore(core_, achieved, options)));
 }
 
 std::size_t ReplayBuffer::priorities(std::span<const ItemKey> keys, std::span<float> priorities,

@@ -40,8 +40,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
 
 std::size_t BufferCore::counted() const noexcept {
   const std::size_t items = shards_.items();
-  const bool by_item =
-      options().max_times_sampled != 0 || (limiter_.is_queue() && !window_.every_step());
+  const bool by_item = shards_.draws_limited() || (limiter_.is_queue() && !window_.every_step());
   return items == 0 || by_item ? items : shards_.steps();
 }
 
@@ -106,7 +105,7 @@ Stats BufferCore::stats() {
 
 void BufferCore::restore(std::span<const shard::ShardImage> images,
                          std::uint64_t item_numbers) noexcept {
-  next_item_.store(item_numbers, std::memory_order_relaxed);  // Not shared yet.
+  item_numbers_.restore(item_numbers);
   shards_.restore(images);
 }
 

@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "base/sync.hpp"
 #include "base/text.hpp"
+#include "buffer/item_numbers.hpp"
 #include "buffer/plan.hpp"
 #include "buffer/shard_set.hpp"
 #include "buffer/step_log.hpp"
@@ -138,35 +139,23 @@ class BufferCore {
   [[nodiscard]] WriterSlots& slots() noexcept { return slots_; }
   [[nodiscard]] storage::ChunkStore& store() noexcept { return store_; }
   [[nodiscard]] ShardSet& shards() noexcept { return shards_; }
+  [[nodiscard]] ItemNumbers& item_numbers() noexcept { return item_numbers_; }
   [[nodiscard]] base::Life& life() noexcept { return life_; }
   [[nodiscard]] const base::Life& life() const noexcept { return life_; }
 
-  /// The size that the rate limiter uses: items that can be drawn, if `max_times_sampled` is set or
-  /// the limiter is a `Queue` over `Sequences`; otherwise resident steps, or 0 while there is no
-  /// item.
+  /// The size that the rate limiter uses: items that can be drawn, if draws are limited or the
+  /// limiter is a `Queue` and not every step begins an item; otherwise resident steps, or 0 while
+  /// there is no item.
   [[nodiscard]] std::size_t counted() const noexcept;
 
   /// Whether a batch leaves less for others, so that samplers wait by turns.
   [[nodiscard]] bool draws_take() const noexcept {
-    return limiter_.limits_inserts() || options().max_times_sampled != 0;
+    return limiter_.limits_inserts() || shards_.draws_limited();
   }
 
   /// A block of episode ids for one writer.
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;
-
-  /// Takes the number of the item that its writer is deciding.
-  /// O1: release; partner: item_numbers_taken. The calling writer has rung for everything that it
-  /// decided before.
-  [[nodiscard]] std::uint64_t take_item_number() noexcept {
-    return next_item_.fetch_add(1, std::memory_order_release);
-  }
-  /// How many item numbers were taken. O1: acquire; partner: take_item_number. A thread that
-  /// ingests everything after this call finds, for each item with a lower number, all items that
-  /// the same writer decided before it.
-  [[nodiscard]] std::uint64_t item_numbers_taken() const noexcept {
-    return next_item_.load(std::memory_order_acquire);
-  }
 
   void close() noexcept { life_.close(); }
   [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
@@ -210,7 +199,7 @@ class BufferCore {
   const base::Life::WokenByClose wakes_writers_{life_, room_event};
   const base::Life::WokenByClose wakes_sampler_turns_{life_, sampler_turns.event()};
   const base::Life::WokenByClose wakes_writer_turns_{life_, writer_turns.event()};
-  alignas(base::kCacheLine) std::atomic<std::uint64_t> next_item_{0};
+  ItemNumbers item_numbers_;
 };
 
 }  // namespace reprise::buffer

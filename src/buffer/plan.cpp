@@ -157,7 +157,8 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   require_room(o, items, layout.stride() + layout.state_stride());
   const std::size_t usual_items = o.shards * (rows - window.context_rows());
   const std::size_t usual_chunks = base::divide_up(o.capacity_steps, usual_items) + 1;
-  return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks};
+  const shard::Extras extras{o.max_times_sampled, o.max_writers, o.episode_index};
+  return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks, extras};
 }
 
 }  // namespace reprise::buffer

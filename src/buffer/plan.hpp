@@ -2,7 +2,7 @@
 
 #include <reprise/options.hpp>
 
-#include "shard/budget.hpp"
+#include "shard/locked_shard.hpp"
 #include "storage/row_layout.hpp"
 #include "window/window_spec.hpp"
 
@@ -23,6 +23,7 @@ struct Plan {
   /// Chunks per shard that hold the capacity while episodes are much longer than windows: disk
   /// space and huge pages are for these.
   std::size_t usual_chunks = 0;
+  shard::Extras extras;
 };
 
 /// Throws std::invalid_argument for a mapped file without a path.
@@ -41,7 +42,7 @@ void check_storage(const Storage& storage);
 ///   chunk of that writer in that shard comes up for eviction only after this one has gone, or,
 ///   with a remover that chooses, only after all filled ones have (`shard/victims.hpp`);
 /// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather;
-/// - with `max_times_sampled`, 1 more per writer and shard lost exhausted items from its front
+/// - with a limit of draws, 1 more per writer and shard lost exhausted items from its front
 ///   (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the oldest.
 ///
 /// Throws std::invalid_argument that names the option, its value and what is allowed, and shows the

@@ -28,7 +28,8 @@ void lock(shard::Shard& shard) noexcept REPRISE_UNCHECKED {
 ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& store, Rules rules,
                    std::uint32_t tag)
     : rules_(rules),
-      items_are_steps_(item_every_step && plan.options.max_times_sampled == 0),
+      items_are_steps_(item_every_step && plan.extras.draws_per_item == 0),
+      draws_per_item_(plan.extras.draws_per_item),
       chunk_rows_(plan.chunk_rows),
       chunks_per_shard_(plan.chunks_per_shard),
       slots_per_shard_(plan.chunks_per_shard * plan.chunk_rows),
@@ -38,8 +39,6 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
   // Chunks per shard that hold the capacity while episodes are much longer than windows.
   const auto usual =
       static_cast<std::uint32_t>(std::min<std::size_t>(plan.usual_chunks, plan.chunks_per_shard));
-  const shard::Extras extras{plan.options.max_times_sampled, plan.options.max_writers,
-                             plan.options.episode_index};
   shards_.reserve(shards);
   for (std::size_t s = 0; s < shards; ++s) {
     const shard::Extent extent{static_cast<std::uint32_t>(s * plan.chunks_per_shard),
@@ -51,7 +50,7 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
     }
     store.expect_full(extent.first_chunk, usual);
     shards_.push_back(std::make_unique<shard::Shard>(store, budget_, rules_, plan.options.remover,
-                                                     extent, tag, extras));
+                                                     extent, tag, plan.extras));
     const One one(*this, s);
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       one->selector(i).expect_leaves(std::size_t{usual} * chunk_rows_);

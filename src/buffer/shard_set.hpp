@@ -44,6 +44,10 @@ class ShardSet {
   [[nodiscard]] std::uint32_t index_of_slot(std::uint32_t slot) const noexcept {
     return slots_per_shard_.quotient(slot);
   }
+  [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_; }
+  /// Rows of all chunks.
+  [[nodiscard]] std::size_t slots() const noexcept { return size() * slots_per_shard_.divisor(); }
+  [[nodiscard]] std::size_t capacity() const noexcept { return budget_.capacity(); }
   [[nodiscard]] shard::Shard& of_chunk(std::uint32_t chunk) noexcept {
     return *shards_[index_of_chunk(chunk)];
   }
@@ -56,8 +60,11 @@ class ShardSet {
   [[nodiscard]] std::size_t steps() const noexcept { return budget_.settled(); }
   /// Chunks with steps, all together.
   [[nodiscard]] std::size_t chunks_with_steps() const noexcept;
-  /// With `max_times_sampled`: how many draws the items still allow, all together.
+  /// With a limit of draws: how many draws the items still allow, all together.
   [[nodiscard]] std::size_t draws_left() const noexcept;
+  /// The most draws of an item; 0: no limit.
+  [[nodiscard]] std::size_t draws_per_item() const noexcept { return draws_per_item_; }
+  [[nodiscard]] bool draws_limited() const noexcept { return draws_per_item_ != 0; }
 
   /// Holds one shard's lock. While a sampler or an update waits for it, helping writers give way.
   class One {
@@ -147,6 +154,7 @@ class ShardSet {
 
   alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
+  const std::size_t draws_per_item_;
   const std::uint32_t chunk_rows_;
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;

@@ -4,8 +4,8 @@
 
 #include "base/memory.hpp"
 #include "base/random.hpp"
-#include "buffer/buffer_core.hpp"
-#include "sampler/run.hpp"
+#include "buffer/shard_set.hpp"
+#include "sampler/draw_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,28 +19,23 @@ namespace reprise::sampler {
 /// made as it is used. Keys tell which items have left since.
 ///
 /// One thread at a time.
-class EpochDraw {
+class EpochDraw final : public DrawPlan {
  public:
-  EpochDraw(buffer::BufferCore& core, std::size_t selector) noexcept
-      : core_(core), selector_(selector) {}
+  EpochDraw(buffer::ShardSet& shards, std::size_t selector) noexcept : DrawPlan(shards, selector) {
+    facts_.alike = true;
+  }
 
-  /// Makes room for n draws and for the list, so that `draw` allocates nothing for a batch of n.
-  void reserve(std::size_t n);
-
-  /// Draws, and pins each item's chunk; `runs` has room for n. False if a whole pass found no item
-  /// of weight above 0; then the pins in `runs` have to be given back.
-  bool draw(const shard::Slots& batch, base::Random& random, std::vector<Run>& runs) noexcept;
+  /// Makes room for the list as well. Every draw may be a run.
+  void reserve(Drawing& drawing) override;
+  Outcome draw(Drawing& drawing, base::Random& random) override;
 
   /// Passes of which no item is left.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
 
  private:
   bool begin_pass() noexcept;
-  std::size_t draw_round(const shard::Slots& batch, std::size_t done, base::Random& random,
-                         std::vector<Run>& runs) noexcept;
+  std::size_t draw_round(Drawing& drawing, base::Random& random) noexcept;
 
-  buffer::BufferCore& core_;
-  const std::size_t selector_;
   base::LazyArray<ItemKey> items_;  ///< The first left_ have not had their turn; one per slot.
   std::size_t left_ = 0;
   std::size_t in_pass_ = 0;  ///< Items of the pass at its beginning.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/sampler.hpp>
+#include <reprise/batch_source.hpp>
 
 #include "tree/weighing.hpp"
 
@@ -14,18 +14,23 @@ struct DrawFacts {
   double items = 0.0;               ///< N.
   double lowest_probability = 0.0;  ///< The lowest P of all items.
   double lowest_drawn = 0.0;        ///< The lowest P of the drawn items.
+  bool alike = false;               ///< Every weight is 1, whatever P is.
 };
 
 /// w = (N * P)^-beta, divided by the largest w of the batch or the buffer, which is the w of its
 /// lowest P (Schaul et al., 2016, section 3.4).
 inline void weigh(std::span<const double> probabilities, const DrawFacts& facts, float beta,
                   Normalise normalise, std::span<float> weights) noexcept {
+  if (facts.alike) {
+    std::ranges::fill(weights, 1.0F);
+    return;
+  }
   double reference = 0.0;
   if (normalise != Normalise::Not) {
     reference = facts.lowest_drawn;
     if (normalise == Normalise::ByBuffer) {
-      // What is known of the lowest may be older than the draw; with the minimum no weight is
-      // above 1.
+      // The buffer's lowest P is a hint that may be stale. Taking the smaller of the two keeps
+      // every weight at most 1.
       reference = std::min(reference, facts.lowest_probability);
     }
   }

@@ -1,15 +1,9 @@
 #include "sampler/sampler_core.hpp"
 
 #include "base/divider.hpp"
-#include "base/extremes.hpp"
 #include "base/text.hpp"
-#include "sampler/importance.hpp"
-#include "select/allot.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <numeric>
 #include <thread>
 
 namespace reprise::sampler {
@@ -32,14 +26,34 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory,
                                      options.unique_frames)),
       batch_(window::BatchAccess::batch(&store_)),
-      shares_(core_->shards().size()),
-      counts_(core_->shards().size()),
-      snapshot_draw_(*core_, options.selector),
-      epoch_draw_(*core_, options.selector),
-      fresh_draw_(*core_, options.selector, options.fresh),
-      copier_(*core_, options.parallel_gather_bytes) {
+      snapshots_(core_->selectors().at(options.selector).in_order() ||
+                 core_->shards().draws_limited()),
+      weighted_(core_->shards(), options.selector),
+      snapshot_(core_->shards(), core_->item_numbers(), options.selector,
+                core_->selectors().at(options.selector).in_order()),
+      epoch_(core_->shards(), options.selector),
+      fresh_(weighted_, core_->shards(), options.selector, fresh_share()),
+      copier_(core_->store(), core_->gather(), core_->window(), options.parallel_gather_bytes) {
+  DrawPlan* by_weight = &weighted_;
+  if (options.fresh > 0.0F) {
+    by_weight = &fresh_;
+  }
+  plans_ = {by_weight, by_weight, &snapshot_, &epoch_};
+  if (snapshots_) {
+    plans_.fill(&snapshot_);
+  }
   // A shard has draws in at most two rounds, after its fresh items.
   runs_.reserve(3 * core_->shards().size());
+}
+
+/// `SamplerOptions::fresh`, which a queue in front of an order or a limit would change.
+float SamplerCore::fresh_share() const {
+  const float share = options_.fresh;
+  base::require(share >= 0.0F && share <= 1.0F, "fresh is ", share, "; allowed: 0 to 1");
+  base::require(share == 0.0F || !snapshots_, "fresh is ", share,
+                ", of a selector that draws in an order or with max_times_sampled; allowed: of "
+                "the others, as a queue in front of them would change the order or the counts");
+  return share;
 }
 
 void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
@@ -50,15 +64,16 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
                 "; allowed: 0 to 1");
   base::require(options.timeout.count() >= 0, "timeout is ", options.timeout.count(),
                 " ns; allowed: at least 0");
-  base::require(options.draws != Draws::Epoch || !snapshot_draw_.needed_for(options.draws),
+  const bool passes = options.draws == Draws::Epoch;
+  base::require(!passes || !snapshots_,
                 "draws is Epoch, of a selector that draws in an order or with max_times_sampled; "
                 "allowed: of the others, as a pass is the order and the limit");
-  base::require(!fresh_draw_.on() || options.draws == Draws::Stratified ||
+  base::require(options_.fresh == 0.0F || options.draws == Draws::Stratified ||
                     options.draws == Draws::Independent,
-                "draws is ", options.draws == Draws::Epoch ? "Epoch" : "WithoutReplacement",
+                "draws is ", passes ? "Epoch" : "WithoutReplacement",
                 "; allowed of a sampler with SamplerOptions::fresh: Stratified and Independent");
   core_->limiter().check_batch(n);
-  const std::size_t distinct = snapshot_draw_.distinct(n, options.draws);
+  const std::size_t distinct = plan(options.draws).takes(n, options.draws).items;
   const std::size_t capacity = core_->options().capacity_steps;
   base::require(distinct <= capacity, "batch size ", n, " takes ", distinct,
                 " different items; allowed: at most capacity_steps = ", capacity);
@@ -72,8 +87,6 @@ void SamplerCore::reserve(std::size_t n) {
   if (n <= places_.size()) {
     return;
   }
-  positions_.resize(n);
-  fractions_.resize(n);
   leaves_.resize(n);
   weights_.resize(n);
   rows_.resize(n);
@@ -84,48 +97,34 @@ void SamplerCore::reserve(std::size_t n) {
 SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
                                  const SampleOptions& options) {
   const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
+  DrawPlan& plan = this->plan(options.draws);
   reserve(n);
-  const bool snapshot = snapshot_draw_.needed_for(options.draws);
-  if (snapshot) {
-    snapshot_draw_.reserve(n);  // It may throw, so it comes before the limiter counts the batch.
-  } else if (options.draws == Draws::Epoch) {
-    epoch_draw_.reserve(n);
-    runs_.reserve(n);
-  }
+  Drawing drawing{{std::span(batch.keys + offset, n), std::span(places_).first(n),
+                   std::span(leaves_).first(n), std::span(pinned_).first(n),
+                   std::span(weights_).first(n), std::span(batch.probabilities + offset, n)},
+                  options.draws,
+                  runs_};
+  plan.reserve(drawing);  // It may throw, so it comes before the limiter counts the batch.
   Call call(core_->sampler_turns);
-  call.takes = takes(n, options);
-  SampleStatus& status = call.status;
-  status.batch = status.draws = n;
+  call.status.batch = call.status.draws = n;
+  if (!core_->limiter().is_unlimited()) {  // With it nobody waits, not even for items.
+    call.takes = plan.takes(n, options.draws);
+  }
   limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
-  for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
-    wait(call, terms);
-    if (status.code != SampleStatus::Code::Ok) {
-      return status;
-    }
-    outcome = draw_admitted(batch, offset, n, options.draws);
-    batch_drawn(n);
-    if (outcome == Outcome::Drawn) {
-      break;
-    }
-    take_back(n);
-    // Other samplers may have drawn the items for which this call was admitted, or they were
-    // cleared; then it waits again.
-    const bool lacks = snapshot ? snapshot_draw_.was_short() : no_items_;
-    if (!lacks || core_->limiter().is_unlimited()) {
-      status.code = SampleStatus::Code::NothingToDraw;
-      status.items = core_->shards().items();
-      status.draws = snapshot ? snapshot_draw_.found() : 0;
-      return status;
-    }
+  draw_admitted(call, terms, plan, drawing);
+  SampleStatus& status = call.status;
+  if (status.code != SampleStatus::Code::Ok) {
+    return status;
   }
   call.leave();
   if (options.gather) {
-    copier_.copy(std::span(places_).first(n), rows_, batch, offset);
+    copier_.copy(drawing.slots.places, rows_, batch, offset);
   }
-  unpin(runs_);
-  status.fresh = fresh_;
-  status.passes = epoch_draw_.passes();
-  weigh(batch, offset, n, options);
+  drawing.give_back(core_->shards());
+  status.fresh = drawing.fresh;
+  status.passes = epoch_.passes();
+  weigh(drawing.slots.probabilities, plan.facts(), options.beta, options.normalise,
+        std::span(batch.weights + offset, n));
   batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
   // Relaxed: statistics.
   core_->counters.sampled_items.fetch_add(n, std::memory_order_relaxed);
@@ -133,17 +132,44 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   return status;
 }
 
-SamplerCore::Takes SamplerCore::takes(std::size_t n, const SampleOptions& options) const noexcept {
-  // With `Unlimited` nobody waits, not even for items.
-  if (core_->limiter().is_unlimited()) {
-    return {};
+/// Waits, draws and pins, until there is a batch; the status says why there is none.
+void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan& plan,
+                                Drawing& drawing) {
+  SampleStatus& status = call.status;
+  for (int tries = 0;;) {
+    if (tries == 0) {
+      wait(call, terms);
+      if (status.code != SampleStatus::Code::Ok) {
+        return;
+      }
+      core_->shards().refresh(options_.selector);
+      tries = kDrawTries;
+    }
+    const DrawPlan::Outcome outcome = plan.draw(drawing, random_);
+    if (outcome == DrawPlan::Outcome::Retry && --tries != 0) {
+      std::this_thread::yield();  // To who takes the items away.
+      continue;
+    }
+    batch_drawn(status.batch);
+    if (outcome == DrawPlan::Outcome::Drawn) {
+      return;
+    }
+    drawing.give_back(core_->shards());
+    take_back(status.batch);
+    // Other samplers may have drawn the items for which this call was admitted, or they were
+    // cleared; then it waits again.
+    if (outcome != DrawPlan::Outcome::Lacks || core_->limiter().is_unlimited()) {
+      status.code = SampleStatus::Code::NothingToDraw;
+      status.items = core_->shards().items();
+      status.draws = drawing.found;
+      return;
+    }
+    tries = 0;
   }
-  return {snapshot_draw_.distinct(n, options.draws),
-          snapshot_draw_.counts_draws(options.draws) ? n : 0};
 }
 
 /// The items and draws that the buffer has.
-SamplerCore::Takes SamplerCore::has(const Takes& takes) const noexcept {
+Takes SamplerCore::has(const Takes& takes) const noexcept {
   return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
 }
 
@@ -153,7 +179,7 @@ std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const n
   const std::size_t missing =
       takes.draws <= has.draws
           ? 0
-          : base::divide_up(takes.draws - has.draws, core_->options().max_times_sampled);
+          : base::divide_up(takes.draws - has.draws, core_->shards().draws_per_item());
   return std::max(takes.items, missing == 0 ? 0 : has.items + missing);
 }
 
@@ -269,35 +295,6 @@ void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
   }
 }
 
-/// Draws and pins n items; pins nothing if too few have weight.
-SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
-                                                std::size_t n, Draws draws) {
-  core_->shards().refresh(options_.selector);
-  const bool snapshot = snapshot_draw_.needed_for(draws);
-  no_items_ = false;
-  runs_.clear();
-  fresh_ = fresh_draw_.on() ? fresh_draw_.draw(slots(batch, offset, n), runs_) : 0;
-  fresh_runs_ = runs_.size();
-  Outcome outcome = Outcome::Retry;
-  for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
-    outcome = snapshot                ? draw_snapshot(batch, offset, n, draws)
-              : draws == Draws::Epoch ? draw_epoch(batch, offset, n)
-                                      : this->draw(batch, offset, n, draws);
-    // Items may have come meanwhile.
-    if (outcome == Outcome::NoWeight &&
-        (snapshot ? i == 0 && core_->shards().items() >= n : has_weight())) {
-      outcome = Outcome::Retry;
-    }
-    if (outcome == Outcome::Retry) {
-      std::this_thread::yield();  // To who takes the items away.
-    }
-  }
-  if (outcome != Outcome::Drawn) {
-    unpin(std::span(runs_).first(fresh_runs_));
-  }
-  return outcome;
-}
-
 /// Tells the limiter that an admitted batch was drawn or failed, and wakes the threads that wait
 /// for that.
 void SamplerCore::batch_drawn(std::size_t n) noexcept {
@@ -317,167 +314,6 @@ void SamplerCore::batch_drawn(std::size_t n) noexcept {
 void SamplerCore::take_back(std::size_t n) noexcept {
   core_->limiter().return_samples(n);
   core_->items_event.wake_registered();
-}
-
-/// Whether any shard has weight; if not, `no_items_` says whether none has items. It asks under
-/// each shard's lock, because hints are as of the last unlock, and a thread that still holds a lock
-/// may have ingested the items that admitted this draw.
-bool SamplerCore::has_weight() {
-  no_items_ = true;
-  for (std::size_t s = 0; s < shares_.size(); ++s) {
-    const buffer::ShardSet::One shard(core_->shards(), s);
-    no_items_ = no_items_ && shard->items() == 0;
-    if (shard->selector(options_.selector).summary().total > 0.0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Draws and pins n items. If it returns NoWeight (the hints of all shards have no weight) or Retry
-/// (shards lost all their weight during the draw), nothing is pinned but fresh items.
-SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t offset, std::size_t n,
-                                       Draws draws) {
-  double total = 0.0;
-  double lowest = std::numeric_limits<double>::infinity();
-  for (std::size_t s = 0; s < shares_.size(); ++s) {
-    const SelectorSummary hint = core_->shards()[s].hints().summary(options_.selector);
-    shares_[s] = hint.total;
-    total += hint.total;
-    lowest = std::min(lowest, static_cast<double>(hint.min_positive));
-  }
-  if (!(total > 0.0)) {
-    return Outcome::NoWeight;
-  }
-  items_ = std::max<std::size_t>(core_->shards().items(), 1);
-  lowest_probability_ = lowest / total;
-  if (fresh_draw_.on()) {
-    lowest_probability_ = std::min(lowest_probability_, 1.0 / static_cast<double>(items_));
-  }
-  runs_.resize(fresh_runs_);
-  bool first_round = true;
-  for (std::size_t done = fresh_; done < n; first_round = false) {
-    // The shares of shards that were empty in the first round are 0 now, so the others are scaled
-    // up.
-    const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
-    if (!(sum > 0.0)) {
-      return Outcome::Retry;
-    }
-    for (double& share : shares_) {
-      share /= sum;
-    }
-    const bool stratified = first_round && draws == Draws::Stratified;
-    select::allot(shares_, stratified, random_, positions_, std::span(fractions_).first(n - done),
-                  counts_);
-    done = draw_round(slots(batch, offset, n), done);
-    if (!first_round && done < n) {
-      // A shard that gave draws in the first round is empty now, so their probabilities would be
-      // wrong.
-      unpin(std::span(runs_).subspan(fresh_runs_));
-      return Outcome::Retry;
-    }
-  }
-  report_probabilities(batch.probabilities + offset);
-  return Outcome::Drawn;
-}
-
-/// Draws and pins n items from all shards at one moment. NoWeight: too few items have weight, and
-/// nothing is pinned.
-SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::size_t offset,
-                                                std::size_t n, Draws draws) {
-  const shard::Slots into = slots(batch, offset, n);
-  runs_.clear();
-  if (!snapshot_draw_.draw(into, draws, random_, runs_)) {
-    return Outcome::NoWeight;
-  }
-  items_ = snapshot_draw_.items();
-  lowest_probability_ = snapshot_draw_.lowest_probability();
-  lowest_drawn_ = *std::ranges::min_element(into.probabilities);
-  return Outcome::Drawn;
-}
-
-/// Draws and pins the next n items of the sampler's passes. NoWeight: no item has weight, and
-/// nothing is pinned.
-SamplerCore::Outcome SamplerCore::draw_epoch(detail::BatchView& batch, std::size_t offset,
-                                             std::size_t n) {
-  runs_.clear();
-  if (!epoch_draw_.draw(slots(batch, offset, n), random_, runs_)) {
-    unpin(runs_);
-    return Outcome::NoWeight;
-  }
-  return Outcome::Drawn;
-}
-
-/// Takes the lock of each shard that has draws, once. Returns how many items are drawn so far, all
-/// together.
-std::size_t SamplerCore::draw_round(const shard::Slots& batch, std::size_t done) {
-  std::size_t next = 0;
-  for (std::size_t s = 0; s < counts_.size(); ++s) {
-    const std::size_t count = counts_[s];
-    if (count == 0) {
-      continue;
-    }
-    shard::Drawn drawn;
-    {
-      const buffer::ShardSet::One shard(core_->shards(), s);
-      drawn = shard->draw(options_.selector, std::span(fractions_).subspan(next, count),
-                          batch.sub(done, count));
-    }
-    next += count;
-    if (drawn.items == 0) {
-      shares_[s] = 0.0;
-      continue;
-    }
-    runs_.push_back({s, done, count, drawn.pins, drawn.total});
-    done += count;
-  }
-  return done;
-}
-
-/// P = share of the shard * (weight / locked total). Draws that fell on an empty shard are made
-/// again among the others, as if that shard had never had a share, so the last shares hold for all
-/// draws.
-void SamplerCore::report_probabilities(double* probabilities) noexcept {
-  lowest_drawn_ = std::numeric_limits<double>::infinity();
-  if (fresh_ != 0) {
-    // The queue draws each item once, so all alike.
-    const double alike = 1.0 / static_cast<double>(items_);
-    std::fill_n(probabilities, fresh_, alike);
-    lowest_drawn_ = alike;
-  }
-  for (const Run& run : std::span(runs_).subspan(fresh_runs_)) {
-    const double scale = shares_[run.shard] / run.total;
-    const std::span<const float> weights(weights_.data() + run.begin, run.count);
-    for (std::size_t i = 0; i < run.count; ++i) {
-      probabilities[run.begin + i] = static_cast<double>(weights[i]) * scale;
-    }
-    const float least = base::extreme(weights, weights[0], std::less<>());
-    lowest_drawn_ = std::min(lowest_drawn_, static_cast<double>(least) * scale);
-  }
-}
-
-shard::Slots SamplerCore::slots(detail::BatchView& batch, std::size_t offset,
-                                std::size_t n) noexcept {
-  return {std::span(batch.keys + offset, n), std::span(places_).first(n),
-          std::span(leaves_).first(n),       std::span(pinned_).first(n),
-          std::span(weights_).first(n),      std::span(batch.probabilities + offset, n)};
-}
-
-void SamplerCore::unpin(std::span<const Run> runs) noexcept {
-  for (const Run& run : runs) {
-    core_->shards()[run.shard].unpin(std::span(pinned_).subspan(run.begin, run.pins));
-  }
-}
-
-void SamplerCore::weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
-                        const SampleOptions& options) const {
-  if (options.draws == Draws::Epoch) {
-    std::fill_n(batch.weights + offset, n, 1.0F);
-    return;
-  }
-  sampler::weigh(std::span<const double>(batch.probabilities + offset, n),
-                 {static_cast<double>(items_), lowest_probability_, lowest_drawn_}, options.beta,
-                 options.normalise, std::span(batch.weights + offset, n));
 }
 
 }  // namespace reprise::sampler

@@ -10,14 +10,16 @@
 #include "limiter/limiter.hpp"
 #include "limiter/turns.hpp"
 #include "limiter/wait.hpp"
+#include "sampler/draw_plan.hpp"
 #include "sampler/epoch_draw.hpp"
 #include "sampler/fresh_draw.hpp"
-#include "sampler/row_copier.hpp"
-#include "sampler/run.hpp"
 #include "sampler/snapshot_draw.hpp"
+#include "sampler/weighted_draw.hpp"
 #include "storage/chunk_store.hpp"
 #include "window/batch_access.hpp"
+#include "window/row_copier.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,16 +74,6 @@ class SamplerCore {
   }
 
  private:
-  /// The items and draws that a batch needs beside what the rate limiter asks, or those that the
-  /// buffer has.
-  struct Takes {
-    std::size_t items = 0;  ///< Different items, at least.
-    std::size_t draws = 0;  ///< 0 if draws need not be counted.
-
-    [[nodiscard]] bool covers(const Takes& other) const noexcept {
-      return items >= other.items && draws >= other.draws;
-    }
-  };
   /// One call of `sample`, and its turn if it has to wait. It keeps the turn until it has drawn, so
   /// that no other call that waits takes what it was let in for.
   struct Call : limiter::Turns::Turn {
@@ -98,7 +90,10 @@ class SamplerCore {
     SampleStatus status;
     limiter::Limiter::Answer answer{};  ///< The last one of the limiter.
   };
-  [[nodiscard]] Takes takes(std::size_t n, const SampleOptions& options) const noexcept;
+  [[nodiscard]] DrawPlan& plan(Draws draws) const {
+    return *plans_.at(static_cast<std::size_t>(draws));
+  }
+  [[nodiscard]] float fresh_share() const;
   [[nodiscard]] Takes has(const Takes& takes) const noexcept;
   void wait(Call& call, limiter::WaitTerms& terms);
   void wait_until_admitted(Call& call, limiter::WaitTerms& terms);
@@ -110,21 +105,9 @@ class SamplerCore {
   [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
 
   void reserve(std::size_t n);
-  enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
-  Outcome draw_admitted(window::BatchStore& batch, std::size_t offset, std::size_t n, Draws draws);
-  Outcome draw(detail::BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
-  Outcome draw_snapshot(detail::BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
-  Outcome draw_epoch(detail::BatchView& batch, std::size_t offset, std::size_t n);
-  [[nodiscard]] bool has_weight();
+  void draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan& plan, Drawing& drawing);
   void batch_drawn(std::size_t n) noexcept;
   void take_back(std::size_t n) noexcept;
-  std::size_t draw_round(const shard::Slots& batch, std::size_t done);
-  void report_probabilities(double* probabilities) noexcept;
-  [[nodiscard]] shard::Slots slots(detail::BatchView& batch, std::size_t offset,
-                                   std::size_t n) noexcept;
-  void unpin(std::span<const Run> runs) noexcept;
-  void weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
-             const SampleOptions& options) const;
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const SamplerOptions options_;
@@ -133,28 +116,20 @@ class SamplerCore {
   Batch batch_;
 
   // Scratch of one call with one element per draw; it grows with the largest batch.
-  std::vector<double> positions_;
-  std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
   std::vector<storage::Place> places_;
-  std::vector<std::uint32_t> pinned_;  ///< Chunks; a run's begin at Run::begin.
+  std::vector<std::uint32_t> pinned_;
   std::vector<const std::byte*> rows_;
-  // One element per shard.
-  std::vector<double> shares_;
-  std::vector<std::size_t> counts_;
   std::vector<Run> runs_;
-  SnapshotDraw snapshot_draw_;
-  EpochDraw epoch_draw_;
-  FreshDraw fresh_draw_;
-  std::size_t fresh_ = 0;       ///< Draws of the batch that were fresh, its first ones.
-  std::size_t fresh_runs_ = 0;  ///< Runs of them, the first ones.
-  RowCopier copier_;
-  // Facts of the last draw, for importance weights.
-  std::size_t items_ = 0;
-  double lowest_probability_ = 0.0;  ///< The lowest P of all items.
-  double lowest_drawn_ = 0.0;        ///< The lowest P of the drawn items.
-  bool no_items_ = false;            ///< It failed because all shards were empty.
+
+  const bool snapshots_;  ///< Whatever the options of a call are, it draws at one moment.
+  WeightedDraw weighted_;
+  SnapshotDraw snapshot_;
+  EpochDraw epoch_;
+  FreshDraw fresh_;
+  window::RowCopier copier_;
+  std::array<DrawPlan*, 4> plans_{};  ///< By the options of a call, `Draws`.
   base::OneThread one_thread_;
 };
 

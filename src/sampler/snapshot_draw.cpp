@@ -15,23 +15,25 @@
 
 namespace reprise::sampler {
 
-SnapshotDraw::SnapshotDraw(buffer::BufferCore& core, std::size_t selector)
-    : core_(core),
-      selector_(selector),
-      ordered_(core.selectors().at(selector).in_order()),
-      limited_(core.options().max_times_sampled != 0),
-      totals_(core.shards().size()),
-      shares_(core.shards().size()),
-      counts_(core.shards().size()) {}
+SnapshotDraw::SnapshotDraw(buffer::ShardSet& shards, const buffer::ItemNumbers& numbers,
+                           std::size_t selector, bool ordered)
+    : DrawPlan(shards, selector),
+      numbers_(numbers),
+      ordered_(ordered),
+      totals_(shards.size()),
+      shares_(shards.size()),
+      counts_(shards.size()) {}
 
-std::size_t SnapshotDraw::distinct(std::size_t n, Draws draws) const noexcept {
+Takes SnapshotDraw::takes(std::size_t n, Draws draws) const noexcept {
   if (ordered_ || draws == Draws::WithoutReplacement) {
-    return n;
+    return {n, 0};
   }
-  return limited_ ? base::divide_up(n, core_.options().max_times_sampled) : 0;
+  // An item may be drawn repeatedly but only up to its limit, so draws left have to be counted.
+  return {base::divide_up(n, shards_.draws_per_item()), n};
 }
 
-void SnapshotDraw::reserve(std::size_t n) {
+void SnapshotDraw::reserve(Drawing& drawing) {
+  const std::size_t n = drawing.slots.size();
   chosen_.reserve(n + 1);  // As round_, with which it is swapped.
   round_.reserve(n + 1);
   arrivals_.reserve(n + 1);
@@ -45,9 +47,18 @@ void SnapshotDraw::reserve(std::size_t n) {
   }
 }
 
-bool SnapshotDraw::draw(const shard::Slots& batch, Draws draws, base::Random& random,
-                        std::vector<Run>& runs) {
-  const std::size_t n = batch.size();
+DrawPlan::Outcome SnapshotDraw::draw(Drawing& drawing, base::Random& random) {
+  // A draw in order leaves items that were decided during the call to the next one, and others may
+  // have come meanwhile, so it may be worth another try.
+  if (draw_once(drawing, random) ||
+      (shards_.items() >= drawing.slots.size() && draw_once(drawing, random))) {
+    return Outcome::Drawn;
+  }
+  return short_ ? Outcome::Lacks : Outcome::NoWeight;
+}
+
+bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
+  const std::size_t n = drawing.slots.size();
   chosen_.clear();
   any_to_show_ = false;
   short_ = false;
@@ -55,27 +66,23 @@ bool SnapshotDraw::draw(const shard::Slots& batch, Draws draws, base::Random& ra
     // Shards are ingested one after the other, and meanwhile a writer may move from one that has
     // been ingested to one that has not. So items with a number from here on are left to the next
     // draw.
-    horizon_ = core_.item_numbers_taken();
-    core_.shards().drain();
+    horizon_ = numbers_.taken();
+    shards_.drain();
   }
-  const buffer::ShardSet::All all(core_.shards());
-  const bool enough = ordered_ ? choose_first(all, n) : choose_by_weight(all, n, draws, random);
-  found_ = chosen_.size();
+  const buffer::ShardSet::All all(shards_);
+  const bool enough =
+      ordered_ ? choose_first(all, n) : choose_by_weight(all, n, drawing.draws, random);
+  drawing.found = chosen_.size();
   if (!enough) {
-    short_ = short_ || lacks(n, draws);
+    // Exact, because hints are as of the last unlock and this thread holds every lock.
+    const Takes has{shards_.items(), shards_.draws_left()};
+    short_ = short_ || !has.covers(takes(n, drawing.draws));
     undo(all);
     return false;
   }
   settle(all);
-  hand_out(all, batch, runs);
+  hand_out(all, drawing);
   return true;
-}
-
-/// Whether the buffer has too few items or draws for a batch. Exact, because hints are as of the
-/// last unlock and this thread holds every lock.
-bool SnapshotDraw::lacks(std::size_t n, Draws draws) const noexcept {
-  return core_.shards().items() < distinct(n, draws) ||
-         (counts_draws(draws) && core_.shards().draws_left() < n);
 }
 
 /// Chooses the first n items of all shards.
@@ -84,8 +91,7 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
     shard::LockedShard& shard = all[s];
     return shard.selector(selector_).first_key();
   };
-  items_ = 1;  // Nothing is random: every P and every importance weight is 1.
-  lowest_probability_ = 1.0;
+  facts_ = {1.0, 1.0, 1.0};  // Nothing is random: every P and every importance weight is 1.
   scale_ = 1.0;
   threshold_ = 0.0;
   while (chosen_.size() < n) {
@@ -132,11 +138,12 @@ bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
   const bool without = draws == Draws::WithoutReplacement;
   double total = read_totals(all);
   float lightest = std::numeric_limits<float>::infinity();
-  items_ = 0;
+  std::size_t items = 0;
   for (std::size_t s = 0; s < totals_.size(); ++s) {
-    lightest = std::min(lightest, core_.shards()[s].hints().summary(selector_).min_positive);
-    items_ += core_.shards()[s].hints().items();
+    lightest = std::min(lightest, shards_[s].hints().summary(selector_).min_positive);
+    items += shards_[s].hints().items();
   }
+  facts_.items = static_cast<double>(items);
   scale_ = total > 0.0 ? 1.0 / total : 0.0;
   threshold_ = 0.0;
   const std::size_t wanted = without ? n + 1 : n;
@@ -146,7 +153,7 @@ bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
                first_round && draws == Draws::Stratified, total, random);
     const std::size_t before = chosen_.size();
     if (take_round(all, n, without, total, random)) {
-      lowest_probability_ = probability(static_cast<double>(lightest), n);
+      facts_.lowest_probability = probability(static_cast<double>(lightest), n);
       return true;
     }
     hide(all, std::span(chosen_).subspan(before));
@@ -154,7 +161,7 @@ bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
     total = read_totals(all);
   }
   threshold_ = std::numeric_limits<double>::infinity();  // All items were taken.
-  lowest_probability_ = probability(static_cast<double>(lightest), n);
+  facts_.lowest_probability = probability(static_cast<double>(lightest), n);
   return chosen_.size() == n;
 }
 
@@ -333,8 +340,8 @@ void SnapshotDraw::settle(const All& all) noexcept {
 
 /// Writes keys, places, probabilities and pins. Each shard hands out its draws together; those in
 /// order alternate between shards, so they are put into the batch afterwards.
-void SnapshotDraw::hand_out(const All& all, const shard::Slots& batch,
-                            std::vector<Run>& runs) noexcept {
+void SnapshotDraw::hand_out(const All& all, Drawing& drawing) noexcept {
+  const shard::Slots& batch = drawing.slots;
   std::fill(counts_.begin(), counts_.end(), 0);
   for (const Choice& choice : chosen_) {
     ++counts_[choice.shard];
@@ -355,14 +362,14 @@ void SnapshotDraw::hand_out(const All& all, const shard::Slots& batch,
   for (std::size_t s = 0, begin = 0; s < counts_.size(); begin = counts_[s++]) {
     if (const std::size_t count = counts_[s] - begin; count != 0) {
       shard::LockedShard& shard = all[s];
-      const std::size_t pins = shard.hand_out(to.sub(begin, count));
-      runs.push_back({s, begin, count, pins, 0.0});
+      drawing.add(s, {count, shard.hand_out(to.sub(begin, count))});
     }
   }
   for (std::size_t i = 0; ordered_ && i < chosen_.size(); ++i) {
     batch.keys[i] = keys_[chosen_[i].first];
     batch.places[i] = places_[chosen_[i].first];
   }
+  facts_.lowest_drawn = *std::ranges::min_element(batch.probabilities);
 }
 
 }  // namespace reprise::sampler

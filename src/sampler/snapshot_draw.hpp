@@ -1,11 +1,12 @@
 #pragma once
 
+#include <reprise/batch_source.hpp>
 #include <reprise/item_key.hpp>
-#include <reprise/sampler.hpp>
 
 #include "base/random.hpp"
-#include "buffer/buffer_core.hpp"
-#include "sampler/run.hpp"
+#include "buffer/item_numbers.hpp"
+#include "buffer/shard_set.hpp"
+#include "sampler/draw_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,39 +19,16 @@ namespace reprise::sampler {
 /// item. Every shard's lock is held from the first choice to the last pin.
 ///
 /// One thread at a time. Scratch grows with the largest batch.
-class SnapshotDraw {
+class SnapshotDraw final : public DrawPlan {
  public:
-  SnapshotDraw(buffer::BufferCore& core, std::size_t selector);
+  /// `ordered`: the selector draws in order.
+  SnapshotDraw(buffer::ShardSet& shards, const buffer::ItemNumbers& numbers, std::size_t selector,
+               bool ordered);
 
-  /// Whether such draws have to be made by this class.
-  [[nodiscard]] bool needed_for(Draws draws) const noexcept {
-    return ordered_ || limited_ || draws == Draws::WithoutReplacement;
-  }
-  /// Whether a batch may have an item repeatedly but only up to its limit, so that draws left have
-  /// to be counted.
-  [[nodiscard]] bool counts_draws(Draws draws) const noexcept {
-    return limited_ && !ordered_ && draws != Draws::WithoutReplacement;
-  }
-  /// The least number of different items that a batch of n takes.
-  [[nodiscard]] std::size_t distinct(std::size_t n, Draws draws) const noexcept;
-
-  /// Makes room for n draws, so that `draw` allocates nothing for a batch of n.
-  void reserve(std::size_t n);
-
-  /// Draws, and pins each item's chunk; `runs` has room for one of each shard. False if too few
-  /// items can be drawn; then nothing has changed. A draw in order leaves items that were decided
-  /// during the call to the next one, so it may be worth another try.
-  bool draw(const shard::Slots& batch, Draws draws, base::Random& random, std::vector<Run>& runs);
-
-  /// The last draw: N in (N * P)^-beta, and in `lowest_probability` the lowest P that an item could
-  /// have.
-  [[nodiscard]] std::size_t items() const noexcept { return items_; }
-  /// Whether the last call failed for lack of items or draws, whatever the items weigh, or because
-  /// the first item has a number at or above the horizon. If so, it may succeed later.
-  [[nodiscard]] bool was_short() const noexcept { return short_; }
-  /// How many draws the last call found; it may have failed with fewer than it was asked for.
-  [[nodiscard]] std::size_t found() const noexcept { return found_; }
-  [[nodiscard]] double lowest_probability() const noexcept { return lowest_probability_; }
+  [[nodiscard]] Takes takes(std::size_t n, Draws draws) const noexcept override;
+  void reserve(Drawing& drawing) override;
+  /// If it does not return Drawn, nothing has changed.
+  Outcome draw(Drawing& drawing, base::Random& random) override;
 
  private:
   using All = buffer::ShardSet::All;
@@ -65,10 +43,11 @@ class SnapshotDraw {
     bool hidden = false;     ///< Hidden before the next round, if there is one.
   };
 
+  bool draw_once(Drawing& drawing, base::Random& random);
+
   // These choose the items.
   double read_totals(const All& all) noexcept;
   [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
-  [[nodiscard]] bool lacks(std::size_t n, Draws draws) const noexcept;
   bool choose_first(const All& all, std::size_t n) noexcept;
   bool choose_by_weight(const All& all, std::size_t n, Draws draws, base::Random& random) noexcept;
   void draw_round(const All& all, std::span<double> fractions, bool stratified, double total,
@@ -85,19 +64,16 @@ class SnapshotDraw {
   void show(const All& all, bool exhausted) noexcept;
   void undo(const All& all) noexcept;
   void settle(const All& all) noexcept;
-  void hand_out(const All& all, const shard::Slots& batch, std::vector<Run>& runs) noexcept;
+  void hand_out(const All& all, Drawing& drawing) noexcept;
 
-  buffer::BufferCore& core_;
-  const std::size_t selector_;
+  const buffer::ItemNumbers& numbers_;
   const bool ordered_;
-  const bool limited_;  ///< max_times_sampled is set.
 
   std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
-  std::size_t items_ = 0;
-  std::size_t found_ = 0;
+  /// The last try failed for lack of items or draws, whatever the items weigh, or because the first
+  /// item has a number at or above the horizon. So another may succeed later.
   bool short_ = false;
   bool any_to_show_ = false;  ///< Some hidden items have to be shown again.
-  double lowest_probability_ = 0.0;
   /// For P: with replacement it is weight * scale_; without, it follows from threshold_ as
   /// `reprise::Draws` says.
   double scale_ = 0.0;

@@ -129,8 +129,7 @@ class ShardLoader {
         reader_(snapshot),
         bounds_{static_cast<std::uint32_t>(shard * (store_.chunks() / core.shards().size())),
                 static_cast<std::uint32_t>(store_.chunks() / core.shards().size()),
-                store_.chunk_rows(), core.selectors().size(),
-                core.options().max_times_sampled != 0},
+                store_.chunk_rows(), core.selectors().size(), core.shards().draws_limited()},
         state_(snapshot, kShardState + std::to_string(shard), kStateVersionTurns),
         entries_(bounds_.chunks) {}
 

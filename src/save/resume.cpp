@@ -160,7 +160,7 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
     std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
     priorities[row] = storage::kInitialPriority;
     if (numbers != nullptr) {
-      numbers[row] = core.take_item_number();
+      numbers[row] = core.item_numbers().take();
     }
   }
   priorities[end - 1] = storage::kNotAStep;

@@ -37,7 +37,7 @@ Image store_all(buffer::BufferCore& core) {
   const std::size_t chunks = core.store().chunks() / core.shards().size();
   for (std::size_t s = 0; s < core.shards().size(); ++s) {
     images.emplace_back(chunks, chunks * core.store().chunk_rows(), core.selectors().size(),
-                        core.options().max_times_sampled != 0);
+                        core.shards().draws_limited());
     for (const auto& stored : images.back().stored) {
       stored.expect_full(0, core.options().capacity_steps / core.shards().size());
     }
@@ -153,7 +153,7 @@ StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& a
                  .stale_updates = stats.stale_updates,
                  .closed_chunks = stats.closed_chunks,
                  .writer_ingests = stats.writer_ingests,
-                 .item_numbers = core.item_numbers_taken(),
+                 .item_numbers = core.item_numbers().taken(),
                  .episode_blocks = core.counters.episode_blocks.load(std::memory_order_relaxed),
                  .limiter_samples = core.limiter().counts().samples},
       .alphas = alphas,

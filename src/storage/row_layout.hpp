@@ -14,7 +14,7 @@ namespace reprise::storage {
 /// The header of an item, at the start of the row of its first step. Written by the writer when the
 /// item is decided, before its row is published, and not changed until the chunk is used again.
 /// Windows that merely contain the row never read it, so a later decision changes nothing that they
-/// read (I1). Read through the item's key, and by `sampler/hindsight` in any published row, where a
+/// read (I1). Read through the item's key, and by `items/hindsight` in any published row, where a
 /// stale one may lie: no step is decided twice with one episode and position.
 struct ItemHeader {
   std::uint64_t episode = 0;

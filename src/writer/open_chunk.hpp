@@ -66,7 +66,7 @@ class OpenChunk {
     std::memcpy(stored(row), &header, sizeof(header));
     priorities_[row] = priority;
     if (item_numbers_ != nullptr) {
-      item_numbers_[row] = core_.take_item_number();
+      item_numbers_[row] = core_.item_numbers().take();
     }
   }
   /// No item begins with the step of this row.

@@ -52,7 +52,7 @@ struct World {
     ++committed[writer];
   }
 
-  /// Models BufferCore::item_numbers_taken. A read-modify-write sees the newest value here whatever
+  /// Models ItemNumbers::taken. A read-modify-write sees the newest value here whatever
   /// the memory orders are, so a list shows a push that no memory order promised. The note of it is
   /// plain memory: one writer has rung for all its items except the one that took the last number.
   std::uint64_t item_numbers_taken() {

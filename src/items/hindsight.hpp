@@ -5,7 +5,7 @@
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
-#include "sampler/pinned_items.hpp"
+#include "items/pinned_items.hpp"
 
 #include <array>
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include <memory>
 #include <span>
 
-namespace reprise::sampler {
+namespace reprise::items {
 
 /// Picks goals for items from the rows of their chunks, and from those in which their episodes go
 /// on or began (`Hindsight`). One thread at a time.
@@ -75,4 +75,4 @@ class HindsightCore {
   base::OneThread one_thread_;
 };
 
-}  // namespace reprise::sampler
+}  // namespace reprise::items

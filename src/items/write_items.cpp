@@ -1,9 +1,8 @@
-#include "sampler/write_items.hpp"
+#include "items/write_items.hpp"
 
 #include "base/text.hpp"
-#include "buffer/keys_by_shard.hpp"
 #include "buffer/update.hpp"
-#include "sampler/pinned_items.hpp"
+#include "items/pinned_items.hpp"
 #include "schema/field_check.hpp"
 #include "storage/mutable_values.hpp"
 
@@ -11,10 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
-namespace reprise::sampler {
+namespace reprise::items {
 namespace {
-
-using buffer::ShardSet;
 
 /// Where the column lies in a row. Throws std::invalid_argument for any other field.
 const storage::MutableField& find(const buffer::BufferCore& core, AnyField field) {
@@ -53,19 +50,12 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
   const std::size_t steps = steps_given(core, keys.size(), column, values.size());
   buffer::check_keys("update", core, keys);
   storage::ChunkStore& store = core.store();
-  PinnedItems items(core);
+  PinnedItems items(core.shards());
   std::size_t applied = 0;
   for (std::size_t done = 0; done < keys.size(); done += kItemsAtATime) {
     const std::span<const ItemKey> part =
         keys.subspan(done, std::min(kItemsAtATime, keys.size() - done));
-    items.begin(part.size());
-    buffer::for_each_shard(part, core.shards(), items.order(),
-                           [&](std::size_t s, std::span<const std::uint32_t> order) {
-                             const ShardSet::One shard(core.shards(), s);
-                             for (const std::uint32_t i : order) {
-                               items.pin(*shard, i, part[i]);
-                             }
-                           });
+    items.find(part);
     for (std::size_t i = 0; i < part.size(); ++i) {
       if (!items.found(i)) {
         continue;
@@ -90,4 +80,4 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
   return {applied, keys.size() - applied};
 }
 
-}  // namespace reprise::sampler
+}  // namespace reprise::items

@@ -1,4 +1,4 @@
-#include "sampler/hindsight.hpp"
+#include "items/hindsight.hpp"
 
 #include "base/text.hpp"
 #include "buffer/keys_by_shard.hpp"
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-namespace reprise::sampler {
+namespace reprise::items {
 
 HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField achieved,
                              const HindsightOptions& options)
@@ -18,8 +18,8 @@ HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField 
       options_(options),
       achieved_(achieved),
       random_(options.seed),
-      items_(*core_),
-      chunks_(*core_) {
+      items_(core_->shards()),
+      chunks_(core_->shards()) {
   const Schema& schema = core_->schema();
   const std::span<const FieldSpec> fields = schema.fields();
   const std::size_t index = achieved.index();
@@ -304,7 +304,7 @@ std::int32_t HindsightCore::end_of(std::uint32_t ingested) const noexcept {
   return static_cast<std::int32_t>(std::min(ingested, core_->store().chunk_rows() - 1));
 }
 
-}  // namespace reprise::sampler
+}  // namespace reprise::items
 
 namespace reprise {
 
@@ -315,7 +315,7 @@ std::size_t Hindsight::relabel(std::span<const ItemKey> keys, std::span<std::byt
 
 namespace detail {
 
-void HindsightDeleter::operator()(sampler::HindsightCore* core) const noexcept {
+void HindsightDeleter::operator()(items::HindsightCore* core) const noexcept {
   delete core;
 }
 

@@ -12,7 +12,7 @@
 // Items that are read by name, without a draw: neither a rate limiter nor a limit of draws counts
 // them, and no remover hears of them.
 
-namespace reprise::sampler {
+namespace reprise::items {
 
 /// `ReplayBuffer::gather`: copies the item of keys[i] into place offset + i of the batch; what is
 /// not there is cleared. Returns how many items were there. Throws as documented there.
@@ -24,4 +24,4 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
 std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                            std::uint64_t episode, std::uint64_t position, std::size_t steps);
 
-}  // namespace reprise::sampler
+}  // namespace reprise::items

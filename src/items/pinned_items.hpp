@@ -2,7 +2,8 @@
 
 #include <reprise/item_key.hpp>
 
-#include "buffer/buffer_core.hpp"
+#include "buffer/keys_by_shard.hpp"
+#include "buffer/shard_set.hpp"
 #include "storage/chunk_store.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <optional>
 #include <span>
 
-namespace reprise::sampler {
+namespace reprise::items {
 
 /// Items that are read at a time, with one lock per shard; bounds the scratch on the stack.
 inline constexpr std::size_t kItemsAtATime = 2048;
@@ -23,7 +24,7 @@ class PinnedItems {
  public:
   // A defaulted constructor would set the arrays to 0.
   // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init)
-  explicit PinnedItems(buffer::BufferCore& core) noexcept : core_(core) {}
+  explicit PinnedItems(buffer::ShardSet& shards) noexcept : shards_(shards) {}
 
   /// Scratch for `buffer::for_each_shard`.
   [[nodiscard]] std::span<std::uint32_t> order() noexcept { return order_; }
@@ -52,29 +53,39 @@ class PinnedItems {
       shard.pin(std::span(pinned_).subspan(pins_ - 1, 1));
     }
   }
+  /// Finds and pins the items of these keys, with each shard's lock taken once.
+  void find(std::span<const ItemKey> keys) noexcept {
+    begin(keys.size());
+    buffer::for_each_shard(keys, shards_, order_,
+                           [&](std::size_t s, std::span<const std::uint32_t> order) {
+                             const buffer::ShardSet::One shard(shards_, s);
+                             for (const std::uint32_t i : order) {
+                               pin(*shard, i, keys[i]);
+                             }
+                           });
+  }
   /// The places of the items; a chunk is kNil for what is not there.
   [[nodiscard]] std::span<const storage::Place> places() const noexcept { return places_; }
 
   void unpin() noexcept {
-    buffer::ShardSet& shards = core_.shards();
     const std::span<const std::uint32_t> pinned = std::span(pinned_).first(pins_);
     for (std::size_t begin = 0; begin < pins_;) {
-      const std::size_t shard = shards.index_of_chunk(pinned[begin]);
+      const std::size_t shard = shards_.index_of_chunk(pinned[begin]);
       std::size_t end = begin;
-      while (end < pins_ && shards.index_of_chunk(pinned[end]) == shard) {
+      while (end < pins_ && shards_.index_of_chunk(pinned[end]) == shard) {
         ++end;
       }
-      shards[shard].unpin(pinned.subspan(begin, end - begin));
+      shards_[shard].unpin(pinned.subspan(begin, end - begin));
       begin = end;
     }
   }
 
  private:
-  buffer::BufferCore& core_;
+  buffer::ShardSet& shards_;
   std::size_t pins_ = 0;
   std::array<storage::Place, kItemsAtATime> places_;
   std::array<std::uint32_t, kItemsAtATime> pinned_;  ///< Chunks, grouped by shard.
   std::array<std::uint32_t, kItemsAtATime> order_;
 };
 
-}  // namespace reprise::sampler
+}  // namespace reprise::items

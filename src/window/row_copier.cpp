@@ -1,8 +1,8 @@
-#include "sampler/row_copier.hpp"
+#include "window/row_copier.hpp"
 
 #include "base/parallel.hpp"
 
-namespace reprise::sampler {
+namespace reprise::window {
 namespace {
 
 /// The least that one thread of a parallel gather copies: these bytes or these items, whichever is
@@ -16,31 +16,30 @@ constexpr std::size_t kGatherGrainItems = 16;
 void RowCopier::copy(std::span<const storage::Place> places, std::span<const std::byte*> rows,
                      const detail::BatchView& batch, std::size_t offset) noexcept {
   for (std::size_t i = 0; i < places.size(); ++i) {
-    rows[i] = core_.store().row(places[i].chunk, places[i].row);
+    rows[i] = store_.row(places[i].chunk, places[i].row);
   }
-  read_ahead_.before(core_.store(), rows.first(places.size()), places);
+  read_ahead_.before(store_, rows.first(places.size()), places);
   copy_rows(rows.first(places.size()), batch, offset);
   read_ahead_.after();
 }
 
 void RowCopier::copy_rows(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                           std::size_t offset) const noexcept {
-  const window::Gather& gather = core_.gather();
-  if (rows.size() * gather.item_bytes() < parallel_bytes_) {
-    gather.items(rows, batch, offset);
+  if (rows.size() * gather_.item_bytes() < parallel_bytes_) {
+    gather_.items(rows, batch, offset);
     return;
   }
   const std::size_t grain = std::clamp<std::size_t>(
-      kGatherGrainBytes / std::max<std::size_t>(gather.item_bytes(), 1), 1, kGatherGrainItems);
+      kGatherGrainBytes / std::max<std::size_t>(gather_.item_bytes(), 1), 1, kGatherGrainItems);
   try {
     base::parallel_blocks(rows.size(), grain, [&](std::size_t begin, std::size_t end) {
-      gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
+      gather_.items(rows.subspan(begin, end - begin), batch, offset + begin);
     });
   } catch (...) {
     // There is no memory to share the work among threads. Copying needs none, so this thread does
     // it all, and the draw is not lost.
-    gather.items(rows, batch, offset);
+    gather_.items(rows, batch, offset);
   }
 }
 
-}  // namespace reprise::sampler
+}  // namespace reprise::window

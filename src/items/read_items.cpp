@@ -1,18 +1,15 @@
-#include "sampler/read_items.hpp"
+#include "items/read_items.hpp"
 
-#include <reprise/sampler.hpp>
-
-#include "buffer/keys_by_shard.hpp"
 #include "buffer/update.hpp"
-#include "sampler/pinned_items.hpp"
-#include "sampler/row_copier.hpp"
+#include "items/pinned_items.hpp"
+#include "window/row_copier.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
 
-namespace reprise::sampler {
+namespace reprise::items {
 namespace {
 
 using buffer::ShardSet;
@@ -21,7 +18,8 @@ using buffer::ShardSet;
 class Block {
  public:
   explicit Block(buffer::BufferCore& core) noexcept
-      : items(core), copier_(core, SamplerOptions{}.parallel_gather_bytes) {}
+      : items(core.shards()),
+        copier_(core.store(), core.gather(), core.window(), window::RowCopier::kParallelBytes) {}
 
   PinnedItems items;
 
@@ -47,13 +45,13 @@ class Block {
   }
 
  private:
-  RowCopier copier_;
+  window::RowCopier copier_;
   std::array<const std::byte*, kItemsAtATime> rows_;  ///< Written before it is read.
 };
 
 /// A key of the buffer that names no item: its generation has passed.
-ItemKey stale_key(buffer::BufferCore& core) noexcept {
-  const ItemKey key = ShardSet::One(core.shards(), 0)->key(0);
+ItemKey stale_key(ShardSet& shards) noexcept {
+  const ItemKey key = ShardSet::One(shards, 0)->key(0);
   return ItemKey::make(key.slot(), key.generation() - 1, key.tag());
 }
 
@@ -74,14 +72,7 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
   for (std::size_t done = 0; done < keys.size(); done += kItemsAtATime) {
     const std::span<const ItemKey> part =
         keys.subspan(done, std::min(kItemsAtATime, keys.size() - done));
-    block.items.begin(part.size());
-    buffer::for_each_shard(part, core.shards(), block.items.order(),
-                           [&](std::size_t s, std::span<const std::uint32_t> order) {
-                             const ShardSet::One shard(core.shards(), s);
-                             for (const std::uint32_t i : order) {
-                               block.items.pin(*shard, i, part[i]);
-                             }
-                           });
+    block.items.find(part);
     found += block.copy(part.size(), batch, offset + done);
   }
   if (!keys.empty()) {
@@ -97,7 +88,7 @@ std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, 
   buffer::need_index(core);
   batch.check_places("gather_episode", core.schema(), core.window(), offset, steps);
   core.shards().drain();
-  std::fill_n(batch.keys + offset, steps, stale_key(core));
+  std::fill_n(batch.keys + offset, steps, stale_key(core.shards()));
   Block block(core);
   std::size_t found = 0;
   for (std::size_t done = 0; done < steps; done += kItemsAtATime) {
@@ -120,4 +111,4 @@ std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, 
   return found;
 }
 
-}  // namespace reprise::sampler
+}  // namespace reprise::items

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/mapped_file.hpp"
-#include "buffer/buffer_core.hpp"
 #include "storage/chunk_store.hpp"
+#include "window/gather.hpp"
 #include "window/window_spec.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <span>
 
-namespace reprise::sampler {
+namespace reprise::window {
 
 /// Asks the system to read the rows and compressed frames of a batch from a mapped file in
 /// parallel, because copying alone would wait for one page after the other.
@@ -21,7 +21,7 @@ namespace reprise::sampler {
 /// time.
 class ReadAhead {
  public:
-  ReadAhead(const storage::ChunkStore& store, const window::WindowSpec& window) noexcept
+  ReadAhead(const storage::ChunkStore& store, const WindowSpec& window) noexcept
       : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
 
   /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
@@ -66,9 +66,16 @@ class ReadAhead {
 /// items' chunks are pinned, and no lock is held. One thread at a time.
 class RowCopier {
  public:
+  /// The default of `parallel_bytes`.
+  static constexpr std::size_t kParallelBytes = std::size_t{4} << 20U;
+
   /// `parallel_bytes`: see `SamplerOptions::parallel_gather_bytes`.
-  RowCopier(buffer::BufferCore& core, std::size_t parallel_bytes) noexcept
-      : core_(core), parallel_bytes_(parallel_bytes), read_ahead_(core.store(), core.window()) {}
+  RowCopier(storage::ChunkStore& store, const Gather& gather, const WindowSpec& window,
+            std::size_t parallel_bytes) noexcept
+      : store_(store),
+        gather_(gather),
+        parallel_bytes_(parallel_bytes),
+        read_ahead_(store, window) {}
 
   /// Copies the item of places[i] into place offset + i of the batch. `rows` is scratch.
   void copy(std::span<const storage::Place> places, std::span<const std::byte*> rows,
@@ -78,9 +85,10 @@ class RowCopier {
   void copy_rows(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                  std::size_t offset) const noexcept;
 
-  buffer::BufferCore& core_;
+  storage::ChunkStore& store_;
+  const Gather& gather_;
   const std::size_t parallel_bytes_;
   ReadAhead read_ahead_;
 };
 
-}  // namespace reprise::sampler
+}  // namespace reprise::window

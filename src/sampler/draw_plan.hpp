@@ -1,0 +1,116 @@
+#pragma once
+
+#include <reprise/batch_source.hpp>
+
+#include "base/random.hpp"
+#include "buffer/shard_set.hpp"
+#include "sampler/importance.hpp"
+#include "shard/slots.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reprise::sampler {
+
+/// The items and draws that a batch needs beside what the rate limiter asks, or those that the
+/// buffer has.
+struct Takes {
+  std::size_t items = 0;  ///< Different items, at least.
+  std::size_t draws = 0;  ///< 0 if draws need not be counted.
+
+  [[nodiscard]] bool covers(const Takes& other) const noexcept {
+    return items >= other.items && draws >= other.draws;
+  }
+};
+
+/// Draws that were made under one lock, in a row.
+struct Run {
+  std::size_t shard = 0;
+  std::size_t begin = 0;  ///< Its first slot, and its place among the pinned chunks.
+  std::size_t count = 0;
+  std::size_t pins = 0;
+  double total = 0.0;  ///< The locked total of the shard, for draws by weight.
+};
+
+/// A batch that is being drawn: its slots are filled from the first on, run by run.
+struct Drawing {
+  shard::Slots slots;
+  Draws draws = Draws::Stratified;
+  std::vector<Run>& runs;
+  std::size_t fresh = 0;  ///< How many of the first items nobody has drawn before.
+  std::size_t found = 0;  ///< Draws that were possible, if they were too few and the plan knows it.
+
+  [[nodiscard]] std::size_t done() const noexcept {
+    return runs.empty() ? 0 : runs.back().begin + runs.back().count;
+  }
+  /// Adds what a shard has drawn into the slots from `done` on, if it is anything.
+  void add(std::size_t shard, const shard::Drawn& drawn) {
+    if (drawn.items != 0) {
+      runs.push_back({shard, done(), drawn.items, drawn.pins, drawn.total});
+    }
+  }
+  /// Gives the pins of all runs but the first ones back, and forgets these runs.
+  void give_back(buffer::ShardSet& shards, std::size_t but_first = 0) noexcept {
+    for (const Run& run : std::span(runs).subspan(but_first)) {
+      shards[run.shard].unpin(slots.pinned.subspan(run.begin, run.pins));
+    }
+    runs.resize(but_first);
+  }
+};
+
+/// A way to draw the items of a batch. A sampler has one of each, and chooses by the options of the
+/// call. One thread at a time.
+class DrawPlan {
+ public:
+  enum class Outcome : std::uint8_t {
+    Drawn,
+    Retry,     ///< The shards changed meanwhile: another try may succeed at once.
+    Lacks,     ///< There are too few items or draws: it may succeed once others have come.
+    NoWeight,  ///< Too few items have weight.
+  };
+
+  virtual ~DrawPlan() = default;
+  DrawPlan(const DrawPlan&) = delete;
+  DrawPlan& operator=(const DrawPlan&) = delete;
+
+  /// What a batch of n draws takes.
+  [[nodiscard]] virtual Takes takes(std::size_t /*n*/, Draws /*draws*/) const noexcept {
+    return {};
+  }
+  /// Makes room for the draws, so that `draw` allocates nothing.
+  virtual void reserve(Drawing& drawing) = 0;
+  /// Draws into the slots that are left, pins each item's chunk, and reports the probabilities.
+  /// Unless it returns Drawn, the runs are as before. It may be called again then; `FreshDraw`
+  /// keeps the runs of its first try.
+  virtual Outcome draw(Drawing& drawing, base::Random& random) = 0;
+
+  /// What the importance weights of the last draw depend on.
+  [[nodiscard]] const DrawFacts& facts() const noexcept { return facts_; }
+
+ protected:
+  DrawPlan(buffer::ShardSet& shards, std::size_t selector) noexcept
+      : shards_(shards), selector_(selector) {}
+
+  /// The outcome of a draw that found no weight. It asks under each shard's lock, because hints are
+  /// as of the last unlock, and a thread that still holds a lock may have ingested the items that
+  /// admitted this draw.
+  [[nodiscard]] Outcome without_weight() noexcept {
+    bool items = false;
+    for (std::size_t s = 0; s < shards_.size(); ++s) {
+      const buffer::ShardSet::One shard(shards_, s);
+      items = items || shard->items() != 0;
+      if (shard->selector(selector_).summary().total > 0.0) {
+        return Outcome::Retry;
+      }
+    }
+    return items ? Outcome::NoWeight : Outcome::Lacks;
+  }
+
+  buffer::ShardSet& shards_;
+  const std::size_t selector_;
+  DrawFacts facts_;
+};
+
+}  // namespace reprise::sampler
