@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from testing.buffers import every_item
 from testing.files import ROOT
+from testing.simulators import found_steps
 
 gymnasium = pytest.importorskip("gymnasium")
 pytest.importorskip("torch")
 from gymnasium import spaces  # noqa: E402
-from test_gymnasium import AutoresetMode, expected, found, vector  # noqa: E402
+from test_gymnasium import AutoresetMode, expected, vector  # noqa: E402
 
 import reprise  # noqa: E402
 
@@ -64,7 +65,7 @@ def test_dqn_and_sac():
     *make, append, draw = code("dqn.py")
     envs = vector(SAME_STEP)
     names = train(make, append, envs, lambda obs: envs.action_space.sample())
-    assert found(every_item(names["replay"])) == expected(CALLS, False)
+    assert found_steps(every_item(names["replay"]), "obs") == expected(SAME_STEP, CALLS)
     exec(draw, names)
     batch = names["batch"]
     assert set(batch["action"].unsqueeze(1).shape) == {ARGS["batch_size"], 1}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from testing.buffers import every_item
+from testing.simulators import expected_steps, found_steps
 
 gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import spaces  # noqa: E402
@@ -49,24 +50,9 @@ def vector(mode, is_dict=False):
     return gymnasium.vector.SyncVectorEnv(makers, **options)
 
 
-def expected(calls, resets_take_a_call):
-    """(environment + 100 * episode, t, next t, terminated) of every step that is to be there."""
-    steps = set()
-    for number, length in enumerate(LENGTHS):
-        for call in range(calls):
-            episode, t = divmod(call, length + resets_take_a_call)
-            if t < length:
-                over = t + 1 == length and episode % 2 == 0
-                steps.add((number + 100 * episode, t, t + 1, over))
-    return sorted(steps)
-
-
-def found(items):
-    now, after = items["obs"], items["next_obs"]
-    return sorted(
-        (int(a[0]), int(a[1]), int(b[1]), discount == 0)
-        for a, b, discount in zip(now, after, items[".discounts"])
-    )
+def expected(mode, calls=40):
+    autoreset = "" if mode is None else mode.name.lower()
+    return expected_steps(LENGTHS, [calls] * len(LENGTHS), autoreset, odd_are_cut=True)
 
 
 MODES = (
@@ -111,8 +97,7 @@ def run(envs, calls, named_mode=None, name="obs"):
 @pytest.mark.parametrize("mode", MODES)
 def test_steps_around_resets_are_those_of_the_environments(mode):
     replay = run(vector(mode), 40, None if mode is not None else "same_step")
-    resets = mode is not None and mode.name == "NEXT_STEP"
-    assert found(every_item(replay)) == expected(40, resets)
+    assert found_steps(every_item(replay), "obs") == expected(mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -127,8 +112,7 @@ def test_dict_observations(mode):
     steps = sorted(
         (int(a[0]), int(a[1]), int(b[1])) for a, b in zip(items["state"], items["next_state"])
     )
-    resets = mode is not None and mode.name == "NEXT_STEP"
-    assert steps == [step[:3] for step in expected(40, resets)]
+    assert steps == [step[:3] for step in expected(mode)]
 
 
 def test_the_mode_is_read_or_named(buffer):

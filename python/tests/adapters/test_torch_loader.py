@@ -1,11 +1,11 @@
 """reprise.torch.loader on the CPU, on a device that copies as late as it may, and on CUDA."""
 
 import runpy
-import threading
 
 import numpy as np
 import pytest
 from testing.files import ROOT
+from testing.threads import repeating
 
 import reprise
 
@@ -361,25 +361,17 @@ def test_nothing_to_draw(device):
 
 def test_other_threads_go_on_beside_it(device):
     replay = frames()
-    stop = threading.Event()
+    writer = replay.writer()
 
     def append():
-        with replay.writer() as writer:
-            while not stop.is_set():
-                shown = np.zeros((11, 3, 2), np.uint8)
-                writer.append_episode(frame=shown, a=np.arange(10), reward=np.ones(10))
+        shown = np.zeros((11, 3, 2), np.uint8)
+        writer.append_episode(frame=shown, a=np.arange(10), reward=np.ones(10))
 
-    actor = threading.Thread(target=append)
-    actor.start()
-    try:
-        with loader(replay, 32, device=device) as batches:
-            for _, batch in zip(range(100), batches):
-                batches.update_priorities(batch.item_keys, batch.weights)
-            batches.flush()
-            assert sum(batches.updates) == 3200
-    finally:
-        stop.set()
-        actor.join()
+    with repeating(append), loader(replay, 32, device=device) as batches:
+        for _, batch in zip(range(100), batches):
+            batches.update_priorities(batch.item_keys, batch.weights)
+        batches.flush()
+        assert sum(batches.updates) == 3200
 
 
 def test_options_that_are_wrong():

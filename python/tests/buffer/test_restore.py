@@ -1,48 +1,38 @@
 """ReplayBuffer.restore and other calls refuse each other."""
 
-import threading
 import time
 
 import numpy as np
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import STEP, fill, queue_of
+from testing.threads import running, until_waiting
 
 import reprise
-
-
-def wait_until_somebody_waits(buffer, who):
-    while buffer.stats()[who]["waiting_now"] == 0:
-        time.sleep(0.005)
 
 
 def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
     fill(buffer, 20)
     buffer.save(tmp_path)
     empty = reprise.ReplayBuffer.load(tmp_path)
-    answers = []
 
     def draw():
-        answers.append(len(empty.sampler().sample(1000, draws="without_replacement")))
+        return len(empty.sampler().sample(1000, draws="without_replacement"))
 
-    thread = threading.Thread(target=draw)
-    thread.start()
-    with empty:
-        wait_until_somebody_waits(empty, "samplers_for_items")
+    with running(draw) as answers, empty:
+        until_waiting(empty, "samplers_for_items")
         for _ in range(20):  # Within slices of the wait and between them.
             with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
                 empty.restore(tmp_path)
             time.sleep(0.01)
         fill(empty, 1000)
-        thread.join()
-        assert answers == [1000]
+        while answers != [1000]:
+            time.sleep(0.01)
         empty.restore(tmp_path)
         assert len(empty) == 20
 
 
 def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
-    buffer = reprise.ReplayBuffer(
-        plain_schema(), 100, rate_limiter=reprise.Queue(2), max_times_sampled=1
-    )
+    buffer = queue_of(2)
     buffer.save(tmp_path)
 
     def act():
@@ -50,15 +40,12 @@ def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
         writer.begin_episode(state=[0, 0])
         with pytest.raises(reprise.Closed):
             while True:
-                writer.append(action=0, reward=0, next_state=[0, 0])
+                writer.append(**STEP)
 
-    thread = threading.Thread(target=act)
-    thread.start()
-    with buffer:
-        wait_until_somebody_waits(buffer, "writers_for_limiter")
+    with running(act), buffer:
+        until_waiting(buffer, "writers_for_limiter")
         with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
             buffer.restore(tmp_path)
-    thread.join()
 
 
 def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path):

@@ -2,11 +2,11 @@
 
 import os
 import sys
-import threading
 import time
 
 import numpy as np
 import pytest
+from testing.threads import repeating, running
 
 from reprise import SegmentTree
 
@@ -45,17 +45,13 @@ def no_switches():
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
 def test_other_threads_run_during_large_calls(tree, call, no_switches):
     counted = 0
-    done = False
 
     def count():
         nonlocal counted
-        while not done:
-            counted += 1
-            time.sleep(0)
+        counted += 1
+        time.sleep(0)
 
-    thread = threading.Thread(target=count)
-    thread.start()
-    try:
+    with repeating(count):
         # However busy the machine is, sooner or later the thread gets to run within a call.
         for _ in range(2000):
             before = counted
@@ -64,14 +60,10 @@ def test_other_threads_run_during_large_calls(tree, call, no_switches):
                 break
         else:
             raise AssertionError("the GIL was kept")
-    finally:
-        done = True
-        thread.join()
 
 
 def test_large_and_small_calls_take_turns(tree):
     """Every call sees all of another or nothing of it: the leaves are equal whenever it looks."""
-    wrong = []
 
     def fill(value):
         for _ in range(30):
@@ -79,43 +71,29 @@ def test_large_and_small_calls_take_turns(tree):
 
     def look():
         for _ in range(300):
-            total = tree.sum()
-            if total not in (LEAVES, 2 * LEAVES):
-                wrong.append(total)
+            assert tree.sum() in (LEAVES, 2 * LEAVES)
 
-    threads = [threading.Thread(target=fill, args=(value,)) for value in (1, 2)]
-    threads += [threading.Thread(target=look) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with running(lambda: fill(1), lambda: fill(2), look, look):
+        pass
 
 
 def test_arrays_changed_meanwhile_do_no_harm(tree):
     """What a call checked is what it takes."""
     places = np.arange(LEAVES)
     values = np.ones(LEAVES, np.float32)
-    done = False
 
     def disturb():
-        while not done:
-            places[::1000] = 1 << 40
-            values[::1000] = np.nan
-            places[::1000] = np.arange(0, LEAVES, 1000)
-            values[::1000] = 1
+        places[::1000] = 1 << 40
+        values[::1000] = np.nan
+        places[::1000] = np.arange(0, LEAVES, 1000)
+        values[::1000] = 1
 
-    thread = threading.Thread(target=disturb)
-    thread.start()
-    try:
+    with repeating(disturb):
         for _ in range(60):
             try:
                 tree.assign(places, values)
             except ValueError as error:
                 assert "leaves[" in str(error) or "values[" in str(error)
-    finally:
-        done = True
-        thread.join()
     assert np.all(np.asarray(tree.leaves) == 1) and tree.sum() == LEAVES
 
 
@@ -132,15 +110,7 @@ def test_the_tree_s_own_leaves_are_values():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_call_never_hangs(tree):
     """The child's calls run, or are refused where the turn is a thread's that it has not."""
-    done = False
-
-    def work():
-        while not done:
-            tree.assign(PLACES, VALUES)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with repeating(lambda: tree.assign(PLACES, VALUES)):
         for _ in range(5):
             child = os.fork()
             if child == 0:
@@ -155,6 +125,3 @@ def test_a_fork_in_the_middle_of_a_call_never_hangs(tree):
                     os.kill(child, 9)
                     raise AssertionError("the child hangs")
                 time.sleep(0.01)
-    finally:
-        done = True
-        thread.join()

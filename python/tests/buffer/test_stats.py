@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from testing.buffers import STEP, append_until_held, fill, queue_of
+from testing.threads import running
 
 import reprise
 
@@ -20,12 +21,9 @@ def in_main_thread(call):
 
 
 def in_another_thread(call):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(call()))
-    thread.start()
-    thread.join()
-    (result,) = results
-    return result
+    with running(call) as results:
+        pass
+    return results[0]
 
 
 threads = pytest.mark.parametrize("run", [in_main_thread, in_another_thread])

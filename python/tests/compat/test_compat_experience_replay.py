@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 import reprise
 from testing.compat_models import assert_drawn_as
+from testing.threads import running
 from reprise.compat.experience_replay import Experience_Replay, ExperienceReplay, PickSelector
 
 
@@ -411,28 +411,20 @@ def test_a_save_that_fails_leaves_the_last_one_whole(
 
 def test_threads_take_turns() -> None:
     replay = ExperienceReplay(5000, 2, seed=1)
-    failures: list[BaseException] = []
 
     def actor() -> None:
-        try:
-            for _ in range(20):
-                handle = replay.new_episode()
-                for t in range(10):
-                    final = state(handle, 10) if t == 9 else None
-                    replay.record(handle, state(handle, t), 100 * handle + t, t * 0.5, final)
-        except BaseException as error:  # Shown by the thread that joins.
-            failures.append(error)
+        for _ in range(20):
+            handle = replay.new_episode()
+            for t in range(10):
+                final = state(handle, 10) if t == 9 else None
+                replay.record(handle, state(handle, t), 100 * handle + t, t * 0.5, final)
 
-    threads = [threading.Thread(target=actor) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for _ in range(50):
-        batch = replay.get_random_batch(16)
-        if batch is not None:
-            windows(batch)
-    for thread in threads:
-        thread.join()
-    assert failures == [] and len(replay) == 800
+    with running(*[actor] * 4):
+        for _ in range(50):
+            batch = replay.get_random_batch(16)
+            if batch is not None:
+                windows(batch)
+    assert len(replay) == 800
 
 
 def test_bad_input_is_named() -> None:

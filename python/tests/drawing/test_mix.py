@@ -2,12 +2,12 @@
 
 import itertools
 import signal
-import threading
 import time
 
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_schema
+from testing.threads import running, until_waiting
 
 import reprise
 
@@ -131,25 +131,18 @@ def waiting_mix(empty):
     return reprise.mix([(buffer_of(0.0), 4), (empty, 4)])
 
 
-def wait_for_waiters(buffer):
-    while not buffer.stats()["samplers_for_items"]["waiting_now"]:
-        time.sleep(0.001)
-
-
 def test_a_mix_is_for_one_thread_at_a_time(tmp_path):
     empty = reprise.ReplayBuffer(plain_schema(), 10)
     empty.save(tmp_path)
     both = waiting_mix(empty)
-    thread = threading.Thread(target=lambda: pytest.raises(reprise.Closed, both.sample))
-    thread.start()
-    wait_for_waiters(empty)
-    for call in (lambda: both.sample(timeout=0), lambda: both.parts, lambda: len(both)):
-        with pytest.raises(RuntimeError, match="Mix is in use by another call"):
-            call()
-    with pytest.raises(RuntimeError, match="ReplayBuffer.restore: 1 other call"):
-        empty.restore(tmp_path)
-    empty.close()
-    thread.join()
+    with running(lambda: pytest.raises(reprise.Closed, both.sample)):
+        until_waiting(empty, "samplers_for_items")
+        for call in (lambda: both.sample(timeout=0), lambda: both.parts, lambda: len(both)):
+            with pytest.raises(RuntimeError, match="Mix is in use by another call"):
+                call()
+        with pytest.raises(RuntimeError, match="ReplayBuffer.restore: 1 other call"):
+            empty.restore(tmp_path)
+        empty.close()
     assert len(both) == 8
 
 
@@ -169,19 +162,15 @@ def test_an_interrupted_wait_keeps_what_was_drawn():
     both = reprise.mix([(mine, 4), (empty, 4)])
 
     def interrupt():
-        wait_for_waiters(empty)
+        until_waiting(empty, "samplers_for_items")
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    thread = threading.Thread(target=interrupt)
-    thread.start()
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), running(interrupt):
             both.sample()
-            thread.join()
     finally:
         signal.signal(signal.SIGINT, before)
-    thread.join()
     fill(empty, 1, first=500)
     assert (both.sample()["state"][4:, 0] == 500).all()
     assert mine.stats()["sampled_items"] == 4
@@ -195,12 +184,9 @@ def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
             time.sleep(0.05)
         empty.close()
 
-    thread = threading.Thread(target=close)
-    thread.start()
     with pytest.warns(RuntimeWarning, match="waited for 5 s .*; 0 items .*0 of the 7 items"):
-        with pytest.raises(reprise.Closed):
+        with running(close), pytest.raises(reprise.Closed):
             waiting_mix(empty).sample()
-    thread.join()
 
 
 def test_a_mixed_batch_can_hold_each_frame_once():

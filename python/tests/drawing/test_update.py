@@ -3,6 +3,7 @@ import threading
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_schema
+from testing.threads import running
 
 import reprise
 
@@ -165,13 +166,11 @@ def test_arrays_may_change_while_a_call_reads_them(buffer):
             keys[:] = rng.integers(-(2**62), 2**62, 512)
             keys[:] = good
 
-    thread = threading.Thread(target=scribble)
-    thread.start()
-    for _ in range(2000):
-        try:
-            assert sum(buffer.update_priorities(keys, priorities)) == 512
-        except ValueError:
-            pass  # Keys of no buffer.
-    stop.set()
-    thread.join()
+    with running(scribble):
+        for _ in range(2000):
+            try:
+                assert sum(buffer.update_priorities(keys, priorities)) == 512
+            except ValueError:
+                pass  # Keys of no buffer.
+        stop.set()
     assert sum(buffer.update_priorities(good, priorities)) == 512

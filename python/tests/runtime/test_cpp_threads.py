@@ -1,12 +1,12 @@
 """Threads of C++ and of Python that share one buffer."""
 
 import gc
-import threading
 
 import cpp_actor
 import numpy as np
 import pytest
 from testing.children import run_python
+from testing.threads import running
 
 import reprise
 
@@ -26,17 +26,15 @@ def test_actors_of_both_languages_share_a_buffer():
         buffer.writer().append_episode(state=numbers, reward=numbers[:-1])
 
     actors = [cpp_actor.Actor(buffer.capsule, STEPS) for _ in range(2)]
-    threads = [threading.Thread(target=act) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    sampler = buffer.sampler(seed=1)
-    for _ in range(50):
-        batch = sampler.sample(256)
-        assert (batch["state"] == batch["reward"]).all()
-        assert (batch["next_state"] == batch["state"] + 1).all()
-        buffer.update_priorities(batch.item_keys, batch["reward"] + 1)
-    for waited in (*threads, *actors):
-        waited.join()
+    with running(act, act):
+        sampler = buffer.sampler(seed=1)
+        for _ in range(50):
+            batch = sampler.sample(256)
+            assert (batch["state"] == batch["reward"]).all()
+            assert (batch["next_state"] == batch["state"] + 1).all()
+            buffer.update_priorities(batch.item_keys, batch["reward"] + 1)
+    for actor in actors:
+        actor.join()
     assert len(buffer) == 4 * STEPS
     assert buffer.stats()["committed_steps"] == 4 * STEPS
 

@@ -1,7 +1,6 @@
 """Waits: timeouts, close, signals, one thread at a time."""
 
 import signal
-import threading
 import time
 import warnings
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from testing.buffers import STEP, append_until_held, fill, plain_schema, queue_of
 from testing.children import run_python
+from testing.threads import running, until_waiting
 
 import reprise
 
@@ -81,87 +81,63 @@ def test_beginning_an_episode_gives_a_step_that_was_not_taken_up():
 
 def test_close_wakes_those_who_wait():
     buffer = queue_of(4)
-    answers = []
 
     def write():
         writer = buffer.writer()
         writer.begin_episode(state=[0, 0])
-        try:
+        with pytest.raises(reprise.Closed, match="closed"):
             while True:
                 writer.append(**STEP)
-        except reprise.Closed as error:
-            answers.append(str(error))
 
     def draw():
-        try:
+        with pytest.raises(reprise.Closed, match="closed"):
             while True:
                 buffer.sampler().sample(4, timeout=60)
                 empty.sampler().sample(4)
-        except reprise.Closed as error:
-            answers.append(str(error))
 
     empty = reprise.ReplayBuffer(plain_schema(), 100)
-    threads = [threading.Thread(target=target) for target in (write, draw)]
-    for thread in threads:
-        thread.start()
-    while empty.stats()["samplers_for_items"]["waiting_now"] == 0:
-        time.sleep(0.01)
-    empty.close()
-    buffer.close()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 2 and all("closed" in answer for answer in answers)
+    with running(write, draw):
+        until_waiting(empty, "samplers_for_items")
+        empty.close()
+        buffer.close()
 
 
 def test_who_waits_longest_is_let_in_first():
     buffer = queue_of(16)
-    drawn = {}
 
-    def draw(n):
-        drawn[n] = buffer.sampler().sample(n)["action"].tolist()
+    def draw(n, others):
+        until_waiting(buffer, "samplers_for_items", others)
+        return buffer.sampler().sample(n)["action"].tolist()
 
-    threads = []
-    for n in (8, 2):
-        threads.append(threading.Thread(target=draw, args=(n,)))
-        threads[-1].start()
-        while buffer.stats()["samplers_for_items"]["waiting_now"] < len(threads):
-            time.sleep(0.001)
-    writer = buffer.writer()
-    writer.begin_episode(state=[-1, 0])
-    for i in range(10):
-        if i == 4:
-            with pytest.raises(TimeoutError, match="other calls have waited longer, with 4 items"):
-                buffer.sampler().sample(2, timeout=0)
-        writer.append(action=i, reward=0, next_state=[i, 0])
-    for thread in threads:
-        thread.join()
-    assert drawn == {8: list(range(8)), 2: [8, 9]}
+    with running(lambda: draw(8, 0), lambda: draw(2, 1)) as drawn:
+        until_waiting(buffer, "samplers_for_items", 2)
+        writer = buffer.writer()
+        writer.begin_episode(state=[-1, 0])
+        for i in range(10):
+            if i == 4:
+                with pytest.raises(
+                    TimeoutError, match="others? calls? have waited longer, with 4 it"
+                ):
+                    buffer.sampler().sample(2, timeout=0)
+            writer.append(action=i, reward=0, next_state=[i, 0])
+    assert drawn == [list(range(8)), [8, 9]]
 
 
 def test_others_run_while_one_waits(buffer):
     """A sampler waits on this thread for what a Python thread appends."""
-    thread = threading.Timer(0.05, fill, (buffer, 10))
-    thread.start()
-    assert len(buffer.sampler().sample(4, timeout=60)) == 4
-    thread.join()
+    with running(lambda: until_waiting(buffer, "samplers_for_items") or fill(buffer, 10)):
+        assert len(buffer.sampler().sample(4, timeout=60)) == 4
 
 
 def test_a_sampler_in_use_is_refused(buffer):
     sampler = buffer.sampler()
-    waiting = threading.Thread(target=lambda: pytest.raises(reprise.Closed, sampler.sample, 4))
-    waiting.start()
-    while buffer.stats()["samplers_for_items"]["waiting_now"] == 0:
-        time.sleep(0.01)
-    seen = set()
-    # Between slices of the wait the mark stays.
-    for _ in range(20):
-        with pytest.raises(RuntimeError, match="Sampler is in use by another call") as error:
-            sampler.sample(4, timeout=0)
-        seen.add(str(error.value))
-        time.sleep(0.01)
-    assert len(seen) == 1
-    buffer.close()
-    waiting.join()
+    with running(lambda: pytest.raises(reprise.Closed, sampler.sample, 4)):
+        until_waiting(buffer, "samplers_for_items")
+        for _ in range(20):  # Within slices of the wait and between them.
+            with pytest.raises(RuntimeError, match="Sampler is in use by another call"):
+                sampler.sample(4, timeout=0)
+            time.sleep(0.01)
+        buffer.close()
 
 
 def test_a_call_from_within_a_call_is_refused(buffer):
@@ -273,11 +249,8 @@ def test_a_long_wait_without_a_timeout_is_told(buffer):
     # From 5 s on, whenever the call has a processor.
     message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 0 items and 0 open writers are"
     with pytest.warns(RuntimeWarning, match=message) as told:
-        thread = threading.Thread(target=close)
-        thread.start()
-        with pytest.raises(reprise.Closed):
+        with running(close), pytest.raises(reprise.Closed):
             buffer.sampler().sample(4)
-    thread.join()
     assert len(told) == 1 and told[0].filename == __file__
     assert "Rate limiter: " in str(told[0].message)
 

@@ -6,64 +6,13 @@ import numpy as np
 import pytest
 from testing.buffers import every_item, plain_schema
 from testing.files import ROOT
+from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
 
 DOCUMENT = ROOT / "docs" / "python.md"
-LENGTHS = np.array([1, 2, 3, 5, 5, 7])
-EPISODES = 4  # Of each environment.
-
-
-class Simulator:
-    """Counters whose observation is [environment + 100 * episode, t]; action t belongs to step t.
-
-    Those of odd episodes are cut short by a time limit. The action of a call that resets is wrong,
-    as is everything in `infos` that is not to be read.
-    """
-
-    def __init__(self):
-        self.envs = np.arange(len(LENGTHS))
-        self.episode = np.zeros(len(LENGTHS), int)
-        self.t = np.zeros(len(LENGTHS), int)
-
-    def observe(self):
-        return np.stack([self.envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
-
-    def advance(self, which):
-        """Steps some environments: final observations, terminated, truncated."""
-        self.t[which] += 1
-        ended = (self.t == LENGTHS) & which
-        odd = self.episode % 2 == 1
-        return self.observe(), ended & ~odd, ended & odd
-
-    def reset(self, which):
-        self.episode[which] += 1
-        self.t[which] = 0
-
-
-class NextStep(Simulator):
-    """Gymnasium from 1.0, EnvPool."""
-
-    def __init__(self):
-        super().__init__()
-        self.over = np.zeros(len(LENGTHS), bool)
-
-    def step(self, action):
-        resetting = self.over
-        assert (action[~resetting] == self.t[~resetting]).all()
-        _, terminated, truncated = self.advance(~resetting)
-        self.reset(resetting)
-        self.over = terminated | truncated
-        return self.observe(), terminated, truncated, {}
-
-
-class SameStep(Simulator):
-    def step(self, action):
-        assert (action == self.t).all()
-        final, terminated, truncated = self.advance(np.ones(len(LENGTHS), bool))
-        ended = terminated | truncated
-        self.reset(ended)
-        return self.observe(), terminated, truncated, self.infos(final, ended)
+LENGTHS = [1, 2, 3, 5, 5, 7]
+CALLS = 40
 
 
 def objects(final, ended):
@@ -74,82 +23,60 @@ def objects(final, ended):
     return rows
 
 
-class GymnasiumSameStep(SameStep):
-    """AutoresetMode.SAME_STEP: absent when nothing ended."""
-
-    def infos(self, final, ended):
-        return {"final_obs": objects(final, ended), "_final_obs": ended} if ended.any() else {}
+def gymnasium(final, ended):
+    return {"final_obs": objects(final, ended), "_final_obs": ended} if ended.any() else {}
 
 
-class Gym26(SameStep):
-    def infos(self, final, ended):
-        found = {"final_observation": objects(final, ended), "_final_observation": ended}
-        return found if ended.any() else {}
+def gym26(final, ended):
+    found = {"final_observation": objects(final, ended), "_final_observation": ended}
+    return found if ended.any() else {}
 
 
-class OneInfoEach(SameStep):
+def one_info_each(final, ended):
     """gym before 0.24, Stable-Baselines3."""
-
-    def infos(self, final, ended):
-        return [{"terminal_observation": final[e]} if ended[e] else {} for e in self.envs]
+    return [{"terminal_observation": row} if over else {} for row, over in zip(final, ended)]
 
 
-class Disabled(Simulator):
-    def step(self, action):
-        assert (action == self.t).all()
-        final, terminated, truncated = self.advance(np.ones(len(LENGTHS), bool))
-        return final, terminated, truncated, {}
-
-
+# Mode, the infos of a step, and the `final` that docs/python.md takes out of them.
 CONVENTIONS = [
-    (NextStep, "next_step", None),
-    (GymnasiumSameStep, "same_step", '{"obs": infos.get("final_obs")}'),
-    (Gym26, "same_step", '{"obs": infos.get("final_observation")}'),
-    (
-        OneInfoEach,
-        "same_step",
-        '{"obs": [info.get("terminal_observation") for info in infos]}',
-    ),
-    (Disabled, "disabled", None),
+    ("next_step", None, None),  # Gymnasium from 1.0, EnvPool.
+    ("same_step", gymnasium, '{"obs": infos.get("final_obs")}'),
+    ("same_step", gym26, '{"obs": infos.get("final_observation")}'),
+    ("same_step", one_info_each, '{"obs": [info.get("terminal_observation") for info in infos]}'),
+    ("disabled", None, None),
 ]
 
 
-def transitions(kind, autoreset, final):
-    """[steps, 8] of the first episodes: now, action, reward, next, discount."""
-    schema = reprise.Schema().observation("obs", np.float32, (2,))
-    schema.column("action", np.int64).reward()
-    buffer = reprise.ReplayBuffer(
-        schema, 4096, window=reprise.Transitions(n_step=1), selectors=reprise.Uniform(), shards=1
+@pytest.mark.parametrize("autoreset, infos_of, final", CONVENTIONS)
+def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of, final):
+    schema = (
+        reprise.Schema().observation("obs", np.float32, (2,)).column("action", np.int64).reward()
     )
-    envs = kind()
+    buffer = reprise.ReplayBuffer(schema, 4096, selectors=reprise.Uniform(), shards=1)
+    envs = Counters(LENGTHS, autoreset, odd_are_cut=True)
     writers = buffer.vector_writer(len(LENGTHS), autoreset=autoreset)
     writers.begin(obs=envs.observe())
-    while (envs.episode < EPISODES).any():
-        action = envs.t.copy()
-        next_obs, terminated, truncated, infos = envs.step(action)
+    for _ in range(CALLS):
+        # The action of a call that resets is wrong.
+        action = np.where(envs.over & (autoreset == "next_step"), -1, envs.t)
+        after, terminated, truncated, last = envs.step()
+        given = {}
+        if final is not None:
+            assert f"final={final}" in DOCUMENT.read_text("utf-8")
+            given["final"] = eval(final, {"infos": infos_of(last, terminated | truncated)})
         end = reprise.ends(terminated, truncated)
-        given = {} if final is None else {"final": eval(final, {"infos": infos})}
-        writers.append(action=action, reward=action, next_obs=next_obs, end=end, **given)
+        writers.append(action=action, reward=action, next_obs=after, end=end, **given)
         if autoreset == "disabled":
-            envs.reset(end != 0)
-            writers.begin(obs=envs.observe())
+            envs.reset()
+            # Rows of environments in the middle of an episode are not read.
+            writers.begin(obs=np.where((end != 0)[:, None], envs.observe(), -1))
     items = every_item(buffer)
-    columns = (items["obs"], items["action"][:, None], items["reward"][:, None])
-    found = np.hstack([*columns, items["next_obs"], items[".discounts"][:, None]])
-    found = found[found[:, 0] < 100 * EPISODES]
-    return found[np.lexsort((found[:, 1], found[:, 0]))]
-
-
-@pytest.mark.parametrize("kind, autoreset, final", CONVENTIONS[1:])
-def test_all_conventions_give_the_same_transitions(kind, autoreset, final):
-    if final is not None:
-        assert f"final={final}" in DOCUMENT.read_text("utf-8")
-    found = transitions(kind, autoreset, final)
-    assert len(found) == EPISODES * LENGTHS.sum()
-    np.testing.assert_array_equal(found, transitions(*CONVENTIONS[0]))
+    calls = [CALLS] * len(LENGTHS)
+    assert found_steps(items, "obs") == expected_steps(LENGTHS, calls, autoreset, odd_are_cut=True)
+    np.testing.assert_array_equal(items["action"], items["obs"][:, 1])
+    np.testing.assert_array_equal(items["reward"], items["obs"][:, 1])
     # Nothing leads from one episode into another.
-    np.testing.assert_array_equal(found[:, 0], found[:, 4])
-    np.testing.assert_array_equal(found[:, 1] + 1, found[:, 5])
+    np.testing.assert_array_equal(items["obs"][:, 0], items["next_obs"][:, 0])
 
 
 @pytest.mark.parametrize("given", [list, tuple, np.array])

@@ -1,63 +1,16 @@
 import numpy as np
 import pytest
 from testing.buffers import every_item
+from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
-
-
-class Environments:
-    """E counters that end after some steps: the observation is [environment + 100 * episode, t]."""
-
-    def __init__(self, lengths, autoreset):
-        self.lengths = np.array(lengths)
-        self.autoreset = autoreset
-        self.episode = np.zeros(len(lengths), int)
-        self.t = np.zeros(len(lengths), int)
-        self.over = np.zeros(len(lengths), bool)
-
-    def observe(self):
-        envs = np.arange(len(self.lengths))
-        return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
-
-    def step(self, envs=slice(None)):
-        """Steps these environments, and gives the rows of theirs."""
-        resetting = self.over[envs] & (self.autoreset == "next_step")
-        self.t[envs] = np.where(resetting, 0, self.t[envs] + 1)
-        self.episode[envs] += resetting
-        self.over[envs] = (self.t[envs] == self.lengths[envs]) & ~resetting
-        over, final = self.over[envs], self.observe()[envs]
-        if self.autoreset == "same_step":
-            self.episode[envs] += over
-            self.t[envs] *= ~over
-        return self.observe()[envs], over.astype(np.uint8), final
-
-
-def expected(lengths, calls, autoreset):
-    """(environment + 100 * episode, t, next t, terminated) of every step that is to be there after
-    so many calls of each environment."""
-    steps = set()
-    per_episode = 1 if autoreset == "next_step" else 0
-    for env, length in enumerate(lengths):
-        for call in range(calls[env]):
-            episode, t = divmod(call, length + per_episode)
-            if t < length:
-                steps.add((env + 100 * episode, t, t + 1, t + 1 == length))
-    return steps
-
-
-def found(buffer):
-    items = every_item(buffer)
-    return sorted(
-        (int(now[0]), int(now[1]), int(after[1]), discount == 0)
-        for now, after, discount in zip(items["state"], items["next_state"], items[".discounts"])
-    )
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 def test_a_part_of_the_environments_steps(buffer, autoreset):
     """Any of them, in any sequence, also none."""
     lengths = np.array([1, 2, 3, 5, 5, 7])
-    envs = Environments(lengths, autoreset)
+    envs = Counters(lengths, autoreset)
     writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
     calls = np.zeros(len(lengths), int)
     random = np.random.default_rng(3)
@@ -66,7 +19,8 @@ def test_a_part_of_the_environments_steps(buffer, autoreset):
     for _ in range(200):
         ids = random.permutation(len(lengths))[: random.integers(0, len(lengths) + 1)]
         calls[ids] += 1
-        after, end, final = envs.step(ids)
+        after, terminated, truncated, final = envs.step(ids)
+        end = reprise.ends(terminated, truncated)
         assert writers.completing(end, env_ids=ids) == writers.completing(end, ids) <= len(ids)
         given = {}
         if autoreset == "same_step" and end.any():
@@ -83,11 +37,9 @@ def test_a_part_of_the_environments_steps(buffer, autoreset):
             **given,
         )
         if autoreset == "disabled":
-            envs.episode += envs.over
-            envs.t[envs.over] = 0
-            envs.over[:] = False
+            envs.reset()
             writers.begin(env_ids=ids, state=envs.observe()[ids])
-    assert found(buffer) == sorted(expected(lengths, calls, autoreset))
+    assert found_steps(every_item(buffer), "state") == expected_steps(lengths, calls, autoreset)
 
 
 def test_a_part_of_the_environments_appends_loose_transitions(buffer):

@@ -1,9 +1,7 @@
-import threading
-import time
-
 import numpy as np
 import pytest
-from testing.buffers import every_item, fill, plain_schema
+from testing.buffers import STEP, append_until_held, every_item, fill, queue_of
+from testing.threads import running, until_waiting
 
 import reprise
 
@@ -225,22 +223,17 @@ class Array(Meddler):
 
 
 def test_a_writer_that_waits_tells_nothing():
-    buffer = reprise.ReplayBuffer(
-        plain_schema(), 100, rate_limiter=reprise.Queue(2), max_times_sampled=1
-    )
+    buffer = queue_of(2)
     writer = buffer.writer()
 
     def act():
         writer.begin_episode(state=[0, 0])
         with pytest.raises(reprise.Closed):
             while True:
-                writer.append(action=0, reward=0, next_state=[0, 0])
+                writer.append(**STEP)
 
-    thread = threading.Thread(target=act)
-    thread.start()
-    with buffer:
-        while buffer.stats()["writers_for_limiter"]["waiting_now"] == 0:
-            time.sleep(0.005)
+    with running(act), buffer:
+        until_waiting(buffer, "writers_for_limiter")
         for use in (
             lambda: writer.in_episode,
             lambda: writer.episode_id,
@@ -249,26 +242,14 @@ def test_a_writer_that_waits_tells_nothing():
         ):
             with pytest.raises(RuntimeError, match="Writer is in use by another call"):
                 use()
-    thread.join()
     assert writer.in_episode and writer.episode_steps > 0
 
 
 def test_an_episode_that_is_refused_leaves_what_is_held():
-    buffer = reprise.ReplayBuffer(
-        plain_schema(),
-        100,
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(2),
-        max_times_sampled=1,
-        max_writers=1,
-    )
+    buffer = queue_of(2)
     writer = buffer.writer(timeout=0)
     writer.begin_episode(state=[0, 0])
-    count = 0
-    with pytest.raises(TimeoutError):
-        while True:
-            writer.append(action=count, reward=0, next_state=[count, 1])
-            count += 1
+    count = append_until_held(writer)
     for wrong in ({}, {"state": [0, 0, 0]}, {"state": [9, 9], "other": 1}):
         with pytest.raises(ValueError):
             writer.begin_episode(**wrong)

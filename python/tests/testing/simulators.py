@@ -1,0 +1,59 @@
+"""Vectors of environments that count, in each way of resetting them, and the steps that a buffer of
+theirs has to hold."""
+
+import numpy as np
+
+
+class Counters:
+    """The observation is [environment + 100 * episode, t]. An episode ends after its environment's
+    length; `odd_are_cut`: those of odd number as truncated."""
+
+    def __init__(self, lengths, autoreset, odd_are_cut=False):
+        self.lengths, self.autoreset, self.odd_are_cut = np.array(lengths), autoreset, odd_are_cut
+        self.episode, self.t = np.zeros((2, len(lengths)), int)
+        self.over = np.zeros(len(lengths), bool)
+
+    def observe(self):
+        envs = np.arange(len(self.lengths))
+        return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
+
+    def step(self, envs=slice(None)):
+        """Steps these environments. Returns of each its observation, whether it terminated and was
+        truncated, and its observation before a reset in the same step."""
+        resetting = self.over[envs] & (self.autoreset == "next_step")
+        self.t[envs] = np.where(resetting, 0, self.t[envs] + 1)
+        self.episode[envs] += resetting
+        self.over[envs] = (self.t[envs] == self.lengths[envs]) & ~resetting
+        over, final = self.over[envs], self.observe()[envs]
+        cut = over & self.odd_are_cut & (self.episode[envs] % 2 == 1)
+        if self.autoreset == "same_step":
+            self.episode[envs] += over
+            self.t[envs] *= ~over
+        return self.observe()[envs], over & ~cut, cut, final
+
+    def reset(self):
+        """Begins the next episode of environments that are over, as a caller does by hand."""
+        self.episode += self.over
+        self.t[self.over] = 0
+        self.over[:] = False
+
+
+def expected_steps(lengths, calls, autoreset, odd_are_cut=False):
+    """(environment + 100 * episode, t, next t, terminated) of every step that is there after so many
+    calls of each environment."""
+    steps = []
+    for env, length in enumerate(lengths):
+        for call in range(calls[env]):
+            episode, t = divmod(call, length + (autoreset == "next_step"))
+            if t < length:
+                over = t + 1 == length and not (odd_are_cut and episode % 2)
+                steps.append((env + 100 * episode, t, t + 1, over))
+    return sorted(steps)
+
+
+def found_steps(items, name):
+    """The same of a batch of all items."""
+    return sorted(
+        (int(now[0]), int(now[1]), int(after[1]), discount == 0)
+        for now, after, discount in zip(items[name], items[f"next_{name}"], items[".discounts"])
+    )

@@ -1,0 +1,51 @@
+"""Threads of a test: an error in one of them fails the test."""
+
+import contextlib
+import threading
+import time
+
+
+@contextlib.contextmanager
+def running(*functions):
+    """Runs functions in threads beside the block, and waits for them at its end. Yields a list that
+    then has what they returned."""
+    results, errors = [None] * len(functions), []
+
+    def work(i):
+        try:
+            results[i] = functions[i]()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    try:
+        yield results
+    finally:
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextlib.contextmanager
+def repeating(function):
+    """Calls a function over and over in a thread beside the block."""
+    done = False
+
+    def work():
+        while not done:
+            function()
+
+    with running(work):
+        try:
+            yield
+        finally:
+            done = True
+
+
+def until_waiting(buffer, kind, n=1):
+    """Until so many calls wait, by the name of the waits in `stats()`."""
+    while buffer.stats()[kind]["waiting_now"] < n:
+        time.sleep(0.005)
