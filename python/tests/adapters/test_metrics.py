@@ -1,9 +1,8 @@
 """reprise.metrics with prometheus_client itself."""
 
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 
-import reprise
 from reprise import metrics
 
 
@@ -23,7 +22,7 @@ def test_numbers_are_those_of_stats(buffer):
 def test_prometheus_reads_every_buffer():
     client = pytest.importorskip("prometheus_client")
     registry = client.CollectorRegistry()
-    buffers = [reprise.ReplayBuffer(plain_schema(), 100) for _ in range(2)]
+    buffers = [plain_buffer() for _ in range(2)]
     for i, replay in enumerate(buffers):
         metrics.watch(replay, name=f"b{i}", registry=registry)
         fill(replay, 10 + i)
@@ -39,7 +38,7 @@ def test_prometheus_reads_every_buffer():
     for what in ("writers_for_chunk", "writers_for_limiter", "samplers_for_limiter"):
         assert value("waits_total", 0, what=what) == 0
     with pytest.raises(TimeoutError):
-        reprise.ReplayBuffer(plain_schema(), 100).sampler().sample(1, timeout=0)
+        plain_buffer().sampler().sample(1, timeout=0)
     text = client.generate_latest(registry).decode()
     assert text.count("# TYPE reprise_items gauge") == 1
     assert (
@@ -55,7 +54,7 @@ def test_prometheus_reads_every_buffer():
 def test_waits_are_counted():
     client = pytest.importorskip("prometheus_client")
     registry = client.CollectorRegistry()
-    replay = reprise.ReplayBuffer(plain_schema(), 100)
+    replay = plain_buffer()
     metrics.watch(replay, registry=registry)
     with pytest.raises(TimeoutError):
         replay.sampler().sample(1, timeout=0.01)

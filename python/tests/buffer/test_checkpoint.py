@@ -5,7 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
-from testing.buffers import every_item, fill, plain_schema
+from testing.buffers import every_item, fill, plain_buffer
 from testing.children import run_python
 
 import reprise
@@ -33,7 +33,7 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
 
 
 def test_progress_is_told(tmp_path):
-    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    buffer = plain_buffer(4096, chunk_steps=64)
     fill(buffer, 1000)
     told = []
     result = buffer.save(tmp_path, progress=told.append)
@@ -80,7 +80,7 @@ def test_errors_say_kind_and_file(buffer, tmp_path):
     with pytest.raises(ValueError, match="keep"):
         buffer.save(tmp_path, keep=0)
     buffer.save(tmp_path)
-    other = reprise.ReplayBuffer(plain_schema(), 10)
+    other = plain_buffer(10)
     with pytest.raises(reprise.CheckpointError) as error:
         other.restore(tmp_path)
     assert error.value.kind == "mismatch"
@@ -145,7 +145,7 @@ def test_only_samplers_are_saved(buffer, tmp_path):
             buffer.save(tmp_path / "saved", samplers=[sampler, wrong])
     with pytest.raises(ValueError, match="samplers.1. is samplers.0. too; allowed: each once"):
         buffer.save(tmp_path / "saved", samplers=[sampler, sampler])
-    other = reprise.ReplayBuffer(plain_schema(), 100)
+    other = plain_buffer()
     with pytest.raises(ValueError, match="samplers.1. is of another buffer; allowed: of this one"):
         buffer.save(tmp_path / "saved", samplers=[sampler, other.sampler()])
     assert not (tmp_path / "saved").exists()
@@ -157,7 +157,7 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
         def __call__(self, nbytes):
             return np.empty(nbytes, np.uint8)
 
-    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    buffer = plain_buffer(4096, chunk_steps=64)
     fill(buffer, 1000)
     allocator = Allocator()
     alive = weakref.ref(allocator)  # For as long as the sampler that has it.
@@ -186,7 +186,7 @@ def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):
         reprise.ReplayBuffer.load(missing)
     assert str(missing) in str(error.value) and str(missing) in error.value.file
     with pytest.raises(OSError) as error:
-        reprise.ReplayBuffer(plain_schema(), 100, storage=missing / "there")
+        plain_buffer(storage=missing / "there")
     assert str(missing) in str(error.value)
     saved = tmp_path / os.fsdecode(b"saved \xfe")
     for _ in range(2):
@@ -229,11 +229,10 @@ def test_progress_is_a_function(buffer, tmp_path):
 
 NESTED = """
 import sys
-from testing.buffers import fill, plain_schema
-import reprise
+from testing.buffers import fill, plain_buffer
 
 directory = sys.argv[1]
-buffer, other = (reprise.ReplayBuffer(plain_schema(), 100) for _ in range(2))
+buffer, other = plain_buffer(), plain_buffer()
 fill(buffer, 10)
 fill(other, 10)
 errors = []

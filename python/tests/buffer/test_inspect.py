@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 
 import reprise
 from reprise.__main__ import main
@@ -12,8 +12,7 @@ from reprise.__main__ import main
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    replay = reprise.ReplayBuffer(
-        plain_schema(),
+    replay = plain_buffer(
         1000,
         window=reprise.Transitions(n_step=3),
         selectors=[reprise.Proportional(alpha=1.0, epsilon=0.0), reprise.Fifo()],
@@ -66,9 +65,7 @@ def test_it_draws_a_picture(checkpoint, tmp_path):
 
 
 def test_an_empty_buffer_and_one_whose_limiter_waits(tmp_path, capsys):
-    replay = reprise.ReplayBuffer(
-        plain_schema(), 1000, rate_limiter=reprise.MinSize(50), storage=tmp_path
-    )
+    replay = plain_buffer(1000, rate_limiter=reprise.MinSize(50), storage=tmp_path)
     replay.save(tmp_path / "empty")
     fill(replay, 10)
     replay.save(tmp_path / "few")

@@ -1,7 +1,7 @@
 import dataclasses
 
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer, plain_schema
 
 import reprise
 from reprise._options import families
@@ -39,14 +39,13 @@ def each():
 )
 def test_options_are_what_was_given(option, value):
     limit = 1 if isinstance(value, reprise.Queue) else 0  # Which it needs.
-    buffer = reprise.ReplayBuffer(plain_schema(), 1000, max_times_sampled=limit, **{option: value})
+    buffer = plain_buffer(1000, max_times_sampled=limit, **{option: value})
     found = buffer.options[option]
     assert found == ([value] if option == "selectors" else value)
 
 
 def test_numbers_and_defaults():
-    buffer = reprise.ReplayBuffer(
-        plain_schema(),
+    buffer = plain_buffer(
         1000,
         selectors=[reprise.Uniform(), reprise.Fifo()],
         max_times_sampled=3,
@@ -71,7 +70,7 @@ def test_numbers_and_defaults():
         "key_tag": 9,
         "storage": None,
     }
-    assert reprise.ReplayBuffer(plain_schema(), 10).options["selectors"] == [reprise.Proportional()]
+    assert plain_buffer(10).options["selectors"] == [reprise.Proportional()]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_wrong_options(given, error, message):
 
 
 def test_rows_in_a_mapped_file(tmp_path):
-    buffer = reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path)
+    buffer = plain_buffer(1000, storage=tmp_path)
     fill(buffer, 100)
     assert buffer.options["storage"] == tmp_path
     assert buffer.stats()["file_bytes"] > 0
@@ -141,15 +140,15 @@ def test_rows_in_a_mapped_file(tmp_path):
         ("file", NotADirectoryError),
     ):
         with pytest.raises(kind, match=f"storage is '.*/{wrong}'; allowed: a directory"):
-            reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path / wrong)
+            plain_buffer(1000, storage=tmp_path / wrong)
     with pytest.raises(OSError, match="storage: a mapped file in '/proc': no file can be made"):
-        reprise.ReplayBuffer(plain_schema(), 1000, storage="/proc")
+        plain_buffer(1000, storage="/proc")
     with pytest.raises(TypeError, match="storage is 3; allowed: None or a path"):
-        reprise.ReplayBuffer(plain_schema(), 1000, storage=3)
+        plain_buffer(1000, storage=3)
 
 
 def test_a_buffer_is_closed_by_with():
-    with reprise.ReplayBuffer(plain_schema(), 10) as buffer:
+    with plain_buffer(10) as buffer:
         assert not buffer.closed
     assert buffer.closed
     assert len(buffer) == 0 and buffer.stats()["items"] == 0

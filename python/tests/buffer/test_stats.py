@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from testing.buffers import STEP, append_until_held, fill, queue_of
+from testing.buffers import STEP, append_until_held, fill, plain_buffer, queue_of
 from testing.threads import running
 
 import reprise
@@ -146,15 +146,14 @@ def test_a_vector_append_that_times_out_is_one_wait(run):
     def append_until_full():
         with pytest.raises(TimeoutError, match="of some environments"):
             for _ in range(1000):
-                writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
+                writers.append(**VECTOR_STEP)
 
     run(append_until_full)
     waits = waits_of(buffer, "writers_for_limiter")
     expect(waits, waits=1, timeouts=1)
     assert waits["longest"] >= 0.29
     buffer.sampler().sample(4, timeout=0)
-    step = {"end": [0, 0], "action": [0] * 2, "reward": [0] * 2, "next_state": [[0, 0]] * 2}
-    run(lambda: writers.append(**step))
+    run(lambda: writers.append(**VECTOR_STEP))
     assert waits_of(buffer, "writers_for_limiter")["waits"] == 1
 
 
@@ -185,40 +184,40 @@ def interrupt():
     raise Interrupt
 
 
-def test_a_sample_that_is_interrupted_is_one_wait(buffer, alarm):
-    sampler = buffer.sampler()
-    alarm(buffer, "samplers_for_items", interrupt)
-    with pytest.raises(Interrupt):
-        sampler.sample(4)
-    expect(waits_of(buffer, "samplers_for_items"), waits=1, stops=1)
-    fill(buffer, 10)
-    assert len(sampler.sample(4)) == 4
+VECTOR_STEP = {name: [value] * 2 for name, value in STEP.items()} | {"end": [0, 0]}
 
 
-def test_an_append_that_is_interrupted_is_one_wait(alarm):
+def waiting_sample():
+    buffer = plain_buffer()
+    return buffer, buffer.sampler().sample, {"n": 4}
+
+
+def waiting_append():
     buffer = queue_of(4)
     writer = buffer.writer()
     writer.begin_episode(state=[0, 0])
-    alarm(buffer, "writers_for_limiter", interrupt)
-    with pytest.raises(Interrupt):
-        append_until_held(writer)
-    expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
-    buffer.sampler().sample(4, timeout=0)
-    writer.append(**STEP)
-    expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
+    return buffer, writer.append, STEP
 
 
-def test_a_vector_append_that_is_interrupted_is_one_wait(alarm):
+def waiting_vector_append():
     buffer = queue_of(4, max_writers=2)
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
-    alarm(buffer, "writers_for_limiter", interrupt)
+    return buffer, writers.append, VECTOR_STEP
+
+
+@pytest.mark.parametrize("waiting", [waiting_sample, waiting_append, waiting_vector_append])
+def test_a_call_that_is_interrupted_is_one_wait_and_can_be_made_again(waiting, alarm):
+    buffer, call, given = waiting()
+    kind = "samplers_for_items" if waiting is waiting_sample else "writers_for_limiter"
+    alarm(buffer, kind, interrupt)
     with pytest.raises(Interrupt):
         while True:
-            writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
-    expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
-    buffer.sampler().sample(4, timeout=0)
-    writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
+            call(**given)
+    expect(waits_of(buffer, kind), waits=1, stops=1)
+    fill(buffer, 10) if waiting is waiting_sample else buffer.sampler().sample(4, timeout=0)
+    call(**given)
+    expect(waits_of(buffer, kind), waits=1, stops=1)
 
 
 def test_a_handler_may_append_what_the_sample_waits_for(buffer, alarm):

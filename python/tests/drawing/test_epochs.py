@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 
 import reprise
 
@@ -36,8 +36,8 @@ def test_a_prefetcher_counts_the_passes_of_what_it_gave_out(buffer):
 
 
 def test_what_has_no_passes():
-    limited = reprise.ReplayBuffer(plain_schema(), 100, max_times_sampled=2)
-    ordered = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Fifo())
+    limited = plain_buffer(max_times_sampled=2)
+    ordered = plain_buffer(selectors=reprise.Fifo())
     for replay in (limited, ordered):
         fill(replay, 5)
         for call in (replay.sampler().sample, replay.prefetch):

@@ -1,14 +1,14 @@
 """Items that nobody has drawn before."""
 
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 
 import reprise
 
 
 def test_fresh_items_come_first_and_once():
     # One item outweighs all others, so that no other is drawn by weight.
-    replay = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Proportional(), shards=1)
+    replay = plain_buffer(selectors=reprise.Proportional(), shards=1)
     sampler = replay.sampler(fresh=0.25)
     with replay.writer() as writer:
         writer.begin_episode(state=[0, 0])
@@ -23,9 +23,7 @@ def test_fresh_items_come_first_and_once():
 
 
 def test_a_prefetcher_counts_what_it_gave_out():
-    replay = reprise.ReplayBuffer(
-        plain_schema(), 100, selectors=reprise.Uniform(), rate_limiter=reprise.MinSize(20)
-    )
+    replay = plain_buffer(selectors=reprise.Uniform(), rate_limiter=reprise.MinSize(20))
     with replay.prefetch(4, fresh=0.5, depth=3) as batches:
         assert batches.fresh == 0
         fill(replay, 20)
@@ -49,12 +47,12 @@ def test_a_loader_has_the_queue(buffer):
 
 
 def test_what_has_no_queue():
-    limited = reprise.ReplayBuffer(plain_schema(), 100, max_times_sampled=2)
-    ordered = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Fifo())
+    limited = plain_buffer(max_times_sampled=2)
+    ordered = plain_buffer(selectors=reprise.Fifo())
     for replay in (limited, ordered):
         with pytest.raises(ValueError, match="fresh is 0.5"):
             replay.sampler(fresh=0.5)
-    plain = reprise.ReplayBuffer(plain_schema(), 100)
+    plain = plain_buffer()
     with pytest.raises(ValueError, match="fresh is 2; allowed: 0 to 1"):
         plain.sampler(fresh=2)
     for draws in ("epoch", "without_replacement"):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from testing.buffers import plain_schema
+from testing.buffers import plain_buffer
 
 import reprise
 
@@ -9,9 +9,7 @@ NAMES = ("state", "next_state", "action", "reward")
 
 @pytest.fixture
 def buffer():
-    made = reprise.ReplayBuffer(
-        plain_schema(),
-        100,
+    made = plain_buffer(
         selectors=reprise.Proportional(alpha=0.5, epsilon=0),
         episode_index=True,
         chunk_steps=16,
@@ -120,9 +118,9 @@ def test_refusals(buffer):
     with pytest.raises(ValueError, match="remove: keys.0. has tag"):
         buffer.remove(key ^ (1 << 52))
     with pytest.raises(RuntimeError, match="episode_index"):
-        reprise.ReplayBuffer(plain_schema(), 10).remove_episode(0)
+        plain_buffer(10).remove_episode(0)
     with pytest.raises(RuntimeError, match="episode_index"):
-        reprise.ReplayBuffer(plain_schema(), 10).gather_episode(0, 0, 1)
+        plain_buffer(10).gather_episode(0, 0, 1)
 
 
 def test_no_keys_are_no_items(buffer):
@@ -141,7 +139,7 @@ def test_no_keys_are_no_items(buffer):
 
 def test_the_help_names_what_needs_the_episode_index():
     calls = [name for name in dir(reprise.ReplayBuffer) if not name.startswith("_")]
-    without = reprise.ReplayBuffer(plain_schema(), 10)
+    without = plain_buffer(10)
     given = {"find": (0, 0), "update_episode_priorities": (0, 0, [1.0])}
     given |= {"gather_episode": (0, 0, 1), "remove_episode": (0,)}
     help_of = {name: " ".join((getattr(without, name).__doc__ or "").split()) for name in calls}

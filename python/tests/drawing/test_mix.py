@@ -6,19 +6,15 @@ import time
 
 import numpy as np
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 from testing.threads import running, until_waiting
 
 import reprise
 
 
 def buffer_of(first, steps=50, alpha=1.0, **options):
-    made = reprise.ReplayBuffer(
-        plain_schema(),
-        1000,
-        selectors=reprise.Proportional(alpha=alpha, epsilon=0.0),
-        shards=1,
-        **options,
+    made = plain_buffer(
+        1000, selectors=reprise.Proportional(alpha=alpha, epsilon=0.0), shards=1, **options
     )
     fill(made, steps, first)
     return made
@@ -132,7 +128,7 @@ def waiting_mix(empty):
 
 
 def test_a_mix_is_for_one_thread_at_a_time(tmp_path):
-    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    empty = plain_buffer(10)
     empty.save(tmp_path)
     both = waiting_mix(empty)
     with running(lambda: pytest.raises(reprise.Closed, both.sample)):
@@ -147,7 +143,7 @@ def test_a_mix_is_for_one_thread_at_a_time(tmp_path):
 
 
 def test_a_mix_keeps_its_buffers_alive():
-    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    empty = plain_buffer(10)
     both = waiting_mix(empty)
     stats = empty.stats
     del empty
@@ -157,7 +153,7 @@ def test_a_mix_keeps_its_buffers_alive():
 
 
 def test_an_interrupted_wait_keeps_what_was_drawn():
-    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    empty = plain_buffer(10)
     mine = buffer_of(0.0)
     both = reprise.mix([(mine, 4), (empty, 4)])
 
@@ -177,7 +173,7 @@ def test_an_interrupted_wait_keeps_what_was_drawn():
 
 
 def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
-    empty = reprise.ReplayBuffer(plain_schema(), 10, rate_limiter=reprise.MinSize(7))
+    empty = plain_buffer(10, rate_limiter=reprise.MinSize(7))
 
     def close():
         while empty.stats()["samplers_for_items"]["waiting_for"] < 5.5:
@@ -214,7 +210,7 @@ def test_what_does_not_fit_a_common_total_is_refused():
     with pytest.raises(ValueError, match="fresh is 0.5; allowed by the common total: 0"):
         reprise.mix([one, other], 4, fresh=0.5)
     for name in ("RankBased", "Recency", "Mixture", "Fifo", "Lifo", "MinHeap", "MaxHeap"):
-        apart = reprise.ReplayBuffer(plain_schema(), 10, selectors=getattr(reprise, name)())
+        apart = plain_buffer(10, selectors=getattr(reprise, name)())
         with pytest.raises(
             ValueError, match=r"parts\[1\] has a selector that.*; allowed by the common"
         ):
@@ -254,7 +250,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(TypeError, match=r"Mix: parts\[0\] is <reprise.ReplayBuffer"):
         reprise.mix([mine])
     assert len(reprise.mix([(mine, np.int64(3))])) == 3
-    empty = reprise.ReplayBuffer(plain_schema(), 100)
+    empty = plain_buffer()
     ended = reprise.mix([(mine, 2), (empty, 2)])
     with pytest.raises(TimeoutError, match=r"^Mix.sample: parts\[1\]: timed out.*0 of the 1 items"):
         ended.sample(timeout=0.0)

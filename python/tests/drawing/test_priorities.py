@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from testing.buffers import plain_schema
+from testing.buffers import plain_buffer
 
 import reprise
 
 
 def from_caller(n_step=1):
-    return reprise.ReplayBuffer(
-        plain_schema(),
-        100,
+    return plain_buffer(
         window=reprise.Transitions(n_step=n_step),
         selectors=[reprise.Uniform(), reprise.Proportional(initial="from_caller")],
     )
@@ -50,7 +48,7 @@ def test_steps_that_decide_nothing_need_none(none):
 
 @pytest.mark.parametrize("none", [[], np.zeros(0)], ids=["[]", "array"])
 def test_no_priorities_are_not_those_that_were_not_given(none):
-    buffer = reprise.ReplayBuffer(plain_schema(), 100, window=reprise.Transitions(n_step=2))
+    buffer = plain_buffer(window=reprise.Transitions(n_step=2))
     writer, writers = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
     episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
     step = {"action": 0, "reward": 0, "next_state": [0, 0], "priorities": none}
@@ -81,9 +79,7 @@ def test_loose_transitions_bring_none():
 
 def test_whole_episodes_go_by_the_present_alpha():
     """(1e6)^8 is no finite float32, (1e6)^1 is."""
-    buffer = reprise.ReplayBuffer(
-        plain_schema(), 100, selectors=reprise.Proportional(alpha=1.0, epsilon=0)
-    )
+    buffer = plain_buffer(selectors=reprise.Proportional(alpha=1.0, epsilon=0))
     writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
     writers.begin(state=np.zeros((1, 2)))
     episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}

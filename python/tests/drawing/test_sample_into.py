@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 
 import reprise
 
@@ -41,6 +41,6 @@ def test_sample_into_refuses_other_places_and_batches(buffer):
         sampler.sample_into(foreign, 0, 1)
     with pytest.raises(TypeError):
         sampler.sample_into({}, 0, 1)
-    empty = reprise.ReplayBuffer(plain_schema(), 10, window=buffer.options["window"])
+    empty = plain_buffer(10, window=buffer.options["window"])
     with pytest.raises(TimeoutError, match="0 of the 1 items"):
         empty.sampler().sample_into(batch, 0, 1, timeout=0)

@@ -2,7 +2,7 @@ import threading
 
 import numpy as np
 import pytest
-from testing.buffers import fill, plain_schema
+from testing.buffers import fill, plain_buffer
 from testing.threads import running
 
 import reprise
@@ -10,8 +10,7 @@ import reprise
 
 @pytest.fixture
 def prioritized():
-    buffer = reprise.ReplayBuffer(
-        plain_schema(),
+    buffer = plain_buffer(
         4096,
         selectors=[reprise.Proportional(alpha=1, epsilon=0), reprise.Uniform()],
         episode_index=True,

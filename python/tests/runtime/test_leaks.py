@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from testing.buffers import plain_schema
+from testing.buffers import plain_buffer
 
 import reprise
 
@@ -26,7 +26,7 @@ class World:
     """Every argument is an object of its own, whose references are counted."""
 
     def __init__(self):
-        self.buffer = reprise.ReplayBuffer(plain_schema(), 256, max_writers=8)
+        self.buffer = plain_buffer(256, max_writers=8)
         self.writer = self.buffer.writer()
         self.state = np.zeros(2, np.float32)
         self.wide = np.zeros(2, np.float64)
@@ -46,9 +46,7 @@ class World:
         self.item_keys = self.batch.item_keys.copy()
         self.prefetcher = self.buffer.prefetch(4)
         self.mix = reprise.mix([(self.buffer, 2), (self.buffer, 2)])
-        self.waiting_mix = reprise.mix(
-            [(self.buffer, 2), (reprise.ReplayBuffer(plain_schema(), 9), 2)]
-        )
+        self.waiting_mix = reprise.mix([(self.buffer, 2), (plain_buffer(9), 2)])
 
     def counted(self):
         return [

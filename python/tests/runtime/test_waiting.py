@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from testing.buffers import STEP, append_until_held, fill, plain_schema, queue_of
+from testing.buffers import STEP, append_until_held, fill, plain_buffer, queue_of
 from testing.children import run_python
 from testing.threads import running, until_waiting
 
@@ -95,7 +95,7 @@ def test_close_wakes_those_who_wait():
                 buffer.sampler().sample(4, timeout=60)
                 empty.sampler().sample(4)
 
-    empty = reprise.ReplayBuffer(plain_schema(), 100)
+    empty = plain_buffer()
     with running(write, draw):
         until_waiting(empty, "samplers_for_items")
         empty.close()

@@ -11,6 +11,10 @@ def plain_schema():
     )
 
 
+def plain_buffer(steps=100, **options):
+    return reprise.ReplayBuffer(plain_schema(), steps, **options)
+
+
 def fill(buffer, steps, first=0.0):
     """One episode whose state counts up from `first`, with action i and reward i at step i."""
     with buffer.writer(timeout=0) as writer:
@@ -38,14 +42,8 @@ def every_item(buffer):
 
 def queue_of(size, **options):
     """Writers wait while so many items wait to be sampled."""
-    return reprise.ReplayBuffer(
-        plain_schema(),
-        1000,
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(size),
-        max_times_sampled=1,
-        **{"max_writers": 1, **options},
-    )
+    options = {"selectors": reprise.Fifo(), "max_times_sampled": 1, "max_writers": 1, **options}
+    return plain_buffer(1000, rate_limiter=reprise.Queue(size), **options)
 
 
 STEP = {"action": 0, "reward": 0, "next_state": [0, 0]}

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from testing.buffers import every_item
+from testing.buffers import every_item, queue_of
 
 import reprise
 
@@ -148,16 +148,8 @@ def test_a_length_whose_code_raises(buffer):
         writer.append_episode(state=object(), action=[0], reward=[0])
 
 
-def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
-    buffer = reprise.ReplayBuffer(
-        schema,
-        1000,
-        window=reprise.Transitions(discount=0.5),
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(8),
-        max_times_sampled=1,
-        max_writers=1,
-    )
+def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again():
+    buffer = queue_of(8)
     writer = buffer.writer(timeout=0.01)
     state = np.arange(42, dtype=np.float32).reshape(21, 2)
     action = np.arange(20)
@@ -183,15 +175,8 @@ def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
 
 
 @pytest.mark.parametrize("other", ["shorter", "append", "begin_episode"])
-def test_what_an_episode_has_taken_is_forgotten_by_another_append(schema, other):
-    buffer = reprise.ReplayBuffer(
-        schema,
-        1000,
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(4),
-        max_times_sampled=1,
-        max_writers=1,
-    )
+def test_what_an_episode_has_taken_is_forgotten_by_another_append(other):
+    buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     sampler = buffer.sampler()
 

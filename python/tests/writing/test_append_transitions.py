@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from testing.buffers import every_item, plain_schema
+from testing.buffers import every_item, plain_buffer, queue_of
 
 import reprise
 
@@ -30,7 +30,7 @@ def transitions(environments, steps, seed=5):
 
 def three_steps():
     window = reprise.Transitions(n_step=3, discount=0.5)
-    return reprise.ReplayBuffer(plain_schema(), 4096, window=window, shards=1)
+    return plain_buffer(4096, window=window, shards=1)
 
 
 def by_action(buffer):
@@ -143,20 +143,9 @@ def test_what_is_not_finite_is_refused_before_the_first():
     assert buffer.stats()["committed_steps"] == 0
 
 
-def queue_of(n):
-    return reprise.ReplayBuffer(
-        plain_schema(),
-        100,
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(n),
-        max_times_sampled=1,
-        shards=1,
-    )
-
-
 @pytest.mark.parametrize("kind", ["vector", "writer"])
 def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
-    buffer = queue_of(2)
+    buffer = queue_of(2, max_writers=5)
     writer = (
         buffer.vector_writer(5, autoreset="disabled", timeout=0)
         if kind == "vector"
@@ -198,7 +187,7 @@ def test_another_call_in_between_begins_anew():
 
 
 def test_an_append_after_transitions_is_a_new_call():
-    buffer = queue_of(2)
+    buffer = queue_of(2, max_writers=3)
     writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
     sampler = buffer.sampler()
     states, step = np.zeros((3, 2)), {"action": np.zeros(3, int), "reward": np.zeros(3)}

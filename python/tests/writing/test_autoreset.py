@@ -4,7 +4,7 @@ import enum
 
 import numpy as np
 import pytest
-from testing.buffers import every_item, plain_schema
+from testing.buffers import every_item, plain_buffer
 from testing.files import ROOT
 from testing.simulators import Counters, expected_steps, found_steps
 
@@ -81,7 +81,7 @@ def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of,
 
 @pytest.mark.parametrize("given", [list, tuple, np.array])
 def test_rows_of_environments_that_ended_are_converted_and_checked(given):
-    buffer = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Uniform(), shards=1)
+    buffer = plain_buffer(selectors=reprise.Uniform(), shards=1)
     writers = buffer.vector_writer(3, autoreset="same_step")
     writers.begin(state=np.zeros((3, 2)))
     step = {"action": [0, 0, 0], "reward": [0, 0, 0], "next_state": np.zeros((3, 2))}

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from testing.buffers import every_item
+from testing.buffers import every_item, queue_of
 from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
@@ -258,15 +258,8 @@ def test_writers_of_environments(buffer):
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
-def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(schema, autoreset):
-    buffer = reprise.ReplayBuffer(
-        schema,
-        1000,
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(3),
-        max_times_sampled=1,
-        max_writers=4,
-    )
+def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(autoreset):
+    buffer = queue_of(3, max_writers=4)
     writers = buffer.vector_writer(4, autoreset=autoreset, timeout=0)
     sampler = buffer.sampler()
     after = np.zeros((4, 2), np.float32)
@@ -313,18 +306,16 @@ def test_wrong_autoreset(buffer):
             buffer.vector_writer(wrong, autoreset="same_step")
 
 
-def vector_of_three(schema):
+def vector_of_three():
     """A queue of two steps: an append of three finds no room for the third."""
-    buffer = reprise.ReplayBuffer(
-        schema, 100, selectors=reprise.Fifo(), rate_limiter=reprise.Queue(2), max_times_sampled=1
-    )
+    buffer = queue_of(2, max_writers=3)
     writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
     writers.begin(state=np.zeros((3, 2)))
     return buffer, writers
 
 
-def test_a_repeated_append_is_checked_like_the_first(schema):
-    buffer, writers = vector_of_three(schema)
+def test_a_repeated_append_is_checked_like_the_first():
+    buffer, writers = vector_of_three()
     step = {"action": [1, 2, 3], "reward": np.zeros(3), "end": [0, 0, 0]}
     with pytest.raises(TimeoutError):
         while True:
@@ -340,8 +331,8 @@ def test_a_repeated_append_is_checked_like_the_first(schema):
 
 
 @pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
-def test_a_vector_writer_may_go_before_all_steps_are_taken(schema, destroyed):
-    _, writers = vector_of_three(schema)
+def test_a_vector_writer_may_go_before_all_steps_are_taken(destroyed):
+    _, writers = vector_of_three()
     with pytest.raises(TimeoutError):
         while True:
             writers.append(
