@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from testing.buffers import every_item
+from testing.refusals import refuses
 from testing.simulators import expected_steps, found_steps
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -129,13 +130,11 @@ def test_the_mode_is_read_or_named(buffer):
             writers.begin(state=np.zeros((2, 2)))
             step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
             if mode is AutoresetMode.SAME_STEP:
-                with pytest.raises(ValueError, match="final is missing"):
-                    writers.append(end=[1, 0], **step)
+                refuses(ValueError, "final is missing", writers.append, end=[1, 0], **step)
                 continue
             writers.append(end=[1, 0], **step)
             if mode is AutoresetMode.DISABLED:
-                with pytest.raises(RuntimeError, match="outside an episode"):
-                    writers.append(end=[0, 0], **step)
+                refuses(RuntimeError, "outside an episode", writers.append, end=[0, 0], **step)
             else:
                 writers.append(end=[0, 0], **step)
             writers.close()
@@ -158,8 +157,7 @@ def test_a_mode_that_environments_contradict_is_refused(buffer):
 
 def test_a_mode_that_is_none_is_refused(buffer):
     for wrong in ("nextstep2", "", 3, object()):
-        with pytest.raises((ValueError, TypeError), match="autoreset"):
-            buffer.vector_writer(2, autoreset=wrong)
+        refuses((ValueError, TypeError), "autoreset", buffer.vector_writer, 2, autoreset=wrong)
 
 
 def test_a_wrapper_tells_the_mode_of_its_environments(buffer):
@@ -223,8 +221,7 @@ def test_spaces_without_arrays_are_refused():
     nested = spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))})
     with pytest.raises(TypeError, match="a is Sequence.*MultiBinary"):
         reprise.Schema.from_spaces(nested, spaces.Discrete(2))
-    with pytest.raises(TypeError, match="action is None"):
-        reprise.Schema.from_spaces(spaces.Discrete(2), None)
+    refuses(TypeError, "action is None", reprise.Schema.from_spaces, spaces.Discrete(2), None)
     with pytest.raises(ValueError, match="reward"):
         reprise.Schema.from_spaces(spaces.Dict({"reward": spaces.Discrete(2)}), spaces.Discrete(2))
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 # Threads of torch that wait for each other cost more than these networks.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -231,27 +232,21 @@ def test_the_latest_steps_stay():
 def test_what_cannot_be_sampled_is_refused(wrong):
     buffer = PrioritizedEpisodeReplayBuffer(100, n_step=3, gamma=0.99)
     buffer.add(whole(0, 5))
-    with pytest.raises(ValueError, match=f"sample: {next(iter(wrong))} is .*; allowed: "):
-        buffer.sample(8, **wrong)
+    refuses(ValueError, f"sample: {next(iter(wrong))} is .*; allowed: ", buffer.sample, 8, **wrong)
 
 
 def test_wrong_use_is_refused():
     buffer = PrioritizedEpisodeReplayBuffer(100, timeout=0.0)
-    with pytest.raises(TimeoutError, match="empty"):
-        buffer.sample(1)
-    with pytest.raises(ValueError, match="weight is 2.0; allowed: None"):
-        buffer.add(whole(0, 5), weight=2.0)
+    refuses(TimeoutError, "empty", buffer.sample, 1)
+    refuses(ValueError, "weight is 2.0; allowed: None", buffer.add, whole(0, 5), weight=2.0)
     with pytest.raises(TypeError, match="MultiAgentEpisode; allowed: SingleAgentEpisode"):
         buffer.add([MultiAgentEpisode()])
     buffer.add(whole(0, 5))
-    with pytest.raises(RuntimeError, match="no sample"):
-        buffer.update_priorities(np.ones(8))
+    refuses(RuntimeError, "no sample", buffer.update_priorities, np.ones(8))
     buffer.sample(8)
-    with pytest.raises(ValueError, match="8"):
-        buffer.update_priorities(np.ones(7))
+    refuses(ValueError, "8", buffer.update_priorities, np.ones(7))
     buffer.update_priorities(np.ones(8))
-    with pytest.raises(RuntimeError, match="no sample"):
-        buffer.update_priorities(np.ones(8))
+    refuses(RuntimeError, "no sample", buffer.update_priorities, np.ones(8))
     with pytest.raises(TypeError, match="capacity_stepz"):
         PrioritizedEpisodeReplayBuffer(100, capacity_stepz=1).add(whole(0, 5))
 
@@ -373,8 +368,7 @@ def test_transitions_of_a_buffer_in_shards(in_shards, tmp_path):
     counts = Counter(transition(one)[0] for one in buffer.sample(8_000))
     weights = np.array([7 * 1, 4 * 2, 8 * 3])
     np.testing.assert_allclose([counts[i] / 8_000 for i in range(3)], weights / 39, atol=0.03)
-    with pytest.raises(ValueError, match="get_state: .*; allowed: save_to_path"):
-        buffer.get_state()
+    refuses(ValueError, "get_state: .*; allowed: save_to_path", buffer.get_state)
     buffer.save_to_path(tmp_path / "one")
     other = PrioritizedEpisodeReplayBuffer(200, n_step=3, gamma=0.5, alpha=1.0, seed=2, **in_shards)
     other.restore_from_path(tmp_path / "one")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from testing.children import run_python
 from testing.files import ROOT
+from testing.refusals import refuses
 
 pytest.importorskip("stable_baselines3")
 import gymnasium as gym  # noqa: E402
@@ -211,8 +212,7 @@ def test_dict_observations(kind):
     batch = collect(kind, is_dict=True).sample(100)
     assert set(batch.observations) == {"near", "far"}
     assert torch.equal(batch.next_observations["far"], batch.next_observations["near"] + 1)
-    with pytest.raises(TypeError, match="allowed: a Dict"):
-        sb3.DictReplayBuffer(100, BOX, ACTION)
+    refuses(TypeError, "allowed: a Dict", sb3.DictReplayBuffer, 100, BOX, ACTION)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -245,8 +245,7 @@ def test_a_full_buffer_has_the_latest():
     assert found == set(range(25, 75))
     buffer.reset()
     assert buffer.size() == 0
-    with pytest.raises(TimeoutError, match="0 of the 1 items"):
-        buffer.sample(1)
+    refuses(TimeoutError, "0 of the 1 items", buffer.sample, 1)
 
 
 @pytest.mark.parametrize("is_dict", [False, True])
@@ -342,8 +341,7 @@ def test_a_process_that_starts_is_given_no_buffer():
     process = multiprocessing.get_context("spawn").Process(
         target=len, args=(collect(sb3.ReplayBuffer, 9),)
     )
-    with pytest.raises(RuntimeError, match="cannot be handed to another process"):
-        process.start()
+    refuses(RuntimeError, "cannot be handed to another process", process.start)
 
 
 def test_priorities_decide_what_is_drawn():

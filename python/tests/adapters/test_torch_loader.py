@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import reprise.torch  # noqa: E402
 from testing.late_device import device, late, latest  # noqa: E402, F401
+from testing.refusals import refuses
 from reprise.torch import loader  # noqa: E402
 
 
@@ -276,8 +277,7 @@ def test_closing_applies_what_is_under_way_and_waits_for_copies(latest):
         lambda: batches.flush(),
     )
     for call in calls:
-        with pytest.raises(reprise.Closed, match="the loader is closed"):
-            call()
+        refuses(reprise.Closed, "the loader is closed", call)
 
 
 def test_a_loader_that_is_dropped_waits_for_its_copies(latest):
@@ -343,8 +343,7 @@ def test_timeouts(device):
     replay = reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.MinSize(10))
     for thread in (False, True):
         with loader(replay, 8, device=device, thread=thread, timeout=0.01) as batches:
-            with pytest.raises(TimeoutError, match="10"):
-                next(batches)
+            refuses(TimeoutError, "10", next, batches)
             with pytest.raises(TimeoutError):
                 next(batches)
 
@@ -376,14 +375,12 @@ def test_other_threads_go_on_beside_it(device):
 
 def test_options_that_are_wrong():
     replay = frames()
-    with pytest.raises(ValueError, match="loader: depth is 0; allowed: at least 1"):
-        loader(replay, 8, depth=0)
+    refuses(ValueError, "loader: depth is 0; allowed: at least 1", loader, replay, 8, depth=0)
     with pytest.raises(ValueError, match="loader: device is 'cuda:99'; allowed here: 'cpu'"):
         loader(replay, 8, device="cuda:99")
     with pytest.raises(ValueError, match="loader: device is 'meta'; allowed here: 'cpu'"):
         loader(replay, 8, device="meta")
-    with pytest.raises(ValueError, match="beta"):
-        loader(replay, 8, device="cpu", beta=2.0)
+    refuses(ValueError, "beta", loader, replay, 8, device="cpu", beta=2.0)
     mix = reprise.mix([(replay, 4), (replay, 4)])
     with pytest.raises(ValueError, match="batch is 7; allowed of this Mix: its length, 8"):
         loader(mix, 7, device="cpu")
@@ -403,8 +400,7 @@ def test_memory_that_is_not_page_locked_is_refused():
         pytest.skip("there is no CUDA device")
     replay = frames()
     with loader(replay, 8, device="cuda", sampler=replay.sampler()) as batches:
-        with pytest.raises(ValueError, match="allocator=reprise.torch.pinned"):
-            next(batches)
+        refuses(ValueError, "allocator=reprise.torch.pinned", next, batches)
     sampler = replay.sampler(allocator=reprise.torch.pinned)
     with loader(replay, 8, device="cuda", sampler=sampler) as batches:
         assert next(batches)["frame"].device.type == "cuda"

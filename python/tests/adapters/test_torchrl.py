@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 pytest.importorskip("torchrl")
 gymnasium = pytest.importorskip("gymnasium")
@@ -259,15 +260,11 @@ def test_what_is_wrong_is_named(tmp_path):
         lambda: rb.dumps(tmp_path),
         lambda: rb.update_priority(torch.ones(1), torch.ones(1)),
     ):
-        with pytest.raises(ValueError, match="the buffer is empty"):
-            call()
-    with pytest.raises(TimeoutError, match="the buffer is empty"):
-        rb.sample(1)
+        refuses(ValueError, "the buffer is empty", call)
+    refuses(TimeoutError, "the buffer is empty", rb.sample, 1)
     rb.extend(rollout(5))
-    with pytest.raises(ValueError, match="batch_size is missing"):
-        rb.sample()
-    with pytest.raises(ValueError, match="missing"):
-        rb.extend(rollout(5).exclude("action"))
+    refuses(ValueError, "batch_size is missing", rb.sample)
+    refuses(ValueError, "missing", rb.extend, rollout(5).exclude("action"))
 
 
 def test_a_buffer_is_saved_and_loaded(tmp_path):
@@ -338,8 +335,7 @@ def test_returns_of_steps_are_refused():
     schema = reprise.Schema().observation("obs", np.float32).reward("r")
     replay = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=4, n_step=2))
     replay.writer().append_episode(obs=np.arange(9), r=np.ones(8))
-    with pytest.raises(ValueError, match="n_step 0"):
-        tensordict(replay.sampler().sample(6))
+    refuses(ValueError, "n_step 0", tensordict, replay.sampler().sample(6))
 
 
 def test_a_trainer_of_torchrl_trains(tmp_path):

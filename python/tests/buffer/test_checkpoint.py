@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from testing.buffers import every_item, fill, plain_buffer
 from testing.children import run_python
+from testing.refusals import refuses
 
 import reprise
 
@@ -49,8 +50,7 @@ def test_what_progress_raises_ends_the_save(buffer, tmp_path):
     def fail(progress):
         raise LookupError("enough")
 
-    with pytest.raises(LookupError, match="enough"):
-        buffer.save(tmp_path, incremental=False, progress=fail)
+    refuses(LookupError, "enough", buffer.save, tmp_path, incremental=False, progress=fail)
     assert len(reprise.ReplayBuffer.load(tmp_path)) == 300
 
 
@@ -77,8 +77,7 @@ def test_errors_say_kind_and_file(buffer, tmp_path):
     assert "nothing" in error.value.file
     assert isinstance(error.value, RuntimeError)
     fill(buffer, 10)
-    with pytest.raises(ValueError, match="keep"):
-        buffer.save(tmp_path, keep=0)
+    refuses(ValueError, "keep", buffer.save, tmp_path, keep=0)
     buffer.save(tmp_path)
     other = plain_buffer(10)
     with pytest.raises(reprise.CheckpointError) as error:
@@ -120,8 +119,7 @@ def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
     for objects in (np.array([object()]), np.zeros(2, "O,M8[s]"), memoryview(np.array([[]], "O"))):
         with pytest.raises(TypeError, match="attachments.'a'. .*references to objects"):
             buffer.save(tmp_path / "saved", attachments={"a": objects})
-    with pytest.raises(ValueError, match="allowed: 1 to 200"):
-        buffer.save(tmp_path / "saved", attachments={"": b""})
+    refuses(ValueError, "allowed: 1 to 200", buffer.save, tmp_path / "saved", attachments={"": b""})
     assert not (tmp_path / "saved").exists()
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 from testing.buffers import every_item, fill
+from testing.refusals import refuses
 
 import reprise
 from reprise._files import from_files, to_files
@@ -59,19 +60,16 @@ def test_writers_and_samplers_cannot(buffer, through):
             *(reprise.StepPacker(copy.deepcopy(buffer)), reprise.ReplayShard(buffer)),
             reprise.ShardClient(buffer, 1),
         ):
-            with pytest.raises(TypeError, match=f"^a {type(one).__name__} cannot be pickled or co"):
-                through(one)
+            refuses(TypeError, f"^a {type(one).__name__} cannot be pickled or co", through, one)
     for one in (reprise.SegmentTree(4), reprise.ShardedLimiter(reprise.MinSize(1), 10)):
-        with pytest.raises(TypeError, match="cannot pickle"):
-            through(one)
+        refuses(TypeError, "cannot pickle", through, one)
 
 
 @pytest.mark.parametrize("name", ["/{}/out", "../out", "within/out"])
 def test_files_of_a_copy_stay_in_their_directory(buffer, name, tmp_path):
     files = to_files(buffer)
     files[name.format(tmp_path)] = b"x"
-    with pytest.raises(ValueError, match="allowed: a name without directories"):
-        from_files(files)
+    refuses(ValueError, "allowed: a name without directories", from_files, files)
     assert not list(tmp_path.iterdir())
 
 
@@ -103,10 +101,8 @@ def test_a_process_that_starts_is_given_no_buffer(method, held, buffer):
         context.Process(target=use, kwargs={"buffer": held(buffer)}),
         context.Process(target=held(buffer)),
     ):
-        with pytest.raises(RuntimeError, match=REFUSED):
-            process.start()
-    with pytest.raises(RuntimeError, match=REFUSED):
-        context.Pool(1, initializer=use, initargs=(held(buffer),))
+        refuses(RuntimeError, REFUSED, process.start)
+    refuses(RuntimeError, REFUSED, context.Pool, 1, initializer=use, initargs=(held(buffer),))
     executor = ProcessPoolExecutor(1, context, initializer=use, initargs=(held(buffer),))
     with pytest.raises(RuntimeError, match=REFUSED):
         executor.submit(len, []).result()

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 import reprise
 
 SCHEMA = reprise.Schema().observation("state", np.float32, (3,)).column("action", np.int64).reward()
@@ -95,8 +96,7 @@ def test_a_vector_writer_is_shipped_too():
 def test_a_packer_is_made_before_the_writers():
     local = prototype()
     writer = local.writer()
-    with pytest.raises(RuntimeError, match="before the writers"):
-        reprise.StepPacker(local)
+    refuses(RuntimeError, "before the writers", reprise.StepPacker, local)
     writer.close()
     reprise.StepPacker(local)
 
@@ -113,8 +113,7 @@ def test_damaged_and_alien_bytes_are_refused():
     for wrong in (damaged, blob[:-1], b"", b"no blob", bytes(100), cluster.client.request(0)):
         with pytest.raises(ValueError):
             cluster.shards[0].append(wrong)
-    with pytest.raises(ValueError, match="kind"):
-        cluster.shards[0].exchange(blob)
+    refuses(ValueError, "kind", cluster.shards[0].exchange, blob)
     with pytest.raises(TypeError):
         cluster.shards[0].append(3)
     assert cluster.buffers[0].stats()["committed_steps"] == before
@@ -131,8 +130,7 @@ def test_batches_come_from_all_shards_with_their_probabilities():
     assert cluster.client.totals(0)["items"] == 20 and cluster.client.totals(0)["alive"]
     tickets = [cluster.client.begin(8), cluster.client.begin(4, beta=1.0, normalise="not")]
     assert cluster.client.waits_for(tickets[0]) == [0, 1]
-    with pytest.raises(RuntimeError, match="have not answered"):
-        cluster.client.finish(tickets[0])
+    refuses(RuntimeError, "have not answered", cluster.client.finish, tickets[0])
     cluster.ask_all()
     assert cluster.client.waits_for(tickets[1]) == []
     batch, shards, incarnations = cluster.client.finish(tickets[1])
@@ -159,8 +157,7 @@ def test_append_times_out_and_goes_on():
     packer = reprise.StepPacker(local)
     write(local.writer(), 40)
     blob = packer.take()
-    with pytest.raises(TimeoutError, match="append the shipment again"):
-        shard.append(blob, timeout=0)
+    refuses(TimeoutError, "append the shipment again", shard.append, blob, timeout=0)
     some = buffer.stats()["committed_steps"]
     assert 0 < some < 40
     sampler = buffer.sampler()
@@ -184,8 +181,7 @@ def test_a_shard_refuses_what_needs_all_shards_at_one_moment():
         {"selectors": reprise.Fifo()},
         {"selectors": reprise.RankBased()},
     ):
-        with pytest.raises(ValueError, match="all shards at one moment"):
-            reprise.ReplayShard(full_size(**options))
+        refuses(ValueError, "all shards at one moment", reprise.ReplayShard, full_size(**options))
 
 
 def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_caller():
@@ -210,8 +206,7 @@ def test_a_lost_shard_is_told_to_the_client():
     ticket = cluster.client.begin(10)
     answer = cluster.shards[0].exchange(cluster.client.request(0))
     cluster.client.lose(0)
-    with pytest.raises(ValueError, match="no request"):
-        cluster.client.answer(0, answer)
+    refuses(ValueError, "no request", cluster.client.answer, 0, answer)
     assert cluster.client.waits_for(ticket) == [1] and cluster.client.reallotted == 5
     cluster.client.lose(1)
     with pytest.raises(reprise.NothingToDraw):
@@ -241,6 +236,5 @@ def test_a_limiter_over_shards_answers_in_numbers():
         (lambda: limiter.admit(10_000), "10000"),
         (lambda: reprise.ShardedLimiter(reprise.Queue(4), 1000), "Queue|queue"),
     ):
-        with pytest.raises(ValueError, match=message):
-            call()
+        refuses(ValueError, message, call)
     assert reprise.ShardedLimiter(reprise.MinSize(1), 1000).credit() > 1000

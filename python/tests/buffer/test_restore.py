@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from testing.buffers import STEP, fill, queue_of
+from testing.refusals import refuses
 from testing.threads import running, until_waiting
 
 import reprise
@@ -21,8 +22,7 @@ def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
     with running(draw) as answers, empty:
         until_waiting(empty, "samplers_for_items")
         for _ in range(20):  # Within slices of the wait and between them.
-            with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
-                empty.restore(tmp_path)
+            refuses(RuntimeError, "restore: 1 other call .* is under way", empty.restore, tmp_path)
             time.sleep(0.01)
         fill(empty, 1000)
         while answers != [1000]:
@@ -44,8 +44,7 @@ def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
 
     with running(act), buffer:
         until_waiting(buffer, "writers_for_limiter")
-        with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
-            buffer.restore(tmp_path)
+        refuses(RuntimeError, "restore: 1 other call .* is under way", buffer.restore, tmp_path)
 
 
 def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path):
@@ -55,8 +54,7 @@ def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path
 
     def allocator(nbytes):
         if inside:  # The batch in place of the one that is given.
-            with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
-                buffer.restore(tmp_path)
+            refuses(RuntimeError, "restore: 1 other call .* is under way", buffer.restore, tmp_path)
             inside.append("refused")
         return np.empty(nbytes, np.uint8)
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 import reprise
 
@@ -58,8 +59,7 @@ def test_a_refused_field_leaves_the_schema_as_it_was(schema):
     ):
         with pytest.raises(ValueError):
             refuse()
-    with pytest.raises(TypeError, match="field 'x': shape is 'abc'"):
-        schema.column("x", "f4", "abc")
+    refuses(TypeError, "field 'x': shape is 'abc'", schema.column, "x", "f4", "abc")
     assert schema.fields == before
 
 
@@ -106,8 +106,7 @@ def test_ends():
     assert int(reprise.ends(np.False_, True)) == reprise.End.TRUNCATED
     with pytest.raises(TypeError, match="terminated: expected bool; given int64"):
         reprise.ends([0, 1], [False, False])
-    with pytest.raises(ValueError, match="truncated: expected shape"):
-        reprise.ends([True], [False, False])
+    refuses(ValueError, "truncated: expected shape", reprise.ends, [True], [False, False])
 
 
 def test_from_step_says_what_is_wrong():
@@ -177,8 +176,7 @@ def test_finite_observations_and_rewards_are_required_on_request():
         buffer.vector_writer(1, autoreset="same_step").begin(x=[[0.0, np.inf]])
     schema.require_finite(False)
     assert not schema.requires_finite
-    with pytest.raises(TypeError, match="require_finite: on"):
-        schema.require_finite("yes")
+    refuses(TypeError, "require_finite: on", schema.require_finite, "yes")
 
 
 def test_a_checkpoint_keeps_that_values_are_to_be_finite(tmp_path):

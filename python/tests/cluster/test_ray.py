@@ -24,6 +24,7 @@ from testing.ray_cluster import (
     record,
     wait_for,
 )
+from testing.refusals import refuses
 
 import reprise
 import reprise.ray
@@ -41,8 +42,7 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
     with make(20_000, window=window, shards=1) as replay:
         record(replay, 0, 0, 5001)
         assert replay.sampler().sample(1, timeout=SECONDS)["step"].shape == (1, 5000)
-    with pytest.raises(ValueError, match="5000"):
-        make(8000, window=window, shards=2)
+    refuses(ValueError, "5000", make, 8000, window=window, shards=2)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,7 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
     ],
 )
 def test_what_has_no_meaning_across_shards_is_refused_with_the_reason(cluster, options, says):
-    with pytest.raises(ValueError, match=says):
-        make(**options)
+    refuses(ValueError, says, make, **options)
 
 
 def test_columns_that_change_are_refused(cluster):
@@ -84,15 +83,13 @@ def test_columns_that_change_are_refused(cluster):
 
 def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
     for call in ("find", "gather", "update", "clear", "restore", "capsule", "totals"):
-        with pytest.raises(AttributeError, match=f"no {call}: "):
-            getattr(replay, call)
+        refuses(AttributeError, f"no {call}: ", getattr, replay, call)
     with pytest.raises(AttributeError, match="has no sampel$"):
         replay.sampel
     for wrong in ({"resume": 0}, {"gather": False}, {"fresh": 0.5}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*, and .*; allowed: "):
             replay.prefetch(8, **wrong)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'sede'"):
-        replay.sampler(sede=1)
+    refuses(TypeError, "unexpected keyword argument 'sede'", replay.sampler, sede=1)
     replay.sampler(resume=None, fresh=0.0)
     for call in (replay.writer, lambda timeout: replay.vector_writer(2, timeout=timeout)):
         for wrong in (-1, True, "5", np.nan):
@@ -202,19 +199,14 @@ def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(repl
         (np.ones(8) * 1j, TypeError, "dtype complex128; allowed: numbers"),
         ([[1], [1, 2]] * 4, ValueError, "no array can be made of priorities"),
     ):
-        with pytest.raises(error, match=says):
-            replay.update_priorities(batch.item_keys, wrong)
+        refuses(error, says, replay.update_priorities, batch.item_keys, wrong)
     before = replay.stats()["applied_updates"]
     replay.update_priorities(batch.item_keys, np.ones(8)).wait(SECONDS)
     assert replay.stats()["applied_updates"] == before + 8
-    with pytest.raises(ValueError, match="without_replacement"):
-        sampler.sample(8, draws="without_replacement")
-    with pytest.raises(ValueError, match="epoch.*lost shard"):
-        sampler.sample(8, draws="epoch")
-    with pytest.raises(ValueError, match="by_buffer"):
-        sampler.sample(8, normalise="by_buffer")
-    with pytest.raises(ValueError, match="n is 0"):
-        sampler.sample(0)
+    refuses(ValueError, "without_replacement", sampler.sample, 8, draws="without_replacement")
+    refuses(ValueError, "epoch.*lost shard", sampler.sample, 8, draws="epoch")
+    refuses(ValueError, "by_buffer", sampler.sample, 8, normalise="by_buffer")
+    refuses(ValueError, "n is 0", sampler.sample, 0)
 
 
 def test_prefetched_batches_go_on_until_it_is_closed(replay):
@@ -307,8 +299,7 @@ def test_a_pickled_handle_is_the_same_buffer(replay):
 def test_another_job_attaches_by_name(cluster):
     with make(name="shared") as replay:
         filled(replay, 50)
-        with pytest.raises(ValueError, match="a buffer has it already"):
-            make(name="shared")
+        refuses(ValueError, "a buffer has it already", make, name="shared")
         code = (
             "import sys, ray, reprise, reprise.ray\n"
             "ray.init(address=sys.argv[1], log_to_driver=False)\n"
@@ -383,16 +374,12 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
         ({"window": reprise.Transitions(n_step=2)}, "window is .*n_step=2.*; allowed: .*n_step=1"),
     ):
         given = {"schema": numbered_schema(), "capacity_steps": 10_000, "shards": 2, **changed}
-        with pytest.raises(ValueError, match=f"load: {says}"):
-            reprise.ray.ReplayBuffer.load(tmp_path, **given)
+        refuses(ValueError, f"load: {says}", reprise.ray.ReplayBuffer.load, tmp_path, **given)
     newest = tmp_path / f"all-{2:020}"
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     assert loaded() == (200, {"learner": b"parameters"})
     (tmp_path / f"all-{1:020}").unlink()
-    with pytest.raises(
-        ValueError, match="no whole checkpoint of all shards; the newest: .*checksum"
-    ):
-        loaded()
+    refuses(ValueError, "no whole checkpoint of all shards; the newest: .*checksum", loaded)
     with pytest.raises(FileNotFoundError):
         reprise.ray.ReplayBuffer.load(tmp_path / "gone", numbered_schema(), 10_000, shards=2)
 
@@ -414,8 +401,7 @@ def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, m
             for i in range(4):
                 append(writer, 0, 100 + i, 101 + i)
                 writer.flush(SECONDS)
-                with pytest.raises(OSError, match="no space for it"):
-                    replay.save(tmp_path, keep=1)
+                refuses(OSError, "no space for it", replay.save, tmp_path, keep=1)
         with reprise.ray.ReplayBuffer.load(
             tmp_path, numbered_schema(), 10_000, shards=2, **PATIENT
         ) as again:
@@ -423,8 +409,7 @@ def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, m
         assert replay.save(tmp_path, keep=1) == 2
         assert replay.save(tmp_path, keep=1) == 3
         assert checkpoints() == [2, 2]
-        with pytest.raises(ValueError, match="keep is 0"):
-            replay.save(tmp_path, keep=0)
+        refuses(ValueError, "keep is 0", replay.save, tmp_path, keep=0)
 
 
 def test_simulators_run_in_the_shards(cluster):

@@ -22,6 +22,7 @@ from testing.ray_cluster import (
     record,
     wait_for,
 )
+from testing.refusals import refuses
 
 import reprise
 import reprise.ray
@@ -47,8 +48,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
         calls, began = calls_of(replay), time.monotonic()
         append(writers[2], 2, 0, 50)
         wait_for(lambda: writers[2]._own.queues[0].reason)
-        with pytest.raises(TimeoutError, match="50 steps are here, .*max_writers is 2"):
-            writers[2].flush(0.1)
+        refuses(TimeoutError, "50 steps are here, .*max_writers is 2", writers[2].flush, 0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
             writers[2].flush(SECONDS)
         # Seldom, as nothing changes: at twice the distance each time, and then once in a second.
@@ -71,8 +71,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
         wait_for(there)
         assert replay.stats()["committed_steps"] == 250
         # Of a writer that ends without a place, what is lost is counted.
-        with pytest.raises(RuntimeError, match="max_writers is 2"):
-            record(replay, 3, 0, 50)
+        refuses(RuntimeError, "max_writers is 2", record, replay, 3, 0, 50)
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 50)
         assert replay.stats()["committed_steps"] == 250
 
@@ -108,8 +107,7 @@ def test_a_process_that_appends_nothing_keeps_its_places(cluster):
             record(handle, 1, 0, 50)
 
         # It asks for a place for twice as long as a silent process would keep its own.
-        with pytest.raises(RuntimeError, match="max_writers is 1"):
-            ray.get(act.remote(replay), timeout=SECONDS)
+        refuses(RuntimeError, "max_writers is 1", ray.get, act.remote(replay), timeout=SECONDS)
         append(kept, 0, 50, 100)
         kept.flush(SECONDS)
         stats = replay.stats()
@@ -267,8 +265,7 @@ def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(clus
         with pytest.raises(TimeoutError):
             writer.flush(0.5)
         calls = calls_of(replay)
-        with pytest.raises(TimeoutError, match="the rate limiter has no room"):
-            writer.flush(2.0)
+        refuses(TimeoutError, "the rate limiter has no room", writer.flush, 2.0)
         assert sum(bool(one) for one in calls) < 10
         sampler = replay.sampler()
         while writer._own.steps:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from testing.compat_models import PriorityRing, Ring, assert_drawn_as
+from testing.refusals import refuses
 from reprise.compat.baselines import PrioritizedReplayBuffer, ReplayBuffer
 
 
@@ -89,8 +90,7 @@ def test_a_first_transition_that_is_refused_decides_nothing() -> None:
         with pytest.raises((TypeError, ValueError)):
             buffer.add(*given)
         assert buffer.replay is None and len(buffer) == 0
-        with pytest.raises(ValueError, match="the buffer is empty"):
-            buffer.sample(1)
+        refuses(ValueError, "the buffer is empty", buffer.sample, 1)
     buffer.add(0.5, [1, 2], 1.0, 1.5, 1)
     obs, actions, _, next_obs, dones = buffer.sample(1)
     assert (obs[0], next_obs[0], dones[0], dones.dtype) == (0.5, 1.5, 1, np.int64)
@@ -173,13 +173,10 @@ def test_bad_input_is_named() -> None:
     for size in (0, -1, 2.5, "many", None):
         with pytest.raises(ValueError, match="size is"):
             ReplayBuffer(size)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="alpha is -1; allowed: 0 to 8"):
-        PrioritizedReplayBuffer(4, alpha=-1)
+    refuses(ValueError, "alpha is -1; allowed: 0 to 8", PrioritizedReplayBuffer, 4, alpha=-1)
     buffer = PrioritizedReplayBuffer(4, alpha=0.6, seed=1)
-    with pytest.raises(ValueError, match="the buffer is empty"):
-        buffer.sample(1, 0.4)
-    with pytest.raises(ValueError, match="the buffer is empty"):
-        buffer.update_priorities([1], [1.0])
+    refuses(ValueError, "the buffer is empty", buffer.sample, 1, 0.4)
+    refuses(ValueError, "the buffer is empty", buffer.update_priorities, [1], [1.0])
     with pytest.raises(TypeError, match="obs_t is of dtype object"):
         buffer.add({"x": 1}, 0, 0.0, {"x": 1}, False)  # type: ignore[arg-type]
     buffer.add(*transition(0))
@@ -197,9 +194,7 @@ def test_bad_input_is_named() -> None:
         ([1.0, 0.0], r"priorities\[1\] = 0.0; allowed: above 0"),
         ([np.nan, 1.0], r"priorities\[0\] = nan"),
     ]:
-        with pytest.raises(ValueError, match=words):
-            buffer.update_priorities(keys, priorities)
-    with pytest.raises(TypeError, match="idxes is of dtype float64"):
-        buffer.update_priorities([0.5], [1.0])
+        refuses(ValueError, words, buffer.update_priorities, keys, priorities)
+    refuses(TypeError, "idxes is of dtype float64", buffer.update_priorities, [0.5], [1.0])
     with pytest.raises(ValueError):
         buffer.sample(1, beta=1.5)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 from reprise.compat.baselines import MinSegmentTree, SumSegmentTree
 
@@ -53,8 +54,7 @@ def test_the_total_and_what_rounding_adds_to_it_find_the_last_element_above_0() 
     total[2] = 0.2
     assert total.find_prefixsum_idx(total.sum()) == 2
     assert total.find_prefixsum_idx(total.sum() + 9e-6) == 2
-    with pytest.raises(ValueError, match="prefixsum"):
-        total.find_prefixsum_idx(total.sum() + 1e-3)
+    refuses(ValueError, "prefixsum", total.find_prefixsum_idx, total.sum() + 1e-3)
     with pytest.raises(ValueError, match="no leaf is above 0"):
         SumSegmentTree(4).find_prefixsum_idx(0.0)
 
@@ -70,7 +70,5 @@ def test_refuse_what_is_no_place_or_range() -> None:
     with pytest.raises(TypeError, match="allowed: integers"):
         tree[0.5] = 1.0
     for start, end in [(2, 2), (3, 1), (0, 5), (-1, 2)]:
-        with pytest.raises(ValueError, match="at least one element"):
-            tree.sum(start, end)
-    with pytest.raises(ValueError, match="capacity is 0"):
-        SumSegmentTree(0)
+        refuses(ValueError, "at least one element", tree.sum, start, end)
+    refuses(ValueError, "capacity is 0", SumSegmentTree, 0)

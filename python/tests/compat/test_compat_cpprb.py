@@ -11,6 +11,7 @@ import pytest
 
 from testing.compat_models import PriorityRing, Ring, assert_drawn_as
 from testing.cpprb_steps import ENV, numbers, oldest_first, step, steps
+from testing.refusals import refuses
 from reprise.compat.cpprb import PrioritizedReplayBuffer, ReplayBuffer
 
 
@@ -223,18 +224,14 @@ def test_bad_input_is_named() -> None:
         (lambda: ReplayBuffer(4, ENV, Nstep={**nstep, "size": 0}), "0"),
     ]
     for make, words in wrong:
-        with pytest.raises(ValueError, match=words):
-            make()
-    with pytest.raises(TypeError, match="complex64"):
-        ReplayBuffer(4, {"obs": {"dtype": np.complex64}})
+        refuses(ValueError, words, make)
+    refuses(TypeError, "complex64", ReplayBuffer, 4, {"obs": {"dtype": np.complex64}})
     assert ReplayBuffer(1e3, ENV).get_buffer_size() == 1000
     buffer = PrioritizedReplayBuffer(4, ENV, seed=1)
-    with pytest.raises(ValueError, match="the buffer is empty"):
-        buffer.sample(1)
+    refuses(ValueError, "the buffer is empty", buffer.sample, 1)
     missing = step(0)
     del missing["act"]
-    with pytest.raises(KeyError, match="act"):
-        buffer.add(**missing)
+    refuses(KeyError, "act", buffer.add, **missing)
     bad: list[tuple[dict[str, Any], str]] = [
         ({**step(0), "act": [1, 2, 3]}, r"'act' has shape \(3,\); allowed: \(2,\), or that"),
         ({**steps([0, 1]), "rew": [1.0]}, "'rew' has 1 steps, 'obs' 2"),
@@ -242,8 +239,7 @@ def test_bad_input_is_named() -> None:
         ({**step(0), "priorities": -1.0}, r"priorities\[0\] = -1.0; allowed: at least 0"),
     ]
     for values, words in bad:
-        with pytest.raises(ValueError, match=words):
-            buffer.add(**values)
+        refuses(ValueError, words, buffer.add, **values)
     assert len(buffer) == 0
     buffer.add(**step(0))
     keys = buffer.sample(2)["indexes"]
@@ -253,8 +249,7 @@ def test_bad_input_is_named() -> None:
         buffer.update_priorities(keys, [1.0])
     with pytest.raises(ValueError):
         buffer.update_priorities(keys, [1.0, np.nan])
-    with pytest.raises(TypeError, match="indexes is of dtype float64"):
-        buffer.update_priorities([0.5], [1.0])
+    refuses(TypeError, "indexes is of dtype float64", buffer.update_priorities, [0.5], [1.0])
 
 
 def test_what_is_refused_is_not_stored() -> None:

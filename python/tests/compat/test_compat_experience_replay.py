@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import reprise
 from testing.compat_models import assert_drawn_as
+from testing.refusals import refuses
 from testing.threads import running
 from reprise.compat.experience_replay import Experience_Replay, ExperienceReplay, PickSelector
 
@@ -168,8 +169,7 @@ def test_of_a_call_that_fails_nothing_is_recorded() -> None:
         (([0, None], [state(0, 2)] * 2, [2], 1.0), "1 of action for 2 episodes"),
     ]
     for arguments, words in then:
-        with pytest.raises(ValueError, match=words):
-            replay.record(*arguments)
+        refuses(ValueError, words, replay.record, *arguments)
         assert len(replay) == 1
     assert record(replay, 0, 2, first=2) == 0
     batch = replay.get_random_batch(200)
@@ -361,8 +361,7 @@ def test_comes_back_from_a_folder(tmp_path: Path) -> None:
 
 def test_nothing_there_raises_and_changes_nothing(tmp_path: Path) -> None:
     replay = ExperienceReplay(10, seed=1)
-    with pytest.raises(RuntimeError, match="nothing was recorded"):
-        replay.serialize(tmp_path)
+    refuses(RuntimeError, "nothing was recorded", replay.serialize, tmp_path)
     record(replay, 0, 3)
     with pytest.raises((OSError, reprise.CheckpointError)):
         replay.unserialize(tmp_path / "none")
@@ -435,8 +434,7 @@ def test_bad_input_is_named() -> None:
         (lambda: ExperienceReplay(5).new_pick_selector("greedy"), "'greedy' is not a valid"),
     ]
     for make, words in wrong:
-        with pytest.raises(ValueError, match=words):
-            make()
+        refuses(ValueError, words, make)
     replay = ExperienceReplay(10, seed=1)
     record(replay, 0, 3)
     with pytest.raises(RuntimeError, match="new_pick_selector: allowed before the first record"):
@@ -453,8 +451,7 @@ def test_bad_input_is_named() -> None:
         (lambda: replay.del_pick_selector(4), "h_ps is 4"),
     ]
     for call, words in wrong:
-        with pytest.raises(ValueError, match=words):
-            call()
+        refuses(ValueError, words, call)
     assert len(replay) == 3
 
 

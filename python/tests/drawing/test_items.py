@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from testing.buffers import plain_buffer
+from testing.refusals import refuses
 
 import reprise
 
@@ -105,18 +106,13 @@ def test_items_and_episodes_are_removed(buffer):
 
 def test_refusals(buffer):
     key = keys_of(buffer)[:1]
-    with pytest.raises(TypeError, match="keys: expected int64 .*; given float64 of shape"):
-        buffer.gather([1.0, 2.0])
-    with pytest.raises(ValueError, match="gather: keys.0. has tag"):
-        buffer.gather(key ^ (1 << 52))
-    with pytest.raises(ValueError, match="selector is 3"):
-        buffer.priorities(key, 3)
-    with pytest.raises(ValueError, match="selector is 3"):
-        buffer.totals(3)
+    refuses(TypeError, "keys: expected int64 .*; given float64 of shape", buffer.gather, [1.0, 2.0])
+    refuses(ValueError, "gather: keys.0. has tag", buffer.gather, key ^ (1 << 52))
+    refuses(ValueError, "selector is 3", buffer.priorities, key, 3)
+    refuses(ValueError, "selector is 3", buffer.totals, 3)
     with pytest.raises(ValueError, match="ReplayBuffer.reset_priorities: priority is -1"):
         buffer.reset_priorities(-1)
-    with pytest.raises(ValueError, match="remove: keys.0. has tag"):
-        buffer.remove(key ^ (1 << 52))
+    refuses(ValueError, "remove: keys.0. has tag", buffer.remove, key ^ (1 << 52))
     with pytest.raises(RuntimeError, match="episode_index"):
         plain_buffer(10).remove_episode(0)
     with pytest.raises(RuntimeError, match="episode_index"):

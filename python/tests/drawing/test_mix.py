@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
 from testing.threads import running, until_waiting
 
 import reprise
@@ -118,8 +119,7 @@ def test_keys_say_which_buffer_they_are_of(exact):
         both.update_priorities(keys.astype(float), wanted)
     assert one.stats()["applied_updates"] + other.stats()["applied_updates"] == before
     twins = reprise.mix([buffer_of(0.0, key_tag=7), buffer_of(0.0, key_tag=7)], 4)
-    with pytest.raises(ValueError, match="key_tag"):
-        twins.update_priorities(twins.sample().item_keys, np.ones(4))
+    refuses(ValueError, "key_tag", twins.update_priorities, twins.sample().item_keys, np.ones(4))
 
 
 def waiting_mix(empty):
@@ -134,10 +134,8 @@ def test_a_mix_is_for_one_thread_at_a_time(tmp_path):
     with running(lambda: pytest.raises(reprise.Closed, both.sample)):
         until_waiting(empty, "samplers_for_items")
         for call in (lambda: both.sample(timeout=0), lambda: both.parts, lambda: len(both)):
-            with pytest.raises(RuntimeError, match="Mix is in use by another call"):
-                call()
-        with pytest.raises(RuntimeError, match="ReplayBuffer.restore: 1 other call"):
-            empty.restore(tmp_path)
+            refuses(RuntimeError, "Mix is in use by another call", call)
+        refuses(RuntimeError, "ReplayBuffer.restore: 1 other call", empty.restore, tmp_path)
         empty.close()
     assert len(both) == 8
 
@@ -201,12 +199,10 @@ def test_what_does_not_fit_a_common_total_is_refused():
         ([one, one], 4, r"parts\[0\] is a buffer given twice"),
         ([one, limited], 4, r"parts\[1\] has max_times_sampled 2"),
     ):
-        with pytest.raises(ValueError, match=message):
-            reprise.mix(parts, n)
+        refuses(ValueError, message, reprise.mix, parts, n)
     for parts, place in (([(one, 1), (other, 2)], 0), ([one, (other, 2)], 1)):
         message = rf"Mix: parts\[{place}\] is .*; allowed: a ReplayBuffer, as n is given, or counts"
-        with pytest.raises(TypeError, match=message):
-            reprise.mix(parts, 20)
+        refuses(TypeError, message, reprise.mix, parts, 20)
     with pytest.raises(ValueError, match="fresh is 0.5; allowed by the common total: 0"):
         reprise.mix([one, other], 4, fresh=0.5)
     for name in ("RankBased", "Recency", "Mixture", "Fifo", "Lifo", "MinHeap", "MaxHeap"):
@@ -218,13 +214,10 @@ def test_what_does_not_fit_a_common_total_is_refused():
     both = reprise.mix([one, other], 4)
     for draws in ("epoch", "without_replacement"):
         message = "^Mix.sample: draws .* common total: 'stratified' and 'independent'"
-        with pytest.raises(ValueError, match=message):
-            both.sample(draws=draws)
-    with pytest.raises(TypeError, match=r"Mix: parts\[0\] is 3; allowed"):
-        reprise.mix([3], 4)
+        refuses(ValueError, message, both.sample, draws=draws)
+    refuses(TypeError, r"Mix: parts\[0\] is 3; allowed", reprise.mix, [3], 4)
     for each in (both, reprise.mix([(one, 4)])):
-        with pytest.raises(TypeError, match="Mix.sample takes 0 positional arguments; given 1"):
-            each.sample(16)
+        refuses(TypeError, "Mix.sample takes 0 positional arguments; given 1", each.sample, 16)
     assert one.stats()["sampled_items"] == 0
 
 
@@ -240,23 +233,20 @@ def test_what_does_not_fit_is_refused():
         ([(mine, 1), (foreign, 1)], r"^Mix: parts\[1\] has another schema than parts\[0\]"),
         ([(mine, 1), (longer, 1)], r"^Mix: parts\[1\] has another window than parts\[0\]"),
     ):
-        with pytest.raises(ValueError, match=message):
-            reprise.mix(parts)
+        refuses(ValueError, message, reprise.mix, parts)
     for wrong in (1.5, 2.0, "2", None):
         with pytest.raises(
             TypeError, match=r"Mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
         ):
             reprise.mix([(mine, 1), (mine, wrong)])
-    with pytest.raises(TypeError, match=r"Mix: parts\[0\] is <reprise.ReplayBuffer"):
-        reprise.mix([mine])
+    refuses(TypeError, r"Mix: parts\[0\] is <reprise.ReplayBuffer", reprise.mix, [mine])
     assert len(reprise.mix([(mine, np.int64(3))])) == 3
     empty = plain_buffer()
     ended = reprise.mix([(mine, 2), (empty, 2)])
     with pytest.raises(TimeoutError, match=r"^Mix.sample: parts\[1\]: timed out.*0 of the 1 items"):
         ended.sample(timeout=0.0)
     empty.close()
-    with pytest.raises(reprise.Closed, match=r"^Mix.sample: parts\[1\]: "):
-        ended.sample()
+    refuses(reprise.Closed, r"^Mix.sample: parts\[1\]: ", ended.sample)
     for given in ((mine, 10), (3,)):
         with pytest.raises(
             TypeError, match=r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
@@ -279,10 +269,8 @@ def test_a_thread_draws_ahead(parts):
     # The mix itself has drawn nothing, and goes on beside it.
     again = reprise.mix(*parts(one, other), seed=4)
     assert (fresh.sample().item_keys == again.sample().item_keys).all()
-    with pytest.raises(ValueError, match="depth is 0; allowed: 1 to 1024"):
-        fresh.prefetch(depth=0)
-    with pytest.raises(ValueError, match="beta is 2; allowed: 0 to 1"):
-        fresh.prefetch(beta=2.0)
+    refuses(ValueError, "depth is 0; allowed: 1 to 1024", fresh.prefetch, depth=0)
+    refuses(ValueError, "beta is 2; allowed: 0 to 1", fresh.prefetch, beta=2.0)
     with fresh.prefetch() as batches:
         other.close()
         assert len(list(batches)) <= 4

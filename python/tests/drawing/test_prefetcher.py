@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from testing.buffers import fill
 from testing.children import run_python
+from testing.refusals import refuses
 
 import reprise
 
@@ -51,8 +52,7 @@ def next_in_time(batches):
 
 def test_no_batch_within_the_timeout(buffer):
     batches = buffer.prefetch(4, timeout=0.12)
-    with pytest.raises(TimeoutError, match="Prefetcher.__next__"):
-        next(batches)
+    refuses(TimeoutError, "Prefetcher.__next__", next, batches)
     fill(buffer, 50)
     assert len(next_in_time(batches)) == 4
 
@@ -64,8 +64,7 @@ def test_closing_a_prefetcher(buffer):
     copy = state.copy()
     batches.close()
     batches.close()
-    with pytest.raises(reprise.Closed, match="the prefetcher is closed"):
-        next(batches)
+    refuses(reprise.Closed, "the prefetcher is closed", next, batches)
     del batches
     gc.collect()
     assert np.array_equal(state, copy)
@@ -94,16 +93,14 @@ def test_wrong_arguments(buffer):
         ({"n": 4, "selector": 9}, "selector"),
         ({"n": 4, "timeout": -1}, "timeout"),
     ):
-        with pytest.raises(ValueError, match=message):
-            buffer.prefetch(**given)
+        refuses(ValueError, message, buffer.prefetch, **given)
 
 
 def test_with_nothing_to_draw_it_waits():
     schema = reprise.Schema().observation("state", np.float32).reward()
     buffer = reprise.ReplayBuffer(schema, 10, rate_limiter=reprise.Unlimited())
     with buffer.prefetch(4, timeout=0.1) as batches:
-        with pytest.raises(TimeoutError, match="no batch came of the 0 items"):
-            next(batches)
+        refuses(TimeoutError, "no batch came of the 0 items", next, batches)
         buffer.writer().append_episode(state=[1, 2], reward=[3])
         assert (next_in_time(batches)["state"] == 1).all()
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from testing.buffers import plain_buffer
+from testing.refusals import refuses
 
 import reprise
 
@@ -29,8 +30,7 @@ def test_without_them_nothing_is_appended(none):
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 0]}
-    with pytest.raises(ValueError, match="2 items"):
-        writers.append(priorities=none, **step)
+    refuses(ValueError, "2 items", writers.append, priorities=none, **step)
     assert len(buffer) == 1
 
 
@@ -58,8 +58,7 @@ def test_no_priorities_are_not_those_that_were_not_given(none):
     assert not writer.in_episode
     writer.begin_episode(state=[0, 0])
     writer.append(**step)
-    with pytest.raises(ValueError, match="Writer.append: 0 priorities; .* decides 1 items"):
-        writer.append(**step)
+    refuses(ValueError, "Writer.append: 0 priorities; .* decides 1 items", writer.append, **step)
     writers.begin(state=np.zeros((2, 2)))
     writers.append(end=[0, 0], priorities=none, **steps)
     with pytest.raises(ValueError, match="VectorWriter.append: 0 priorities; .* decides 3 items"):
@@ -72,8 +71,7 @@ def test_loose_transitions_bring_none():
     step = {"state": [0, 0], "action": 0, "reward": 0, "next_state": [1, 0]}
     with pytest.raises(ValueError, match="unknown field 'priorities'"):
         writer.append_transition(priorities=[1], **step)
-    with pytest.raises(ValueError, match="1 items"):
-        writer.append_transition(**step)
+    refuses(ValueError, "1 items", writer.append_transition, **step)
     assert writer.episode_steps == 0
 
 
@@ -94,11 +92,7 @@ def test_whole_episodes_go_by_the_present_alpha():
             if fine:
                 call()
             else:
-                with pytest.raises(
-                    ValueError, match=r"priorities\[[01]\] is 1e\+06.* finite weight"
-                ):
-                    call()
+                refuses(ValueError, r"priorities\[[01]\] is 1e\+06.* finite weight", call)
         assert len(buffer) == before + (3 if fine else 0)
-    with pytest.raises(ValueError, match="alpha is 9"):
-        buffer.set_alpha(9)
+    refuses(ValueError, "alpha is 9", buffer.set_alpha, 9)
     writers.append(priorities=[1e6], **step)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
 
 import reprise
 
@@ -31,14 +32,11 @@ def test_sample_into_refuses_other_places_and_batches(buffer):
         with pytest.raises(ValueError, match="allowed: places of the batch, which has 4"):
             sampler.sample_into(batch, offset, n)
     for n in (0, -1):
-        with pytest.raises(ValueError, match="allowed: at least 1"):
-            sampler.sample_into(batch, 0, n)
-        with pytest.raises(ValueError, match="allowed: at least 1"):
-            sampler.empty_batch(n)
+        refuses(ValueError, "allowed: at least 1", sampler.sample_into, batch, 0, n)
+        refuses(ValueError, "allowed: at least 1", sampler.empty_batch, n)
     schema = reprise.Schema().observation("state", np.float32, (3,)).reward()
     foreign = reprise.ReplayBuffer(schema, 100).sampler().empty_batch(4)
-    with pytest.raises(ValueError, match="another schema"):
-        sampler.sample_into(foreign, 0, 1)
+    refuses(ValueError, "another schema", sampler.sample_into, foreign, 0, 1)
     with pytest.raises(TypeError):
         sampler.sample_into({}, 0, 1)
     empty = plain_buffer(10, window=buffer.options["window"])

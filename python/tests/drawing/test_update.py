@@ -3,6 +3,7 @@ import threading
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
 from testing.threads import running
 
 import reprise
@@ -55,8 +56,7 @@ def test_an_empty_array_is_no_keys(prioritized, none):
     assert prioritized.update_priorities(none, []) == (0, 0)
     assert prioritized.remove(none) == 0 and len(prioritized) == 4
     assert len(prioritized.gather(none)) == prioritized.priorities(none).size == 0
-    with pytest.raises(TypeError, match=r"keys: expected int64 of shape \(n,\)"):
-        prioritized.remove([none, none])
+    refuses(TypeError, r"keys: expected int64 of shape \(n,\)", prioritized.remove, [none, none])
 
 
 def test_keys_of_any_kind_of_array(prioritized):
@@ -96,12 +96,10 @@ def test_keys_of_any_kind_of_array(prioritized):
     ],
 )
 def test_wrong_arguments(prioritized, keys, priorities, error, message):
-    with pytest.raises(error, match=message):
-        prioritized.update_priorities(keys, priorities)
+    refuses(error, message, prioritized.update_priorities, keys, priorities)
     with pytest.raises(TypeError, match="priorities is missing"):
         prioritized.update_priorities(np.zeros(2, np.int64))
-    with pytest.raises(TypeError, match="unexpected keyword 'key'"):
-        prioritized.update_priorities(key=keys)
+    refuses(TypeError, "unexpected keyword 'key'", prioritized.update_priorities, key=keys)
 
 
 @pytest.mark.parametrize("priority", [np.nan, np.inf, -1.0])
@@ -109,8 +107,7 @@ def test_wrong_priorities(prioritized, priority):
     keys = keys_by_position(prioritized)
     with pytest.raises(ValueError, match=r"priorities\[2\]"):
         prioritized.update_priorities(keys, [1, 1, priority, 1])
-    with pytest.raises(ValueError, match="selector"):
-        prioritized.update_priorities(keys, [1, 1, 1, 1], selector=2)
+    refuses(ValueError, "selector", prioritized.update_priorities, keys, [1, 1, 1, 1], selector=2)
 
 
 def test_results_differ_in_either_count(schema):
@@ -132,8 +129,7 @@ def test_items_are_found_by_episode_and_position(prioritized):
     assert prioritized.update_episode_priorities(episode, 2, [5, 1, 1]) == (2, 1)
     assert probabilities(prioritized)[2] == pytest.approx(5 / 8)
     fresh = reprise.ReplayBuffer(prioritized.schema, 10)
-    with pytest.raises(RuntimeError, match="episode_index"):
-        fresh.find(0, 0)
+    refuses(RuntimeError, "episode_index", fresh.find, 0, 0)
 
 
 def test_alpha_and_decay(prioritized):

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_schema
+from testing.refusals import refuses
 
 import reprise
 
@@ -287,8 +288,7 @@ class Bad:
     ],
 )
 def test_what_code_of_the_user_raises_is_raised(call, made):
-    with pytest.raises(LookupError, match="mine"):
-        eval(call, made | {"Bad": Bad})
+    refuses(LookupError, "mine", eval, call, made | {"Bad": Bad})
 
 
 @pytest.mark.parametrize("call, message", [*MISFITS.items(), *KINDS.items()])
@@ -350,8 +350,7 @@ def test_a_timeout_beyond_all_time_is_none(timeout, made):
 
 def test_names_of_the_user_stay_as_they_are():
     schema = reprise.Schema().column("A::b", np.int8)
-    with pytest.raises(ValueError, match="^Schema: field 'A::b' is there already"):
-        schema.column("A::b", np.int8)
+    refuses(ValueError, "^Schema: field 'A::b' is there already", schema.column, "A::b", np.int8)
 
 
 def test_errors_of_the_user_stay_as_they_are(made):
@@ -367,8 +366,7 @@ def test_errors_of_the_user_stay_as_they_are(made):
         def __index__(self):
             raise TypeError("find(): incompatible function arguments")
 
-    with pytest.raises(TypeError, match="ReplayBuffer.find: position is"):
-        made["b"].find(0, Odd())
+    refuses(TypeError, "ReplayBuffer.find: position is", made["b"].find, 0, Odd())
 
 
 def test_values_out_of_which_no_array_can_be_made(made):

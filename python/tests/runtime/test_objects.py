@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from testing.buffers import fill
+from testing.refusals import refuses
 
 import reprise
 
@@ -24,20 +25,17 @@ CALLS = {
 def test_without_init_there_is_nothing_to_call(kind):
     made = kind.__new__(kind)
     for _ in range(2):
-        with pytest.raises(TypeError, match="__init__ of the object was not called"):
-            CALLS[kind](made)
+        refuses(TypeError, "__init__ of the object was not called", CALLS[kind], made)
 
 
 def test_writers_and_samplers_are_made_by_a_buffer():
     for kind in (reprise.Writer, reprise.Sampler, reprise.VectorWriter, reprise.Prefetcher):
-        with pytest.raises(TypeError, match="constructor"):
-            kind()
+        refuses(TypeError, "constructor", kind)
 
 
 def test_init_makes_an_object_once():
     tree = reprise.SegmentTree(4)
-    with pytest.raises(TypeError, match="SegmentTree: __init__ was called before"):
-        tree.__init__(8)
+    refuses(TypeError, "SegmentTree: __init__ was called before", tree.__init__, 8)
     assert len(tree) == 4
 
 

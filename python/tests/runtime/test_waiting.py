@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from testing.buffers import STEP, append_until_held, fill, plain_buffer, queue_of
 from testing.children import run_python
+from testing.refusals import refuses
 from testing.threads import running, until_waiting
 
 import reprise
@@ -16,8 +17,7 @@ import reprise
 def test_sampling_an_empty_buffer_times_out(buffer):
     sampler = buffer.sampler()
     for timeout in (0, 0.01, np.float32(0.12)):
-        with pytest.raises(TimeoutError, match="Sampler.sample: .*"):
-            sampler.sample(4, timeout=timeout)
+        refuses(TimeoutError, "Sampler.sample: .*", sampler.sample, 4, timeout=timeout)
     fill(buffer, 5)
     assert len(sampler.sample(4, timeout=0)) == 4
 
@@ -29,8 +29,7 @@ def test_a_step_without_room_is_not_taken_until_it_is_given_again():
     held = append_until_held(writer)
     assert held >= 8 and writer.episode_steps == held
     message = "Writer.append: no room .*not taken: call again with the same .*Rate limiter: "
-    with pytest.raises(TimeoutError, match=message):
-        writer.append(**STEP)
+    refuses(TimeoutError, message, writer.append, **STEP)
     assert writer.episode_steps == held
     sampler = buffer.sampler()
     for expected in range(held):
@@ -134,8 +133,7 @@ def test_a_sampler_in_use_is_refused(buffer):
     with running(lambda: pytest.raises(reprise.Closed, sampler.sample, 4)):
         until_waiting(buffer, "samplers_for_items")
         for _ in range(20):  # Within slices of the wait and between them.
-            with pytest.raises(RuntimeError, match="Sampler is in use by another call"):
-                sampler.sample(4, timeout=0)
+            refuses(RuntimeError, "Sampler is in use by another call", sampler.sample, 4, timeout=0)
             time.sleep(0.01)
         buffer.close()
 

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 from testing.buffers import every_item, queue_of
+from testing.refusals import refuses
 
 import reprise
 
@@ -122,8 +123,7 @@ def test_episodes_of_wrong_lengths(buffer):
         ({"state": np.zeros((1, 2))}, "expected at least one step and the final observation"),
         ({"state": 0.0}, "expected at least one step"),
     ):
-        with pytest.raises(ValueError, match=message):
-            writer.append_episode(**{**good, **wrong})
+        refuses(ValueError, message, writer.append_episode, **{**good, **wrong})
     with pytest.raises(ValueError, match="unknown field 'next_state'|not taken|next_state"):
         writer.append_episode(next_state=np.zeros((3, 2)), **good)
     assert len(buffer) == 0
@@ -184,19 +184,16 @@ def test_what_an_episode_has_taken_is_forgotten_by_another_append(other):
         state = np.arange(2 * steps + 2, dtype=np.float32).reshape(steps + 1, 2)
         writer.append_episode(state=state, action=np.arange(steps), reward=np.zeros(steps))
 
-    with pytest.raises(TimeoutError, match="4 of 20 steps were taken"):
-        episode(20)
+    refuses(TimeoutError, "4 of 20 steps were taken", episode, 20)
     first = writer.episode_id
     if other == "shorter":
-        with pytest.raises(TimeoutError, match="the step was not taken: call again"):
-            episode(19)
+        refuses(TimeoutError, "the step was not taken: call again", episode, 19)
     elif other == "append":
         sampler.sample(1, timeout=0)
         writer.append(action=4, reward=0, next_state=[10, 11])
     else:
         writer.begin_episode(state=[0, 0])
     sampler.sample(4, timeout=0)
-    with pytest.raises(TimeoutError, match="4 of 20 steps were taken"):
-        episode(20)
+    refuses(TimeoutError, "4 of 20 steps were taken", episode, 20)
     assert writer.episode_id != first
     assert sampler.sample(4, timeout=0)["action"].tolist() == [0, 1, 2, 3]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from testing.buffers import every_item, plain_buffer, queue_of
+from testing.refusals import refuses
 
 import reprise
 
@@ -117,12 +118,10 @@ def test_wrong_arguments_append_nothing(buffer):
             ({"priorities": [1, 1]}, ValueError, "unknown field 'priorities'"),
         ):
             given = {name: value for name, value in (good | change).items() if value is not None}
-            with pytest.raises(error, match=message):
-                append(**given)
+            refuses(error, message, append, **given)
     with pytest.raises(ValueError, match="'state': expected at least one step"):
         writer.append_transitions(**{name: value[:0] for name, value in good.items()})
-    with pytest.raises(ValueError, match=r"missing fields state, action"):
-        writer.append_transitions(end=[0])
+    refuses(ValueError, r"missing fields state, action", writer.append_transitions, end=[0])
     assert buffer.stats()["committed_steps"] == 0
     writer.close()
     with pytest.raises(reprise.Closed):
@@ -178,12 +177,10 @@ def test_another_call_in_between_begins_anew():
     buffer = queue_of(2)
     writer = buffer.writer(timeout=0)
     given = {name: array[:, 0] for name, array in transitions(1, 5).items()}
-    with pytest.raises(TimeoutError, match="2 of 5 transitions were taken"):
-        writer.append_transitions(**given)
+    refuses(TimeoutError, "2 of 5 transitions were taken", writer.append_transitions, **given)
     buffer.sampler().sample(1)
     writer.begin_episode(state=given["state"][0])
-    with pytest.raises(TimeoutError, match="1 of 5 transitions were taken"):
-        writer.append_transitions(**given)
+    refuses(TimeoutError, "1 of 5 transitions were taken", writer.append_transitions, **given)
 
 
 def test_an_append_after_transitions_is_a_new_call():
@@ -212,8 +209,7 @@ def test_a_refusal_is_not_gone_on_with():
     writer = buffer.writer()
     given = {"x": [0, 1, 2], "reward": [0, 0, 0], "next_x": [1, 2, 3], "end": [0, 0, 0]}
     for _ in range(3):
-        with pytest.raises(ValueError, match="initial='from_caller'"):
-            writer.append_transitions(**given)
+        refuses(ValueError, "initial='from_caller'", writer.append_transitions, **given)
         assert writer.episode_steps == 1
 
 
@@ -251,8 +247,7 @@ def test_recurrent_states_are_given_for_all():
     buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=2, period=2))
     writer = buffer.writer()
     given = {"x": [0, 1, 2, 3], "next_x": [1, 2, 3, 4], "end": [0, 0, 0, 1]}
-    with pytest.raises(ValueError, match="missing field lstm"):
-        writer.append_transitions(**given)
+    refuses(ValueError, "missing field lstm", writer.append_transitions, **given)
     writer.append_transitions(**given, lstm=np.arange(8).reshape(4, 2))
     batch = buffer.sampler().sample(2, draws="without_replacement")
     assert sorted(batch["lstm"].tolist()) == [[0, 1], [4, 5]]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 import reprise
 
 
@@ -55,10 +56,7 @@ def test_the_schema_tells_and_refuses():
     assert schema.compress("b").compressed == ("a", "b")
     with pytest.raises(ValueError, match="Schema.compress: field 'c' has 511 bytes.*at least 512"):
         schema.compress("c")
-    with pytest.raises(ValueError, match="Schema.compress: field 'd' is a column"):
-        schema.compress("d")
-    with pytest.raises(ValueError, match="Schema.compress: there is no field 'next_a'"):
-        schema.compress("next_a")
-    with pytest.raises(TypeError, match="name"):
-        schema.compress(1)
+    refuses(ValueError, "Schema.compress: field 'd' is a column", schema.compress, "d")
+    refuses(ValueError, "Schema.compress: there is no field 'next_a'", schema.compress, "next_a")
+    refuses(TypeError, "name", schema.compress, 1)
     assert schema.compressed == ("a", "b")

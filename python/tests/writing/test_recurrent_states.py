@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 import reprise
 
@@ -25,8 +26,7 @@ def test_of_one_environment(end):
         if needed:
             for given, missing in (({}, "fields h, c"), ({"h": [1, 2]}, "field c")):
                 message = f"Writer.append: missing {missing}: .* position {position}"
-                with pytest.raises(ValueError, match=message):
-                    writer.append(reward=0, next_x=position, **given)
+                refuses(ValueError, message, writer.append, reward=0, next_x=position, **given)
         writer.append(reward=0, next_x=position, **(states if needed else {}))
     assert writer.episode_steps == 6
 
@@ -36,8 +36,7 @@ def test_that_a_refused_append_gave_are_not_taken_by_the_next():
     writer.begin_episode(x=0)
     with pytest.raises(ValueError, match="priorities"):
         writer.append(reward=0, next_x=1, h=[1, 2], c=[3, 4], priorities=[1, 2, 3])
-    with pytest.raises(ValueError, match="missing fields h, c"):
-        writer.append(reward=0, next_x=1)
+    refuses(ValueError, "missing fields h, c", writer.append, reward=0, next_x=1)
 
 
 def test_of_an_episode_leave_the_one_under_way():
@@ -69,15 +68,12 @@ def test_of_environments_at_different_positions(autoreset):
     steps = [1, 1]
     if autoreset == "next_step":
         append([0, 0])  # The reset of environment 1, which takes no step.
-        with pytest.raises(ValueError, match="missing fields h, c: environment 0 .* position 2"):
-            append([0, 0])
+        refuses(ValueError, "missing fields h, c: environment 0 .* position 2", append, [0, 0])
         append([0, 0], **states)
         steps = [3, 1]
     else:
-        with pytest.raises(ValueError, match="missing fields h, c: environment 1 .* position 0"):
-            append([0, 0])
-        with pytest.raises(ValueError, match="missing field h: environment 1 .* position 0"):
-            append([0, 0], c=zeros)
+        refuses(ValueError, "missing fields h, c: environment 1 .* position 0", append, [0, 0])
+        refuses(ValueError, "missing field h: environment 1 .* position 0", append, [0, 0], c=zeros)
         append([0, 0], **states)
         steps = [2, 1]
     assert [writers[e].episode_steps for e in range(2)] == steps

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 import reprise
 
@@ -73,8 +74,7 @@ def test_integers_are_taken_within_their_range(target):
     ],
 )
 def test_what_does_not_convert(dtype, value, given):
-    with pytest.raises(TypeError, match=f"'value': expected {dtype} scalar; given {given}"):
-        taken(dtype, value)
+    refuses(TypeError, f"'value': expected {dtype} scalar; given {given}", taken, dtype, value)
 
 
 def test_python_numbers():
@@ -82,8 +82,7 @@ def test_python_numbers():
     assert taken("int8", True) == 1 and taken("bool", False) == 0
     assert taken("float64", 1e300) == 1e300
     assert taken("float32", np.float16(0.5)) == 0.5
-    with pytest.raises(ValueError, match="out of the range of float32"):
-        taken("float32", 10**400)
+    refuses(ValueError, "out of the range of float32", taken, "float32", 10**400)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +128,7 @@ LARGEST = float(np.finfo(np.float32).max)
     "value", [1e300, -1e39, 10**39, 10**400, np.float64(1e300), np.array(1e300)]
 )
 def test_numbers_that_float32_does_not_hold(value):
-    with pytest.raises(ValueError, match="'value': .* is out of the range of float32"):
-        taken("float32", value)
+    refuses(ValueError, "'value': .* is out of the range of float32", taken, "float32", value)
 
 
 @pytest.mark.filterwarnings("error")
@@ -168,10 +166,8 @@ def test_arrays_that_float32_does_not_hold(buffer):
 def test_wrong_ends(buffer, end, error, message):
     writer = buffer.writer()
     writer.begin_episode(state=[0, 0])
-    with pytest.raises(error, match=message):
-        writer.append(action=0, reward=0, next_state=[0, 0], end=end)
-    with pytest.raises(error, match=message):
-        writer.completing(end)
+    refuses(error, message, writer.append, action=0, reward=0, next_state=[0, 0], end=end)
+    refuses(error, message, writer.completing, end)
 
 
 def test_unknown_missing_and_misplaced_fields(buffer):
@@ -183,8 +179,7 @@ def test_unknown_missing_and_misplaced_fields(buffer):
         (writer.begin_episode, {"end": 0}, "unknown field 'end'"),
         (writer.begin_episode, {"\udc80": 0}, r"unknown field '\\udc80'; fields: state"),
     ):
-        with pytest.raises(ValueError, match=message):
-            call(**given)
+        refuses(ValueError, message, call, **given)
     writer.begin_episode(state=[0, 0])
     for given, message in (
         ({}, "missing fields action, reward, next_state"),
@@ -202,10 +197,8 @@ def test_unknown_missing_and_misplaced_fields(buffer):
         ({"next_obs": 0}, "unknown field 'next_obs': observations have .*reward, next_state"),
         ({"priority": 1}, "unknown field 'priority': priorities are `priorities`"),
     ):
-        with pytest.raises(ValueError, match=message):
-            writer.append(**given)
-    with pytest.raises(TypeError, match="0 positional"):
-        writer.append([0, 0])
+        refuses(ValueError, message, writer.append, **given)
+    refuses(TypeError, "0 positional", writer.append, [0, 0])
     assert writer.episode_steps == 0
 
 
@@ -259,8 +252,7 @@ def test_other_kinds_of_arrays_are_taken(tmp_path):
     for given in (np.array([1, 2]).view(Own), mapped, np.ma.masked_array([1, 2]).filled(0)):
         assert taken("float32", given, (2,)).tolist() == [1, 2]
         assert taken("float32", [given, given], (2, 2)).tolist() == [[1, 2]] * 2
-    with pytest.raises(TypeError, match="field 'value': a masked array"):
-        taken("float32", np.ma.masked)
+    refuses(TypeError, "field 'value': a masked array", taken, "float32", np.ma.masked)
 
 
 class Tensor:

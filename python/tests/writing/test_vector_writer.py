@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from testing.buffers import every_item, queue_of
+from testing.refusals import refuses
 from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
@@ -72,8 +73,7 @@ def test_wrong_parts(buffer):
         writers.append(env_ids=[0.0, 1.0], **two)
     with pytest.raises(ValueError, match=r"\(3,\); given .* \(2,\)|expected .*\(3"):
         writers.append(env_ids=None, **two)
-    with pytest.raises(ValueError, match=r"\(1,|expected"):
-        writers.append(env_ids=[1], **two)
+    refuses(ValueError, r"\(1,|expected", writers.append, env_ids=[1], **two)
     assert len(buffer) == 0
     writers.append(env_ids=[2, 0], **two)
     assert [writers[e].episode_steps for e in range(3)] == [1, 0, 1]
@@ -94,24 +94,20 @@ def test_environments_whose_reset_is_awaited(buffer, names):
     seen = dict(zip(items["action"].tolist(), items["state"][:, 0].tolist()))
     assert seen == {0: 0, 10: 0, 2: 5, 11: 5} | ({1: 1} if names else {})
     other = buffer.vector_writer(2, autoreset="same_step")
-    with pytest.raises(ValueError, match="missing field state"):
-        other.begin()
+    refuses(ValueError, "missing field state", other.begin)
 
 
 def test_final_observations_are_asked_for(buffer):
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
-    with pytest.raises(ValueError, match="final is missing: .*state"):
-        writers.append(end=[0, 1], **step)
-    with pytest.raises(ValueError, match="final: missing field state"):
-        writers.append(end=[0, 1], final={}, **step)
+    refuses(ValueError, "final is missing: .*state", writers.append, end=[0, 1], **step)
+    refuses(ValueError, "final: missing field state", writers.append, end=[0, 1], final={}, **step)
     for end in ([0, 1], [0, 0]):
         for wrong in (3, "state", [1], np.zeros((2, 2))):
             kind = type(wrong).__name__
             message = rf"final is (numpy\.)?{kind}; allowed: a dict of arrays, .* by name: state"
-            with pytest.raises(TypeError, match=message):
-                writers.append(end=end, final=wrong, **step)
+            refuses(TypeError, message, writers.append, end=end, final=wrong, **step)
         for unknown in ({"state": np.zeros((2, 2)), "typo": 1}, {"next_state": 1}, {3: 1}):
             with pytest.raises(ValueError, match="final: unknown field .*; fields: state"):
                 writers.append(end=end, final=unknown, **step)
@@ -179,12 +175,10 @@ def test_an_episode_begun_by_hand_in_place_of_the_reset(buffer):
 def test_environments_that_were_not_begun(buffer):
     writers = buffer.vector_writer(2, autoreset="disabled")
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
-    with pytest.raises(RuntimeError, match="environment 0 is outside an episode"):
-        writers.append(end=[0, 0], **step)
+    refuses(RuntimeError, "environment 0 is outside an episode", writers.append, end=[0, 0], **step)
     writers.begin(state=np.zeros((2, 2)))
     writers.append(end=[0, 2], **step)
-    with pytest.raises(RuntimeError, match="environment 1 is outside an episode"):
-        writers.append(end=[0, 0], **step)
+    refuses(RuntimeError, "environment 1 is outside an episode", writers.append, end=[0, 0], **step)
     writers[1].begin_episode(state=[1, 1])
     writers.append(end=[0, 0], **step)
     assert len(buffer) == 4
@@ -224,8 +218,7 @@ def test_priorities_of_all_environments():
     step = {"reward": [0, 0, 0], "next_x": [0, 1, 2]}
     writers.append(end=[0, 0, 1], priorities=[7], **step)
     assert writers.completing([0, 1, 0]) == 3
-    with pytest.raises(ValueError, match="no priorities; .* 3 items"):
-        writers.append(end=[0, 1, 0], **step)
+    refuses(ValueError, "no priorities; .* 3 items", writers.append, end=[0, 1, 0], **step)
     with pytest.raises(ValueError, match="2 priorities; this call decides 3 items"):
         writers.append(end=[0, 1, 0], priorities=[1, 2], **step)
     with pytest.raises(ValueError, match=r"priorities\[1\] is nan"):
@@ -302,8 +295,7 @@ def test_wrong_autoreset(buffer):
         buffer.vector_writer(1, autoreset="later")
     for wrong in (0, 257, 10**15):
         message = f"environments is {wrong}; allowed: 1 to max_writers, 256"
-        with pytest.raises(ValueError, match=message):
-            buffer.vector_writer(wrong, autoreset="same_step")
+        refuses(ValueError, message, buffer.vector_writer, wrong, autoreset="same_step")
 
 
 def vector_of_three():
@@ -322,8 +314,7 @@ def test_a_repeated_append_is_checked_like_the_first():
             writers.append(next_state=np.ones((3, 2)), **step)
     committed = buffer.stats()["committed_steps"]
     assert committed % 3 != 0
-    with pytest.raises(ValueError, match="next_state"):
-        writers.append(next_state=np.ones((3, 1)), **step)
+    refuses(ValueError, "next_state", writers.append, next_state=np.ones((3, 1)), **step)
     for _ in range(committed):
         buffer.sampler().sample(1, timeout=0)
     writers.append(next_state=np.ones((3, 2)), **step)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from testing.buffers import STEP, append_until_held, every_item, fill, queue_of
+from testing.refusals import refuses
 from testing.threads import running, until_waiting
 
 import reprise
@@ -63,8 +64,7 @@ def test_a_refused_step_leaves_nothing_behind(buffer):
         writer.begin_episode(state=[0, 0])
         with pytest.raises(ValueError):
             writer.append(action=7, reward=7, next_state=[1, 1, 1])
-        with pytest.raises(ValueError, match="missing fields action, reward"):
-            writer.append(next_state=[1, 1])
+        refuses(ValueError, "missing fields action, reward", writer.append, next_state=[1, 1])
         writer.append(action=1, reward=2, next_state=[3, 4], end=1)
     items = every_item(buffer)
     assert (items["action"].tolist(), items["next_state"].tolist()) == ([1], [[3, 4]])
@@ -110,8 +110,7 @@ def test_closing_a_writer(buffer):
         lambda: writer.episode_id,
         lambda: writer.completing(0),
     ):
-        with pytest.raises(reprise.Closed, match="the writer is closed"):
-            call()
+        refuses(reprise.Closed, "the writer is closed", call)
     writer.close()
 
 
@@ -119,8 +118,7 @@ def test_appending_to_a_closed_buffer(buffer):
     writer = buffer.writer()
     writer.begin_episode(state=[0, 0])
     buffer.close()
-    with pytest.raises(reprise.Closed, match="not taken"):
-        writer.append(action=0, reward=0, next_state=[1, 0])
+    refuses(reprise.Closed, "not taken", writer.append, action=0, reward=0, next_state=[1, 0])
     with pytest.raises(reprise.Closed):
         writer.begin_episode(state=[0, 0])
 
@@ -144,8 +142,7 @@ def test_appending_outside_an_episode(buffer):
 def test_too_many_writers(schema):
     buffer = reprise.ReplayBuffer(schema, 100, max_writers=1)
     writer = buffer.writer()
-    with pytest.raises(RuntimeError, match="max_writers"):
-        buffer.writer()
+    refuses(RuntimeError, "max_writers", buffer.writer)
     writer.close()
     buffer.writer()
 
@@ -174,8 +171,7 @@ def test_recurrent_states_at_the_steps_that_begin_items():
         writer.begin_episode(x=0)
         writer.append(lstm=[1, 2], next_x=1)
         writer.append(next_x=2)
-        with pytest.raises(ValueError, match="missing field lstm"):
-            writer.append(next_x=3)
+        refuses(ValueError, "missing field lstm", writer.append, next_x=3)
         writer.append(lstm=[3, 4], next_x=3)
         writer.append(next_x=4, end=1)
     batch = buffer.sampler().sample(2, draws="without_replacement")
@@ -240,8 +236,7 @@ def test_a_writer_that_waits_tells_nothing():
             lambda: writer.episode_steps,
             lambda: writer.completing(0),
         ):
-            with pytest.raises(RuntimeError, match="Writer is in use by another call"):
-                use()
+            refuses(RuntimeError, "Writer is in use by another call", use)
     assert writer.in_episode and writer.episode_steps > 0
 
 
