@@ -11,19 +11,8 @@ import numpy as np
 import pytest
 from testing.children import run_python
 
-from testing.ray_cluster import (
-    ray,
-    PATIENT,
-    SECONDS,
-    add_node,
-    append,
-    check,
-    filled,
-    make,
-    numbered_schema,
-    record,
-    wait_for,
-)
+from testing.ray_cluster import ray, PATIENT, SECONDS, add_node, append, check, filled, make
+from testing.ray_cluster import numbered_schema, record, wait_for
 from testing.refusals import refuses
 
 import reprise

@@ -7,20 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from testing.ray_cluster import (
-    ray,
-    pid_of,
-    spec,
-    SECONDS,
-    all_alive,
-    append,
-    check,
-    filled,
-    kill_shard,
-    make,
-    record,
-    wait_for,
-)
+from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
+from testing.ray_cluster import pid_of, record, spec, wait_for
 
 import reprise
 import reprise.ray

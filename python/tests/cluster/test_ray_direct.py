@@ -11,7 +11,7 @@ import reprise
 from reprise.ray import _connection
 
 
-def lines_of(sampler):
+def connections_of(sampler):
     return [
         connection
         for _, connection in sampler._session._connections.values()
@@ -40,11 +40,11 @@ def test_a_request_of_more_than_a_message_is_not_sent():
         assert len(other.recv(1 << 20)) == _connection.REQUEST.size + _connection.MESSAGE_BYTES
 
 
-def test_a_shard_of_this_node_is_asked_over_its_line(cluster):
+def test_a_shard_of_this_node_is_asked_over_its_connection(cluster):
     with make(answer_timeout=SECONDS) as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        assert len(lines_of(sampler)) == 2
+        assert len(connections_of(sampler)) == 2
 
         def refuse(shard):
             shard.exchange = None  # Calls of Ray would fail.
@@ -64,7 +64,7 @@ def test_without_connections_calls_of_ray_do_the_same(cluster, monkeypatch):
         sampler = filled(replay).sampler()
         batch = sampler.sample(64, timeout=SECONDS)
         check(batch)
-        assert not lines_of(sampler)
+        assert not connections_of(sampler)
         replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
         assert replay.stats()["applied_updates"] == 64
 
@@ -84,7 +84,7 @@ def test_requests_and_answers_of_many_messages(cluster):
             at = batch.returns["reward"].astype(np.int64)[:, None] * 1000 + np.arange(512)
             np.testing.assert_array_equal(batch["at"], at)
             np.testing.assert_array_equal(batch["next_at"], at + 1000)
-        assert len(lines_of(sampler)) == 2
+        assert len(connections_of(sampler)) == 2
         keys = np.concatenate([batch.item_keys] * 40)
         assert len(keys) * 12 / 2 > _connection.MESSAGE_BYTES
         replay.update_priorities(keys, np.ones(len(keys))).wait(SECONDS)
@@ -92,7 +92,7 @@ def test_requests_and_answers_of_many_messages(cluster):
 
 
 @pytest.mark.parametrize("when", ["idle", "under way"])
-def test_a_line_that_breaks_loses_nothing(cluster, when):
+def test_a_connection_that_breaks_loses_nothing(cluster, when):
     with make() as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
@@ -116,13 +116,13 @@ def test_a_line_that_breaks_loses_nothing(cluster, when):
             batch = sampler.sample(64, timeout=SECONDS)
             check(batch)
             replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
-        assert not lines_of(sampler)
+        assert not connections_of(sampler)
         stats = replay.stats()
         assert stats["applied_updates"] == 3 * 64
         assert stats["lost_shards"] == 0
 
 
-def test_a_shard_that_came_back_has_a_line_again(cluster):
+def test_a_shard_that_came_back_has_a_connection_again(cluster):
     with make() as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
@@ -134,7 +134,7 @@ def test_a_shard_that_came_back_has_a_line_again(cluster):
             writer.close(SECONDS)
         wait_for(lambda: replay.shards_alive == 2)
         check(sampler.sample(64, timeout=SECONDS))
-        assert len(lines_of(sampler)) == 2
+        assert len(connections_of(sampler)) == 2
 
 
 def test_connections_of_another_buffer_or_incarnation_are_not_found(cluster):

@@ -14,21 +14,8 @@ import time
 import numpy as np
 import pytest
 
-from testing.ray_cluster import (
-    ray,
-    lone_coordinator,
-    SECONDS,
-    add_node,
-    all_alive,
-    append,
-    check,
-    kill_shard,
-    make,
-    most_ahead,
-    record,
-    times,
-    wait_for,
-)
+from testing.ray_cluster import ray, SECONDS, add_node, all_alive, append, check, kill_shard
+from testing.ray_cluster import lone_coordinator, make, most_ahead, record, times, wait_for
 
 import reprise
 import reprise.ray

@@ -2,16 +2,8 @@
 
 import pytest
 
-from testing.ray_cluster import (
-    ray,
-    lone_coordinator,
-    SECONDS,
-    append,
-    check,
-    make,
-    record,
-    wait_for,
-)
+from testing.ray_cluster import ray, SECONDS, append, check, lone_coordinator, make, record
+from testing.ray_cluster import wait_for
 
 import reprise
 import reprise.ray

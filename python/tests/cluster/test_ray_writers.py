@@ -9,19 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from testing.ray_cluster import (
-    ray,
-    pid_of,
-    SECONDS,
-    all_alive,
-    append,
-    append_until_no_room,
-    check,
-    make,
-    most_ahead,
-    record,
-    wait_for,
-)
+from testing.ray_cluster import ray, SECONDS, all_alive, append, append_until_no_room, check, make
+from testing.ray_cluster import most_ahead, pid_of, record, wait_for
 from testing.refusals import refuses
 
 import reprise
@@ -160,39 +149,6 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             return stats["committed_steps"] + stats["lost_in_flight_steps"] >= 4 * 60
 
         wait_for(accounted)
-
-
-@pytest.mark.parametrize("environments", [1, 4])
-@pytest.mark.parametrize("length", [100, 100_000], ids=["short", "long"])
-def test_one_writer_fills_all_shards_and_keeps_nothing_old(cluster, environments, length):
-    capacity, steps = 9000, 21_000
-    with make(capacity, shards=3) as replay:
-        writer = replay.vector_writer(environments, autoreset="disabled", timeout=SECONDS)
-        writer.begin(at=np.zeros(environments, int))
-        for i in range(steps // environments):
-            ends = (i + 1) % length == 0
-            writer.append(
-                writer=np.full(environments, 0),
-                step=np.full(environments, i),
-                reward=np.full(environments, i),
-                next_at=np.full(environments, i + 1),
-                end=np.full(environments, reprise.End.TERMINATED if ends else reprise.End.CONTINUE),
-            )
-            if ends:
-                writer.begin(at=np.full(environments, i + 1))
-        writer.flush(SECONDS)
-        chunks = 3 * 64  # Of the shards; each environment has one open in each.
-        assert len(replay) >= capacity - chunks
-        batch = replay.sampler().sample(50_000, timeout=SECONDS)
-        check(batch)
-        run = replay._spec.longest_run
-        oldest = steps - environments * int(batch["step"].min())
-        ahead = 2 * min(length, 2 * run)
-        # A shard that gets no processor for a while has shipments under way, and gives up no steps
-        # meanwhile: lanes_test.cpp has the bound without them.
-        assert oldest <= 2 * (capacity + chunks + environments * (chunks + ahead))
-        # Four environments in three shards are cut too.
-        assert bool(replay.stats()["restarted_episodes"]) == (length > run)
 
 
 def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Ring:
-    """The `size` latest of what was put in, oldest first."""
+    """Keeps the `size` latest items, oldest first."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -20,7 +20,7 @@ class Ring:
 
 
 class PriorityRing(Ring):
-    """With a priority for each, (p + epsilon)^alpha of which it is drawn in proportion to."""
+    """A ring with priorities p; an item is drawn in proportion to (p + epsilon)^alpha."""
 
     def __init__(self, size: int, alpha: float, epsilon: float) -> None:
         super().__init__(size)
@@ -35,7 +35,7 @@ class PriorityRing(Ring):
         self.highest = max(self.highest, given)
 
     def update(self, priorities: dict[Any, float]) -> None:
-        """Of items that are there; others are skipped, and count for nothing."""
+        """Sets priorities of items that are there; others are skipped."""
         for item in set(self.items) & set(priorities):
             self.priorities[self.items.index(item)] = priorities[item]
             self.highest = max(self.highest, priorities[item])
@@ -47,16 +47,3 @@ class PriorityRing(Ring):
     def weights(self, beta: float) -> NDArray[np.float64]:
         chances = self.probabilities()
         return (chances.min() / chances) ** beta  # type: ignore[no-any-return]
-
-
-def assert_drawn_as(counts: NDArray[Any], probabilities: NDArray[np.float64]) -> None:
-    """Chi-square: a correct buffer fails here with one seed in a million, and the seed is fixed."""
-    expected = probabilities * counts.sum()
-    assert (counts[probabilities == 0] == 0).all()
-    sure = probabilities > 0
-    assert expected[sure].min() > 5.0
-    distance = float((((counts - expected) ** 2)[sure] / expected[sure]).sum())
-    freedom = int(sure.sum()) - 1
-    # Nearly normal (Wilson and Hilferty, "The distribution of chi-square", 1931).
-    spread = 2.0 / (9.0 * freedom)
-    assert ((distance / freedom) ** (1.0 / 3.0) - (1.0 - spread)) / spread**0.5 < 4.75

@@ -67,18 +67,6 @@ def test_of_a_vector_are_those_of_its_writers(autoreset):
     assert_equal_items((one, other))
 
 
-def test_of_a_writer_are_those_one_by_one():
-    given = {name: array[:, 0] for name, array in transitions(1, 300).items()}
-    one, other = three_steps(), three_steps()
-    with one.writer() as writer, other.writer() as single:
-        for first, last in ((0, 1), (1, 120), (120, 121), (121, 300)):
-            writer.append_transitions(**{name: a[first:last] for name, a in given.items()})
-        for t in range(300):
-            single.append_transition(**{name: a[t] for name, a in given.items()})
-        assert writer.episode_steps == single.episode_steps
-    assert_equal_items((one, other))
-
-
 def test_values_are_converted_as_of_append(buffer):
     writers = buffer.vector_writer(3, autoreset="disabled")
     wide = np.arange(12, dtype=np.float64).reshape(3, 4)[:, ::2]

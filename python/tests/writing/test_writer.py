@@ -162,26 +162,6 @@ def test_loose_transitions_continue_where_they_match(buffer):
     assert items[".discounts"].tolist() == [0.5, 0.5, 0.0]
 
 
-def test_recurrent_states_at_the_steps_that_begin_items():
-    schema = reprise.Schema().observation("x", "f4").recurrent_state("lstm", "f4", (2,))
-    buffer = reprise.ReplayBuffer(
-        schema, 100, window=reprise.Sequences(length=2, period=2), shards=1
-    )
-    with buffer.writer() as writer:
-        writer.begin_episode(x=0)
-        writer.append(lstm=[1, 2], next_x=1)
-        writer.append(next_x=2)
-        refuses(ValueError, "missing field lstm", writer.append, next_x=3)
-        writer.append(lstm=[3, 4], next_x=3)
-        writer.append(next_x=4, end=1)
-    batch = buffer.sampler().sample(2, draws="without_replacement")
-    order = np.argsort(batch.positions)
-    assert batch["lstm"][order].tolist() == [[1, 2], [3, 4]]
-    assert batch["x"][order].tolist() == [[0, 1], [2, 3]]
-    assert batch["next_x"][order].tolist() == [[1, 2], [3, 4]]
-    assert dict(batch.returns) == {}
-
-
 class Meddler:
     """A number whose code calls the writer in the middle of a call of it."""
 
