@@ -1,4 +1,5 @@
-"""Fixtures of all tests, and the folder of `testing`, their library, on the path."""
+"""Fixtures of all tests. Its folder is on the path, so tests can import `testing`, their
+library."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""The lines that examples/python/cleanrl.md gives for CleanRL's files run, and store what happened."""
+"""The lines that examples/python/cleanrl.md gives for CleanRL's files run, and store what
+happened."""
 
 import re
 from types import SimpleNamespace
@@ -38,7 +39,7 @@ def code(file):
 
 
 def train(make, append, envs, action_of):
-    """The names of a script that ran these blocks where CleanRL has its own buffer."""
+    """Runs a script with these blocks in the place of CleanRL's buffer. Returns its variables."""
     obs, _ = envs.reset(seed=1)
     names = {
         "np": np,

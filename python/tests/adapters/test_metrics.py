@@ -26,7 +26,7 @@ def test_prometheus_reads_every_buffer():
     for i, replay in enumerate(buffers):
         metrics.watch(replay, name=f"b{i}", registry=registry)
         fill(replay, 10 + i)
-        len(replay)  # Takes in what was appended.
+        len(replay)  # Ingests appended steps.
     buffers[1].sampler().sample(3)
 
     def value(name, i, **labels):
@@ -64,4 +64,4 @@ def test_waits_are_counted():
     assert registry.get_sample_value("reprise_wait_stops_total", labels) == 0
     found = metrics.numbers(replay)
     parts = {name.split("/")[1] for name in found if name.startswith("samplers_for_items/")}
-    assert parts == {part for _, _, part in metrics._WAITS}  # None is left out.
+    assert parts == {part for _, _, part in metrics._WAITS}  # Every part has a metric.

@@ -57,13 +57,13 @@ def make(is_dict, name):
 
 
 class Box:
-    """As that of Gymnasium."""
+    """Stands in for a Box of Gymnasium."""
 
     dtype, shape = np.float32, (2,)
 
 
 class Dataset:
-    """As a minari.MinariDataset of episodes that end in each of the ways."""
+    """Stands in for a MinariDataset whose episodes end in every possible way."""
 
     observation_space = action_space = Box()
     ends = [(True, False), (False, True), (True, True), (False, False)]
@@ -84,7 +84,7 @@ def test_episodes_end_as_the_dataset_says():
     replay = reprise.minari.load(Dataset(), selectors=reprise.Uniform(), shards=1)
     items = every_item(replay)
     assert replay.options["capacity_steps"] == len(items["obs"]) == 12
-    # Of each episode the value of what follows the last step is 0 where it terminated.
+    # The discount of a last step is 0 only if its episode terminated.
     last = items[".positions"] == 2
     np.testing.assert_array_equal(items["obs"][last][:, 0].astype(int), np.arange(4))
     assert (items[".discounts"][last] == 0).tolist() == [over for over, _ in Dataset.ends]

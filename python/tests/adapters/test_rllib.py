@@ -13,7 +13,7 @@ from testing.refusals import refuses
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_worker_niceness", "0")  # 15 else, below all other work.
+os.environ.setdefault("RAY_worker_niceness", "0")  # Otherwise 15, and all other work goes first.
 
 pytest.importorskip("ray.rllib")
 import ray  # noqa: E402
@@ -275,7 +275,7 @@ def test_a_buffer_comes_back_with_priorities_and_random_numbers(way, tmp_path):
     assert other.get_added_timesteps() == 33 and other.get_sampled_timesteps() == 50
     assert drawn_again(other) == drawn_again(buffer)
     rest = step(step(begin(1), 1, 3).cut(), 1, 4, "terminated")
-    other.add(rest)  # Its episode ended with the save.
+    other.add(rest)  # The save ended its episode.
     assert len(other) == 37 and other.get_num_episodes() == 3
 
 
@@ -364,7 +364,7 @@ def test_transitions_of_a_buffer_in_shards(in_shards, tmp_path):
     for _ in range(3):
         drawn = buffer.sample(500)
         buffer.update_priorities([1.0 + transition(one)[0] for one in drawn])
-    buffer.sample(1)  # Updates go before a draw.
+    buffer.sample(1)  # A draw sends waiting updates first.
     counts = Counter(transition(one)[0] for one in buffer.sample(8_000))
     weights = np.array([7 * 1, 4 * 2, 8 * 3])
     np.testing.assert_allclose([counts[i] / 8_000 for i in range(3)], weights / 39, atol=0.03)
@@ -392,7 +392,7 @@ def test_dqn_learns_cart_pole(cluster, where, request):
         steps = result["env_runners"]["num_env_steps_sampled_lifetime"]
     replay = algorithm.local_replay_buffer.replay
     added = result["replay_buffer"]["num_env_steps_added_lifetime"]
-    if where == "in_shards":  # The last ones may be on their way.
+    if where == "in_shards":  # The last steps may be under way.
         wait_for(lambda: replay.stats()["committed_steps"] > 0.9 * added)
         wait_for(
             lambda: replay.stats()["applied_updates"] >= 0.99 * replay.stats()["sampled_items"]
@@ -423,7 +423,7 @@ def test_checkpoints_hold_the_buffer(cluster, tmp_path):
     drawn = []
     for other in (restored, made):
         found = other.local_replay_buffer
-        # Episodes of fewer than n steps so far have no transition, and stay out.
+        # Open episodes of fewer than n steps have no transition, and are left out.
         steps = found.replay.stats()["resident_steps"]
         assert stats["committed_steps"] - 4 * 2 <= steps <= stats["committed_steps"]
         drawn.append([one.t_started for one in found.sample(100)])

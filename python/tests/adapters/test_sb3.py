@@ -1,4 +1,5 @@
-"""reprise.sb3 in Stable-Baselines3 itself, and the behaviours that its own buffers are tested for."""
+"""reprise.sb3 in Stable-Baselines3 itself, and the behaviours that its own buffers are tested
+for."""
 
 import copy
 import importlib.util
@@ -22,7 +23,7 @@ from stable_baselines3.common.vec_env import VecNormalize  # noqa: E402
 
 from reprise import sb3  # noqa: E402
 
-torch.set_num_threads(1)  # Networks here are too small to share out.
+torch.set_num_threads(1)  # The networks are too small for several threads.
 
 BOX = spaces.Box(-100, 100, (3,), np.float32)
 ACTION = spaces.Box(-1, 1, (2,), np.float32)
@@ -86,7 +87,7 @@ def ramp(kind, length, ends=(), limits=(), **options):
 
 
 def by_first(batch, numbers):
-    """Row of a batch by the first number of its observation."""
+    """Rows of a batch whose observations begin with these numbers."""
     first = batch.observations[:, 0].numpy()
     return [int(np.flatnonzero(first == number)[0]) for number in numbers]
 
@@ -105,7 +106,7 @@ def test_transitions_are_those_of_the_environments(kind, n_envs):
     assert (batch.rewards.numpy()[:, 0] == after[:, 1]).all()
     over = (now[:, 0] % 3 == 2) & (after[:, 1] == 5)
     assert (batch.dones.numpy()[:, 0] == over).all() and over.any()
-    assert (after[:, 1] == 7).any()  # A time limit is no end.
+    assert (after[:, 1] == 7).any()  # A time limit does not count as done.
     assert batch.actions.shape == (2000, 6) and batch.rewards.shape == (2000, 1)
 
 
@@ -219,7 +220,7 @@ def test_dict_observations(kind):
 def test_n_steps_are_summed_up_to_an_end(kind):
     buffer = ramp(kind, 12, ends=[4], limits=[8], n_steps=3, gamma=0.5)
     batch = buffer.sample(2000)
-    rows = by_first(batch, range(10))  # The last two wait for the steps after them.
+    rows = by_first(batch, range(10))  # The last two windows are not complete yet.
     lasts = [min(i + 2, *(end for end in (4, 8, 99) if end >= i)) for i in range(9)] + [11]
     sums = [sum(0.5 ** (k - i) * (k + 1) for k in range(i, lasts[i] + 1)) for i in range(10)]
     discounts = [0.5 ** (last + 1 - i) for i, last in enumerate(lasts)]
@@ -355,7 +356,7 @@ def test_priorities_decide_what_is_drawn():
     assert set(buffer.sample(100).observations[:, 0].tolist()) == {3}
     with pytest.raises(ValueError):
         buffer.update_priorities(batch.item_keys, -priorities)
-    raised = 1 + 8 * (batch.observations[:, :1] == 3).float()  # 9 of a sum of 28.
+    raised = 1 + 8 * (batch.observations[:, :1] == 3).float()  # A weight of 9 in a total of 28.
     buffer.update_priorities(batch.item_keys, raised)
     buffer.beta = 0.5
     batch = buffer.sample(500)
@@ -371,7 +372,7 @@ def test_what_is_not_there_says_so():
 
 
 def small():
-    """A new one each time: algorithms write to policy_kwargs."""
+    """Arguments, made anew for each algorithm, because it changes policy_kwargs."""
     return {"buffer_size": 1000, "learning_starts": 50, "policy_kwargs": {"net_arch": [16]}}
 
 

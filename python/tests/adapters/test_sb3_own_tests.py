@@ -14,7 +14,8 @@ ONLY = "test_buffers or n_step or replay_buffer or warn_buffer or open_file"
 
 ARRAYS = "the steps are not in arrays that can be read"
 PLACES = "draws are by keys, not by places in arrays"
-# Those that fail, with all their parameters if none is named, and why; docs/python.md says it.
+# Tests that fail, with all their parameters if none is named, and why. docs/python.md explains
+# them.
 DIFFERENT = {
     "test_buffers.test_buffer_dtypes": ARRAYS,
     "test_save_load.test_save_load_replay_buffer": ARRAYS,

@@ -62,7 +62,7 @@ def sequences(**options):
 
 
 def assert_equal(tensors, expected):
-    """Tensors on any device, and those of Batch.torch."""
+    """Compares tensors on any device with those of Batch.torch."""
 
     def same(a, b, name):
         assert a.dtype == b.dtype and a.shape == b.shape, name
@@ -101,7 +101,7 @@ def test_batches_are_those_of_a_sampler(name, thread, device):
 
 
 def mixes(unique_frames=False):
-    """Exact parts, and by the common total."""
+    """A mix of exact parts, and one by the common total."""
     one, other = frames(key_tag=1), frames(key_tag=2)
     own = {"seed": 5, "unique_frames": unique_frames}
     return reprise.mix([(one, 8), (other, 16)], **own), reprise.mix([one, other], 24, **own)
@@ -121,7 +121,7 @@ def test_batches_are_those_of_a_mix(kind, unique, thread, device):
         for batch in expected:
             tensors = next(batches)
             assert_equal(tensors, batch.torch())
-            # They have this one already, so draws ahead do not depend on when it is set.
+            # All priorities are 1 already, so draws ahead are the same before and after the update.
             batches.update_priorities(tensors.item_keys, torch.ones(24))
         batches.flush()
         assert batches.updates == (12 * 24, 0)
@@ -175,7 +175,7 @@ def test_copies_run_ahead_of_the_learner(latest):
         next(batches)
         assert latest.sent == 3 and latest.waits == 0
         next(batches)
-        assert latest.sent == 4 and latest.waits == 1  # A fourth slab would be needed.
+        assert latest.sent == 4 and latest.waits == 1  # The fourth batch has to wait for memory.
 
 
 def test_memory_whose_copy_has_ended_is_used_without_a_wait(late):
@@ -208,7 +208,7 @@ def test_tensors_are_the_callers(device):
         before = first["next_frame"].clone(), first.item_keys.clone()
         for _ in range(10):
             next(batches)
-        first["frame"][:] = 0  # Changes no other batch.
+        first["frame"][:] = 0  # Batches share no memory.
         assert (next(batches)["frame"] != 0).any()
     del batches
     assert torch.equal(first.item_keys, before[1])
@@ -228,7 +228,7 @@ def test_priorities_come_back(device):
             priorities = torch.arange(8, device=batch.weights.device) + 10.0 * i
             batches.update_priorities(batch.item_keys, priorities.requires_grad_())
             last |= dict(zip(batch.item_keys.tolist(), priorities.tolist()))
-            priorities.detach().zero_()  # After the call they may change.
+            priorities.detach().zero_()  # The caller may change them after the call.
         batches.flush()
         assert sum(batches.updates) == 80
         keys = np.array(list(last))

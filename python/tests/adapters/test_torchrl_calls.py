@@ -110,7 +110,7 @@ def test_what_is_written_is_counted_as_torchrl_does():
 
 
 class Seen(Transform):
-    """Says in which sequence it is called, and for what."""
+    """Records the order of its calls."""
 
     def __init__(self, name, calls):
         super().__init__()

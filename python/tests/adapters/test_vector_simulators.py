@@ -1,4 +1,5 @@
-"""replay.vector_writer(envs) with simulators in C++ that step vectors of environments themselves."""
+"""replay.vector_writer(envs) with simulators in C++ that step vectors of environments
+themselves."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from reprise._spaces import autoreset_mode
 
 
 def total(seen):
-    """A number of each environment, [E], in place of its large observation."""
+    """Reduces each environment's large observation to a number, [E]."""
     return (1000 * np.asarray(seen, np.float64).reshape(len(seen), -1).sum(1)).astype(np.int64)
 
 

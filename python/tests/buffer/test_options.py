@@ -6,7 +6,7 @@ from testing.buffers import fill, plain_buffer, plain_schema
 import reprise
 from reprise._options import families
 
-# Options of which a buffer of 1000 steps allows no other value, or whose usual one it does not allow.
+# Options for which a buffer of 1000 steps allows only this value, or does not allow the default.
 ALLOWED = {"selector": 0, "error_buffer": 500.0}
 
 
@@ -38,7 +38,7 @@ def each():
     ],
 )
 def test_options_are_what_was_given(option, value):
-    limit = 1 if isinstance(value, reprise.Queue) else 0  # Which it needs.
+    limit = 1 if isinstance(value, reprise.Queue) else 0  # A queue needs a limit.
     buffer = plain_buffer(1000, max_times_sampled=limit, **{option: value})
     found = buffer.options[option]
     assert found == ([value] if option == "selectors" else value)

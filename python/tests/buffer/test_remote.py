@@ -30,7 +30,7 @@ def write(writer, steps, first=0, end=reprise.End.TERMINATED):
 
 
 def carried(blob):
-    """As another process gets it: a copy that is read only."""
+    """The bytes that another process would get: a read-only copy."""
     return pickle.loads(pickle.dumps(bytes(blob)))
 
 

@@ -53,7 +53,7 @@ def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path
     inside = []
 
     def allocator(nbytes):
-        if inside:  # The batch in place of the one that is given.
+        if inside:  # The prefetcher replaces the batch that it hands out.
             refuses(RuntimeError, "restore: 1 other call .* is under way", buffer.restore, tmp_path)
             inside.append("refused")
         return np.empty(nbytes, np.uint8)
@@ -110,7 +110,7 @@ CALLS = {
 
 
 class Probe:
-    """Calls while `restore` gives up what the dict of attachments had."""
+    """Makes all calls when `restore` drops it from the dict of attachments."""
 
     def __init__(self, buffer, directory):
         self.buffer, self.directory = buffer, directory

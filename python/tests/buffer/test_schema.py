@@ -46,7 +46,7 @@ def test_names_of_next_observations_are_no_names():
         reprise.Schema().observation("x", "f4").column("next_x", "f4")
     with pytest.raises(ValueError, match="field 'next_x'"):
         reprise.Schema().column("next_x", "f4").observation("x", "f4")
-    # What is no observation has no next one.
+    # Only observations have a next one.
     reprise.Schema().column("x", "f4").column("next_x", "f4")
 
 
@@ -130,7 +130,7 @@ def test_from_step_holds_what_it_reads():
             examples.clear()
             return np.zeros(3, np.int16)
 
-    class Name(str):  # Not interned: the dict alone keeps it.
+    class Name(str):  # Not interned, so only the dict keeps it alive.
         pass
 
     examples = {Name(f"x{i}"): Value() for i in range(20)}
@@ -195,7 +195,9 @@ def test_final_observations_are_to_be_finite_where_an_environment_ended():
     with pytest.raises(ValueError, match=r"'final.x' is nan at element 0 of row 0"):
         writers.append(**step, final={"x": np.array([np.nan, 1.0])})
     assert buffer.stats()["committed_steps"] == 0
-    writers.append(**step, final={"x": np.array([1.0, np.nan])})  # Not read of the second.
+    writers.append(
+        **step, final={"x": np.array([1.0, np.nan])}
+    )  # Only the first environment's is read.
     assert buffer.stats()["committed_steps"] == 2
 
 

@@ -35,7 +35,7 @@ def tree():
 
 @pytest.fixture
 def no_switches():
-    """Threads get the GIL only when the one that has it gives it up of its own accord."""
+    """A thread gets the GIL only when its owner releases it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield
@@ -63,7 +63,7 @@ def test_other_threads_run_during_large_calls(tree, call, no_switches):
 
 
 def test_large_and_small_calls_take_turns(tree):
-    """Every call sees all of another or nothing of it: the leaves are equal whenever it looks."""
+    """Calls are atomic: all leaves are equal whenever a call looks."""
 
     def fill(value):
         for _ in range(30):
@@ -78,7 +78,7 @@ def test_large_and_small_calls_take_turns(tree):
 
 
 def test_arrays_changed_meanwhile_do_no_harm(tree):
-    """What a call checked is what it takes."""
+    """A call uses the values that it checked, even if the arrays change meanwhile."""
     places = np.arange(LEAVES)
     values = np.ones(LEAVES, np.float32)
 
@@ -109,7 +109,7 @@ def test_the_tree_s_own_leaves_are_values():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_call_never_hangs(tree):
-    """The child's calls run, or are refused where the turn is a thread's that it has not."""
+    """A call of the child runs, or is refused if a thread of the parent was in a call."""
     with repeating(lambda: tree.assign(PLACES, VALUES)):
         for _ in range(5):
             child = os.fork()

@@ -1,4 +1,4 @@
-"""Waits in `stats()`: one wait of a call is one wait, whatever looks for signals meanwhile."""
+"""Waits in `stats()`: a call that waits counts once, although it wakes to look for signals."""
 
 import signal
 import threading
@@ -38,7 +38,7 @@ def expect(found, **counts):
 
 
 def when_waiting(buffer, kind, act, seconds=0.3):
-    """A thread that acts once somebody has been waiting for so long in one go."""
+    """Starts a thread that acts when a call has waited for so many seconds."""
 
     def watch():
         while buffer.stats()[kind]["waiting_for"] < seconds:
@@ -163,7 +163,7 @@ class Interrupt(Exception):
 
 @pytest.fixture
 def alarm():
-    """Calls a handler in this thread, the main one, once it has waited for a while."""
+    """Calls a handler in the main thread, by a signal, when that has waited for a while."""
     before = signal.getsignal(signal.SIGALRM)
     threads = []
 

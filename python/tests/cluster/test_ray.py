@@ -133,11 +133,11 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
         check(batch)
         seen |= set(zip(batch["writer"].tolist(), batch["step"].tolist()))
     assert {who for who, _ in seen} == {0, 1, 2}
-    assert len(seen) > 1100  # Of 1,250 that differ, with 15,360 draws.
+    assert len(seen) > 1100  # 15,360 draws of 1,250 different items.
 
 
 def test_probabilities_are_those_over_all_shards(replay):
-    """The reported ones, and how often items are drawn."""
+    """Compares reported probabilities with the totals and with how often items are drawn."""
     filled(replay, 50)
     sampler = replay.sampler(seed=1)
     keys = {}
@@ -210,7 +210,8 @@ def test_prefetched_batches_go_on_until_it_is_closed(replay):
 
 
 def wait_until_it_says(what, call):
-    """Calls until it times out for this reason; before, it may have had no answer of the shards."""
+    """Repeats a call until it times out for this reason; it may time out for other reasons
+    before."""
 
     def says():
         with pytest.raises(TimeoutError) as caught:
@@ -269,7 +270,7 @@ def test_a_close_ends_waits_in_every_process(cluster):
             return "closed"
 
     waiting = learn.remote(replay)
-    time.sleep(1.0)  # It may begin to wait now, or find it closed: both end.
+    time.sleep(1.0)  # The call waits by now, or finds the buffer closed: it ends either way.
     replay.close()
     assert ray.get(waiting, timeout=SECONDS) == "closed"
     for call in (replay.writer, replay.sampler, replay.stats):
@@ -335,7 +336,7 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
         assert replay.save(tmp_path, attachments={"learner": b"parameters"}) == 1
         record(replay, 5, 0, 50)
         assert replay.save(tmp_path, attachments={"learner": b"later"}) == 2
-        # A save that ended before its manifest: a shard is ahead of the others.
+        # As if a save had ended before its manifest: one shard has saved more often.
         record(replay, 6, 0, 50)
         ray.get(replay._actors[0].save.remote(str(tmp_path), [0, 0], {}))
     (tmp_path / "all-99999999999999999999.tmp").write_bytes(b"unfinished")
@@ -433,7 +434,7 @@ def test_shards_are_where_placement_says(cluster):
                 with make(shards=shards, placement="actors") as replay:
                     return set(ray.get(replay.run(where), timeout=SECONDS)) == nodes
 
-            wait_for(are_spread)  # Ray on this node may not have heard of the other ones yet.
+            wait_for(are_spread)  # Ray on this node may not know the other nodes yet.
     finally:
         for node in others:
             cluster.remove_node(node)

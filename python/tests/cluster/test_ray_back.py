@@ -1,4 +1,5 @@
-"""reprise.ray: what is done once, counted and remembered when a shard or the coordinator is back."""
+"""reprise.ray: what is done once, counted and remembered when a shard or the coordinator is
+back."""
 
 import os
 import signal
@@ -20,7 +21,7 @@ LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, erro
 
 
 def restarts(replay):
-    """As the coordinator knows it, without a question to a shard."""
+    """The coordinator's count, without asking a shard."""
     return ray.get(replay._coordinator.stats.remote(), timeout=SECONDS)["restarts"]
 
 
@@ -75,7 +76,7 @@ def losses(replay):
 def test_a_coordinator_that_is_killed_is_told_the_losses_before(cluster):
     with make() as replay:
         filled(replay, 100)
-        assert len(replay) == 200  # Each answer tells what its shard has.
+        assert len(replay) == 200  # The answers tell the client what the shards committed.
         kill_shard(replay, 0)
         wait_for(lambda: losses(replay) == [1, 1, 100])
         replay._process.membership.count("lost_in_flight_steps", 7)
@@ -95,7 +96,7 @@ def test_a_shard_that_is_down_while_the_coordinator_dies_is_counted(cluster):
 
 
 def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
-    """The coordinator is told again from time to time."""
+    """Reports are repeated from time to time."""
     told = []
 
     class Tell:
@@ -113,7 +114,9 @@ def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_n
         time.sleep(0.5)
         assert not told  # Most processes have nothing to tell.
         membership.remotes[0].alive = False
-        membership.remotes[0].probed = time.monotonic() + SECONDS  # Nobody asks the shard.
+        membership.remotes[0].probed = (
+            time.monotonic() + SECONDS
+        )  # Keeps the upkeep thread from probing the shard.
         membership.losses[0, 5] = 30
         wait_for(lambda: len(told) > 3)
         assert told[-1][3] == [(0, 5, 30)]
@@ -131,9 +134,9 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
         )  # Of an incarnation that it does not know.
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
     coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
-    coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # It was only slow.
+    coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.
     assert coordinator.hello(0)["before"] == 13
-    # 40 - 0, as nobody is left who knows with what 12 began, and 30 - 20.
+    # 40 - 0, because nobody knows what incarnation 12 loaded, and 30 - 20.
     assert coordinator.stats()["lost_steps"] == 50
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
 
@@ -163,9 +166,9 @@ def test_a_request_that_comes_late_behind_the_answer_to_its_repetition_is_not_do
             return ray.get(call, timeout=SECONDS)[1]
 
         answer = exchange(0, 0, first)
-        assert np.array_equal(exchange(0, 0, first), answer)  # Asked again, and done once.
+        assert np.array_equal(exchange(0, 0, first), answer)  # The shard works on it once.
         assert exchange(1, 1, second) is not None
-        assert exchange(0, 0, first) is None  # It has been answered, as `oldest` said.
+        assert exchange(0, 0, first) is None  # `oldest` has said that the client has the answer.
         assert replay.stats()["applied_updates"] == 16
 
 

@@ -26,7 +26,7 @@ TIMES = times(2)
 
 
 def moment_of(repetition):
-    """Seconds until a fault, by a fixed seed for each repetition."""
+    """Seconds until a fault, random with a fixed seed for each repetition."""
     return random.Random(repetition).uniform(0.0, 0.8)
 
 
@@ -70,8 +70,8 @@ def actor(replay, who, **options):
 
 
 class Learn:
-    """Draws and updates on a thread; `end` says how often, and raises what went wrong. Each item's
-    priority is a function of what it holds, so a wrong one is seen."""
+    """Draws and updates in a thread. `end` returns how often, and raises the thread's error. Each
+    item's priority is a function of its contents, so that wrong priorities are found."""
 
     def __init__(self, replay):
         self.replay, self.batches, self.failure = replay, 0, None
@@ -107,7 +107,7 @@ def check_priorities(replay):
     """After updates of all items, an item's probability is in proportion to its priority."""
     sampler = replay.sampler(seed=2)
     wait_for(lambda: all_alive(replay))
-    for _ in range(2000):  # Until every item has been updated, nearly.
+    for _ in range(2000):  # Updates nearly every item.
         batch = sampler.sample(512, draws="independent", timeout=SECONDS)
         replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
         per = batch.probabilities / priority_of(batch)
@@ -149,7 +149,7 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
         time.sleep(moment)
         kill_shard(replay, 0)
         before = learner.batches
-        # It may be back before anybody sees it gone.
+        # It may be back before anybody notices.
         wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
         wait_for(lambda: all_alive(replay) or learner.failure)
         wait_for(lambda: learner.batches > before + 5 or learner.failure)
@@ -177,7 +177,7 @@ def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster
             args=("run", wait_in_shard, (tmp_path,)),
             kwargs={"timeout": SECONDS},
         )
-        call.start()  # It reads the answer of shard 0 before that of shard 1.
+        call.start()  # The call reads shard 0's answer before shard 1's.
         wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
         kill_shard(replay, 1)
         wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
@@ -276,7 +276,7 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
             check(batch)
             return int(batch["step"][batch["writer"] == 1].max(initial=0))
 
-        wait_for(lambda: done > newest() >= had)  # One that came after the other writer's end.
+        wait_for(lambda: done > newest() >= had)  # A step that came after the other writer's end.
         assert replay.stats()["lost_shards"] == 0
 
 
@@ -315,7 +315,7 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
 def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
     cluster, tmp_path, repetition, place
 ):
-    """A writer goes with it. The shard comes back from its checkpoint."""
+    """A writer is lost with the node. The shard comes back from its checkpoint."""
     node = add_node(cluster, 0)
     waits = place == "on a node like it"
     where = {"resources": {"a0": 1}} if waits else {"scheduling_strategy": on(node.node_id, True)}
@@ -376,7 +376,7 @@ def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twi
             assert replay.stats()["applied_updates"] == before + 64
         time.sleep(1.0)
         stats = replay.stats()
-        # A process that is stopped may find the late answer when it goes on.
+        # A process that was stopped may find the late answer when it continues.
         assert stats["asked_again"] >= (1 if seconds > 10.0 else 0)
         assert stats["committed_steps"] == 100 * (1 + times(1))
         assert stats["lost_shards"] == 0

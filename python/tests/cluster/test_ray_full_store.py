@@ -11,12 +11,12 @@ from testing.ray_cluster import ray, SECONDS, STORE_BYTES, make, started, times,
 
 import reprise
 
-BYTES = 1 << 20  # Of an observation.
+BYTES = 1 << 20  # The size of an observation.
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["spills", "does not spill"])
 def cluster(request):
-    """Ray writes objects to a disk to make room, unless it may not, or the disk is full too."""
+    """A cluster that may not write objects to a disk to make room."""
     never = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 0.0}
     with started(_system_config={} if request.param else never) as made:
         made.spills = request.param
@@ -27,7 +27,7 @@ FULL = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
 
 
 def fill(most):
-    """Takes what room there is, but no more bytes than these."""
+    """Fills the object store, up to this many bytes."""
     held = []
     for piece in (8 << 20, 1 << 20):
         try:
@@ -47,7 +47,7 @@ def append(writer, first, last):
 
 
 def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
-    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # Answers go through the store too.
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # So that answers go through the store.
     schema = reprise.Schema().observation("at", np.uint8, (BYTES,)).reward()
     with make(512, schema, selectors=reprise.Uniform(), answer_timeout=SECONDS) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(2)]
@@ -77,7 +77,7 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
                 append(writer, first, first + 5)
 
             def was_full():
-                held.extend(fill(STORE_BYTES))  # Answers that were there have left room since.
+                held.extend(fill(STORE_BYTES))  # Answers have left the store since.
                 return replay.stats()["full_object_store"] or failures
 
             if not cluster.spills:

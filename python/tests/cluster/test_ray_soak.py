@@ -19,7 +19,8 @@ MINUTES = float(os.environ.get("REPRISE_RAY_SOAK_MINUTES", "0"))
 
 
 def processes():
-    """This one and all that came of it, the cluster's own among them: names and resident bytes."""
+    """Names and resident bytes of this process and all its descendants, which are the cluster's
+    too."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -28,7 +29,7 @@ def processes():
             resident = int(lines.get("VmRSS", "0 kB").split()[0]) << 10
             found[int(pid)] = lines["Name"].strip(), int(lines["PPid"]), resident
         except (OSError, KeyError):
-            continue  # It has ended.
+            continue  # The process has ended.
 
     def is_ours(pid):
         while pid in found and pid != os.getpid():
@@ -40,7 +41,7 @@ def processes():
 
 @ray.remote(num_cpus=0)
 def append_episode(replay, who):
-    """As tasks do, which come and go."""
+    """A task, which comes and goes."""
     steps = np.arange(20)
     replay.append_episode(at=np.arange(21), writer=np.full(20, who), step=steps, reward=steps)
 
@@ -49,7 +50,7 @@ def append_episode(replay, who):
 def test_memory_stays_as_it_is(tmp_path):
     import faulthandler
 
-    faulthandler.cancel_dump_traceback_later()  # This one is longer than any test may hang.
+    faulthandler.cancel_dump_traceback_later()  # This test is longer than the limit of a hang.
     with started() as _, make(20_000) as replay:
         writes = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.002) for one in writes]

@@ -59,7 +59,7 @@ def test_who_asks_no_more_for_room_holds_nobody(monkeypatch):
     assert not insert(coordinator, "gone", 20)
     assert not insert(coordinator, "here", 20)
     assert sample(coordinator, "learner", 80)
-    assert not insert(coordinator, "here", 20)  # The other one waits longer.
+    assert not insert(coordinator, "here", 20)  # "gone" waits longer.
     monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0)
     wait_for(lambda: insert(coordinator, "here", 20))
 
@@ -113,7 +113,7 @@ def test_a_call_that_is_undone_leaves_its_turn(monkeypatch):
 
 
 class Got:
-    """Counts batches of learners."""
+    """Counts the batches of each learner."""
 
     def __init__(self):
         self.got = {}

@@ -21,7 +21,7 @@ LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, erro
 
 
 def calls_of(replay):
-    """The calls that ship, from now on."""
+    """Records the shipments of all calls from now on."""
     shipper, calls = replay._process.shipper, []
     ask = shipper._ask
     shipper._ask = lambda request: (calls.append(request.shipments), ask(request))[1]
@@ -40,7 +40,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
         refuses(TimeoutError, "50 steps are here, .*max_writers is 2", writers[2].flush, 0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
             writers[2].flush(SECONDS)
-        # Seldom, as nothing changes: at twice the distance each time, and then once in a second.
+        # Refused shipments are sent again after pauses that double up to a second.
         assert 1 < len([one for one in calls if one]) < 10 + time.monotonic() - began
         for who in (0, 1):
             append(writers[who], who, 50, 100)
@@ -59,7 +59,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
 
         wait_for(there)
         assert replay.stats()["committed_steps"] == 250
-        # Of a writer that ends without a place, what is lost is counted.
+        # The steps of a writer that ends without a place are counted as lost.
         refuses(RuntimeError, "max_writers is 2", record, replay, 3, 0, 50)
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 50)
         assert replay.stats()["committed_steps"] == 250
@@ -81,7 +81,7 @@ def test_the_places_of_a_process_that_was_killed_are_free_in_time(cluster):
         for who in (2, 3):
             record(replay, who, 0, 50)
         stats = replay.stats()
-        assert stats["committed_steps"] == len(replay) == 200  # Their episodes have an end.
+        assert stats["committed_steps"] == len(replay) == 200  # The shard ended their episodes.
         assert stats["silent_writers_closed"] == 2 and stats["restarted_episodes"] == 0
 
 
@@ -95,7 +95,7 @@ def test_a_process_that_appends_nothing_keeps_its_places(cluster):
         def act(handle):
             record(handle, 1, 0, 50)
 
-        # It asks for a place for twice as long as a silent process would keep its own.
+        # The other writer asks for twice as long as a silent process would keep its place.
         refuses(RuntimeError, "max_writers is 1", ray.get, act.remote(replay), timeout=SECONDS)
         append(kept, 0, 50, 100)
         kept.flush(SECONDS)
@@ -125,7 +125,8 @@ def test_a_task_that_appended_an_episode_keeps_no_place(cluster):
 
 
 def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(cluster):
-    """They leave their places there when they go home, and wait if there are none."""
+    """They give up their places there when their own shard is back, and wait if there are no
+    places."""
     with make(max_writers=2, answer_timeout=4.0) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(4)]
         for who, writer in enumerate(writers):
@@ -179,7 +180,7 @@ def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] >= 7)
         assert replay.stats()["committed_steps"] == 100
         wait_for(lambda: replay.stats()["writers"] == 2)
-        # The rate limiter had counted the shipment that is in no shard.
+        # The credit of the shipment that no shard took was returned.
         wait_for(lambda: replay.stats()["inserted_steps"] == 100)
 
 
@@ -252,7 +253,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
                     batches += 1
 
         def told():
-            """Whether the shards have been told of all that was counted."""
+            """Whether the shards know the newest counts."""
             counts = [ray.get(one.__ray_call__.remote(counts_of)) for one in replay._actors]
             return min(counts) == ray.get(replay._coordinator.__ray_call__.remote(counts_of))
 
@@ -267,7 +268,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
 
         go_on(30)
         for killed in range(1, 3):
-            wait_for(told)  # A coordinator that listens in vain goes on with what is told it first.
+            wait_for(told)  # A restarted coordinator needs them from the shards.
             ray.kill(replay._coordinator, no_restart=False)
             go_on(batches + 10)
             assert replay.stats()["committed_steps"] == 2 * steps
@@ -295,7 +296,7 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
             append(writer, 0, 10, 20)
             with pytest.raises(TimeoutError):
                 writer.flush(1.0)
-            # The call for another process, which says that it lives, is not behind the first.
+            # Another process's heartbeat does not wait behind the first call.
             call = replay._actors[0].append.remote("somebody", 0, [])
             assert ray.wait([call], timeout=SECONDS)[0]
             with pytest.raises(TimeoutError):
@@ -315,14 +316,14 @@ def test_a_prefetcher_outlives_a_coordinator_that_does_not_answer(cluster):
             with stopped_coordinator(replay):
                 for _ in range(2):
                     check(next(batches))
-                # It waits for four times as long as an answer may take.
+                # The prefetcher waits for four times answer_timeout.
                 wait_for(lambda: batches._sampler._missing.startswith("answers of"))
             for _ in range(5):
                 check(next(batches))
 
 
 def test_writers_ship_what_the_shards_compress(cluster):
-    """The writer's own buffer compresses nothing, and no row is another one for that."""
+    """The writer's own buffer does not compress, and rows arrive unchanged."""
     frames = np.tri(61, 1024, -1, dtype=np.uint8)
     schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
     with make(1000, schema, shards=1) as replay:
@@ -341,7 +342,7 @@ def test_writers_ship_what_the_shards_compress(cluster):
 
 @pytest.mark.parametrize("placement", ["learner", "actors"])
 def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
-    """One of two shards gets nine tenths of the steps. The sums would drift from the ratio by a
+    """One of two shards gets nine tenths of the steps. The counts would drift from the ratio by a
     tenth of 38,400 items if the other ones did not count."""
 
     def write(local, shard, share):
@@ -379,7 +380,7 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
         try:
             ray.get(one, timeout=SECONDS)
         except ray.exceptions.RayActorError:
-            pass  # Those in a shard end with it.
+            pass  # Simulators in a shard end with it.
 
 
 def _in_shard(write):

@@ -147,7 +147,7 @@ def test_new_transitions_have_the_highest_priority_ever_given() -> None:
     buffer.add(*transition(0))
     buffer.update_priorities(buffer.sample(1, 1.0)[6], [8.0])
     for i in range(1, 4):
-        buffer.add(*transition(i))  # The one with priority 8 is overwritten.
+        buffer.add(*transition(i))  # Overwrites the transition with priority 8.
     sample = buffer.sample(32, 1.0)
     keys = dict(zip(numbers(sample), sample[6].tolist()))
     buffer.update_priorities([keys[2]], [2.0])

@@ -157,7 +157,7 @@ def test_of_a_call_that_fails_nothing_is_recorded() -> None:
     for call in first:
         with pytest.raises(ValueError):
             replay.record(*call)
-    assert record(replay, 0, 2, terminated=False) == 0  # The failed calls fixed no shapes.
+    assert record(replay, 0, 2, terminated=False) == 0  # The failed calls decided no shapes.
     then: list[tuple[tuple[Any, ...], str]] = [
         ((0, state(0, 2), 2, 1.0, [1.0]), r"final_state has shape \(1,\); allowed: \(2,\)"),
         ((0, state(0, 2), 2, "much"), "much"),
@@ -198,7 +198,7 @@ def test_greedy_selectors_pick_by_priority_and_new_windows_first() -> None:
     record(replay, 1, 1)
     top = replay.get_random_batch(2, h_ps=greedy)
     assert top is not None and windows(top) == [(1, 0), (0, 5)]
-    # Places of no batch: looked up. Those that never were are skipped.
+    # Places outside the last batch are looked up; unknown ones are skipped.
     replay.set_priority(greedy, np.array([0, 9, -1, 1]), np.array([0, 0, 0, 0]), np.full(4, 50.0))
     replay.set_priority(greedy, [1], [0], [60.0])
     top = replay.get_random_batch(3, h_ps=greedy)
@@ -208,7 +208,7 @@ def test_greedy_selectors_pick_by_priority_and_new_windows_first() -> None:
     counts = {window: windows(again).count(window) for window in set(windows(again))}
     assert counts.pop((1, 0)) == counts.pop((0, 0)) == counts.pop((0, 5)) == 3
     assert set(counts.values()) == {2} and len(counts) == 4
-    # The other selector has heard of none of this, and 0 has no priorities.
+    # Selectors have priorities of their own, and selector 0 has none.
     replay.set_priority(other, [0], [2], [1.0])
     replay.set_priority(0, [0], [2], [1.0])
     rest = replay.get_random_batch(6, h_ps=other)
@@ -392,7 +392,7 @@ def test_a_save_that_fails_leaves_the_last_one_whole(
     def fail(*_: object, **__: object) -> None:
         raise OSError("cut off")
 
-    # Whatever is to be renamed into place or written after the checkpoint.
+    # Fails whatever is written or renamed after the checkpoint.
     with monkeypatch.context() as context:
         context.setattr(Path, "write_text", fail)
         context.setattr("os.replace", fail)

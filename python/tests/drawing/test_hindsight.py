@@ -113,7 +113,7 @@ def test_goals_and_keys_may_be_tensors():
         tensors.relabel(keys, torch.zeros(2, 100).T)
 
     class Copied(torch.Tensor):
-        """What numpy makes of it is other memory."""
+        """A tensor whose conversion to numpy does not share its memory."""
 
         def __array__(self, dtype=None, copy=None):
             return np.zeros(self.shape, np.float32)

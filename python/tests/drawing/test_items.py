@@ -22,7 +22,7 @@ def buffer():
 
 
 def append(writer, steps):
-    """An episode that says in each field which step it is."""
+    """Appends an episode whose fields contain the number of the step."""
     number = np.arange(steps + 1)
     writer.append_episode(
         state=np.stack([number, -number], 1), action=number[:-1], reward=number[:-1]
@@ -48,7 +48,7 @@ def test_gather_gives_the_items_in_the_sequence_asked(buffer):
 
 def test_what_is_gone_is_marked(buffer):
     keys = keys_of(buffer)
-    before = buffer.gather(keys)  # Its memory is not used again: it is held.
+    before = buffer.gather(keys)  # Its memory is not reused while it is held.
     with buffer.writer() as writer:
         append(writer, 90)
     there = np.array([buffer.find(0, position) is not None for position in range(20)])
@@ -121,7 +121,7 @@ def test_refusals(buffer):
 
 def test_no_keys_are_no_items(buffer):
     none = np.array([], np.int64)
-    for _ in range(2):  # Also where the batch of an earlier call is there.
+    for _ in range(2):  # The second time, an earlier batch can be reused.
         for batch in (buffer.gather(none), buffer.gather_episode(0, 3, 0)):
             assert len(batch) == 0
             for array in (*batch.values(), *batch.returns.values(), batch.weights, batch.item_keys):

@@ -73,7 +73,7 @@ def test_every_type_and_shape(dtype, shape):
     values = np.random.default_rng(3).integers(0, 2, (9, *shape)).astype(dtype)
     buffer.update(keys, "latent", values)
     np.testing.assert_array_equal(everything(buffer)["latent"], values)
-    # Of any layout.
+    # Keys of any layout.
     buffer.update(keys[::-1], "latent", values)
     np.testing.assert_array_equal(everything(buffer)["latent"], values[::-1])
 

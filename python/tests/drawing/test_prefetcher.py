@@ -16,7 +16,7 @@ def test_batches_come_as_from_a_sampler(buffer):
     sampler = buffer.sampler(seed=3)
     with buffer.prefetch(16, seed=3, depth=2) as batches:
         kept = [batch for _, batch in zip(range(10), batches)]
-        for batch in kept:  # Each stays as it is.
+        for batch in kept:  # A batch does not change while it is held.
             own = sampler.sample(16)
             assert np.array_equal(batch.item_keys, own.item_keys)
             assert np.array_equal(batch["next_state"], own["next_state"])

@@ -89,9 +89,9 @@ def test_memory_is_used_again_when_nobody_holds_it(buffer):
     sampler = buffer.sampler(allocator=allocator)
     batch = None
     for _ in range(20):
-        batch = sampler.sample(8)  # The one before is held until this one is there.
+        batch = sampler.sample(8)  # The batch before is held until this one is assigned.
     assert len(made) == 2
-    row = batch["state"][3:]  # A view of an array of it holds it too.
+    row = batch["state"][3:]  # A view of an array holds the batch too.
     before = row.copy()
     del batch
     held = [sampler.sample(8) for _ in range(3)]
@@ -127,8 +127,9 @@ def test_tensors_of_a_batch(buffer):
 
 
 class FakeTorch:
-    """As much of torch as Batch.torch asks for: copies to a device of type cuda, all of which are
-    under way until `over`. From copy `fails` on they raise. `queried` runs once, as an event is."""
+    """Stands in for torch in Batch.torch. Copies to its cuda device are under way until `over` is
+    set. From copy number `fails` on, copies raise. `queried` is called once when an event is
+    queried."""
 
     def __init__(self, fails=10**9, queried=None):
         self.fails, self.queried, self.over, self.copies = fails, queried, False, []
@@ -167,7 +168,7 @@ def test_a_batch_is_held_where_a_copy_to_a_device_fails(buffer, monkeypatch):
     assert in_flight(fake) == 1
     fake.over, fake.fails = True, 10**9
     buffer.sampler().sample(8).torch("cuda")
-    assert in_flight(fake) == 1  # The first one is let go.
+    assert in_flight(fake) == 1  # The first batch is released.
 
 
 def test_batches_of_two_threads_are_held(buffer, monkeypatch):
@@ -254,7 +255,7 @@ def test_torch_takes_batches_without_copies():
     fields = tuple(batch[name] for name in TORCH_TYPES)
     for array in own + ids + fields:
         tensors = [torch.from_numpy(array)]
-        if array.dtype != bool:  # That numpy before 1.25 refuses.
+        if array.dtype != bool:  # numpy before 1.25 refuses bool.
             tensors.append(torch.from_dlpack(array))
         for tensor in tensors:
             assert tensor.data_ptr() == array.ctypes.data
@@ -265,7 +266,7 @@ def test_torch_takes_batches_without_copies():
 
 @pytest.mark.parametrize("name", OTHER_TYPES)
 def test_unsigned_integers_for_torch(name):
-    """torch gets them as a copy of a wider type, or as a view of the signed type."""
+    """They become tensors as a copy of a wider type, or as a view of the signed type."""
     torch = pytest.importorskip("torch")
     array = batch_of_types([name])[name]
     assert np.shares_memory(np.from_dlpack(array), array)

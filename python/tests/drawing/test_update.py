@@ -60,7 +60,7 @@ def test_an_empty_array_is_no_keys(prioritized, none):
 
 
 def test_keys_of_any_kind_of_array(prioritized):
-    """As appends take it: tensors of torch, lists, what has __array__."""
+    """Keys may be tensors of torch, lists, or objects with __array__."""
     keys = keys_by_position(prioritized)
 
     class Wrapped:
@@ -166,6 +166,6 @@ def test_arrays_may_change_while_a_call_reads_them(buffer):
             try:
                 assert sum(buffer.update_priorities(keys, priorities)) == 512
             except ValueError:
-                pass  # Keys of no buffer.
+                pass  # The keys were garbage at that moment.
         stop.set()
     assert sum(buffer.update_priorities(good, priorities)) == 512

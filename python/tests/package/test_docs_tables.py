@@ -11,10 +11,10 @@ from reprise._options import families
 
 DOCUMENT = ROOT / "docs" / "python.md"
 
-# What some tables name as their originals do.
+# Field names in tables that use the other package's names.
 NAMES = {"cpprb": {"action": "act", "reward": "rew"}, "torchrl": {"obs": "observation"}}
 
-# Pieces that are part of a call, by how they begin.
+# The whole call for pieces that are part of one, by their beginning.
 PARTS = {
     "end=reprise": "writer.append(**step, {})",
     "shape=": 'schema.column("shaped", np.float32, {})',
@@ -26,7 +26,7 @@ PARTS = {
     ),
 }
 
-# Those that only name something.
+# The whole call for pieces that only name something.
 WORDS = {
     "end=": "writer.append(**step, end=end)",
     "timeout=": "sampler.sample(n, timeout=1.0)",
@@ -38,7 +38,7 @@ WORDS = {
     "capacity_steps": "ReplayBuffer(schema, capacity_steps=100)",
 }
 
-# What `...` stands for.
+# The arguments for which `...` stands, by call.
 DOTS = {
     "writer.append(": "**step",
     "writers.append(": "**steps",
@@ -66,7 +66,7 @@ ROWS = list(rows())
 
 
 def world(section, directory):
-    """What the pieces of code may name: a buffer with steps, a batch, and so on."""
+    """The names that pieces of code may use: a buffer with steps, a batch, and so on."""
     named = {"obs": "obs", "action": "action", "reward": "reward"} | NAMES.get(section, {})
     obs, action, reward = named["obs"], named["action"], named["reward"]
     schema = reprise.Schema().observation(obs, np.float32, (4,))
@@ -129,7 +129,7 @@ def world(section, directory):
         **{"first": 1, "last": 4, "x": 1.5},
     }
     if section == "Reverb":
-        made["r"] = 2.0  # Samples per insert there.
+        made["r"] = 2.0  # In Reverb's table r is samples per insert.
     return made
 
 
@@ -175,7 +175,7 @@ def test_every_table_is_read():
     assert sections == {"OpenAI Baselines", "cpprb", "torchrl", "Reverb"}
     pieces = {piece for row in ROWS for piece in row.values[1]}
     assert len(pieces) > 80
-    assert set(WORDS) <= pieces  # None is left over.
+    assert set(WORDS) <= pieces  # Every entry is used.
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,6 @@ def test_slices_have_the_length_asked_for(there, lengths):
     writer = replay.writer()
     for steps in (7, 3, 5):
         writer.append_episode(obs=np.arange(steps + 1), reward=np.ones(steps))
-    len(replay)  # Takes in what was appended.
+    len(replay)  # Ingests appended steps.
     assert replay.stats()["items"] == len(lengths)
     assert sorted(replay.sampler().sample(len(lengths)).lengths) == lengths

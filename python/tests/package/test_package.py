@@ -19,7 +19,7 @@ from reprise import _options, _vocabulary
 
 STUB = ast.parse((Path(reprise.__file__).parent / "__init__.pyi").read_text())
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
-# Of these inspect sees what their bases make of calls.
+# For these classes inspect shows the signature of a base class.
 INHERITED = {"Closed", "NothingToDraw", "CheckpointError", "Role", "End"}
 
 
@@ -29,11 +29,11 @@ WITH_INITIAL = [
     if "initial" in {field.name for field in dataclasses.fields(kind)}
 ]
 
-NAMES = {"End": reprise.End}  # Those that defaults in the stub use.
+NAMES = {"End": reprise.End}  # Names that occur in defaults of the stub.
 
 
 def parameters(function, is_method):
-    """Of a function of the stub: marked name, whether only by keyword, and default."""
+    """The parameters of a function in the stub: marked name, whether keyword-only, and default."""
     arguments = function.args
     named = arguments.posonlyargs + arguments.args
     defaults = [None] * (len(named) - len(arguments.defaults)) + arguments.defaults
@@ -48,7 +48,7 @@ def parameters(function, is_method):
 
 
 def shown(value):
-    """The same of what inspect shows."""
+    """The parameters that inspect shows, in the same form."""
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     return [
         (marks.get(p.kind, "") + p.name, p.kind is inspect.Parameter.KEYWORD_ONLY, p.default)
@@ -101,7 +101,7 @@ def dataclass_fields(node):
 
 
 def members(node):
-    """Of an enum, as newer type checkers know them: those that are assigned."""
+    """The members of an enum, which are assigned in the stub."""
     return {
         item.targets[0].id: ast.literal_eval(item.value)
         for item in node.body
@@ -193,7 +193,7 @@ def test_every_public_name_is_in_the_stub():
     }
     assert set(reprise.__all__) <= declared
     for name in CLASSES:
-        # What bases bring, such as tuple's count, is not declared again.
+        # The stub does not repeat inherited names, such as tuple's count.
         own = vars(getattr(reprise, name))
         methods = {item.name for item in CLASSES[name].body if isinstance(item, ast.FunctionDef)}
         fields = {item.target.id for item in CLASSES[name].body if isinstance(item, ast.AnnAssign)}
@@ -213,7 +213,7 @@ def test_parameters_are_those_of_the_stub(name, method, instances):
         return
     if method.name.startswith("__") and method.name != "__init__":
         assert len(value.__doc__) > 10
-        return  # Called by the language.
+        return  # Special methods have no useful signature.
     kind = getattr(reprise, name)
     if method.name == "__init__":
         assert shown(kind) == parameters(method, True)

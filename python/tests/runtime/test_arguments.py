@@ -17,7 +17,7 @@ def new():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """What the calls below use."""
+    """The names that the calls below use."""
     schema = plain_schema()
     buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
     fill(buffer, 10)
@@ -108,7 +108,7 @@ KINDS = {
 }
 
 
-# Calls with a number in the place of {}, by how the number is named: counts, places and sizes.
+# Calls with a count, place or size at {}, and the name that errors give it.
 COUNTS = {
     "reprise.ReplayBuffer(s, {})": "ReplayBuffer: capacity_steps",
     "reprise.ReplayBuffer(s, 10, max_times_sampled={})": "ReplayBuffer: max_times_sampled",
@@ -161,7 +161,7 @@ COUNTS = {
     "tree.min(0, {})": "SegmentTree.min: last",
     "v[{}]": "VectorWriter: environment",
 }
-# And of real numbers.
+# Calls with a real number at {}.
 REALS = {
     "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount={}))": "Transitions.discount",
     "reprise.ReplayBuffer(s, 9, selectors=reprise.Proportional(alpha={}))": "Proportional.alpha",
@@ -193,7 +193,7 @@ FLAGS = {
     "b.prefetch(1, gather={})": "ReplayBuffer.prefetch: gather",
     "b.save(at, incremental={})": "ReplayBuffer.save: incremental",
 }
-# Numbers that may be negative as far as their type goes.
+# Counts whose C++ type is signed, so that -1 is refused by value.
 SIGNED = ("Sampler.sample: n", "Sampler.empty_batch: n", "ReplayBuffer.save: compression", "Mix: n")
 
 
@@ -227,7 +227,7 @@ def test_counts_are_integers_in_range(call, name, made):
     )
     with pytest.raises((ValueError, IndexError), match=negative):
         eval(call.format("-1" if not call.startswith("v[") else "-3"), dict(made))
-    # Integers of numpy are as those of Python; what else is wrong with them is no TypeError.
+    # Integers of numpy are never a TypeError.
     try:
         eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(made))
     except (ValueError, RuntimeError, TimeoutError, IndexError):
@@ -237,7 +237,9 @@ def test_counts_are_integers_in_range(call, name, made):
 @pytest.mark.parametrize("call, name", REALS.items())
 def test_numbers_are_real_and_in_range(call, name, made):
     for given in ("x", 1j, [1.0, 2.0]):
-        error = (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError  # Or a word.
+        error = (
+            (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError
+        )  # `initial` may be a word too.
         with pytest.raises(error, match=f"^{re.escape(name)} is .*; allowed: .*a number$"):
             eval(call.format(repr(given)), dict(made))
     with pytest.raises(
@@ -298,7 +300,7 @@ def test_what_is_wrong_is_named(call, message, made):
     assert "incompatible" not in str(error.value) and "Invoked" not in str(error.value)
 
 
-# What the core refuses, which knows the names of C++ alone.
+# Errors of the C++ library, which Python has to put into its own words.
 REFUSED = {
     "make(window=reprise.Transitions(n_step=0))": "Transitions.n_step is 0; allowed: 1 to 65535",
     "make(selectors=reprise.Proportional(initial=-1))": "Proportional.initial is -1; allowed: 0",
@@ -354,7 +356,7 @@ def test_names_of_the_user_stay_as_they_are():
 
 
 def test_errors_of_the_user_stay_as_they_are(made):
-    """Also a TypeError, whatever its text is."""
+    """The user's errors are not rewritten, not even a TypeError."""
 
     def allocate(nbytes):
         raise TypeError("sampler(): incompatible with it")
@@ -372,7 +374,7 @@ def test_errors_of_the_user_stay_as_they_are(made):
 def test_values_out_of_which_no_array_can_be_made(made):
     with pytest.raises((ValueError, TypeError), match="field 'x': "):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of older numpy.
+            warnings.simplefilter("ignore")  # Older versions of numpy warn.
             reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
     for call in ("assign([[1], [1, 2]], 1)", "assign(1, [[1], [1, 2]])"):
         with pytest.raises((ValueError, TypeError), match="^SegmentTree.assign: (leaves|values)"):

@@ -52,7 +52,7 @@ CALLS = [
     "buffer.save(tempfile.mkdtemp())",
 ]
 
-# What neither reads nor changes the contents of the buffer.
+# Calls that neither read nor change the contents of the buffer.
 RETURNING = [
     "assert buffer.schema == plain_schema()",
     "assert buffer.options['capacity_steps'] == 1000",

@@ -23,7 +23,7 @@ def resident_bytes():
 
 
 class World:
-    """Every argument is an object of its own, whose references are counted."""
+    """The arguments of all calls. Their references are counted."""
 
     def __init__(self):
         self.buffer = plain_buffer(256, max_writers=8)

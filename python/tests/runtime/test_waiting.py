@@ -64,7 +64,7 @@ def test_a_transition_without_room_is_given_again():
             except TimeoutError:
                 pass
         if len(drawn) == count:
-            # One step of a transition that continues nothing stays open until the next.
+            # The step of a loose transition stays open until the next one comes.
             writer.close()
     assert drawn == [(i, i, i + 0.5) for i in range(count + 1)]
 
@@ -123,7 +123,7 @@ def test_who_waits_longest_is_let_in_first():
 
 
 def test_others_run_while_one_waits(buffer):
-    """A sampler waits on this thread for what a Python thread appends."""
+    """A sampler waits in this thread for steps that another Python thread appends."""
     with running(lambda: until_waiting(buffer, "samplers_for_items") or fill(buffer, 10)):
         assert len(buffer.sampler().sample(4, timeout=60)) == 4
 
@@ -241,10 +241,10 @@ def test_a_long_wait_without_a_timeout_is_told(buffer):
     def close():
         while not told and buffer.stats()["samplers_for_items"]["waiting_for"] < 60:
             time.sleep(0.05)
-        time.sleep(0.5)  # Time enough to tell it again.
+        time.sleep(0.5)  # Long enough for a second warning.
         buffer.close()
 
-    # From 5 s on, whenever the call has a processor.
+    # The call warns after 5 s, or later on a busy machine.
     message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 0 items and 0 open writers are"
     with pytest.warns(RuntimeWarning, match=message) as told:
         with running(close), pytest.raises(reprise.Closed):

@@ -16,7 +16,8 @@ def plain_buffer(steps=100, **options):
 
 
 def fill(buffer, steps, first=0.0):
-    """One episode whose state counts up from `first`, with action i and reward i at step i."""
+    """Appends an episode whose state counts up from `first`, with action i and reward i at step
+    i."""
     with buffer.writer(timeout=0) as writer:
         writer.begin_episode(state=[first, 0])
         for i in range(steps):
@@ -29,7 +30,7 @@ def fill(buffer, steps, first=0.0):
 
 
 def every_item(buffer):
-    """A batch of each item once, in the order of their positions, as a dict of copies."""
+    """A batch of all items, ordered by episode and position, as a dict of copies."""
     n = len(buffer)
     batch = buffer.sampler().sample(n, draws="without_replacement", timeout=0)
     order = np.lexsort((batch.positions, batch.episode_ids))
@@ -41,7 +42,7 @@ def every_item(buffer):
 
 
 def queue_of(size, **options):
-    """Writers wait while so many items wait to be sampled."""
+    """A buffer whose writers wait while so many items wait to be sampled."""
     options = {"selectors": reprise.Fifo(), "max_times_sampled": 1, "max_writers": 1, **options}
     return plain_buffer(1000, rate_limiter=reprise.Queue(size), **options)
 

@@ -19,7 +19,7 @@ ENV: dict[str, dict[str, Any]] = {
 
 
 def step(i: int, done: bool = False) -> dict[str, Any]:
-    """Number i of a stream in which each observation follows from the last."""
+    """Step i of a stream in which each observation is the next one of the step before."""
     return {
         "obs": np.full((2, 3), i, np.float32),
         "act": [i, -i],
@@ -30,20 +30,20 @@ def step(i: int, done: bool = False) -> dict[str, Any]:
 
 
 def steps(numbers: list[int]) -> dict[str, Any]:
-    """The same of several, each value with a first dimension of them."""
+    """Several steps in one dict, each value with a first dimension."""
     single = [step(i) for i in numbers]
     return {name: np.array([s[name] for s in single]) for name in ENV}
 
 
 def oldest_first(buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
-    """All steps; the buffer gives them in the order of the places of a ring."""
+    """All steps, oldest first; the buffer returns them by their places in a ring."""
     full = len(buffer) == buffer.get_buffer_size()
     shift = -buffer.get_next_index() if full else 0
     return {k: np.roll(v, shift, axis=0) for k, v in buffer.get_all_transitions().items()}
 
 
 def numbers(sample: dict[str, NDArray[Any]]) -> list[int]:
-    """Which steps a sample has; each row has to be whole."""
+    """The numbers of the steps in a sample. Checks that each row is whole."""
     found = [int(x) for x in sample["obs"][:, 0, 0]]
     for row, i in enumerate(found):
         expected = step(i)

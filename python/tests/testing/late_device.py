@@ -1,4 +1,5 @@
-"""Devices for tests of reprise.torch that copy as late as they may, and the fixtures that give them."""
+"""Devices for tests of reprise.torch that copy as late as they may, and the fixtures that give
+them."""
 
 from collections import deque
 
@@ -17,7 +18,7 @@ class Late(_Cpu):
 
     def __init__(self):
         self.queue = deque()
-        self.memory = []  # All that was asked for.
+        self.memory = []  # All memory that was allocated.
         self.waits = 0
         self.sent = 0
 
@@ -37,11 +38,11 @@ class Late(_Cpu):
         return sent, self.copy([(sent, host)])
 
     def receive(self, sent, event):
-        """As if the learner's work began at once."""
+        """The learner's work begins at once, so the tensor has to arrive."""
         self.finish(event)
 
     def fetch(self, tensors):
-        """What the learner's stream has then; it comes when somebody waits for it."""
+        """Copies the tensors as they are now; the copies are made when somebody waits for them."""
         here = [torch.full_like(each, 77) for each in tensors]
         return here, self.copy([(to, each.clone()) for to, each in zip(here, tensors)])
 
@@ -66,7 +67,7 @@ class LateEvent:
 
 
 class Latest(Late):
-    """One whose learner's work begins when the test calls `finish`: for batches without such work."""
+    """A device on which the learner's work begins only when the test calls `finish`."""
 
     def receive(self, sent, event):
         pass
@@ -89,7 +90,7 @@ def put(device, monkeypatch):
 
 @pytest.fixture(params=["cpu", "late", "cuda"])
 def device(request, monkeypatch):
-    """What to give as `device`."""
+    """The argument `device` of a loader, for every kind of device."""
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
     if request.param == "late":

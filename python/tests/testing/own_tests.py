@@ -1,5 +1,5 @@
-"""Other packages' own tests, of which nothing is kept here: they come from the source distributions, at
-the versions that python/beside.txt names."""
+"""Runs other packages' own tests. They are not kept here, but come from source distributions at the
+versions that python/beside.txt names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 
 def sources(package: str, folder: Path) -> Path:
-    """The unpacked sources of a package; skips the test where they cannot be had."""
+    """Unpacks the sources of a package. Skips the test if they cannot be downloaded."""
     pins = (HERE.parents[1] / "beside.txt").read_text("utf-8")
     version = re.search(rf"^{package}==(\S+)$", pins, re.M)
     assert version is not None
@@ -45,7 +45,8 @@ class Results(NamedTuple):
 
 
 def run(tests: Path, stand_in: str, modules: list[str], arguments: list[str]) -> Results:
-    """Runs modules of tests with this folder of ours, and reprise, before all others on the path."""
+    """Runs modules of tests, with the stand-in and reprise before all other packages on the
+    path."""
     report = tests / "report.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += [f"--junitxml={report}", *(f"test_{module}.py" for module in modules), *arguments]

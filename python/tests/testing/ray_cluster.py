@@ -6,11 +6,11 @@ import signal
 import time
 from pathlib import Path
 
-# Before Ray is imported, which reads them.
+# Ray reads these when it is imported.
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-os.environ.setdefault("RAY_worker_niceness", "0")  # 15 else, below all other work.
+os.environ.setdefault("RAY_worker_niceness", "0")  # Otherwise 15, and all other work goes first.
 # Workers import this module and those of the tests, whose functions they run.
 TESTS = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -29,8 +29,8 @@ from reprise.ray._coordinator import Coordinator
 from reprise.ray._options import spec_of
 
 STORE_BYTES = 80 << 20
-SECONDS = 180.0  # Waits end then because something is wrong, and not because a machine is slow.
-# How much of the repetitions to do. Everything, with the soak:
+SECONDS = 180.0  # Longer than a slow machine needs: a wait that takes so long has failed.
+# The share of repetitions to do. To run everything, with the soak:
 # REPRISE_TEST_SCALE=12 REPRISE_RAY_SOAK_MINUTES=10 python -m pytest python/tests/cluster
 SCALE = float(os.environ.get("REPRISE_TEST_SCALE", "1"))
 
@@ -41,8 +41,8 @@ def times(n):
 
 @contextlib.contextmanager
 def started(nodes=0, **options):
-    """A cluster of a head, on which this process is, and nodes of one processor each, which have
-    resources "a0", "a1" and so on."""
+    """Starts a cluster with a head node for this process, and `nodes` nodes with the resources
+    "a0", "a1" and so on."""
     made = cluster_utils.Cluster(
         initialize_head=True,
         head_node_args={
@@ -66,7 +66,7 @@ def add_node(cluster, i):
 
 
 def numbered_schema():
-    """Steps that say who made them, and which one they are."""
+    """A schema for steps that contain their writer and their number."""
     return (
         reprise.Schema()
         .observation("at", np.int64)
@@ -76,8 +76,8 @@ def numbered_schema():
     )
 
 
-# Longer than processes take to start, or stand still, on a machine that is busy. A test whose shards
-# are to be asked again, or taken out, has an answer_timeout of its own.
+# Timeouts for a busy machine. Tests of requests that are sent again, or of shards that are lost,
+# set their own answer_timeout.
 PATIENT = {"answer_timeout": 30.0, "start_timeout": SECONDS}
 
 
@@ -88,7 +88,7 @@ def make(steps=10_000, schema=None, **options):
 
 
 def append(writer, who, first, last):
-    """Steps first to last - 1 of one episode of a writer, begun if it is not under way."""
+    """Appends steps first to last - 1, and begins an episode if none is under way."""
     if not writer.in_episode:
         writer.begin_episode(at=first)
     for i in range(first, last):
@@ -96,22 +96,22 @@ def append(writer, who, first, last):
 
 
 def record(replay, who, first, last):
-    """Steps of an episode, by a writer of its own, which are in a shard then."""
+    """Appends steps of an episode with a new writer, and waits until a shard has them."""
     writer = replay.writer(timeout=SECONDS)
     append(writer, who, first, last)
     writer.close(SECONDS)
 
 
 def filled(replay, steps=300):
-    """The buffer, with an episode in each of two shards."""
+    """Fills a buffer with an episode in each of two shards, and returns it."""
     for who in range(2):
         record(replay, who, 0, steps)
     return replay
 
 
 def append_until_no_room(writer):
-    """Steps of an episode until the rate limiter has no room for more; returns how many. An append
-    that timed out took nothing, and another reason to wait passes."""
+    """Appends steps until the rate limiter has no room for more; returns how many. Other reasons
+    for a timeout pass: the append is repeated."""
     taken, said = 0, ""
     while "the rate limiter has no room" not in said:
         assert taken < 2000, "it has room"
@@ -124,7 +124,7 @@ def append_until_no_room(writer):
 
 
 def check(batch):
-    """What each item holds belongs together."""
+    """Checks that each item's fields belong together."""
     assert np.array_equal(batch["at"], batch["step"])
     assert np.array_equal(batch["next_at"], batch["step"] + 1)
     assert np.array_equal(batch.returns["reward"], batch["step"].astype(np.float32))
@@ -133,10 +133,10 @@ def check(batch):
 
 
 def most_ahead(limiter, shards=2):
-    """Items by which the counts of a ratio may be off at any moment, however late answers are: the
-    bound, and for each shard what one call ships of a writer, four shipments of at most half of the
-    bound. They are counted before they are in, and taken back if the coordinator was late; until there
-    are `min_size` items they do not wait for the ratio."""
+    """The number of items by which the counts of a ratio may be off at any moment: the bound, and
+    for each shard the four shipments of a writer in one call, each at most half of the bound.
+    Shipments are counted before they are appended, and taken back if the coordinator answers late;
+    they do not wait for the ratio until there are `min_size` items."""
     return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
 
@@ -145,7 +145,7 @@ def kill_shard(replay, shard):
 
 
 def wait_for(condition, seconds=SECONDS):
-    """Until a condition holds; fails the test if it does not."""
+    """Waits until a condition holds; fails the test if it does not."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about"
@@ -157,7 +157,7 @@ def all_alive(replay):
 
 
 def spec(shards=1, steps=1000, **options):
-    """What a buffer of these options is made of, without a cluster."""
+    """The description of a buffer with these options, without a cluster."""
     return spec_of(numbered_schema(), steps, "alone", shards, "learner", 1.0, False, options)
 
 

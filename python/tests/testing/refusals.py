@@ -1,10 +1,10 @@
-"""What a call refuses."""
+"""Errors of calls."""
 
 import pytest
 
 
 def refuses(error, match, call, *arguments, **named):
-    """The call raises this error with this text."""
+    """Checks that a call raises this error, and that its text matches."""
     __tracebackhide__ = True
     with pytest.raises(error, match=match):
         call(*arguments, **named)

@@ -1,12 +1,12 @@
-"""Vectors of environments that count, in each way of resetting them, and the steps that a buffer of
-theirs has to hold."""
+"""Vectors of counting environments with every mode of auto-reset, and the steps that a buffer must
+then have."""
 
 import numpy as np
 
 
 class Counters:
     """The observation is [environment + 100 * episode, t]. An episode ends after its environment's
-    length; `odd_are_cut`: those of odd number as truncated."""
+    length; With `odd_are_cut`, odd episodes are truncated."""
 
     def __init__(self, lengths, autoreset, odd_are_cut=False):
         self.lengths, self.autoreset, self.odd_are_cut = np.array(lengths), autoreset, odd_are_cut
@@ -39,8 +39,8 @@ class Counters:
 
 
 def expected_steps(lengths, calls, autoreset, odd_are_cut=False):
-    """(environment + 100 * episode, t, next t, terminated) of every step that is there after so many
-    calls of each environment."""
+    """(environment + 100 * episode, t, next t, terminated) of every step that is there after so
+    many calls of each environment."""
     steps = []
     for env, length in enumerate(lengths):
         for call in range(calls[env]):
@@ -52,7 +52,7 @@ def expected_steps(lengths, calls, autoreset, odd_are_cut=False):
 
 
 def found_steps(items, name):
-    """The same of a batch of all items."""
+    """The steps in a batch of all items, in the same form."""
     return sorted(
         (int(now[0]), int(now[1]), int(after[1]), discount == 0)
         for now, after, discount in zip(items[name], items[f"next_{name}"], items[".discounts"])

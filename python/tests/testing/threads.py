@@ -1,4 +1,4 @@
-"""Threads of a test: an error in one of them fails the test."""
+"""Threads of tests. An error in a thread fails the test."""
 
 import contextlib
 import threading
@@ -46,6 +46,6 @@ def repeating(function):
 
 
 def until_waiting(buffer, kind, n=1):
-    """Until so many calls wait, by the name of the waits in `stats()`."""
+    """Waits until so many calls wait; `kind` is the name of the waits in `stats()`."""
     while buffer.stats()[kind]["waiting_now"] < n:
         time.sleep(0.005)

@@ -64,7 +64,7 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_an_episode_is_its_steps(window):
-    # Of Transitions [B, *shape] is compared whole, of Sequences as far as the items go.
+    # Rows of sequences are compared as far as the items go.
     one, other = make(window), make(window)
     with one.writer() as whole, other.writer() as single:
         for seed, steps in enumerate((7, 4, 3, 20)):
@@ -130,7 +130,7 @@ def test_episodes_of_wrong_lengths(buffer):
 
 
 class Length:
-    """Its length cannot be had."""
+    """An object whose length raises an error."""
 
     def __init__(self, error):
         self.error = error

@@ -1,4 +1,5 @@
-"""append_transitions of vector writers and of writers: what append_transition does, for many."""
+"""append_transitions of writers and vector writers does what append_transition does, for many
+steps."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ TERMINATED, TRUNCATED = reprise.End.TERMINATED, reprise.End.TRUNCATED
 
 
 def transitions(environments, steps, seed=5):
-    """[steps, environments] of each field: most continue the one before, some begin anew."""
+    """Fields [steps, environments, ...]: most steps continue the one before, some begin an
+    episode."""
     random = np.random.default_rng(seed)
     shape = (steps, environments)
     end = random.choice([0, 0, 0, 0, 1, 2], shape).astype(np.uint8)
@@ -35,7 +37,7 @@ def three_steps():
 
 
 def by_action(buffer):
-    """Every item's arrays in the order of actions, without what names episodes."""
+    """The arrays of all items, ordered by action, without episode ids."""
     items = every_item(buffer)
     order = np.argsort(items["action"])
     names = ("state", "action", "reward", "next_state", ".discounts", ".lengths", ".positions")
@@ -223,7 +225,7 @@ def test_after_a_simulator_reset_itself(buffer):
     writers = buffer.vector_writer(2, autoreset="next_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.ones((2, 2))}
-    writers.append(end=[1, 1], **step)  # The next append would be the reset.
+    writers.append(end=[1, 1], **step)  # After an end the next append would be a reset.
     writers.append_transitions(state=np.full((2, 2), 5), end=[0, 0], **step)
     writers.append(end=[0, 0], **step)
     assert [writer.episode_steps for writer in writers] == [2, 2]
@@ -242,7 +244,7 @@ def test_recurrent_states_are_given_for_all():
 
 
 def test_arrays_of_d4rl_are_its_episodes():
-    """As docs/python.md takes them: a step that a time limit cuts has no next observation."""
+    """The recipe of docs/python.md: a step that a time limit cuts has no next observation."""
     random = np.random.default_rng(3)
     n = 400
     state = random.random((n, 2)).astype(np.float32)

@@ -16,7 +16,7 @@ CALLS = 40
 
 
 def objects(final, ended):
-    """An array of objects, None where nothing ended."""
+    """An array of objects, with None for environments that did not end."""
     rows = np.full(len(ended), None, dtype=object)
     for e in np.flatnonzero(ended):
         rows[e] = final[e]

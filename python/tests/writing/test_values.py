@@ -1,4 +1,5 @@
-"""What converts to a field and what does not: the message names field, expected and given."""
+"""Which values convert to a field. The error for others names the field, and what was expected and
+given."""
 
 import sys
 
@@ -13,7 +14,7 @@ SCALARS = ["bool", *INTEGERS, "float32", "float64"]
 
 
 def taken(dtype, value, shape=()):
-    """What a column of a dtype makes of a value."""
+    """Stores a value in a column of this dtype, and returns what comes back."""
     schema = reprise.Schema().observation("x", "f4").column("value", dtype, shape)
     buffer = reprise.ReplayBuffer(schema, 10, shards=1, chunk_steps=0)
     with buffer.writer() as writer:
@@ -203,7 +204,7 @@ def test_unknown_missing_and_misplaced_fields(buffer):
 
 
 def refusals(given):
-    """Calls to each of which the value is a wrong one, by how the call names it."""
+    """Calls for which the value is wrong, by the name that their errors give it."""
     schema = reprise.Schema().observation("x", "f4", (2,)).mutable_column("c", "f4", (2,)).reward()
     buffer = reprise.ReplayBuffer(schema, 10, shards=1, selectors=reprise.Uniform())
     writer = buffer.writer()
@@ -256,7 +257,7 @@ def test_other_kinds_of_arrays_are_taken(tmp_path):
 
 
 class Tensor:
-    """As a tensor of torch that numpy cannot have."""
+    """Stands in for a tensor of torch that does not convert to numpy."""
 
     def __init__(self, dtype, requires_grad, error):
         self.dtype, self.requires_grad, self.error = dtype, requires_grad, error
@@ -271,7 +272,7 @@ UNKNOWN = TypeError("Got unsupported ScalarType BFloat16")
 
 
 def tensors():
-    """What is wrong with it, and each tensor."""
+    """Tensors that do not convert, each with the text of the error."""
     yield pytest.param(Tensor("torch.float32", True, GRADIENT), "requires grad", id="gradient")
     yield pytest.param(Tensor("torch.bfloat16", True, GRADIENT), "requires grad", id="both")
     yield pytest.param(Tensor("torch.bfloat16", False, UNKNOWN), "[Bb][Ff]loat16", id="bfloat16")

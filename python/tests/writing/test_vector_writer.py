@@ -9,7 +9,7 @@ import reprise
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 def test_a_part_of_the_environments_steps(buffer, autoreset):
-    """Any of them, in any sequence, also none."""
+    """Calls name any environments in any order, or none."""
     lengths = np.array([1, 2, 3, 5, 5, 7])
     envs = Counters(lengths, autoreset)
     writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
@@ -261,7 +261,7 @@ def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(autoreset):
     drawn = []
     expected = 0
     for call in range(6):
-        # In the call after an end NextStep takes no step.
+        # With next_step, the call after an end takes no step.
         taken = 4 if autoreset == "same_step" or call % 2 == 0 else 0
         after[:] = call
         step = {

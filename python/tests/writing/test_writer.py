@@ -163,7 +163,7 @@ def test_loose_transitions_continue_where_they_match(buffer):
 
 
 class Meddler:
-    """A number whose code calls the writer in the middle of a call of it."""
+    """A number whose conversion calls the writer during another call of the writer."""
 
     def __init__(self, writer, method):
         self.writer, self.method = writer, method
