@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# source stress/planted.sh FOLDER: for FOLDER/run, whose patches plant faults into a copy of the tree.
+# source stress/planted.sh FOLDER [--check] [NAME]...: for FOLDER/run, which has a function usage, and
+# whose patches plant faults into a copy of the tree. Sets check_only, and wanted to the names.
 
 here=stress/$1
 build=build/$1
@@ -7,6 +8,28 @@ tree=$build/tree
 out=$build/out  # What cmake builds into.
 limit_seconds=60
 failed=0
+
+check_only=false
+wanted=()
+for argument in "${@:2}"; do
+  case "$argument" in
+    --check)
+      # shellcheck disable=SC2034
+      check_only=true
+      ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    -*)
+      echo "$here/run: unknown option '$argument'" >&2
+      exit 2
+      ;;
+    *) wanted+=("$argument") ;;
+  esac
+done
+source cmake/apt_install.sh
+apt_install patch
 
 say() { printf '%-40s %-9s %s\n' "$1" "$2" "$3"; }
 fail() {
