@@ -14,50 +14,40 @@ namespace stress {
 namespace {
 
 void add_load(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Load");
   const CLI::Range positive(std::size_t{1}, std::size_t{1} << 40U);
-  app.add_option("--actors", o.actors, "Threads that append")
-      ->check(CLI::Range(1, 4096))
-      ->group("Load");
+  app.add_option("--actors", o.actors, "Threads that append")->check(CLI::Range(1, 4096));
   app.add_option("--learners", o.learners, "Threads that sample and update priorities")
-      ->check(CLI::Range(0, 256))
-      ->group("Load");
+      ->check(CLI::Range(0, 256));
   app.add_option("--environments", o.environments,
                  "Environments of each actor, which steps a part of them at a time by a "
                  "VectorWriter; 0: one, by a Writer that dies in mid-episode and whose simulator "
                  "throws")
-      ->check(CLI::Range(0, 4096))
-      ->group("Load");
+      ->check(CLI::Range(0, 4096));
   app.add_option("--seconds", o.seconds, "Measured time; with --churn, time in all")
-      ->check(CLI::Range(0.05, 1e6))
-      ->group("Load");
-  app.add_option("--batch", o.batch, "Items in a batch")->check(positive)->group("Load");
+      ->check(CLI::Range(0.05, 1e6));
+  app.add_option("--batch", o.batch, "Items in a batch")->check(positive);
   app.add_flag("--read-by-name", o.read_by_name,
                "Learners read each batch again by its keys, and as many items of earlier batches, "
-               "of which some are gone")
-      ->group("Load");
+               "of which some are gone");
   app.add_flag("--remove", o.remove,
-               "Learners remove some of the items that they update, which must not come again")
-      ->group("Load");
+               "Learners remove some of the items that they update, which must not come again");
   app.add_flag("--mutable-column", o.mutable_column,
                "Learners replace the values of a mutable column in the steps that they draw, while "
-               "others read them: each value is whole and of its step")
-      ->group("Load");
+               "others read them: each value is whole and of its step");
   app.add_flag("--hindsight", o.hindsight,
                "Learners give the items that they draw goals that their episodes achieved: each is "
                "the observation so many steps away; of sequences and n-step returns it means "
-               "nothing")
-      ->group("Load");
+               "nothing");
   app.add_flag("--mixed", o.mixed,
                "Learners draw by a MixedSampler whose two parts are the buffer, and update by it; "
                "of what is drawn in an order, fresh, without replacement or in passes, or with "
-               "--max-times-sampled, it means nothing")
-      ->group("Load");
+               "--max-times-sampled, it means nothing");
   app.add_flag("--churn", o.churn,
                "Rounds of random length, each with a new buffer, some ended by close(); threads "
                "come and go, writers are destroyed in mid-episode, simulators throw, many keys "
-               "are stale")
-      ->group("Load");
-  app.add_option("--seed", o.seed, "Start of everything random")->group("Load");
+               "are stale");
+  app.add_option("--seed", o.seed, "Start of everything random");
 }
 
 void add_schedule(CLI::App& app, Options& o) {
@@ -68,65 +58,53 @@ void add_schedule(CLI::App& app, Options& o) {
         return kHasSchedulePoints || text == "0"
                    ? std::string()
                    : "this program was built without schedule points: use the preset schedule";
-      })
-      ->group("Load");
+      });
 }
 
 void add_buffer(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Buffer");
   app.add_option("--capacity-steps", o.capacity_steps, "Steps that the buffer keeps")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32U))
-      ->group("Buffer");
-  app.add_option("--chunk-steps", o.chunk_steps, "Rows in a chunk; 0: the buffer's default")
-      ->group("Buffer");
-  app.add_option("--shards", o.shards, "Shards; 0: the buffer's default")->group("Buffer");
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32U));
+  app.add_option("--chunk-steps", o.chunk_steps, "Rows in a chunk; 0: the buffer's default");
+  app.add_option("--shards", o.shards, "Shards; 0: the buffer's default");
   app.add_option("--observation-bytes", o.observation_bytes, "Bytes of one observation")
-      ->check(CLI::Range(reprise::test::World::kMinNameBytes, std::size_t{1} << 30U))
-      ->group("Buffer");
+      ->check(CLI::Range(reprise::test::World::kMinNameBytes, std::size_t{1} << 30U));
   app.add_option("--n-step", o.n_step, "Steps in a return; of sequences one of each step")
-      ->check(CLI::Range(1, 65535))
-      ->group("Buffer");
+      ->check(CLI::Range(1, 65535));
   app.add_option("--frame-stack", o.frame_stack, "Observations in a stack")
-      ->check(CLI::Range(1, 65535))
-      ->group("Buffer");
+      ->check(CLI::Range(1, 65535));
 }
 
 void add_strategies(CLI::App& app, Options& o) {
-  app.add_option("--selector", o.selector, "How items are drawn: " + selector_names())
-      ->group("Strategies");
-  app.add_option("--remover", o.remover, "Which steps leave a full buffer: " + remover_names())
-      ->group("Strategies");
+  app.option_defaults()->group("Strategies");
+  app.add_option("--selector", o.selector, "How items are drawn: " + selector_names());
+  app.add_option("--remover", o.remover, "Which steps leave a full buffer: " + remover_names());
   app.add_option(
-         "--window", o.window,
-         "What an item spans: transitions, with --n-step and --frame-stack, or "
-         "sequences[:length[,period[,burn_in[,end[,n_step]]]]] with --frame-stack, end being "
-         "one of truncate, zero_pad, drop, overlap, and n_step that of --n-step, or 0 for "
-         "no returns")
-      ->group("Strategies");
+      "--window", o.window,
+      "What an item spans: transitions, with --n-step and --frame-stack, or "
+      "sequences[:length[,period[,burn_in[,end[,n_step]]]]] with --frame-stack, end being "
+      "one of truncate, zero_pad, drop, overlap, and n_step that of --n-step, or 0 for "
+      "no returns");
   app.add_option("--limiter", o.limiter,
                  "Who has to wait for whom: " + limiter_names() +
                      ", with the numbers of the library's options behind a colon, as in "
-                     "sample_to_insert_ratio:4,100,2000")
-      ->group("Strategies");
+                     "sample_to_insert_ratio:4,100,2000");
   app.add_option("--draws", o.draws,
                  "stratified, independent, without_replacement, epoch, or either: one of the first "
                  "two by chance; of what is drawn in an order it means nothing, and epoch means "
-                 "either with --max-times-sampled")
-      ->group("Strategies");
+                 "either with --max-times-sampled");
   app.add_option("--fresh", o.fresh,
                  "Share of each batch that is items never drawn before; of what is drawn in an "
                  "order, without replacement or in passes, or with --max-times-sampled, it means "
                  "nothing")
-      ->check(CLI::Range(0.0F, 1.0F))
-      ->group("Strategies");
+      ->check(CLI::Range(0.0F, 1.0F));
   app.add_option("--max-times-sampled", o.max_times_sampled,
                  "Draws after which an item is not drawn any more; 0: no limit, or 1 with a queue, "
-                 "which needs one")
-      ->group("Strategies");
+                 "which needs one");
   app.add_option(
-         "--set-alpha-every", o.set_alpha_every,
-         "The first learner changes the exponent of priorities after so many of its "
-         "batches, while others draw and update; 0: never. Of --selector proportional alone")
-      ->group("Strategies");
+      "--set-alpha-every", o.set_alpha_every,
+      "The first learner changes the exponent of priorities after so many of its "
+      "batches, while others draw and update; 0: never. Of --selector proportional alone");
 }
 
 void check_strategies(const Options& o) {
@@ -137,11 +115,11 @@ void check_strategies(const Options& o) {
 }
 
 void add_checkpoint(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Checkpoints");
   app.add_option("--checkpoint", o.checkpoint_path,
                  "Save the buffer into this directory about once a second while it is used, and "
                  "at some of the moments when all stand still, load each checkpoint and check "
-                 "what is in it")
-      ->group("Checkpoints");
+                 "what is in it");
 }
 
 }  // namespace

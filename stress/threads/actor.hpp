@@ -25,7 +25,6 @@ class Actor {
         state_(shared.actors[number]),
         name_(shared.next_writer.fetch_add(1, std::memory_order_relaxed)),
         rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
-        priorities_(shared.windows.reach()),
         watch_(shared.writers) {}
 
   /// False if the buffer was closed, or the run ends.
@@ -93,26 +92,16 @@ class Actor {
   }
 
   bool commit(reprise::Writer& writer, const StepName& step, const Episode& episode) {
-    const std::uint32_t steps = step.position + 1;
-    const reprise::End end = episode.end_of(steps);
-    std::size_t count = 0;
-    if (episode.explicit_priorities) {
-      shared_.windows.decided(steps, end != reprise::End::Continue, decided_);
-      count = decided_.size();
-      if (writer.completing(end) != count) {
-        shared_.findings.add(Finding::WrongWindow, "completing says " +
-                                                       std::to_string(writer.completing(end)) +
-                                                       ", expected " + std::to_string(count));
-      }
-      StepName item = step;
-      for (std::size_t k = 0; k < count; ++k) {
-        item.position = decided_[k];
-        priorities_[k] = priority_of(first_level(item));
-      }
+    const reprise::End end = episode.end_of(step.position + 1);
+    priorities_.clear();
+    shared_.add_priorities(step, episode, priorities_);
+    if (episode.explicit_priorities && writer.completing(end) != priorities_.size()) {
+      shared_.findings.add(Finding::WrongWindow,
+                           "completing says " + std::to_string(writer.completing(end)) +
+                               ", expected " + std::to_string(priorities_.size()));
     }
-    const std::span<const float> given = std::span(priorities_).first(count);
     while (true) {
-      const reprise::CommitStatus status = writer.commit(end, given);
+      const reprise::CommitStatus status = writer.commit(end, priorities_);
       const bool taken = status == reprise::CommitStatus::Committed;
       watch_.done(taken ? 1 : 0, true);
       if (taken) {
@@ -171,7 +160,6 @@ class Actor {
   const std::uint32_t name_;
   Rng rng_;
   std::vector<float> priorities_;
-  std::vector<std::uint32_t> decided_;
   WaitWatch watch_;
 };
 

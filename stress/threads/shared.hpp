@@ -71,6 +71,19 @@ struct Shared {
            cutting.load(std::memory_order_acquire);
   }
 
+  /// Adds the priorities of the items that the commit of this step decides, if it brings any.
+  void add_priorities(const StepName& step, const Episode& episode, std::vector<float>& to) const {
+    const std::uint32_t steps = step.position + 1;
+    if (episode.explicit_priorities) {
+      const bool ends = episode.end_of(steps) != reprise::End::Continue;
+      windows.each_decided(steps, ends, [&](std::uint32_t position) {
+        StepName item = step;
+        item.position = position;
+        to.push_back(priority_of(first_level(item)));
+      });
+    }
+  }
+
   /// The buffer's counts after everything is ingested that was committed before the call; exact
   /// while no other call is in flight.
   [[nodiscard]] reprise::Stats stats() const {

@@ -95,14 +95,7 @@ class VectorActor {
       if (one.steps == 0) {
         shared_.arrivals.begin(names_.back());
       }
-      if (one.episode.explicit_priorities) {
-        shared_.windows.decided(one.steps + 1, ends_.back() != reprise::End::Continue, decided_);
-        for (const std::uint32_t position : decided_) {
-          StepName item = names_.back();
-          item.position = position;
-          priorities_.push_back(priority_of(first_level(item)));
-        }
-      }
+      shared_.add_priorities(names_.back(), one.episode, priorities_);
     }
     write(writers);
     taken_.assign(chosen_.size(), false);
@@ -202,7 +195,6 @@ class VectorActor {
   std::vector<StepName> names_;
   std::vector<bool> taken_;  ///< Rows whose steps are.
   std::vector<float> priorities_;
-  std::vector<std::uint32_t> decided_;
   std::vector<std::byte> rows_;
   WaitWatch watch_;
 };

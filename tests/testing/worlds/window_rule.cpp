@@ -1,10 +1,6 @@
 #include "window_rule.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <map>
-#include <variant>
-#include <vector>
 
 namespace reprise::test {
 
@@ -47,18 +43,6 @@ std::map<std::uint64_t, std::uint32_t> WindowRule::items(std::uint64_t steps,
     }
   }
   return items;
-}
-
-void WindowRule::decided(std::uint32_t steps, bool ends,
-                         std::vector<std::uint32_t>& positions) const {
-  positions.clear();
-  const EpisodeState state = ends ? EpisodeState::Ended : EpisodeState::Open;
-  const std::uint32_t first = steps >= reach() ? steps - reach() : 0;
-  for (std::uint32_t p = first; p < (ends ? steps : first + 1); ++p) {
-    if (length_at(p, steps, state) != 0) {
-      positions.push_back(p);
-    }
-  }
 }
 
 }  // namespace reprise::test

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <vector>
+#include <variant>
 
 namespace reprise::test {
 
@@ -39,9 +39,18 @@ class WindowRule {
   [[nodiscard]] std::map<std::uint64_t, std::uint32_t> items(std::uint64_t steps,
                                                              EpisodeState state) const;
 
-  /// First steps of the items that a commit decides, oldest first. The commit makes the episode
-  /// `steps` long, and ends it with `ends`.
-  void decided(std::uint32_t steps, bool ends, std::vector<std::uint32_t>& positions) const;
+  /// Calls `each` with the first step of each item that a commit decides, oldest first. The commit
+  /// makes the episode `steps` long, and ends it with `ends`.
+  template <class Each>
+  void each_decided(std::uint32_t steps, bool ends, Each each) const {
+    const EpisodeState state = ends ? EpisodeState::Ended : EpisodeState::Open;
+    const std::uint32_t first = steps >= reach() ? steps - reach() : 0;
+    for (std::uint32_t p = first; p < (ends ? steps : first + 1); ++p) {
+      if (length_at(p, steps, state) != 0) {
+        each(p);
+      }
+    }
+  }
 
  private:
   Window window_;
