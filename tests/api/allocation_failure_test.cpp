@@ -35,11 +35,7 @@ class AllocationFailureInUse : public testing::Test {
     probabilities_ = line_.probabilities();
   }
 
-  static Options options() {
-    Options options = small_options();
-    options.max_writers = 3;
-    return options;
-  }
+  static Options options() { return Small{.max_writers = 3}; }
 
   void expect_unchanged() {
     EXPECT_EQ(line_.replay.stats().committed_steps, 50U);
@@ -124,8 +120,7 @@ TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
 }
 
 TEST_F(AllocationFailureInUse, WhileDescribingABatchOrAStatus) {
-  const SampleResult batch = sampler_.sample(16, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler_.sample(16, kAtOnce));
   std::vector<std::size_t> shape;
   sweep_unchanged([&] { shape = batch->shape(line_.id); });
   std::string words;
@@ -198,12 +193,8 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
 
 TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
   for (const Draws draws : {Draws::Independent, Draws::WithoutReplacement}) {
-    Options options = small_options();
-    options.rate_limiter = Queue{.size = 40};
-    options.max_times_sampled = 1;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 40);
+    Line line(Small{.max_times_sampled = 1, .rate_limiter = Queue{.size = 40}});
+    line.append_many(0, 40);
     ASSERT_EQ(line.replay.size(), 40U);
     std::optional<Sampler> sampler;
     sweep(
@@ -236,9 +227,7 @@ TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
 }
 
 TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3};
-  Line line(options);
+  Line line(Small{.window = Transitions{.n_step = 3}});
   VectorWriter writers(line.replay, 3);
   for (std::uint64_t step = 0; step < 60; ++step) {
     const std::uint64_t n = step;
@@ -264,8 +253,7 @@ TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
 
 TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 64);
+  line.append_many(0, 64);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 16);
   bool failed = true;
@@ -305,7 +293,7 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
 TEST(AllocationFailure, WhileMakingABufferThrowsAndLeaksNothing) {
   Schema schema;
   schema.observation<float>("state", {4});
-  const Options options = small_options();
+  const Options options = Small{};
   std::optional<ReplayBuffer> replay;
   sweep([&] { replay.emplace(schema, options); }, [&] { EXPECT_FALSE(replay.has_value()); });
   ASSERT_TRUE(replay.has_value());
@@ -331,8 +319,7 @@ TEST(AllocationFailure, WhileMakingManyWritersLeavesNoneBehind) {
 }
 
 TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
-  Options options = small_options();
-  options.max_writers = 2;
+  Options options = Small{.max_writers = 2};
   Line shipped(options);
   Line local(options);
   StepPacker packer(local.replay, 5);
@@ -351,13 +338,10 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
 }
 
 TEST(AllocationFailure, WhileAppendingLosesNoStep) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3, .frame_stack = 2};
-  Line line(options);
-  Writer writer = line.replay.writer();
+  Line line(Small{.window = Transitions{.n_step = 3, .frame_stack = 2}});
   for (std::uint64_t number = 0; number < 200; ++number) {
     const End end = number % 30 == 29 ? End::Truncated : End::Continue;
-    sweep([&] { (void)line.append(writer, number, end); },
+    sweep([&] { (void)line.append(number, end); },
           [&] { EXPECT_EQ(line.replay.stats().committed_steps, number); });
     ASSERT_EQ(line.replay.stats().committed_steps, number + 1);
   }
@@ -367,8 +351,7 @@ TEST(AllocationFailure, WhileAppendingLosesNoStep) {
 
 TEST(AllocationFailure, WhileSamplingLeavesTheSamplerAsItWas) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 64);
+  line.append_many(0, 64);
   std::optional<Sampler> sampler;
   sweep([&] { sampler.emplace(line.replay.sampler({.seed = 4})); },
         [&] { EXPECT_FALSE(sampler.has_value()); });
@@ -387,11 +370,8 @@ TEST(AllocationFailure, WhileSamplingLeavesTheSamplerAsItWas) {
 }
 
 TEST(AllocationFailure, WhileUpdatingChangesNothing) {
-  Options options = small_options();
-  options.shards = 3;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 64);
+  Line line(Small{.shards = 3});
+  line.append_many(0, 64);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);

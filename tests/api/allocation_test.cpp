@@ -39,9 +39,7 @@ class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window
   SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
 
   static Options options() {
-    Options options = small_options();
-    options.capacity_steps = 1000;
-    options.chunk_steps = 32;
+    Options options = Small{.capacity_steps = 1000, .chunk_steps = 32};
     std::tie(options.shards, options.window) = GetParam();
     options.selectors = {Proportional{}};
     return options;
@@ -91,8 +89,7 @@ TEST_P(SteadyState, AppendingSamplingAndUpdatingAllocateNothing) {
 
 TEST_P(SteadyState, StaleKeysAndRepeatedKeysAllocateNothing) {
   Sampler sampler = line_.replay.sampler();
-  const SampleResult batch = sampler.sample(256);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(256));
   const std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   const std::vector<float> priorities(256, 0.5F);
   EXPECT_EQ(allocations_of([&] {
@@ -214,18 +211,13 @@ class SteadyRemovers : public testing::TestWithParam<NamedRemover> {};
 INSTANTIATE_TEST_SUITE_P(Removers, SteadyRemovers, testing::ValuesIn(all_removers()), name_of);
 
 TEST_P(SteadyRemovers, AllocateNothing) {
-  Options options = small_options();
-  options.capacity_steps = 1000;
-  options.shards = 2;
-  options.remover = GetParam().remover;
-  Line line(options);
-  Writer writer = line.replay.writer();
+  Line line(Small{.capacity_steps = 1000, .remover = GetParam().remover, .shards = 2});
   Sampler sampler = line.replay.sampler();
   const std::vector<float> priorities(64, 0.5F);
-  line.append_many(writer, 0, 2000);
+  line.append_many(0, 2000);
   std::uint64_t number = 2000;
   EXPECT_EQ(allocations_of([&] {
-              line.append_many(writer, number, 20);
+              line.append_many(number, 20);
               number += 20;
               if (const SampleResult batch = sampler.sample(64)) {
                 line.replay.update_priorities(batch->keys(), priorities);
@@ -240,13 +232,11 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
   for (std::size_t s = 0; s < selectors.size(); ++s) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << "selector " << s << ", draws " << static_cast<int>(draws));
-      Options options = small_options();
-      options.capacity_steps = 2000;
-      options.chunk_steps = 32;
-      options.shards = 2;
-      options.episode_index = true;
-      options.selectors = {selectors[s]};
-      Line line(options);
+      Line line(Small{.capacity_steps = 2000,
+                      .selectors = {selectors[s]},
+                      .episode_index = true,
+                      .chunk_steps = 32,
+                      .shards = 2});
       Writer writer = line.replay.writer();
       Sampler sampler = line.replay.sampler({.seed = 1});
       std::vector<float> priorities(128);
@@ -273,15 +263,11 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
 
 TEST(SteadyStateOfPassesAndFreshItems, AllocatesNothing) {
   for (const float fresh : {0.0F, 0.25F}) {
-    Options options = small_options();
-    options.capacity_steps = 1000;
-    options.shards = 2;
-    Line line(options);
-    Writer writer = line.replay.writer();
+    Line line(Small{.capacity_steps = 1000, .shards = 2});
     Sampler sampler = line.replay.sampler({.fresh = fresh});
     std::uint64_t number = 0;
     const auto cycle = [&] {
-      line.append_many(writer, number, 20);
+      line.append_many(number, 20);
       number += 20;
       ASSERT_TRUE(sampler.sample(64, {.draws = fresh > 0.0F ? Draws::Independent : Draws::Epoch}));
     };
@@ -291,12 +277,11 @@ TEST(SteadyStateOfPassesAndFreshItems, AllocatesNothing) {
 
 TEST(SteadyStateOfRecurrentStates, AllocatesNothing) {
   for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Overlap}) {
-    Options options = small_options();
-    options.capacity_steps = 1000;
-    options.shards = 2;
-    options.chunk_steps = 32;
-    options.window = Sequences{.length = 5, .period = 2, .burn_in = 2, .end = end};
-    RecurrentLine line(options);
+    RecurrentLine line(
+        Small{.capacity_steps = 1000,
+              .window = Sequences{.length = 5, .period = 2, .burn_in = 2, .end = end},
+              .chunk_steps = 32,
+              .shards = 2});
     Writer writer = line.replay.writer();
     Sampler sampler = line.replay.sampler();
     std::uint64_t number = 0;
@@ -314,10 +299,8 @@ TEST(SteadyStateOfMutableColumns, AllocatesNothing) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
   const auto latent = schema.mutable_column<float>("latent", {6});
-  Options options = small_options();
-  options.window = Sequences{.length = 4, .period = 2};
-  options.selectors = {Uniform{}};
-  ReplayBuffer replay(schema, options);
+  ReplayBuffer replay(
+      schema, Small{.window = Sequences{.length = 4, .period = 2}, .selectors = {Uniform{}}});
   Writer writer = replay.writer();
   Sampler sampler = replay.sampler();
   const std::vector<float> values(std::size_t{8} * 4 * 6, 1.0F);

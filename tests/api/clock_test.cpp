@@ -125,10 +125,8 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfSamplersWhatTheyAre) {
 }
 
 TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
-  Options options = small_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0};
-  Line line(options);
+  Line line(Small{.rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
   Writer writer = line.replay.writer({.timeout = 20ms});
   std::uint64_t number = 0;
   while (line.append(writer, number) == CommitStatus::Committed) {

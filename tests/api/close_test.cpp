@@ -11,7 +11,6 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,10 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 Options held_options() {
-  Options options = small_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0};
-  return options;
+  return Small{.rate_limiter = SampleToInsertRatio{
+                   .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}};
 }
 
 void append_until_closed(Line& line) {
@@ -40,11 +37,10 @@ void append_until_closed(Line& line) {
 
 TEST(Close, IsAnsweredByEveryCommitAfterItAndTakesNoStep) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append(writer, 0);
+  line.append(0);
   line.replay.close();
-  EXPECT_EQ(line.append(writer, 1), CommitStatus::Closed);
-  EXPECT_EQ(line.append(writer, 1, End::Terminated), CommitStatus::Closed);
+  EXPECT_EQ(line.append(1), CommitStatus::Closed);
+  EXPECT_EQ(line.append(1, End::Terminated), CommitStatus::Closed);
   EXPECT_EQ(line.replay.stats().committed_steps, 1U);
   expect_accounted(line.replay);
   line.replay.close();
@@ -53,8 +49,7 @@ TEST(Close, IsAnsweredByEveryCommitAfterItAndTakesNoStep) {
 
 TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
+  line.append_many(0, 5);
   const auto keys = line.keys();
   line.replay.close();
   EXPECT_EQ(line.replay.size(), 5U);
@@ -64,8 +59,7 @@ TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
 TEST(Close, WakesASleepingSampler) {
   Line line;
   std::jthread learner([&] {
-    Sampler sampler = line.replay.sampler();
-    EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::Closed);
+    EXPECT_EQ(line.replay.sampler().sample(4).status().code, SampleStatus::Code::Closed);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   line.replay.close();
@@ -73,8 +67,7 @@ TEST(Close, WakesASleepingSampler) {
 
 TEST(Close, WakesASamplerHeldByTheRatio) {
   Line line(held_options());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   std::jthread learner([&] {
     Sampler sampler = line.replay.sampler();
     SampleResult batch = sampler.sample(2);
@@ -116,7 +109,7 @@ TEST(Close, WakesEverybodyAtRandomMoments) {
     const std::string seed = "seed " + std::to_string(run);
     SCOPED_TRACE(seed);
     Rng rng(run);
-    Options options = rng.chance(0.5) ? held_options() : small_options();
+    Options options = rng.chance(0.5) ? held_options() : Small{};
     options.shards = rng.between(1, 3);
     Line line(options);
     std::vector<std::jthread> threads;
@@ -164,12 +157,11 @@ TEST(Close, DestroyingTheBufferClosesIt) {
 TEST(Close, AMovedBufferStaysOpenAndTheOneAssignedOverIsClosed) {
   Line one;
   Line other;
-  Writer to_one = one.replay.writer();
-  Writer to_other = other.replay.writer();
-  other.append(to_other, 0);
+  other.append(0);
+  Writer& writer = one.writer();
   one.replay = std::move(other.replay);
-  EXPECT_EQ(one.append(to_one, 0), CommitStatus::Closed);
-  EXPECT_EQ(other.append(to_other, 1), CommitStatus::Committed);
+  EXPECT_EQ(one.append(writer, 0), CommitStatus::Closed);
+  EXPECT_EQ(other.append(1), CommitStatus::Committed);
   EXPECT_EQ(one.replay.size(), 2U);
 }
 

@@ -2,13 +2,13 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -34,9 +34,7 @@ constexpr After kAfters[] = {After::WriterDestroyed, After::EpisodeBegunAnew,
 constexpr std::uint64_t kNever = 999'999;  ///< What a step that is not committed says.
 
 Options n_step_options() {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3, .discount = 0.5F};
-  return options;
+  return Small{.window = Transitions{.n_step = 3, .discount = 0.5F}};
 }
 
 /// Writes a step as far as the moment, with nonsense, and throws.
@@ -111,8 +109,7 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
         continue;
       }
       Sampler sampler = line.replay.sampler();
-      const SampleResult batch = sampler.sample(4 * steps, kAtOnce);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(4 * steps, kAtOnce));
       expect_true_windows(line, *batch);
       for (std::size_t i = 0; i < batch->size(); ++i) {
         const std::uint64_t number = batch->now(line.id)[i];
@@ -128,9 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kAfters)
 TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   // 10^5 deaths with REPRISE_TEST_SCALE=100.
   const std::size_t deaths = scaled(1000, 60);
-  Options options = n_step_options();
-  options.shards = 2;
-  Line line(options);
+  Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::atomic<std::uint64_t> committed = 0;
   std::atomic<bool> stop = false;
   const auto live = [&](std::uint64_t seed) {
@@ -158,13 +153,11 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   });
   std::vector<std::jthread> hosts;
   constexpr std::size_t kHosts = 3;
-  for (std::size_t host = 0; host < kHosts; ++host) {
-    hosts.emplace_back([&, host] {
-      for (std::size_t death = host; death < deaths; death += kHosts) {
-        std::thread(live, death).join();
-      }
-    });
-  }
+  start(hosts, kHosts, [&](std::size_t host) {
+    for (std::size_t death = host; death < deaths; death += kHosts) {
+      std::thread(live, death).join();
+    }
+  });
   hosts.clear();
   stop.store(true, std::memory_order_relaxed);
   learner.join();
@@ -202,21 +195,18 @@ TEST(Death, AThreadMayExitWhileItOwnsAWriterThatAnotherGoesOnWith) {
 
 TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
   Line line(n_step_options());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 100);
+  line.append_many(0, 100);
   Sampler untouched = line.replay.sampler({.seed = 3});
   std::optional<Sampler> sampler;
   for (int life = 0; life < 20; ++life) {
     std::vector<ItemKey> keys;
     std::thread([&] {
       Sampler mine = sampler ? std::move(*sampler) : line.replay.sampler({.seed = 3});
-      const SampleResult batch = mine.sample(32, kAtOnce);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(mine.sample(32, kAtOnce));
       keys.assign(batch->keys().begin(), batch->keys().end());
       sampler = std::move(mine);
     }).join();
-    const SampleResult expected = untouched.sample(32, kAtOnce);
-    ASSERT_TRUE(expected);
+    const SampleResult expected = require_batch(untouched.sample(32, kAtOnce));
     ASSERT_TRUE(std::ranges::equal(keys, expected->keys())) << "the generator moved with it";
   }
   sampler.reset();
@@ -236,9 +226,7 @@ TEST(Death, AWriterThatGoesWithItsThreadEndsItsEpisodeAsTruncated) {
 }
 
 TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
-  Options options = n_step_options();
-  options.shards = 2;
-  Line line(options);
+  Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::vector<Writer> hung;
   for (int i = 0; i < 3; ++i) {
     hung.push_back(line.replay.writer());
@@ -254,8 +242,7 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
   for (std::uint64_t number = 0; number < steps; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
     if (number % 100 == 99) {
-      const SampleResult batch = sampler.sample(16, kAtOnce);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(16, kAtOnce));
       expect_true_windows(line, *batch);
       const Stats stats = line.replay.stats();
       settled = number == 999 ? stats.touched_bytes : settled;

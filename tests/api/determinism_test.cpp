@@ -19,13 +19,12 @@ namespace {
 /// All batches of a history of calls that the seed decides.
 std::vector<Replayed::Noted> history(std::uint64_t seed, std::size_t shards, Draws draws,
                                      const Remover& remover = Fifo{}) {
-  Options options = small_options();
-  options.capacity_steps = 300;
-  options.window = Transitions{.n_step = 3, .discount = 0.97F};
-  options.selectors = {Proportional{}};
-  options.shards = shards;
-  options.remover = remover;
-  Replayed replayed(options, 3, seed, draws);
+  Replayed replayed(Small{.capacity_steps = 300,
+                          .window = Transitions{.n_step = 3, .discount = 0.97F},
+                          .selectors = {Proportional{}},
+                          .remover = remover,
+                          .shards = shards},
+                    3, seed, draws);
   std::vector<Replayed::Noted> batches;
   replayed.steps(2000, &batches);
   return batches;
@@ -65,14 +64,13 @@ TEST_P(RemoverDeterminism, TheSameCallsGiveTheSameBatchesBitForBit) {
 }
 
 TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
-  Options options = small_options();
+  Options options = Small{};
   options.key_tag.reset();
   std::set<std::uint32_t> tags;
   // Two tags of 4096 may coincide, but hardly six.
   for (int buffer = 0; buffer < 6; ++buffer) {
     Line line(options);
-    Writer writer = line.replay.writer();
-    line.append(writer, 0);
+    line.append(0);
     tags.insert(line.keys().at(0).tag());
   }
   EXPECT_GT(tags.size(), 1U);
@@ -82,11 +80,8 @@ TEST(DeterminismOfGather, SharingTheGatherOutGivesTheSameBatch) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
   }
-  Options options = small_options();
-  options.capacity_steps = 4000;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4000);
+  Line line(Small{.capacity_steps = 4000});
+  line.append_many(0, 4000);
   Sampler alone = line.replay.sampler({.seed = 6});
   Sampler parallel = line.replay.sampler({.seed = 6, .parallel_gather_bytes = 1});
   for (int i = 0; i < 5; ++i) {

@@ -5,6 +5,7 @@
 #include "testing/faults/child.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
@@ -23,13 +24,11 @@ namespace reprise::test {
 namespace {
 
 Options n_step_options() {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3};
-  return options;
+  return Small{.window = Transitions{.n_step = 3}};
 }
 
 /// A buffer with everything that can be made of it, in the middle of episodes.
-struct Scene {
+struct BufferInUse {
   Line line{n_step_options()};
   std::optional<Writer> writer{line.replay.writer()};
   std::optional<Writer> idle{line.replay.writer()};
@@ -40,7 +39,7 @@ struct Scene {
   std::vector<ItemKey> keys;
   const pid_t maker = ::getpid();
 
-  Scene() {
+  BufferInUse() {
     line.append_many(*writer, 0, 30);
     const auto found = line.keys();
     keys.push_back(found.begin()->second);
@@ -91,48 +90,46 @@ struct Scene {
 };
 
 TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
-  Scene scene;
-  expect_of_child([&] { return scene.complaints(); });
+  BufferInUse used;
+  expect_of_child([&] { return used.complaints(); });
 }
 
 TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
   // It has no batch to fill, and nobody in the child could ever free one.
-  Scene scene;
+  BufferInUse used;
   constexpr std::size_t kDepth = 2;
-  Prefetcher full(*scene.sampler, 4, {}, kDepth);
-  const std::uint64_t before = scene.line.replay.stats().sampled_items;
+  Prefetcher full(*used.sampler, 4, {}, kDepth);
+  const std::uint64_t before = used.line.replay.stats().sampled_items;
   {
     std::jthread runner([&](const std::stop_token& stop) { full.run(stop); });
-    yield_while(
-        [&] { return scene.line.replay.stats().sampled_items < before + (kDepth + 1) * 4; });
+    yield_while([&] { return used.line.replay.stats().sampled_items < before + (kDepth + 1) * 4; });
   }
   expect_of_child(
-      [&] { return unless_refused<std::logic_error>("run", scene.maker, [&] { full.run({}); }); });
+      [&] { return unless_refused<std::logic_error>("run", used.maker, [&] { full.run({}); }); });
 }
 
 TEST(Fork, TheParentGoesOnAsIfNothingHadHappened) {
-  Scene scene;
+  BufferInUse used;
   expect_of_child([&] {
-    const std::string complaints = scene.complaints();
-    scene.tear_down();
+    const std::string complaints = used.complaints();
+    used.tear_down();
     return complaints;
   });
-  EXPECT_FALSE(scene.line.replay.closed());
-  EXPECT_EQ(scene.line.append(*scene.writer, 30), CommitStatus::Committed);
-  EXPECT_EQ(scene.line.replay.stats().committed_steps, 31U);
-  EXPECT_TRUE(scene.sampler->sample(4));
-  expect_accounted(scene.line.replay);
+  EXPECT_FALSE(used.line.replay.closed());
+  EXPECT_EQ(used.line.append(*used.writer, 30), CommitStatus::Committed);
+  EXPECT_EQ(used.line.replay.stats().committed_steps, 31U);
+  EXPECT_TRUE(used.sampler->sample(4));
+  expect_accounted(used.line.replay);
 }
 
 TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
-  Scene of_the_parent;
+  BufferInUse of_the_parent;
   expect_of_child([] {
-    Scene scene;
-    if (!scene.sampler->sample(4) ||
-        scene.line.append(*scene.writer, 30) != CommitStatus::Committed) {
+    BufferInUse used;
+    if (!used.sampler->sample(4) || used.line.append(*used.writer, 30) != CommitStatus::Committed) {
       return std::string("a buffer made after the fork does not work");
     }
-    expect_of_child([&] { return scene.complaints(); });
+    expect_of_child([&] { return used.complaints(); });
     return std::string(testing::Test::HasFailure() ? "its child was not refused" : "");
   });
 }
@@ -141,9 +138,8 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   // The lock of the only shard is held while this process forks: for ever, as the child sees it.
   Schema schema;
   const auto state = schema.observation<float>("state");
-  Options options = n_step_options();
-  options.selectors = {Proportional{}};
-  auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  auto core = std::make_shared<buffer::BufferCore>(
+      schema, Small{.window = Transitions{.n_step = 3}, .selectors = {Proportional{}}});
   const auto make_writer = [&] {
     return std::make_unique<writer::WriterCore>(core, *core->slots().take(), WriterOptions{});
   };
@@ -186,19 +182,15 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
 }
 
 TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
-  Options options = n_step_options();
-  options.shards = 2;
-  Line line(options);
+  Line line(Small{.window = Transitions{.n_step = 3}, .shards = 2});
   std::atomic<bool> stop = false;
   std::vector<std::jthread> threads;
-  for (int a = 0; a < 2; ++a) {
-    threads.emplace_back([&] {
-      while (!stop.load(std::memory_order_relaxed)) {
-        Writer writer = line.replay.writer();
-        line.append_many(writer, 0, 100);
-      }
-    });
-  }
+  start(threads, 2, [&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      Writer writer = line.replay.writer();
+      line.append_many(writer, 0, 100);
+    }
+  });
   threads.emplace_back([&] {
     Sampler sampler = line.replay.sampler();
     while (!stop.load(std::memory_order_relaxed)) {
@@ -230,9 +222,9 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
 }
 
 TEST(Fork, OfAClosedBufferIsNoticedToo) {
-  Scene scene;
-  scene.line.replay.close();
-  expect_of_child([&] { return scene.complaints(); });
+  BufferInUse used;
+  used.line.replay.close();
+  expect_of_child([&] { return used.complaints(); });
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include "api/mapped_buffers.hpp"
 #include "buffer/buffer_core.hpp"
-#include "checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -192,10 +192,9 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
 TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
   const ScratchDirectory directory;
   Line line(options_in(MappedFile{directory.path()}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 1000);
+  line.append_many(0, 1000);
   disk_has_room_for(0);
-  line.append_many(writer, 1000, 2000);
+  line.append_many(1000, 2000);
   EXPECT_EQ(line.replay.size(), 400U);
 }
 

@@ -81,8 +81,7 @@ class Recorded {
   static constexpr std::size_t kSteps = 60;  ///< Of each writer.
 
   static Options random_options(Rng& rng) {
-    Options options = small_options();
-    options.capacity_steps = rng.between(1, 40);
+    Options options = Small{.capacity_steps = rng.between(1, 40)};
     options.shards = rng.chance(0.7) ? 1 : std::min<std::size_t>(2, options.capacity_steps);
     options.chunk_steps = rng.between(2, 9);
     return options;
@@ -163,9 +162,7 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
 class HistoryOfTwo : public testing::Test {
  protected:
   static History history(const History::Log& log, std::size_t capacity = 1) {
-    Options options = small_options();
-    options.capacity_steps = capacity;
-    History history(options);
+    History history(Small{.capacity_steps = capacity});
     history.add(log);
     return history;
   }

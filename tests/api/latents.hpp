@@ -123,11 +123,7 @@ struct Latents {
 };
 
 inline Options options_of(const Window& window) {
-  Options options = small_options();
-  options.window = window;
-  options.selectors = {Uniform{}};
-  options.shards = 2;
-  return options;
+  return Small{.window = window, .selectors = {Uniform{}}, .shards = 2};
 }
 
 }  // namespace reprise::test

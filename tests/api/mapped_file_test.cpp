@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
 #include "api/mapped_buffers.hpp"
-#include "checkpoint/scratch_directory.hpp"
 #include "testing/faults/child.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/worlds/conformance.hpp"
 #include "testing/worlds/replayed.hpp"
@@ -242,10 +242,9 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
   options.capacity_steps = 10'000;
   options.shards = 1;
   Line line(options);
-  Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler({.seed = 3, .parallel_gather_bytes = kGatherAlone});
   for (std::uint64_t round = 0; round < 20; ++round) {
-    line.append_many(writer, round * 2000, 2000);
+    line.append_many(round * 2000, 2000);
     std::ifstream maps("/proc/self/maps");
     for (std::string map; std::getline(maps, map);) {
       if (map.find(path) != std::string::npos && map.find("(deleted)") != std::string::npos) {
@@ -258,8 +257,7 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
       }
     }
     for (int i = 0; i < 3; ++i) {
-      const SampleResult batch = sampler.sample(256, kAtOnce);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(256, kAtOnce));
       for (std::size_t k = 0; k < batch->size(); ++k) {
         const std::uint64_t id = batch->now(line.id)[k];
         ASSERT_LT(id, (round + 1) * 2000);

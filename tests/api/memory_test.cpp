@@ -59,7 +59,6 @@ struct Filled {
   Writer writer = replay.writer();
 
   Filled(const Options& options, std::size_t steps) : replay(schema, options) {
-    Sampler sampler = replay.sampler({.seed = 1});
     writer.begin_episode();
     writer.now(state) = 0;
     for (std::size_t i = 0; i < steps; ++i) {
@@ -68,7 +67,7 @@ struct Filled {
       writer.commit();
       static_cast<void>(i % kKiB == 0 ? replay.size() : 0);
     }
-    static_cast<void>(sampler.sample(64));
+    static_cast<void>(replay.sampler({.seed = 1}).sample(64));
   }
 };
 

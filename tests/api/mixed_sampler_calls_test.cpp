@@ -39,12 +39,10 @@ TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
   }
   EXPECT_EQ(two.one.replay.stats().sampled_items, 4U);
   EXPECT_EQ(two.other.replay.stats().sampled_items, 0U);
-  Writer writer = late.replay.writer();
-  late.append_many(writer, 500, 1, 1.0F);
+  late.append_many(500, 1, 1.0F);
   Sampler first = two.one.replay.sampler({.seed = 9});
   for (int i = 0; i < 3; ++i) {
-    const SampleResult batch = all.sample(kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(all.sample(kAtOnce));
     ASSERT_EQ(batch->size(), 9U);
     expect_whole_rows(batch, two.one);
     EXPECT_TRUE(std::ranges::equal(batch->keys().first(4), first.sample(4)->keys()));
@@ -69,8 +67,7 @@ TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
       const SampleStatus status = both.sample_into(batch, {.beta = 1.0F});
       ASSERT_EQ(status.code, Code::Ok);
       EXPECT_EQ(status.batch, 12U);
-      const SampleResult own = same.sample({.beta = 1.0F});
-      ASSERT_TRUE(own);
+      const SampleResult own = require_batch(same.sample({.beta = 1.0F}));
       EXPECT_TRUE(std::ranges::equal(batch.keys().first(12), own->keys()));
       EXPECT_TRUE(std::ranges::equal(batch.weights().first(12), own->weights()));
       EXPECT_TRUE(std::ranges::equal(batch.probabilities().first(12), own->probabilities()));
@@ -99,8 +96,7 @@ TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOn
   EXPECT_EQ(drawn(), 12U);
   ASSERT_FALSE(all.sample(kAtOnce));
   EXPECT_EQ(drawn(), 16U);
-  Writer writer = late.replay.writer();
-  late.append_many(writer, 500, 1, 1.0F);
+  late.append_many(500, 1, 1.0F);
   ASSERT_TRUE(all.sample(kAtOnce));
   EXPECT_EQ(drawn(), 16U);
   Sampler alike = two.one.replay.sampler({.seed = 9});
@@ -132,16 +128,15 @@ TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
   Line one(options_of(1));
   Line other(held);
   Writer writer = one.replay.writer();
-  Writer writer_of_other = other.replay.writer();
   one.append_many(writer, 0, 1, 3.0F);
-  other.append_many(writer_of_other, kOther, 2, 1.5F);
+  other.append_many(kOther, 2, 1.5F);
   MixedSampler both({one.replay, other.replay}, 8);
   ASSERT_FALSE(both.sample(kAtOnce));
   EXPECT_EQ(both.waits_for(), 1U);
   one.append_many(writer, 1, 1, 100.0F);
-  other.append_many(writer_of_other, kOther + 2, 1, 3.0F);
-  const SampleResult batch = both.sample({.beta = 1.0F, .normalise = Normalise::Not});
-  ASSERT_TRUE(batch);
+  other.append_many(kOther + 2, 1, 3.0F);
+  const SampleResult batch =
+      require_batch(both.sample({.beta = 1.0F, .normalise = Normalise::Not}));
   EXPECT_EQ(both.counts()[0], 4U);
   for (std::size_t i = 0; i < 8; ++i) {
     const std::uint64_t number = batch->now(one.action)[i];
@@ -159,17 +154,15 @@ TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
   Line one(held);
   Line other(options_of(2));
   Writer writer = one.replay.writer();
-  Writer writer_of_other = other.replay.writer();
   one.append_many(writer, 0, 1, 1.0F);
-  other.append_many(writer_of_other, kOther, 1, 1.0F);
+  other.append_many(kOther, 1, 1.0F);
   MixedSampler both({one.replay, other.replay}, 4);
   const std::jthread actor([&] {
     yield_while([&] { return one.replay.stats().samplers_for_items.waiting_now == 0; });
     other.replay.reset_priorities(0.0F);
     one.append_many(writer, 1, 1, 1.0F);
   });
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch) << batch.status().message();
+  const SampleResult batch = require_batch(both.sample());
   EXPECT_EQ(both.counts()[0], 4U);
   EXPECT_EQ(batch->probabilities()[0], 0.5);
 }
@@ -213,8 +206,7 @@ TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
 TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
   Two two;
   MixedSampler both({{two.one.replay, 2}, {two.other.replay, 2}});
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(both.sample());
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   std::vector<float> priorities(4, 1.0F);
   const auto refused = [&](std::initializer_list<std::string_view> words) {
@@ -246,12 +238,10 @@ TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
   Line one(options_of(1, Proportional{.alpha = 1.0F}));
   Line steep(options_of(2, Proportional{.alpha = 8.0F}));
   Writer writer = one.replay.writer();
-  Writer other = steep.replay.writer();
   one.append_many(writer, 0, 10);
-  steep.append_many(other, kOther, 10);
+  steep.append_many(kOther, 10);
   MixedSampler both({{one.replay, 2}, {steep.replay, 2}});
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(both.sample());
   constexpr float kTooSteep = 1e6F;  // To the power of 8.
   EXPECT_EQ(
       both.update_priorities(batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, 1.0F}).applied,
@@ -268,11 +258,9 @@ TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
 TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   Two two;
   Line twin(options_of(1));
-  Writer writer = twin.replay.writer();
-  twin.append_many(writer, 500, 10, 1.0F);
+  twin.append_many(500, 10, 1.0F);
   MixedSampler all({{two.one.replay, 40}, {two.other.replay, 9}, {twin.replay, 60}});
-  const SampleResult batch = all.sample();
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(all.sample());
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   std::vector<float> priorities;
   for (const std::uint64_t number : numbers_of(batch, two.one)) {
@@ -282,8 +270,7 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
   EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
   for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
-    Sampler sampler = part.buffer.sampler();
-    EXPECT_EQ(sampler.sample(1)->now(two.one.action)[0], part.items);
+    EXPECT_EQ(part.buffer.sampler().sample(1)->now(two.one.action)[0], part.items);
   }
   std::swap(keys[0], keys[40]);
   for (const std::size_t count : {109U, 108U}) {
@@ -350,8 +337,7 @@ TEST(MixedSampler, RefusesOptionsBeforeAnythingIsDrawn) {
   Options small = options_of(3);
   small.capacity_steps = 20;
   Line other(small);
-  Writer writer = other.replay.writer();
-  other.append_many(writer, kOther, 20);
+  other.append_many(kOther, 20);
   MixedSampler exact({{two.one.replay, 2}, {other.replay, 30}});
   MixedSampler common({two.one.replay, other.replay}, 30);
   const auto refused = [&](MixedSampler& both, const SampleOptions& options,

@@ -29,8 +29,7 @@ TEST(MixedSampler, GivesExactPartsOneBehindTheOther) {
   MixedSampler both({{two.one.replay, 12}, {two.other.replay, 20}, {two.one.replay, 3}});
   EXPECT_EQ(both.size(), 35U);
   for (int i = 0; i < 20; ++i) {
-    const SampleResult batch = both.sample();
-    ASSERT_TRUE(batch) << batch.status().message();
+    const SampleResult batch = require_batch(both.sample());
     ASSERT_EQ(batch->size(), 35U);
     EXPECT_EQ(batch.status().batch, 35U);
     EXPECT_EQ(std::vector(both.counts().begin(), both.counts().end()),
@@ -91,12 +90,11 @@ TEST(MixedSampler, NormalisesTheWeightsOfExactPartsOverTheWholeBatch) {
   Two two;
   MixedSampler both({{two.one.replay, 9}, {two.other.replay, 7}}, {.seed = 3});
   for (const float beta : {0.0F, 0.4F, 1.0F}) {
-    const SampleResult whole = both.sample({.beta = beta});
-    ASSERT_TRUE(whole);
+    const SampleResult whole = require_batch(both.sample({.beta = beta}));
     const auto raw = raw_weights(whole, double{beta}, two.one, two.weights(), false);
     expect_weights(whole, raw, *std::ranges::max_element(raw));
-    const SampleResult bare = both.sample({.beta = beta, .normalise = Normalise::Not});
-    ASSERT_TRUE(bare);
+    const SampleResult bare =
+        require_batch(both.sample({.beta = beta, .normalise = Normalise::Not}));
     expect_weights(bare, raw_weights(bare, double{beta}, two.one, two.weights(), false), 1.0);
   }
 }
@@ -108,8 +106,7 @@ TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
     for (const float beta : {0.0F, 0.4F, 1.0F}) {
       SampleOptions options{.beta = beta, .draws = draws};
-      const SampleResult whole = both.sample(options);
-      ASSERT_TRUE(whole);
+      const SampleResult whole = require_batch(both.sample(options));
       expect_whole_rows(whole, two.one);
       EXPECT_EQ(whole.status().batch, 40U);
       EXPECT_EQ(whole.status().items, 40U);
@@ -141,8 +138,7 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
       MixedSampler both({two.one.replay, two.other.replay}, n, {.seed = 11 + n});
       DrawCounts counts = by_weight(two);
       for (std::size_t batches = scaled(64'000 / n, 2'000 / n); batches != 0; --batches) {
-        const SampleResult batch = both.sample({.draws = draws});
-        ASSERT_TRUE(batch);
+        const SampleResult batch = require_batch(both.sample({.draws = draws}));
         counts.count(numbers_of(batch, two.one));
       }
       // Stratified draws may only be nearer to the distribution.
@@ -190,12 +186,10 @@ TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
   Line agent(options_of(1, Proportional{.alpha = 0.5F, .epsilon = 0.0F}));
   Line teacher(options_of(2, Proportional{.alpha = 0.5F, .epsilon = 3.0F}));
   Writer writer = agent.replay.writer();
-  Writer teachers = teacher.replay.writer();
   agent.append_many(writer, 0, 4, 1.0F);
-  teacher.append_many(teachers, kOther, 2, 1.0F);
+  teacher.append_many(kOther, 2, 1.0F);
   MixedSampler both({agent.replay, teacher.replay}, 8);
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(both.sample());
   EXPECT_EQ(both.counts()[0], 4U);
   for (std::size_t i = 0; i < 8; ++i) {
     // 4 * 1^0.5 of the agent beside 2 * (1 + 3)^0.5.
@@ -208,8 +202,7 @@ TEST(MixedSampler, ABufferWithoutWeightGivesNothingAndNobodyWaitsForIt) {
   Two two;
   MixedSampler both({empty.replay, two.other.replay}, 6);
   for (int i = 0; i < 5; ++i) {
-    const SampleResult batch = both.sample();
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(both.sample());
     EXPECT_EQ(both.counts()[0], 0U);
     EXPECT_EQ(both.counts()[1], 6U);
     for (const std::uint64_t number : numbers_of(batch, two.other)) {
@@ -227,13 +220,12 @@ TEST(MixedSampler, WaitsForTheFirstBufferWhileNoneHasWeight) {
   EXPECT_EQ(none.status().code, Code::TimedOut);
   EXPECT_GE(none.status().waited, 1ms);
   EXPECT_EQ(both.waits_for(), 0U);
-  Writer writer = one.replay.writer();
   std::jthread actor([&] {
     yield_while([&] { return one.replay.stats().samplers_for_items.waiting_now == 0; });
-    one.append_many(writer, 0, 1, 5.0F);
+    one.append_many(0, 1, 5.0F);
   });
-  const SampleResult batch = both.sample({.beta = 1.0F, .normalise = Normalise::Not});
-  ASSERT_TRUE(batch);
+  const SampleResult batch =
+      require_batch(both.sample({.beta = 1.0F, .normalise = Normalise::Not}));
   EXPECT_EQ(batch->probabilities()[3], 1.0);
   EXPECT_EQ(batch->weights()[3], 1.0F);
 }
@@ -242,11 +234,10 @@ TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
   Line one(options_of(1));
   Line other(options_of(2));
   Writer writer = one.replay.writer();
-  Writer writer_of_other = other.replay.writer();
   one.append_many(writer, 0, 4, 0.0F);
   MixedSampler both({one.replay, other.replay}, 4);
   EXPECT_EQ(both.sample().status().code, Code::NothingToDraw);
-  other.append_many(writer_of_other, kOther, 4, 1.0F);
+  other.append_many(kOther, 4, 1.0F);
   EXPECT_TRUE(both.sample());
   MixedSampler exact({{other.replay, 2}, {one.replay, 2}});
   EXPECT_EQ(exact.sample().status().code, Code::NothingToDraw);
@@ -258,8 +249,7 @@ TEST(MixedSampler, MakesAPassOfEachPart) {
   MixedSampler both({{two.one.replay, 5}, {two.other.replay, 5}});
   std::map<std::uint64_t, int> seen;
   for (int i = 0; i < 6; ++i) {
-    const SampleResult batch = both.sample({.beta = 1.0F, .draws = Draws::Epoch});
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(both.sample({.beta = 1.0F, .draws = Draws::Epoch}));
     for (const std::uint64_t number : numbers_of(batch, two.one)) {
       ++seen[number];
     }
@@ -280,18 +270,15 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
   Line late(options_of(3));
   MixedSampler all({{one.replay, 8}, {other.replay, 4}, {late.replay, 2}}, {.fresh = 0.5F});
   Writer writer = one.replay.writer();
-  Writer writer_of_other = other.replay.writer();
-  Writer writer_of_late = late.replay.writer();
   // One item outweighs all others, so that no other is drawn by weight.
   one.append(writer, 0, 1e30F);
   one.append_many(writer, 1, 2, 1e-3F);
-  other.append(writer_of_other, kOther, 1e30F);
-  other.append_many(writer_of_other, kOther + 1, 4, 1e-3F);
+  other.append(kOther, 1e30F);
+  other.append_many(kOther + 1, 4, 1e-3F);
   ASSERT_FALSE(all.sample(kAtOnce));
-  late.append(writer_of_late, 500, 1.0F);
+  late.append(500, 1.0F);
   for (const std::size_t expected : {3U + 2U + 1U, 2U, 1U, 0U}) {
-    const SampleResult batch = all.sample(kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(all.sample(kAtOnce));
     EXPECT_EQ(batch.status().fresh, expected);
     EXPECT_EQ(all.statuses()[1].fresh, expected == 1 ? 1U : expected == 0 ? 0U : 2U);
     const auto numbers = numbers_of(batch, one);
@@ -308,8 +295,7 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
 TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   Two two;
   MixedSampler both({{two.one.replay, 40}, {two.other.replay, 120}, {two.one.replay, 1}});
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(both.sample());
   // The keys of both buffers name the same rows, so the tag alone tells them apart.
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   auto numbers = numbers_of(batch, two.one);
@@ -324,8 +310,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   EXPECT_EQ(result.stale, 0U);
   EXPECT_EQ(two.one.replay.stats().applied_updates, 41U);
   EXPECT_EQ(two.other.replay.stats().applied_updates, 120U);
-  const SampleResult after = both.sample();
-  ASSERT_TRUE(after);
+  const SampleResult after = require_batch(both.sample());
   const auto drawn = numbers_of(after, two.one);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     EXPECT_EQ(drawn[i], i < 40 || i == 160 ? 3U : kOther + 5) << i;
@@ -342,8 +327,8 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
 TEST(MixedSampler, ScalesTheWeightsOfASingleExactPartByItsBuffer) {
   Two two;
   MixedSampler one({{two.one.replay, 4}});
-  const SampleResult batch = one.sample({.beta = 1.0F, .normalise = Normalise::ByBuffer});
-  ASSERT_TRUE(batch);
+  const SampleResult batch =
+      require_batch(one.sample({.beta = 1.0F, .normalise = Normalise::ByBuffer}));
   for (std::size_t i = 0; i < 4; ++i) {
     // The largest weight is that of the item with 1 of the 55.
     EXPECT_NEAR(batch->weights()[i], 1.0 / (55.0 * batch->probabilities()[i]), 1e-5);
@@ -353,8 +338,7 @@ TEST(MixedSampler, ScalesTheWeightsOfASingleExactPartByItsBuffer) {
 TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
   Two two;
   MixedSampler both({{two.one.replay, 3}, {two.other.replay, 2}}, {.unique_frames = true});
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(both.sample());
   EXPECT_TRUE(batch->unique_frames());
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(batch->frames(two.one.id)[2 * i], batch->now(two.one.action)[i]);

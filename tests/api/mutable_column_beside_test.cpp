@@ -2,9 +2,9 @@
 
 #include "api/latents.hpp"
 #include "buffer/buffer_core.hpp"
-#include "checkpoint/scratch_directory.hpp"
 #include "storage/mutable_values.hpp"
 #include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,7 @@ TEST(MutableColumn, IsReadWholeBesideUpdatesAndWriters) {
       threads.emplace_back([&, learner] {
         Sampler sampler = world.replay->sampler({.seed = learner});
         for (std::uint64_t round = 1; !stop.load(); ++round) {
-          const SampleResult batch = sampler.sample(16);
-          ASSERT_TRUE(batch);
+          const SampleResult batch = require_batch(sampler.sample(16));
           std::vector<std::uint16_t> values;
           const std::size_t steps = batch->now(world.id).size();
           for (std::size_t at = 0; at < steps; ++at) {
@@ -68,8 +67,7 @@ TEST(MutableColumn, IsReadWholeBesideUpdatesAndWriters) {
     // Not before the learners have had their turn, and a save.
     for (std::uint64_t i = 0; (i < scaled(200) || changed < 200 || loaded == 0) && !HasFailure();
          ++i) {
-      const SampleResult batch = sampler.sample(16);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(16));
       for (std::size_t item = 0; item < batch->size(); ++item) {
         changed += std::ranges::count_if(world.writes(*batch, item),
                                          [](std::uint64_t write) { return write != 0; }) != 0

@@ -185,10 +185,10 @@ TEST(MutableColumn, CostsNothingWhereThereIsNone) {
   const auto reserved = [](Role role) {
     Schema schema;
     schema.declare("value", role, DType::F64);
-    return ReplayBuffer(schema, small_options()).stats().reserved_bytes;
+    return ReplayBuffer(schema, Small{}).stats().reserved_bytes;
   };
-  const ReplayBuffer fixed(Line().schema, small_options());
-  const std::size_t rows = fixed.stats().chunks * small_options().chunk_steps;
+  const ReplayBuffer fixed(Line().schema, Small{});
+  const std::size_t rows = fixed.stats().chunks * Small{}.chunk_steps;
   EXPECT_EQ(reserved(Role::MutableColumn), reserved(Role::Column) + 4 * rows);
 }
 

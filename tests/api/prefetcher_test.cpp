@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <ctime>
 #include <functional>
 #include <memory>
 #include <memory_resource>
@@ -39,8 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U))
 
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
+  line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler ahead = line.replay.sampler({.seed = 8});
   Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
@@ -58,8 +56,7 @@ TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
 
 TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
+  line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, GetParam());
   const std::jthread thread = run(prefetcher);
@@ -72,8 +69,7 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
 
 TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
+  line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, GetParam());
   const std::jthread thread = run(prefetcher);
@@ -103,8 +99,7 @@ TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
   Prefetcher prefetcher(sampler, 4);
   const std::jthread thread = run(prefetcher);
   EXPECT_FALSE(prefetcher.next(5ms));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   EXPECT_TRUE(prefetcher.next());
 }
 
@@ -118,8 +113,7 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   thread.join();
   EXPECT_FALSE(waits_for_items.next()) << "run has ended, so there is nothing to wait for";
 
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   Prefetcher waits_for_the_learner(sampler, 4, {}, 2);
   thread = run(waits_for_the_learner);
   yield_while([&] { return line.replay.stats().sampled_batches < 2; });
@@ -139,8 +133,7 @@ TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
     const std::jthread thread = run(prefetcher);
     yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   }
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   const std::jthread thread = run(prefetcher);
   yield_while([&] { return line.replay.stats().sampled_batches == 0; });
   const SampleResult one = prefetcher.next();
@@ -167,8 +160,7 @@ TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
 TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
   for (std::size_t round = 0; round < scaled(100, 20); ++round) {
     Line line;
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 4);
+    line.append_many(0, 4);
     Sampler of_the_one = line.replay.sampler();
     Prefetcher never_run(of_the_one, 4);
     std::jthread learner(
@@ -205,16 +197,14 @@ TEST(Prefetcher, AsksAHookWhetherNextIsToWait) {
     EXPECT_EQ(none.status().code, SampleStatus::Code::Stopped);
     EXPECT_EQ(patience.left, -1);
   }
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   Patience patience(1000);
   EXPECT_TRUE(prefetcher.next(kNoTimeout, &patience));
 }
 
 TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, 2);
   std::jthread thread = run(prefetcher);
@@ -229,8 +219,7 @@ TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
 
 TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4);
@@ -260,11 +249,10 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   Rng rng(kSeed);
   std::stop_source stop;
-  Options options = small_options();
+  Options options = Small{};
   options.selectors = {HookedFifo{[&] { stop.request_stop(); }}};  // One batch is drawn.
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append(writer, 0);
+  line.append(0);
 
   std::signal(SIGUSR1, [](int) { on_signal()(); });
   sigevent event{};
@@ -310,11 +298,7 @@ TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {
 /// Two buffers, in exact parts or by their common total.
 class PrefetcherOfAMix : public testing::TestWithParam<bool> {
  public:
-  static Options tagged(std::uint16_t tag) {
-    Options options = small_options();
-    options.key_tag = tag;
-    return options;
-  }
+  static Options tagged(std::uint16_t tag) { return Small{.key_tag = tag}; }
   std::unique_ptr<MixedSampler> mixed() {
     const SamplerOptions seed{.seed = 8};
     return GetParam() ? std::make_unique<MixedSampler>(
@@ -379,8 +363,7 @@ TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
 TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   Line one(PrefetcherOfAMix::tagged(1));
   Line other(PrefetcherOfAMix::tagged(2));
-  Writer writer = one.replay.writer();
-  one.append_many(writer, 0, 10);
+  one.append_many(0, 10);
   other.replay.close();
   MixedSampler mix(std::vector{std::ref(one.replay), std::ref(other.replay)}, 8);
   Prefetcher prefetcher(mix, 8);
@@ -418,8 +401,7 @@ class Halting final : public BatchSource {
 
 TEST(Prefetcher, DrawsFromASourceOfTheUsersOwn) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
+  line.append_many(0, 40);
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler same = line.replay.sampler({.seed = 8});
   Halting halting(sampler);

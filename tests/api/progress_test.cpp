@@ -4,6 +4,7 @@
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/removers.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -12,9 +13,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <span>
 #include <string>
@@ -108,8 +107,8 @@ std::optional<Trial> random_trial(std::uint64_t seed) {
   options.rate_limiter = random_limiter(rng, options, trial.batch);
   try {
     Line line(options);
-    Sampler sampler = line.replay.sampler();
-    static_cast<void>(sampler.sample(trial.batch, {.draws = trial.draws, .timeout = 0ns}));
+    static_cast<void>(
+        line.replay.sampler().sample(trial.batch, {.draws = trial.draws, .timeout = 0ns}));
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
@@ -131,12 +130,8 @@ std::string described(const Trial& trial, std::uint64_t seed) {
 class Attempt {
  public:
   explicit Attempt(const Trial& trial) : trial_(trial), line_(trial.options) {
-    for (std::size_t w = 0; w < trial.writers; ++w) {
-      threads_.emplace_back([this] { write(); });
-    }
-    for (std::size_t s = 0; s < trial.samplers; ++s) {
-      threads_.emplace_back([this, s] { sample(s); });
-    }
+    start(threads_, trial.writers, [this] { write(); });
+    start(threads_, trial.samplers, [this](std::size_t s) { sample(s); });
   }
   ~Attempt() { line_.replay.close(); }
   Attempt(const Attempt&) = delete;
@@ -276,8 +271,7 @@ TEST_P(ProgressOf, WritersAndSamplersNeverEnds) {
 }
 
 TEST(Progress, ARatioAboveTheLimitOfDrawsIsRefused) {
-  Options options = small_options();
-  options.max_times_sampled = 3;
+  Options options = Small{.max_times_sampled = 3};
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 3.5, .min_size = 1, .error_buffer = 64};
   expect_refusal<std::invalid_argument>(

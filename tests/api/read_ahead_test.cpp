@@ -1,12 +1,12 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "buffer/buffer_core.hpp"
 #include "storage/frame_codec.hpp"
 #include "storage/row_layout.hpp"
 #include "testing/faults/noted_advice.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

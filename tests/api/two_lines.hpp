@@ -16,11 +16,7 @@ namespace reprise::test {
 inline constexpr std::uint64_t kOther = 1000;
 
 inline Options options_of(std::uint16_t tag, const Selector& selector = kRaw) {
-  Options options = small_options();
-  options.selectors = {selector};
-  options.key_tag = tag;
-  options.shards = 2;
-  return options;
+  return Small{.selectors = {selector}, .shards = 2, .key_tag = tag};
 }
 
 /// Steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with the priority 2.

@@ -34,14 +34,12 @@ class Vectorised {
   }
 
   static Options default_options() {
-    Options options;
-    options.capacity_steps = 4096;
-    options.window = Transitions{.n_step = 2, .discount = 0.5F};
-    options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
-    options.max_writers = 8;
-    options.shards = 1;
-    options.key_tag = 5;
-    return options;
+    return Options{.capacity_steps = 4096,
+                   .window = Transitions{.n_step = 2, .discount = 0.5F},
+                   .selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}},
+                   .max_writers = 8,
+                   .shards = 1,
+                   .key_tag = 5};
   }
 
   std::vector<float> states() const {
@@ -137,8 +135,7 @@ TEST(VectorWriter, CommitsOneStepOfEveryEnvironmentAndResetsThoseThatEnded) {
   }
   EXPECT_EQ(world.replay.stats().committed_steps, steps);
   expect_accounted(world.replay);
-  Sampler sampler = world.replay.sampler();
-  expect_consistent(world, sampler.sample(3000));
+  expect_consistent(world, world.replay.sampler().sample(3000));
 }
 
 /// The plainest account of it: what each environment did, by environment and time.
@@ -240,8 +237,7 @@ TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
   world.advance(mixed);
   ASSERT_EQ(world.replay.size(), 4U);
   Sampler sampler = world.replay.sampler();
-  const SampleResult batch = sampler.sample(100);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(100));
   const std::map<std::pair<float, float>, double> expected = {
       {{0, 0}, 0.1}, {{1, 0}, 0.2}, {{1, 1}, 0.3}, {{2, 0}, 0.4}};
   for (std::size_t i = 0; i < batch->size(); ++i) {
@@ -383,8 +379,7 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   // By environment and time; the weights of all add up to 45.
   const float weights[3][4] = {
       {1.0F, 1.0F, 3.0F, 5.0F}, {1.0F, 1.0F, 7.0F}, {1.0F, 1.0F, 11.0F, 13.0F}};
-  const SampleResult batch = sampler.sample(11, {.timeout = 0ns});
-  ASSERT_TRUE(batch) << batch.status().message();
+  const SampleResult batch = require_batch(sampler.sample(11, {.timeout = 0ns}));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const auto environment = static_cast<std::size_t>(batch->now(world.state)[2 * i]);
     const auto time = static_cast<std::size_t>(batch->now(world.state)[2 * i + 1]);
@@ -407,8 +402,7 @@ TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne)
   world.write_step();
   ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
   ASSERT_EQ(world.replay.stats().committed_steps, 10U) << "the first environment's step is taken";
-  Sampler sampler = world.replay.sampler();
-  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
   ASSERT_EQ(world.writers[1].commit(), CommitStatus::Committed);
   ASSERT_EQ(world.writers[2].commit(), CommitStatus::Committed);
   world.advance(go_on);
@@ -424,8 +418,7 @@ TEST(VectorWriter, ACommitOfOtherEnvironmentsRepeatsNone) {
   world.write_step();
   ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
   ASSERT_EQ(world.writers[0].episode_steps(), 4U) << "the first environment's step is taken";
-  Sampler sampler = world.replay.sampler();
-  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
   const std::array<std::size_t, 2> part{2, 1};
   world.writers.choose(part);
   ASSERT_EQ(world.writers.commit(std::span(go_on).first(2)), CommitStatus::Committed);
@@ -447,8 +440,7 @@ TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
   world.writers.choose(part);
   ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
   ASSERT_EQ(world.writers[2].episode_steps(), 4U);
-  Sampler sampler = world.replay.sampler();
-  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
   world.writers.choose(part);
   ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
   EXPECT_EQ(world.writers[1].episode_steps(), 4U);
@@ -463,8 +455,7 @@ TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
   const std::vector<float> three(3, 1.0F);
   ASSERT_EQ(world.writers.commit(go_on, three), CommitStatus::TimedOut);
   ASSERT_EQ(world.replay.stats().committed_steps, 9U) << "none is taken";
-  Sampler sampler = world.replay.sampler();
-  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
   const std::vector<End> ends(3, End::Truncated);
   const std::vector<float> six(6, 1.0F);
   EXPECT_EQ(world.writers.commit(ends, six), CommitStatus::Committed);

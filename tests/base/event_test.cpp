@@ -1,5 +1,6 @@
 #include "base/event.hpp"
 
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -84,16 +85,14 @@ TEST(Event, OneWakeWakesEveryOlderTicket) {
   Event event;
   std::atomic<int> asleep{0};
   std::vector<std::jthread> sleepers;
-  for (int i = 0; i < kSleepers; ++i) {
-    sleepers.emplace_back([&] {
-      const Event::Registration registration(event);
-      const std::uint32_t ticket = registration.ticket();
-      asleep.fetch_add(1);
-      while (registration.ticket() == ticket) {
-        registration.wait(ticket, kForever);
-      }
-    });
-  }
+  test::start(sleepers, kSleepers, [&] {
+    const Event::Registration registration(event);
+    const std::uint32_t ticket = registration.ticket();
+    asleep.fetch_add(1);
+    while (registration.ticket() == ticket) {
+      registration.wait(ticket, kForever);
+    }
+  });
   while (asleep.load() < kSleepers) {
     std::this_thread::yield();
   }
@@ -144,15 +143,13 @@ TEST(Event, NoWakeIsLostAmongSeveralSleepers) {
   std::atomic<std::uint64_t> value{0};
   std::atomic<std::uint64_t> arrivals{0};
   std::vector<std::jthread> sleepers;
-  for (std::uint64_t i = 0; i < kSleepers; ++i) {
-    sleepers.emplace_back([&] {
-      for (std::uint64_t round = 1; round <= kRounds; ++round) {
-        sleep_until(event, value, round);
-        arrivals.fetch_add(1);
-        arrived.wake_registered();
-      }
-    });
-  }
+  test::start(sleepers, kSleepers, [&] {
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      sleep_until(event, value, round);
+      arrivals.fetch_add(1);
+      arrived.wake_registered();
+    }
+  });
   for (std::uint64_t round = 1; round <= kRounds; ++round) {
     value.store(round);
     event.wake_registered();

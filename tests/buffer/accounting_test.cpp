@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -14,43 +15,9 @@
 namespace reprise::test {
 namespace {
 
-TEST(Accounting, CountsUndecidedStepsAsPendingUntilTheirWindowIsComplete) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 4};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  for (std::uint64_t step = 0; step < 10; ++step) {
-    line.append(writer, step);
-    EXPECT_EQ(line.replay.stats().committed_steps, step + 1);
-    expect_accounted(line.replay);
-    (void)line.replay.size();
-    EXPECT_EQ(line.replay.stats().pending_steps, std::min<std::uint64_t>(step + 1, 3));
-    EXPECT_EQ(line.replay.stats().resident_steps, step >= 3 ? step - 2 : 0);
-    expect_accounted(line.replay);
-  }
-  line.append(writer, 10, End::Truncated);
-  EXPECT_EQ(line.replay.size(), 11U);
-  EXPECT_EQ(line.replay.stats().pending_steps, 0U);
-}
-
-TEST(Accounting, ADestroyedWritersTailIsNoLongerPending) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 8};
-  options.chunk_steps = 32;
-  Line line(options);
-  for (std::uint64_t w = 0; w < 8; ++w) {
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 10 * w, w);
-    expect_accounted(line.replay);
-  }
-  EXPECT_EQ(line.replay.size(), 28U);
-  EXPECT_EQ(line.replay.stats().pending_steps, 0U);
-}
-
 TEST(Accounting, StatsDoNotIngest) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3);
+  line.append_many(0, 3);
   const Stats before = line.replay.stats();
   EXPECT_EQ(before.resident_steps, 0U);
   EXPECT_EQ(before.pending_steps, 3U);
@@ -72,8 +39,7 @@ TEST(Accounting, DescribesMemoryAndChunks) {
   EXPECT_GE(empty.chunk_bytes, 8 * line.schema.step_bytes());
   EXPECT_GE(empty.reserved_bytes, empty.chunks * empty.chunk_bytes);
   EXPECT_FALSE(empty.limiter.empty());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 1000);
+  line.append_many(0, 1000);
   const Stats full = line.replay.stats();
   EXPECT_EQ(full.writers, 1U);
   EXPECT_GE(full.chunks_touched, 64U / 8);
@@ -84,9 +50,7 @@ TEST(Accounting, DescribesMemoryAndChunks) {
 }
 
 TEST(Accounting, MemoryStaysWithinItsBoundHoweverManyStepsPass) {
-  Options options = small_options();
-  options.shards = 3;
-  Line line(options);
+  Line line(Small{.shards = 3});
   const std::size_t chunks = line.replay.stats().chunks;
   for (std::uint64_t w = 0; w < 200; ++w) {
     Writer writer = line.replay.writer();
@@ -99,11 +63,8 @@ TEST(Accounting, MemoryStaysWithinItsBoundHoweverManyStepsPass) {
 
 /// Threads append, draw and update; at each barrier nothing is in flight and the sums must agree.
 TEST(Accounting, HoldsAtEveryQuiescentPointOfConcurrentUse) {
-  Options options = small_options();
-  options.capacity_steps = 777;
-  options.shards = 3;
-  options.window = Transitions{.n_step = 3, .frame_stack = 2};
-  Line line(options);
+  Line line(Small{
+      .capacity_steps = 777, .window = Transitions{.n_step = 3, .frame_stack = 2}, .shards = 3});
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kSamplers = 2;
   const std::size_t rounds = scaled(400, 40);
@@ -121,37 +82,33 @@ TEST(Accounting, HoldsAtEveryQuiescentPointOfConcurrentUse) {
   };
   std::barrier barrier(static_cast<std::ptrdiff_t>(kWriters + kSamplers), check);
   std::vector<std::jthread> threads;
-  for (std::size_t w = 0; w < kWriters; ++w) {
-    threads.emplace_back([&, w] {
-      std::optional<Writer> writer;
-      for (std::size_t round = 0; round < rounds; ++round) {
-        if (!writer) {
-          writer.emplace(line.replay.writer());
-        }
-        for (std::uint64_t step = 0; step < 40; ++step) {
-          line.append(*writer, step, step % 17 == w ? End::Terminated : End::Continue);
-        }
-        if (round % 5 == w) {
-          writer.reset();
-        }
-        barrier.arrive_and_wait();
+  start(threads, kWriters, [&](std::size_t w) {
+    std::optional<Writer> writer;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      if (!writer) {
+        writer.emplace(line.replay.writer());
       }
-    });
-  }
-  for (std::size_t s = 0; s < kSamplers; ++s) {
-    threads.emplace_back([&, s] {
-      Sampler sampler = line.replay.sampler({.seed = s});
-      std::vector<float> priorities(16, 0.5F);
-      for (std::size_t round = 0; round < rounds; ++round) {
-        for (int i = 0; i < 3; ++i) {
-          if (const SampleResult batch = sampler.sample(16, kAtOnce)) {
-            line.replay.update_priorities(batch->keys(), priorities);
-          }
-        }
-        barrier.arrive_and_wait();
+      for (std::uint64_t step = 0; step < 40; ++step) {
+        line.append(*writer, step, step % 17 == w ? End::Terminated : End::Continue);
       }
-    });
-  }
+      if (round % 5 == w) {
+        writer.reset();
+      }
+      barrier.arrive_and_wait();
+    }
+  });
+  start(threads, kSamplers, [&](std::size_t s) {
+    Sampler sampler = line.replay.sampler({.seed = s});
+    std::vector<float> priorities(16, 0.5F);
+    for (std::size_t round = 0; round < rounds; ++round) {
+      for (int i = 0; i < 3; ++i) {
+        if (const SampleResult batch = sampler.sample(16, kAtOnce)) {
+          line.replay.update_priorities(batch->keys(), priorities);
+        }
+      }
+      barrier.arrive_and_wait();
+    }
+  });
   threads.clear();
   const Stats stats = line.replay.stats();
   EXPECT_EQ(stats.committed_steps, kWriters * rounds * 40);

@@ -1,8 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,9 +19,7 @@ namespace reprise::test {
 namespace {
 
 Options three_shards() {
-  Options options = small_options();
-  options.shards = 3;
-  return options;
+  return Small{.shards = 3};
 }
 
 TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
@@ -52,23 +50,9 @@ TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
   expect_accounted(line.replay);
 }
 
-TEST(Clear, LeavesStepsThatAreNotDecidedToTheirWriter) {
-  Options options = three_shards();
-  options.window = Transitions{.n_step = 3};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
-  line.replay.clear();
-  EXPECT_EQ(line.replay.stats().pending_steps, 2U);
-  line.append(writer, 10, End::Terminated);
-  EXPECT_EQ(line.numbers(), numbers_between(8, 11));
-  expect_accounted(line.replay);
-}
-
 TEST(Clear, FreesItsChunks) {
   for (const std::uint32_t limit : {0U, 2U}) {
-    Options options = three_shards();
-    options.max_times_sampled = limit;
+    Options options = Small{.max_times_sampled = limit, .shards = 3};
     Line line(options);
     std::vector<Writer> writers;
     for (int i = 0; i < 4; ++i) {
@@ -91,10 +75,7 @@ TEST(Clear, FreesItsChunks) {
 }
 
 TEST(Clear, MakesRoomInAQueue) {
-  Options options = small_options();
-  options.rate_limiter = Queue{.size = 8};
-  options.max_times_sampled = 1;
-  Line line(options);
+  Line line(Small{.max_times_sampled = 1, .rate_limiter = Queue{.size = 8}});
   std::atomic<int> taken = 0;
   std::jthread actor([&] {
     Writer writer = line.replay.writer();
@@ -114,9 +95,7 @@ TEST(Clear, MakesRoomInAQueue) {
 
 TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
   for (std::size_t round = 0; round < scaled(200, 30); ++round) {
-    Options options = small_options();
-    options.shards = 1 + round % 3;
-    Line line(options);
+    Line line(Small{.shards = 1 + round % 3});
     std::atomic<bool> drawing = true;
     std::jthread learner([&] {
       Sampler sampler = line.replay.sampler();
@@ -125,9 +104,8 @@ TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
       }
       drawing = false;
     });
-    Writer writer = line.replay.writer();
     for (std::uint64_t i = 0; drawing; ++i) {
-      line.append(writer, i);
+      line.append(i);
       if (i % 3 == 2) {
         line.replay.clear();
       }
@@ -140,27 +118,23 @@ TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
   Line line(three_shards());
   std::atomic<int> busy = 2;
   std::vector<std::jthread> threads;
-  for (std::uint64_t w = 0; w < 2; ++w) {
-    threads.emplace_back([&, w] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = 1; i < scaled(20'000, 2000); ++i) {
-        line.append(writer, w * 1'000'000'000 + i, i % 50 == 0 ? End::Truncated : End::Continue);
+  start(threads, 2, [&](std::uint64_t w) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 1; i < scaled(20'000, 2000); ++i) {
+      line.append(writer, w * 1'000'000'000 + i, i % 50 == 0 ? End::Truncated : End::Continue);
+    }
+    --busy;
+  });
+  start(threads, 2, [&](std::uint64_t seed) {
+    Sampler sampler = line.replay.sampler({.seed = seed});
+    while (busy != 0) {
+      const SampleResult batch = sampler.sample(16, kAtOnce);
+      for (std::size_t i = 0; batch && i < 16; ++i) {
+        ASSERT_EQ(batch->next(line.id)[i], batch->now(line.action)[i] + 1);
+        ASSERT_EQ(batch->returns(line.reward)[i], static_cast<float>(batch->now(line.action)[i]));
       }
-      --busy;
-    });
-  }
-  for (std::uint64_t seed = 0; seed < 2; ++seed) {
-    threads.emplace_back([&, seed] {
-      Sampler sampler = line.replay.sampler({.seed = seed});
-      while (busy != 0) {
-        const SampleResult batch = sampler.sample(16, kAtOnce);
-        for (std::size_t i = 0; batch && i < 16; ++i) {
-          ASSERT_EQ(batch->next(line.id)[i], batch->now(line.action)[i] + 1);
-          ASSERT_EQ(batch->returns(line.reward)[i], static_cast<float>(batch->now(line.action)[i]));
-        }
-      }
-    });
-  }
+    }
+  });
   while (busy != 0) {
     line.replay.clear();
   }
@@ -174,11 +148,10 @@ TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
 TEST(Clear, IsWhatACheckpointSaves) {
   const ScratchDirectory directory;
   Line line(three_shards());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
+  line.append_many(0, 40);
   line.replay.save(directory.path());
   line.replay.clear();
-  line.append_many(writer, 40, 7);
+  line.append_many(40, 7);
   line.replay.save(directory.path());
   ReplayBuffer loaded = ReplayBuffer::load(directory.path());
   EXPECT_EQ(loaded.size(), 7U);
@@ -186,9 +159,7 @@ TEST(Clear, IsWhatACheckpointSaves) {
 }
 
 TEST(ResetPriorities, GivesEveryItemThePriority) {
-  Options options = three_shards();
-  options.max_times_sampled = 2;
-  Line line(options);
+  Line line(Small{.max_times_sampled = 2, .shards = 3});
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
   line.replay.reset_priorities(4.0F);  // Nobody has ingested the steps before.
@@ -203,9 +174,8 @@ TEST(ResetPriorities, GivesEveryItemThePriority) {
   EXPECT_EQ(line.replay.totals().weight, 10.0);
   EXPECT_EQ(line.replay.totals().items, 10U);
   // With another exponent it is weighed by that.
-  Line other(small_options());
-  Writer second = other.replay.writer();
-  other.append_many(second, 0, 10);
+  Line other;
+  other.append_many(0, 10);
   other.replay.set_alpha(2.0F);
   other.replay.reset_priorities(3.0F);
   EXPECT_EQ(other.replay.totals().weight, 90.0);
@@ -214,8 +184,7 @@ TEST(ResetPriorities, GivesEveryItemThePriority) {
 
 TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5, 2.0F);
+  line.append_many(0, 5, 2.0F);
   for (const float bad :
        {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(bad); },

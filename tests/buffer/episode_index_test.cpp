@@ -20,12 +20,7 @@ namespace {
 using Step = std::pair<std::uint64_t, std::uint64_t>;  ///< Episode and position.
 
 Options indexed_options() {
-  Options options = small_options();
-  options.episode_index = true;
-  options.shards = 2;
-  options.chunk_steps = 12;
-  options.capacity_steps = 150;
-  return options;
+  return Small{.capacity_steps = 150, .episode_index = true, .chunk_steps = 12, .shards = 2};
 }
 
 /// Every item in the buffer, by the step that it begins with.
@@ -48,9 +43,11 @@ TEST(EpisodeIndex, FindsExactlyWhatIsThereUnderRandomAppends) {
     for (const double end_chance : {0.02, 0.3, 1.0}) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", window " << w << ", " << end_chance);
       Rng rng(seed + w);
-      Options options = indexed_options();
-      options.window = windows[w];
-      Line line(options);
+      Line line(Small{.capacity_steps = 150,
+                      .window = windows[w],
+                      .episode_index = true,
+                      .chunk_steps = 12,
+                      .shards = 2});
       std::vector<Writer> writers;
       std::set<Step> committed;
       for (int i = 0; i < 3; ++i) {
@@ -86,10 +83,11 @@ TEST(EpisodeIndex, FindsExactlyWhatIsThereUnderRandomAppends) {
 }
 
 TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
-  Options options = indexed_options();
-  options.capacity_steps = 2000;
-  options.window = Transitions{.n_step = 2};
-  Line line(options);
+  Line line(Small{.capacity_steps = 2000,
+                  .window = Transitions{.n_step = 2},
+                  .episode_index = true,
+                  .chunk_steps = 12,
+                  .shards = 2});
   Writer writer = line.replay.writer();
   constexpr std::size_t kSteps = 700;
   line.append_many(writer, 0, kSteps);
@@ -146,9 +144,8 @@ TEST(EpisodeIndex, IsRefusedWhereThereIsNone) {
 
 TEST(EpisodeIndex, ItsMemoryIsReported) {
   const Line with(indexed_options());
-  Options options = indexed_options();
-  options.episode_index = false;
-  const Line without(options);
+  const Line without(
+      Small{.capacity_steps = 150, .episode_index = false, .chunk_steps = 12, .shards = 2});
   EXPECT_GT(with.replay.stats().reserved_bytes, without.replay.stats().reserved_bytes);
 }
 

@@ -13,11 +13,7 @@ constexpr std::size_t kCapacities[] = {1,  2,  3,  5,  7,  8,   9,   15,  16,  1
                                        33, 63, 64, 65, 99, 100, 127, 128, 129, 1000};
 
 Options fifo_options(std::size_t capacity, std::size_t chunk, std::size_t shards) {
-  Options options = small_options();
-  options.capacity_steps = capacity;
-  options.chunk_steps = chunk;
-  options.shards = shards;
-  return options;
+  return Small{.capacity_steps = capacity, .chunk_steps = chunk, .shards = shards};
 }
 
 TEST(Eviction, OfOneWriterInOneShardIsFirstInFirstOut) {
@@ -25,9 +21,8 @@ TEST(Eviction, OfOneWriterInOneShardIsFirstInFirstOut) {
     for (const std::size_t chunk : {2UL, 5UL, 64UL}) {
       SCOPED_TRACE(testing::Message() << "capacity " << capacity << ", chunk " << chunk);
       Line line(fifo_options(capacity, chunk, 1));
-      Writer writer = line.replay.writer();
       for (std::uint64_t number = 0; number < 2 * capacity + 70; ++number) {
-        line.append(writer, number, number % 11 == 10 ? End::Terminated : End::Continue);
+        line.append(number, number % 11 == 10 ? End::Terminated : End::Continue);
         if (number % 13 == 0 || number == 2 * capacity + 69) {
           const std::uint64_t first = number + 1 > capacity ? number + 1 - capacity : 0;
           ASSERT_EQ(line.numbers(), numbers_between(first, number + 1));
@@ -41,8 +36,7 @@ TEST(Eviction, WithoutAnyReadingKeepsTheNewestSteps) {
   // Nobody ingests until the end: the writer makes room for itself.
   for (const std::size_t shards : {1U, 3U}) {
     Line line(fifo_options(50, 8, shards));
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 5000);
+    line.append_many(0, 5000);
     EXPECT_EQ(line.replay.size(), 50U);
     expect_accounted(line.replay);
     const auto numbers = line.numbers();
@@ -52,21 +46,6 @@ TEST(Eviction, WithoutAnyReadingKeepsTheNewestSteps) {
     } else {
       // Shards leave room in turn: the order is right to within a chunk per shard.
       EXPECT_GE(numbers.front(), 4950U - 8 * shards);
-    }
-  }
-}
-
-TEST(Eviction, DropsItemsOneByOneAndKeysWithThem) {
-  Line line(fifo_options(10, 4, 1));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
-  const auto keys = line.keys();
-  for (std::uint64_t gone = 1; gone <= 10; ++gone) {
-    line.append(writer, 9 + gone);
-    for (const auto& [number, key] : keys) {
-      const auto result = line.update(key, 1.0F);
-      ASSERT_EQ(result.stale, number < gone ? 1U : 0U) << "item " << number << " after " << gone;
-      ASSERT_EQ(result.applied, number < gone ? 0U : 1U);
     }
   }
 }

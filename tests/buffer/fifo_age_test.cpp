@@ -1,5 +1,6 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,15 +39,13 @@ struct Inflow {
 };
 
 Options options_of(const Inflow& of) {
-  Options options = small_options();
-  options.capacity_steps = of.capacity;
-  options.window = Transitions{};
-  options.selectors = {Uniform{}};
-  options.max_times_sampled = of.max_sampled;
-  options.max_writers = of.max_writers;
-  options.chunk_steps = of.chunk_steps;
-  options.shards = of.shards;
-  return options;
+  return Small{.capacity_steps = of.capacity,
+               .window = Transitions{},
+               .selectors = {Uniform{}},
+               .max_times_sampled = of.max_sampled,
+               .max_writers = of.max_writers,
+               .chunk_steps = of.chunk_steps,
+               .shards = of.shards};
 }
 
 /// The capacity, what writers hold open, and one chunk per shard.
@@ -122,9 +121,8 @@ INSTANTIATE_TEST_SUITE_P(FifoAge, StepsOfFifo, testing::ValuesIn(inflows()));
 TEST(FifoAge, OneEnvironmentAtTheDefaultsTurnsTheWholeBufferOver) {
   const Inflow of{.capacity = 50'000, .shards = 0, .max_writers = 256};
   Line line(options_of(of));
-  Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 4 * of.capacity; ++number) {
-    line.append(writer, number, number % 60 == 59 ? End::Terminated : End::Continue);
+    line.append(number, number % 60 == 59 ? End::Terminated : End::Continue);
   }
   Sampler sampler = line.replay.sampler({.seed = 1});
   const std::vector<std::uint64_t> there = all_numbers(line, sampler);
@@ -142,15 +140,13 @@ TEST(FifoAge, HoldsBesideThreads) {
   std::array<std::atomic<std::uint64_t>, kWriters> next{};
   std::atomic<bool> stop{false};
   std::vector<std::jthread> threads;
-  for (std::uint64_t w = 0; w < kWriters; ++w) {
-    threads.emplace_back([&, w] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t mine = 0; !stop.load(); ++mine) {
-        line.append(writer, mine * kWriters + w, mine % 7 == 0 ? End::Truncated : End::Continue);
-        next[w].store(mine);
-      }
-    });
-  }
+  start(threads, kWriters, [&](std::uint64_t w) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t mine = 0; !stop.load(); ++mine) {
+      line.append(writer, mine * kWriters + w, mine % 7 == 0 ? End::Truncated : End::Continue);
+      next[w].store(mine);
+    }
+  });
   Sampler sampler = line.replay.sampler({.seed = 1});
   std::uint64_t most_resident = 0;
   std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();

@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -100,7 +99,7 @@ class BadOptions : public testing::TestWithParam<BadOption> {};
 TEST_P(BadOptions, AreRefusedByNameAndValue) {
   Schema schema;
   schema.observation<float>("state", {4});
-  Options options = small_options();
+  Options options = Small{};
   GetParam().spoil(options);
   try {
     const ReplayBuffer replay(schema, options);
@@ -120,7 +119,7 @@ TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
   Schema schema;
   schema.observation<float>("state", {4});
   const auto accepts = [&](const std::function<void(Options&)>& change) {
-    Options options = small_options();
+    Options options = Small{};
     change(options);
     EXPECT_NO_THROW(ReplayBuffer(schema, options));
   };
@@ -158,10 +157,9 @@ TEST(GoodOptions, AreReportedWithEveryDefaultFilledIn) {
   schema.observation<float>("state", {4});
   for (const std::size_t capacity : {1UL, 100UL, 4095UL, 4096UL, 1000000UL}) {
     SCOPED_TRACE(capacity);
-    Options given;
-    given.capacity_steps = capacity;
-    given.window = Transitions{.n_step = 3, .frame_stack = 2};
-    const ReplayBuffer replay(schema, given);
+    const ReplayBuffer replay(
+        schema,
+        Options{.capacity_steps = capacity, .window = Transitions{.n_step = 3, .frame_stack = 2}});
     const Options& options = replay.options();
     EXPECT_EQ(options.capacity_steps, capacity);
     EXPECT_EQ(options.max_writers, 256U);

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -30,12 +29,7 @@ class Priorities : public testing::TestWithParam<std::size_t> {
     }
   }
 
-  static Options options() {
-    Options options = small_options();
-    options.shards = GetParam();
-    options.chunk_steps = 2;
-    return options;
-  }
+  static Options options() { return Small{.chunk_steps = 2, .shards = GetParam()}; }
 
   void expect_weights(const std::array<double, 4>& weights) {
     const double total = weights[0] + weights[1] + weights[2] + weights[3];
@@ -57,44 +51,6 @@ class Priorities : public testing::TestWithParam<std::size_t> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Shards, Priorities, testing::Values(1U, 2U));
-
-TEST_P(Priorities, AreWhatTheLastUpdateSaid) {
-  expect_weights({1, 2, 3, 4});
-  const UpdateResult result = update({keys_[3], keys_[0]}, {0.5F, 10.0F});
-  EXPECT_EQ(result.applied, 2U);
-  EXPECT_EQ(result.stale, 0U);
-  expect_weights({10, 2, 3, 0.5});
-  EXPECT_EQ(line_.replay.stats().applied_updates, 2U);
-  EXPECT_EQ(line_.replay.stats().stale_updates, 0U);
-}
-
-TEST_P(Priorities, TheLastOfRepeatedKeysWins) {
-  const UpdateResult result = update({keys_[1], keys_[2], keys_[1], keys_[1]}, {9, 5, 8, 7});
-  EXPECT_EQ(result.applied, 4U);
-  expect_weights({1, 7, 5, 4});
-}
-
-TEST_P(Priorities, TheLastOfRepeatedKeysWinsWhicheverShardsTheyLieIn) {
-  // Items 0 and 1 lie in the first chunk, 2 and 3 in the next, which is of another shard.
-  const UpdateResult result =
-      update({keys_[3], keys_[0], keys_[3], keys_[0], keys_[2], keys_[0], keys_[3]},
-             {50, 60, 0, 70, 5, 9, 8});
-  EXPECT_EQ(result.applied, 7U);
-  expect_weights({9, 2, 5, 8});
-}
-
-TEST_P(Priorities, OfZeroAreNeverDrawn) {
-  update({keys_[0], keys_[3]}, {0.0F, 0.0F});
-  expect_weights({0, 2, 3, 0});
-  Sampler sampler = line_.replay.sampler();
-  for (int i = 0; i < 100; ++i) {
-    const SampleResult batch = sampler.sample(64, {.draws = Draws::Independent});
-    ASSERT_TRUE(batch);
-    for (const std::uint64_t number : batch->now(line_.id)) {
-      ASSERT_TRUE(number == 1 || number == 2);
-    }
-  }
-}
 
 TEST_P(Priorities, AnEmptyUpdateIsNoError) {
   const UpdateResult result = update({}, {});
@@ -134,8 +90,7 @@ TEST_P(Priorities, KeysOfAnotherBufferAreRefusedByTheirTag) {
   Options other_options = options();
   other_options.key_tag = 8;
   Line other(other_options);
-  Writer writer = other.replay.writer();
-  other.append(writer, 0);
+  other.append(0);
   const ItemKey foreign = other.keys().at(0);
   expect_refusal<std::invalid_argument>(
       [&] {
@@ -161,8 +116,7 @@ TEST_P(Priorities, WhoseWeightOverflowsAreRefused) {
   Options steep = options();
   steep.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}};
   Line line(steep);
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 2.0F);
+  line.append(0, 2.0F);
   const ItemKey key = line.keys().at(0);
   EXPECT_THROW(line.update(key, 1e6F), std::invalid_argument);
   EXPECT_EQ(line.probabilities(), (Probabilities{{0, 1.0}}));
@@ -194,11 +148,8 @@ TEST_P(Priorities, OfAnEvictedItemAreStaleCountedAndNeverApplied) {
 }
 
 TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
-  Options options = small_options();
-  options.selectors = {kRaw, Proportional{.alpha = 2.0F, .epsilon = 0.0F}};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
+  Line line(Small{.selectors = {kRaw, Proportional{.alpha = 2.0F, .epsilon = 0.0F}}});
+  line.append_many(0, 3, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   const auto expect = [&](std::size_t selector, std::vector<double> weights) {
     const Probabilities probabilities = line.probabilities(4096, selector);
     ASSERT_EQ(probabilities.size(), weights.size());

@@ -6,6 +6,7 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -28,11 +29,9 @@ float any_priority(Rng& rng) {
 }
 
 Options many_shards(std::size_t capacity) {
-  Options options = small_options();
-  options.capacity_steps = capacity;
-  options.shards = 3;
-  options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
-  return options;
+  return Small{.capacity_steps = capacity,
+               .selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}},
+               .shards = 3};
 }
 
 /// Weights are the squares of the priorities given, and those of other items powers of 16.
@@ -67,41 +66,37 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   Line line(many_shards(kItems + appended));
   Rng rng(1);
   std::map<std::uint64_t, float> given;  // By number; those without are initial ones.
-  Writer writer = line.replay.writer();
   for (std::uint64_t i = 0; i < kItems; ++i) {
     given[i] = any_priority(rng);
-    line.append(writer, i, given[i]);
+    line.append(i, given[i]);
   }
   const auto keys = line.keys();
   std::atomic<std::size_t> busy = kUpdaters + 1;
   std::vector<std::map<std::uint64_t, float>> last(kUpdaters);
   std::vector<std::jthread> threads;
-  threads.reserve(kUpdaters + 1);
-  for (std::size_t u = 0; u < kUpdaters; ++u) {
-    threads.emplace_back([&, u] {  // Those whose number leaves u.
-      Rng own(100 + u);
-      for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
-        std::vector<ItemKey> some;
-        std::vector<float> priorities;
-        for (std::size_t i = 0; i < 50; ++i) {
-          const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + u;
-          some.push_back(keys.at(number));
-          priorities.push_back(any_priority(own));
-          last[u][number] = priorities.back();
-        }
-        ASSERT_EQ(line.replay.update_priorities(some, priorities).applied, 50U);
+  start(threads, kUpdaters, [&](std::size_t u) {  // Those whose number leaves u.
+    Rng own(100 + u);
+    for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
+      std::vector<ItemKey> some;
+      std::vector<float> priorities;
+      for (std::size_t i = 0; i < 50; ++i) {
+        const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + u;
+        some.push_back(keys.at(number));
+        priorities.push_back(any_priority(own));
+        last[u][number] = priorities.back();
       }
-      busy.fetch_sub(1);
-    });
-  }
+      ASSERT_EQ(line.replay.update_priorities(some, priorities).applied, 50U);
+    }
+    busy.fetch_sub(1);
+  });
   threads.emplace_back([&] {
     Rng own(200);
     for (std::uint64_t i = kItems; i < kItems + appended; ++i) {
       if (i % 2 == 0) {
-        line.append(writer, i);
+        line.append(i);
       } else {
         given[i] = any_priority(own);
-        line.append(writer, i, given[i]);
+        line.append(i, given[i]);
       }
     }
     busy.fetch_sub(1);
@@ -125,8 +120,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
 TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
   constexpr std::uint64_t kItems = 9000;  // Several blocks, each with every lock in turn.
   Line line(many_shards(kItems));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kItems, 1.0F);
+  line.append_many(0, kItems, 1.0F);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);
@@ -151,8 +145,7 @@ TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
     yield_while([&] { return !started.load(); });
     line.replay.set_alpha(alpha);
     updater.join();
-    const SampleResult batch = sampler.sample(2000, {.gather = false});
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(2000, {.gather = false}));
     for (std::size_t i = 0; i < batch->size(); ++i) {
       const double expected = std::pow(given.at(batch->keys()[i]), double{alpha}) / total;
       ASSERT_NEAR(batch->probabilities()[i] / expected, 1.0, 1e-9) << "round " << round;
@@ -166,8 +159,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   options.chunk_steps = 4;
   options.max_times_sampled = 1U << 31U;  // Makes draws hold all locks.
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kItems, [&](std::uint64_t i) { return i % 2 == 0 ? 1.0F : 4.0F; });
+  line.append_many(0, kItems, [&](std::uint64_t i) { return i % 2 == 0 ? 1.0F : 4.0F; });
   (void)line.replay.size();
   const std::size_t rounds = scaled(3000, 300);
   constexpr std::size_t kDecays = 24;  // Few enough that no weight falls below what a float holds.
@@ -216,8 +208,7 @@ TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
   constexpr std::uint64_t kUpdated = kItems / 2;
   constexpr int kDecays = 8;
   Line line(many_shards(kItems));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kItems, 1.0F);
+  line.append_many(0, kItems, 1.0F);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);

@@ -7,12 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace reprise::test {
@@ -24,11 +22,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 class PriorityLife : public testing::TestWithParam<std::size_t> {
  protected:
   void make(const Proportional& selector) {
-    Options options = small_options();
-    options.shards = GetParam();
-    options.chunk_steps = 2;
-    options.selectors = {selector};
-    line_.emplace(options);
+    line_.emplace(Small{.selectors = {selector}, .chunk_steps = 2, .shards = GetParam()});
     writer_.emplace(line_->replay.writer());
     next_ = 0;
   }
@@ -59,34 +53,6 @@ class PriorityLife : public testing::TestWithParam<std::size_t> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Shards, PriorityLife, testing::Values(1U, 3U));
-
-TEST_P(PriorityLife, AnotherAlphaWeighsOldAndNewPriorities) {
-  constexpr float kEpsilon = 0.25F;
-  make({.alpha = 0.6F, .epsilon = kEpsilon});
-  std::vector<float> priorities{0.0F, 1.0F, 3.0F, 8.0F, 0.5F};
-  append(priorities);
-  (void)line_->replay.size();
-  append({6.0F, 2.0F});  // Committed, and not yet ingested.
-  priorities.insert(priorities.end(), {6.0F, 2.0F});
-  const auto expected = [&](double alpha) {
-    std::vector<double> weights;
-    for (const float priority : priorities) {
-      weights.push_back(std::pow(priority + double{kEpsilon}, alpha));
-    }
-    return weights;
-  };
-  for (const float alpha : {1.2F, 0.4F, 1.0F}) {
-    line_->replay.set_alpha(alpha);
-    expect_weights(expected(alpha));
-    priorities[1] += 1.0F;
-    line_->update(line_->keys().at(1), priorities[1]);
-    append({2.5F});
-    priorities.push_back(2.5F);
-    append();  // Gets the maximum, of any shard.
-    priorities.push_back(8.0F);
-    expect_weights(expected(alpha));
-  }
-}
 
 TEST_P(PriorityLife, TheHighestEverSeenGoesWithAlpha) {
   make({.alpha = 2.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
@@ -154,46 +120,12 @@ TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
   expect_refusal<std::invalid_argument>([&] { append({1e30F}); }, {"1e+30", "finite"});
 }
 
-TEST_P(PriorityLife, DecayTakesEverythingCommittedBeforeItAndNothingAfter) {
-  make(kRaw);
-  append({1.0F, 2.0F});
-  (void)line_->replay.size();
-  append({3.0F, 5.0F});  // Not yet ingested.
-  line_->replay.decay(0.25F);
-  append({1.0F, 0.5F});
-  line_->update(line_->keys().at(1), 2.0F);
-  expect_weights({0.25, 2.0, 0.75, 1.25, 1.0, 0.5}, 1e-12);
-}
-
-TEST_P(PriorityLife, NewItemsGetTheMaximumThatHasDecayed) {
-  make(kRaw);
-  append({8.0F, 2.0F, 1.0F});
-  line_->replay.decay(0.5F);
-  append();
-  expect_weights({4, 1, 0.5, 4}, 1e-12);
-}
-
 TEST_P(PriorityLife, NewItemsGetTheHighestEverSeenThatHasNot) {
   make({.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
   append({8.0F, 2.0F, 1.0F});
   line_->replay.decay(0.5F);
   append();
   expect_weights({4, 1, 0.5, 8}, 1e-12);
-}
-
-TEST_P(PriorityLife, ManyDecaysAreTheirProduct) {
-  make(kRaw);
-  append({1.0F, 2.0F, 3.0F, 7.0F});
-  double product = 1.0;
-  for (int i = 0; i < 3000; ++i) {
-    line_->replay.decay(0.99F);
-    product *= double{0.99F};
-    if (i % 500 == 0) {
-      expect_weights({1, 2, 3, 7}, 1e-5);
-    }
-  }
-  line_->update(line_->keys().at(0), static_cast<float>(product));
-  expect_weights({1, 2, 3, 7}, 1e-5);
 }
 
 TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
@@ -209,33 +141,6 @@ TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
   line_->replay.decay(1.0F);
   append({1.0F});
   expect_weights({1, 1}, 0.0);
-}
-
-TEST_P(PriorityLife, ImportanceWeightsGoOnFromDecayedWeights) {
-  make(kRaw);
-  append({1.0F, 4.0F});
-  line_->replay.decay(0.5F);
-  append({1.0F});
-  Sampler sampler = line_->replay.sampler();
-  for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer}) {
-    const SampleResult batch = sampler.sample(256, {.beta = 1.0F, .normalise = normalise});
-    ASSERT_TRUE(batch);
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      constexpr double kWeights[] = {0.5, 2.0, 1.0};
-      EXPECT_NEAR(batch->weights()[i], 0.5 / kWeights[batch->now(line_->id)[i]], 1e-6);
-    }
-  }
-}
-
-TEST_P(PriorityLife, DrawsWithoutReplacementGoOnFromDecayedWeights) {
-  make(kRaw);
-  append({0.3F, 0.7F, 0.9F});
-  line_->replay.decay(0.9F);
-  Sampler sampler = line_->replay.sampler();
-  for (int i = 0; i < 200; ++i) {  // Hides and shows them all.
-    ASSERT_TRUE(sampler.sample(3, {.draws = Draws::WithoutReplacement}));
-  }
-  expect_weights({0.3, 0.7, 0.9}, 1e-6);
 }
 
 /// A selector of the user's own whose shard selectors, those of `Fifo`, set no exponent.
@@ -261,9 +166,7 @@ struct HalfAlpha {
 };
 
 TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
-  Options options = small_options();
-  options.selectors = {HalfAlpha{}};
-  Line line(options);
+  Line line(Small{.selectors = {HalfAlpha{}}});
   expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(2.0F); }, {"alpha is 2"});
   EXPECT_EQ(line.replay.alpha(), 1.0F);
 }

@@ -23,18 +23,14 @@ std::vector<ItemKey> keys_of(Line& line) {
 }
 
 Options three_shards(Selector selector) {
-  Options options = small_options();
-  options.shards = 3;
-  options.selectors = {std::move(selector)};
-  return options;
+  return Small{.selectors = {std::move(selector)}, .shards = 3};
 }
 
 TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
   for (const float alpha : {0.1F, 0.6F, 1.0F, 3.0F}) {
     SCOPED_TRACE(alpha);
     Line line(three_shards(Proportional{.alpha = alpha, .epsilon = 1e-3F}));
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 60);
+    line.append_many(0, 60);
     std::vector<ItemKey> keys = keys_of(line);
     std::vector<float> set(keys.size());
     for (std::size_t i = 0; i < set.size(); ++i) {
@@ -64,14 +60,10 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
 }
 
 TEST(ReadPriorities, OfWhatIsGoneOrExhaustedAreNoNumber) {
-  Options options = small_options();
-  options.max_times_sampled = 2;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 8, 5.0F);
+  Line line(Small{.max_times_sampled = 2});
+  line.append_many(0, 8, 5.0F);
   Sampler sampler = line.replay.sampler();
-  const SampleResult drawn = sampler.sample(8, kAtOnce);
-  ASSERT_TRUE(drawn);
+  const SampleResult drawn = require_batch(sampler.sample(8, kAtOnce));
   const std::vector<ItemKey> keys(drawn->keys().begin(), drawn->keys().end());
   std::vector<float> read(keys.size());
   EXPECT_EQ(line.replay.priorities(keys, read), 8U);
@@ -83,7 +75,7 @@ TEST(ReadPriorities, OfWhatIsGoneOrExhaustedAreNoNumber) {
   };
   EXPECT_TRUE(none()) << "exhausted";
   EXPECT_EQ(line.replay.totals().items, 0U);
-  line.append_many(writer, 8, 80, 3.0F);
+  line.append_many(8, 80, 3.0F);
   EXPECT_TRUE(none()) << "evicted";
 }
 
@@ -92,8 +84,7 @@ TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
   EXPECT_EQ(line.replay.totals().weight, 0.0);
   EXPECT_EQ(line.replay.totals().largest, 0.0F);
   EXPECT_EQ(line.replay.totals().items, 0U);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i); });
+  line.append_many(0, 40, [](std::uint64_t i) { return static_cast<float>(i); });
   const SelectorTotals totals = line.replay.totals();  // Nobody has ingested the steps before.
   EXPECT_EQ(totals.weight, 39.0 * 40.0 * 79.0 / 6.0);
   EXPECT_EQ(totals.largest, 39.0F * 39.0F);
@@ -103,8 +94,7 @@ TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
 
 TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   const ItemKey key = keys_of(line)[0];
   const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
   std::vector<float> one(1);
@@ -125,8 +115,7 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
 /// An exponent that changes in the middle gives no priority that never was.
 TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
   Line line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 60, 16.0F);
+  line.append_many(0, 60, 16.0F);
   const std::vector<ItemKey> keys = keys_of(line);
   std::jthread setter([&](const std::stop_token& stop) {
     for (int i = 0; !stop.stop_requested(); ++i) {

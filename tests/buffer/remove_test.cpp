@@ -1,9 +1,10 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -13,19 +14,11 @@
 #include <map>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
 namespace reprise::test {
 namespace {
-
-Options three_shards() {
-  Options options = small_options();
-  options.shards = 3;
-  options.episode_index = true;
-  return options;
-}
 
 /// Steps first to first + count - 1 in an episode that this one ends.
 void append_to(Line& line, Writer& writer, std::uint64_t first, std::size_t count, End end) {
@@ -43,46 +36,9 @@ std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uin
   return picked;
 }
 
-TEST(Remove, TakesItemsOutAndLeavesTheirStepsToTheOthers) {
-  for (const std::uint32_t limit : {0U, 1000U}) {
-    Options options = three_shards();
-    options.window = Transitions{.n_step = 3, .discount = 1.0F};
-    options.max_times_sampled = limit;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    append_to(line, writer, 0, 40, End::Terminated);
-    ASSERT_EQ(line.replay.size(), 40U);
-    const std::map<std::uint64_t, ItemKey> before = line.keys();
-    std::vector<ItemKey> keys = some(before, 10, 20);
-    keys.push_back(keys.front());
-    EXPECT_EQ(line.replay.remove(keys), 10U) << "a key given twice counts once";
-    EXPECT_EQ(line.replay.remove(keys), 0U);
-    EXPECT_EQ(line.replay.size(), 30U);
-    EXPECT_EQ(line.replay.stats().items, 30U);
-    EXPECT_EQ(line.replay.stats().resident_steps, 40U) << "their steps stay";
-    EXPECT_EQ(line.replay.totals().items, 30U);
-    EXPECT_EQ(line.update(before.at(12), 1.0F).stale, 1U);
-    EXPECT_EQ(line.replay.gather(some(before, 9, 11)).lengths()[1], 0U);
-    const Batch ninth = line.replay.gather(some(before, 9, 10));
-    EXPECT_EQ(ninth.lengths()[0], 3U) << "its window reads the steps of removed items";
-    EXPECT_EQ(ninth.returns(line.reward)[0], 9.0F + 10.0F + 11.0F);
-    std::map<std::uint64_t, ItemKey> left = line.keys();
-    EXPECT_EQ(left.size(), 30U);
-    EXPECT_EQ(left.count(15), 0U);
-    // A full buffer evicts them as any other.
-    append_to(line, writer, 40, 200, End::Terminated);
-    EXPECT_EQ(line.replay.size(), 64U);
-    EXPECT_EQ(line.replay.stats().items, 64U);
-    expect_accounted(line.replay);
-  }
-}
-
 /// More keys than are grouped by shard at a time.
 TEST(Remove, TakesManyKeysInAnyOrder) {
-  Options options = three_shards();
-  options.capacity_steps = 8000;
-  options.chunk_steps = 100;
-  Line line(options);
+  Line line(Small{.capacity_steps = 8000, .episode_index = true, .chunk_steps = 100, .shards = 3});
   Writer writer = line.replay.writer();
   append_to(line, writer, 0, 7000, End::Terminated);
   ASSERT_EQ(line.replay.size(), 7000U);
@@ -96,36 +52,9 @@ TEST(Remove, TakesManyKeysInAnyOrder) {
   EXPECT_TRUE(line.replay.find(0, 5000));
 }
 
-TEST(Remove, OfAnEpisodeTakesAllThatIsDecided) {
-  Options options = three_shards();
-  options.window = Transitions{.n_step = 2};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  std::vector<std::uint64_t> episodes;
-  for (std::uint64_t i = 0; i < 4; ++i) {
-    append_to(line, writer, 10 * i, 10, i == 3 ? End::Continue : End::Terminated);
-    episodes.push_back(writer.episode_id());
-  }
-  EXPECT_EQ(line.replay.remove_episode(episodes[1]), 10U);
-  EXPECT_EQ(line.replay.remove_episode(episodes[1]), 0U);
-  EXPECT_EQ(line.replay.remove_episode(episodes[3]), 9U) << "the last is not decided";
-  EXPECT_EQ(line.replay.remove_episode(123'456'789), 0U);
-  for (std::uint64_t position = 0; position < 10; ++position) {
-    EXPECT_FALSE(line.replay.find(episodes[1], position));
-    EXPECT_TRUE(line.replay.find(episodes[2], position));
-  }
-  line.append(writer, 40, End::Terminated);
-  EXPECT_TRUE(line.replay.find(episodes[3], 9)) << "decided later, so it stays";
-  EXPECT_EQ(line.replay.size(), 22U);
-  expect_accounted(line.replay);
-}
-
 TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
-  Options options = three_shards();
-  options.episode_index = false;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3);
+  Line line(Small{.episode_index = false, .shards = 3});
+  line.append_many(0, 3);
   std::vector<ItemKey> keys = some(line.keys(), 0, 2);
   keys[1].bits ^= std::uint64_t{1} << 60U;
   expect_refusal<std::invalid_argument>([&] { line.replay.remove(keys); },
@@ -143,8 +72,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
       Options options{.capacity_steps = 64, .selectors = {selector}};
       options.max_times_sampled = limit;
       Line line(options);
-      Writer writer = line.replay.writer();
-      line.append_many(writer, 0, 10, 1.0F);
+      line.append_many(0, 10, 1.0F);
       const ItemKey large = line.replay.sampler().sample(1)->keys()[0];
       line.update(large, 1e6F);
       EXPECT_GT(line.replay.totals().largest, 100.0F);
@@ -155,10 +83,10 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
 }
 
 TEST(Remove, MakesRoomInAQueue) {
-  Options options = three_shards();
-  options.rate_limiter = Queue{.size = 8};
-  options.max_times_sampled = 1;
-  Line line(options);
+  Line line(Small{.max_times_sampled = 1,
+                  .episode_index = true,
+                  .rate_limiter = Queue{.size = 8},
+                  .shards = 3});
   std::atomic<int> taken = 0;
   std::jthread actor([&] {
     Writer writer = line.replay.writer();
@@ -186,10 +114,10 @@ TEST(Remove, MakesRoomInAQueue) {
 TEST(Remove, IsKeptByCheckpoints) {
   for (const std::uint32_t limit : {0U, 1000U}) {
     const ScratchDirectory directory;
-    Options options = three_shards();
-    options.max_times_sampled = limit;
-    options.selectors = {Proportional{.alpha = 1.0F}, MaxHeap{}, Mixture{}};
-    Line line(options);
+    Line line(Small{.selectors = {Proportional{.alpha = 1.0F}, MaxHeap{}, Mixture{}},
+                    .max_times_sampled = limit,
+                    .episode_index = true,
+                    .shards = 3});
     Writer writer = line.replay.writer();
     append_to(line, writer, 0, 60, End::Terminated);
     const std::map<std::uint64_t, ItemKey> before = line.keys();
@@ -231,19 +159,15 @@ TEST(Remove, IsKeptByCheckpoints) {
 
 TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   const ScratchDirectory directory;
-  Options options = three_shards();
-  options.capacity_steps = 500;
-  Line line(options);
+  Line line(Small{.capacity_steps = 500, .episode_index = true, .shards = 3});
   std::atomic<bool> running = true;
   std::vector<std::jthread> threads;
-  for (int w = 0; w < 2; ++w) {
-    threads.emplace_back([&] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = 0; running; ++i) {
-        line.append(writer, i, i % 13 == 0 ? End::Terminated : End::Continue);
-      }
-    });
-  }
+  start(threads, 2, [&] {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; running; ++i) {
+      line.append(writer, i, i % 13 == 0 ? End::Terminated : End::Continue);
+    }
+  });
   threads.emplace_back([&] {
     while (running) {
       line.replay.save(directory.path(), {.keep = 1});
@@ -254,8 +178,7 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   // On a busy machine writers may evict most of a batch before its removal: then there are more.
   const auto too_few = [&](std::size_t round) { return removed <= 100 && round < 100'000; };
   for (std::size_t round = 0; round < scaled(2000, 300) || too_few(round); ++round) {
-    const SampleResult batch = sampler.sample(16);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(16));
     removed += round % 8 == 0 ? line.replay.remove_episode(batch->episode_ids()[0])
                               : line.replay.remove(batch->keys().first(4));
     const Batch gone = line.replay.gather(batch->keys().first(round % 8 == 0 ? 1 : 4));

@@ -145,14 +145,12 @@ class Watched {
 
 /// A writer for each shard.
 Options options_of(const Remover& remover, std::size_t shards = 1) {
-  Options options = small_options();
-  options.capacity_steps = kCapacity;
-  options.chunk_steps = 16;
-  options.shards = shards;
-  options.max_writers = shards;
-  options.remover = remover;
-  options.episode_index = true;
-  return options;
+  return Small{.capacity_steps = kCapacity,
+               .episode_index = true,
+               .remover = remover,
+               .max_writers = shards,
+               .chunk_steps = 16,
+               .shards = shards};
 }
 
 /// What the header of a remover says about the steps that leave.

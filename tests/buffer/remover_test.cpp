@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/removers.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -23,12 +23,8 @@ constexpr std::size_t kSteps = 8;
 
 Options options_of(const Remover& remover, std::size_t capacity, std::size_t chunk = kRows,
                    std::size_t shards = 1) {
-  Options options = small_options();
-  options.capacity_steps = capacity;
-  options.chunk_steps = chunk;
-  options.shards = shards;
-  options.remover = remover;
-  return options;
+  return Small{
+      .capacity_steps = capacity, .remover = remover, .chunk_steps = chunk, .shards = shards};
 }
 
 class Removers : public testing::TestWithParam<NamedRemover> {};
@@ -43,11 +39,10 @@ TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
         SCOPED_TRACE(testing::Message()
                      << "capacity " << capacity << ", chunk " << chunk << ", shards " << shards);
         Line line(options_of(GetParam().remover, capacity, chunk, shards));
-        Writer writer = line.replay.writer();
         Sampler sampler = line.replay.sampler({.seed = 3});
         const std::size_t steps = 3 * capacity + 100;
         for (std::uint64_t number = 0; number < steps; ++number) {
-          ASSERT_EQ(line.append(writer, number, number % 37 == 36 ? End::Truncated : End::Continue),
+          ASSERT_EQ(line.append(number, number % 37 == 36 ? End::Truncated : End::Continue),
                     CommitStatus::Committed);
           if (number < 50 || number % 29 == 0) {
             ASSERT_EQ(line.replay.size(), std::min<std::size_t>(number + 1, capacity));
@@ -107,15 +102,13 @@ std::size_t drawn_steps_left(const Remover& remover) {
   constexpr std::uint64_t kCapacity = 1024;
   const auto hot = [](std::uint64_t number) { return number / 64 % 2 == 0; };
   Line line(options_of(remover, kCapacity));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kCapacity,
-                   [&](std::uint64_t number) { return hot(number) ? 1.0F : 0.0F; });
+  line.append_many(0, kCapacity, [&](std::uint64_t number) { return hot(number) ? 1.0F : 0.0F; });
   Sampler sampler = line.replay.sampler({.seed = 1});
   for (int batch = 0; batch < 40; ++batch) {
     EXPECT_TRUE(sampler.sample(512, kAtOnce));
   }
   for (std::uint64_t number = kCapacity; number < kCapacity + 256; ++number) {
-    line.append(writer, number, hot(number) ? 1.0F : 0.0F);
+    line.append(number, hot(number) ? 1.0F : 0.0F);
     (void)line.replay.size();
   }
   const std::vector<std::uint64_t> left = line.numbers();
@@ -145,14 +138,12 @@ TEST(RemoversUnderSkewedDraws, KeepWhatIsDrawn) {
 /// To look is to draw, so each look is at a buffer of its own.
 std::vector<std::uint64_t> left_after(std::uint64_t more) {
   Line line(options_of(SecondChance{}, 4 * kSteps));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 32,
-                   [&](std::uint64_t number) { return number < kSteps ? 1.0F : 0.0F; });
+  line.append_many(0, 32, [&](std::uint64_t number) { return number < kSteps ? 1.0F : 0.0F; });
   Sampler sampler = line.replay.sampler();
   EXPECT_TRUE(sampler.sample(16, kAtOnce));
   EXPECT_TRUE(sampler.sample(16, kAtOnce)) << "spared once all the same";
   for (std::uint64_t number = 32; number < 32 + more; ++number) {
-    line.append(writer, number, 0.0F);
+    line.append(number, 0.0F);
     (void)line.replay.size();
   }
   return line.numbers();
@@ -173,9 +164,8 @@ TEST(SecondChanceOfABuffer, SparesADrawnChunkExactlyOnce) {
 
 TEST(ARemoverOfTheUsers, DecidesWhatGoes) {
   Line line(options_of(YoungestFirst{}, 4 * kSteps));
-  Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 64; ++number) {
-    line.append(writer, number);
+    line.append(number);
     (void)line.replay.size();
   }
   EXPECT_EQ(line.numbers(), joined(numbers_between(0, 24), numbers_between(56, 64)));
@@ -223,14 +213,12 @@ struct Watching {
 TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   Watching::Seen seen;
   Line line(options_of(Watching{&seen}, 4 * kSteps));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20, [&](std::uint64_t number) { return static_cast<float>(number); });
+  line.append_many(0, 20, [&](std::uint64_t number) { return static_cast<float>(number); });
   ASSERT_EQ(line.replay.size(), 20U);
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
   EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
-  Sampler sampler = line.replay.sampler({.selector = 1});
-  ASSERT_TRUE(sampler.sample(40, kAtOnce));  // Each of 20 items twice.
+  ASSERT_TRUE(line.replay.sampler({.selector = 1}).sample(40, kAtOnce));  // Each of 20 items twice.
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
   EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";
@@ -240,8 +228,7 @@ TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) 
   const ScratchDirectory directory;
   Watching::Seen before;
   Line line(options_of(Watching{&before}, 4 * kSteps));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 44, [&](std::uint64_t number) { return static_cast<float>(number); });
+  line.append_many(0, 44, [&](std::uint64_t number) { return static_cast<float>(number); });
   ASSERT_EQ(line.numbers(), numbers_between(12, 44));
   line.replay.save(directory.path());
   Watching::Seen seen;
@@ -255,8 +242,7 @@ TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) 
 TEST(ARemoverOfTheUsers, ThatAnswersNonsenseIsFirstInFirstOut) {
   Watching::Seen seen;
   Line line(options_of(Watching{&seen}, 4 * kSteps));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 1000);
+  line.append_many(0, 1000);
   EXPECT_EQ(line.numbers(), numbers_between(1000 - 4 * kSteps, 1000));
   EXPECT_EQ(seen.entered, 1000 / kSteps);
   EXPECT_EQ(seen.left, 1000 / kSteps - 4);

@@ -14,7 +14,6 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
-#include <vector>
 
 namespace reprise::buffer {
 namespace {
@@ -79,10 +78,7 @@ bool locked(base::Mutex& mutex) {
 
 TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
   std::function<void()> asked;
-  Options options = test::small_options();
-  options.shards = 3;
-  options.selectors = {Watched{&asked}};
-  Line line(options);
+  Line line(test::Small{.selectors = {Watched{&asked}}, .shards = 3});
   ShardSet& shards = core_of(line.replay)->shards();
   int summaries = 0;
   std::optional<ShardSet::All> all(std::in_place, shards);
@@ -101,8 +97,7 @@ TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
 
 TEST(ShardSet, PublishesWhatWasChangedUnderALockWhenItIsReleased) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   ShardSet& shards = core_of(line.replay)->shards();
   {
     ShardSet::One one(shards, 0);
@@ -114,8 +109,7 @@ TEST(ShardSet, PublishesWhatWasChangedUnderALockWhenItIsReleased) {
 
 TEST(ShardSet, IngestsForWritersThatWaitForAChunkAndOnlyForThem) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   ShardSet& shards = core_of(line.replay)->shards();
   { const ShardSet::One one(shards, 0); }
   { const ShardSet::All all(shards); }
@@ -126,7 +120,7 @@ TEST(ShardSet, IngestsForWritersThatWaitForAChunkAndOnlyForThem) {
     const limiter::Wait waiting(terms, &shards.writers_for_chunk, nullptr);
     { const ShardSet::One one(shards, 0); }
     EXPECT_EQ(shards[0].hints().items(), 4U);
-    line.append(writer, 4);
+    line.append(4);
     { const ShardSet::All all(shards); }
     EXPECT_EQ(shards[0].hints().items(), 5U);
   }

@@ -1,5 +1,7 @@
 #include "buffer/writer_slots.hpp"
 
+#include "testing/fixtures/threads.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -54,21 +56,19 @@ TEST(WriterSlots, ThreadsNeverShareASlotAndNoStepIsLost) {
   std::array<std::size_t, kSlots> owned{};  // Plain memory of whoever has the slot.
   std::atomic<std::size_t> took{0};
   std::vector<std::jthread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      for (std::size_t i = 0; i < kTurns; ++i) {
-        const std::optional<std::size_t> slot = slots.take();
-        if (!slot) {
-          std::this_thread::yield();
-          continue;
-        }
-        ++owned[*slot];
-        slots.count_step(*slot);
-        took.fetch_add(1);
-        slots.give_back(*slot);
+  test::start(threads, kThreads, [&] {
+    for (std::size_t i = 0; i < kTurns; ++i) {
+      const std::optional<std::size_t> slot = slots.take();
+      if (!slot) {
+        std::this_thread::yield();
+        continue;
       }
-    });
-  }
+      ++owned[*slot];
+      slots.count_step(*slot);
+      took.fetch_add(1);
+      slots.give_back(*slot);
+    }
+  });
   threads.clear();
   EXPECT_EQ(slots.alive(), 0U);
   EXPECT_EQ(slots.committed(), took.load());

@@ -1,7 +1,6 @@
 #include "contents.hpp"
 
 #include <array>
-#include <span>
 
 namespace reprise::test {
 

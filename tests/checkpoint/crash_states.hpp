@@ -3,7 +3,6 @@
 #include "../record/memory_file_system.hpp"
 #include "testing/fixtures/rng.hpp"
 
-#include <cstddef>
 #include <span>
 
 namespace reprise::test {

@@ -4,17 +4,15 @@
 #include "record/checksum.hpp"
 #include "record/posix_file_system.hpp"
 #include "record/record_writer.hpp"
-#include "scratch_directory.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <limits>

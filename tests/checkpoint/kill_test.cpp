@@ -3,7 +3,7 @@
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "record/posix_file_system.hpp"
-#include "scratch_directory.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <span>
 
 namespace reprise::test {
 

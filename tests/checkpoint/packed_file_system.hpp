@@ -2,7 +2,6 @@
 
 #include "record/file_system.hpp"
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

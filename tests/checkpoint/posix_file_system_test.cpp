@@ -2,8 +2,8 @@
 
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
-#include "scratch_directory.hpp"
 #include "testing/faults/child.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>

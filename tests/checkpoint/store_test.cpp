@@ -4,6 +4,7 @@
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "listing.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/sanitizer.hpp"
 #include "testing/program/scale.hpp"
 
@@ -257,14 +258,12 @@ TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
   Saver saver(system, kDirectory, options);
   {
     std::vector<std::jthread> threads;
-    for (std::uint32_t t = 0; t < 4; ++t) {
-      threads.emplace_back([&, t] {
-        for (std::uint32_t i = t; i < 64; i += 4) {
-          const test::ChunkContents& chunk = contents.chunks.at(i);
-          saver.write_chunk(chunk.id, std::array{record::Bytes(chunk.bytes)});
-        }
-      });
-    }
+    test::start(threads, 4, [&](std::size_t t) {
+      for (std::size_t i = t; i < 64; i += 4) {
+        const test::ChunkContents& chunk = contents.chunks.at(static_cast<std::uint32_t>(i));
+        saver.write_chunk(chunk.id, std::array{record::Bytes(chunk.bytes)});
+      }
+    });
   }
   EXPECT_EQ(saver.commit().chunks_written, 64U);
   EXPECT_TRUE(load(system, kDirectory).contents == contents);

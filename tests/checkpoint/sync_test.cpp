@@ -1,8 +1,8 @@
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
 #include "record/posix_file_system.hpp"
-#include "scratch_directory.hpp"
 #include "testing/faults/noted_syncs.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -125,8 +125,7 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
   EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
   EndsTheWait hook;
   EXPECT_EQ(ring.next(nullptr, {.hook = &hook}).status().code, SampleStatus::Code::Stopped);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 40, 32, [](std::uint64_t) { return 1.0F; });
+  line.append_many(40, 32, [](std::uint64_t) { return 1.0F; });
   ASSERT_TRUE(ring.next(nullptr));
   line.replay.close();
   const SampleResult last = ring.next(nullptr);

@@ -33,10 +33,7 @@ inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
 }
 
 inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
-  Options options = small_options();
-  options.shards = shards;
-  options.chunk_steps = chunk_steps;
-  return options;
+  return Small{.chunk_steps = chunk_steps, .shards = shards};
 }
 
 /// Every distance from `first` to `last` but 0 came equally often.

@@ -1,10 +1,10 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "buffer/buffer_core.hpp"
 #include "goals.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -206,19 +206,18 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     options.window = Transitions{.frame_stack = frame_stack};
     options.remover = LowestPriority{};
     Line line(options);
-    Writer writer = line.replay.writer();
     const std::uint64_t third = 31 - frame_stack;  // The first step of the third chunk.
-    line.append_many(writer, 0, 60, [=](std::uint64_t number) {
+    line.append_many(0, 60, [=](std::uint64_t number) {
       return number < 15 || number >= third ? 1.0F : 0.0625F;  // The second goes first.
     });
     const std::uint32_t left = line.keys().at(20).slot() / 16;
     const float low = 0.125F;  // Then what came last, so that the others stay.
-    line.append(writer, 60, End::Truncated, {&low, 1});
+    line.append(60, End::Truncated, {&low, 1});
     std::map<std::uint64_t, ItemKey> keys;
     std::uint64_t number = 100;
     const auto append = [&] {
-      line.append(writer, number, End::Continue, {&low, 1});
-      line.append(writer, number + 1, End::Terminated, {&low, 1});
+      line.append(number, End::Continue, {&low, 1});
+      line.append(number + 1, End::Terminated, {&low, 1});
       number += 3;
     };
     // Until the memory of the second chunk is that of others, and where it was entered lies a step
@@ -244,9 +243,8 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
 /// observation.
 TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
   Line line(options_of(1, 16));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 100, 14);
-  line.append(writer, 114, End::Terminated);
+  line.append_many(100, 14);
+  line.append(114, End::Terminated);
   const ItemKey key = line.keys().at(100);
   storage::ChunkStore& store = core_of(line.replay)->store();
   const std::uint32_t chunk = store.place(key.slot()).chunk;
@@ -305,8 +303,7 @@ TEST(HindsightOverChunks, HoldsWhileWritersAppend) {
     Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F});
     std::size_t relabelled = 0;
     for (int i = 0; i < 200 || (relabelled < 400 && i < 40'000); ++i) {
-      const SampleResult batch = sampler.sample(256);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(256));
       relabelled += hindsight.relabel(batch->keys(), std::span(goals), std::span(distances));
       for (std::size_t k = 0; k < distances.size(); ++k) {
         const std::uint64_t number = batch->now(line.id)[k];

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <stop_token>
@@ -105,12 +104,11 @@ std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step,
                                          std::uint32_t chunk_steps = 32) {
   Line line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 5});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 100, 3);  // Another episode in front.
-  line.append(writer, 103, End::Terminated);
-  line.append_many(writer, 1, 10);
-  line.append(writer, 11, End::Truncated);
-  line.append_many(writer, 200, 4);  // And one behind.
+  line.append_many(100, 3);  // Another episode in front.
+  line.append(103, End::Terminated);
+  line.append_many(1, 10);
+  line.append(11, End::Truncated);
+  line.append_many(200, 4);  // And one behind.
   const ItemKey key = line.keys().at(step);
   const std::vector<ItemKey> keys(static_cast<std::size_t>(calls), key);
   std::map<std::int32_t, int> counts;
@@ -189,8 +187,7 @@ TEST(Hindsight, GoalsCanBeCompressedOrLieBesideCompressedFields) {
 
 TEST(Hindsight, TheShareOfItemsIsRelabelled) {
   Line line(options_of(2, 16));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 50);
+  line.append_many(1, 50);
   const std::vector<ItemKey> keys(10000, line.keys().at(7));
   for (const float share : {0.0F, 0.25F, 0.8F, 1.0F}) {
     Hindsight hindsight = line.replay.hindsight(line.id, {.share = share});
@@ -202,8 +199,7 @@ TEST(Hindsight, TheShareOfItemsIsRelabelled) {
 
 TEST(Hindsight, EqualSeedsGiveEqualGoals) {
   Line line(options_of(2, 16));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 50);
+  line.append_many(1, 50);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);
@@ -220,11 +216,10 @@ TEST(Hindsight, EqualSeedsGiveEqualGoals) {
 TEST(Hindsight, GoalsGrowWithAnEpisodeUnderWay) {
   Line line(options_of(1, 32));
   Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 1);
+  line.append_many(1, 1);
   const ItemKey first = line.keys().at(1);
   EXPECT_EQ(relabel(last, {&first, 1}).goals[0], 2U);
-  line.append_many(writer, 2, 6);
+  line.append_many(2, 6);
   ASSERT_EQ(line.replay.size(), 7U);  // They are ingested.
   EXPECT_EQ(relabel(last, {&first, 1}).goals[0], 8U);
 }
@@ -248,8 +243,7 @@ TEST(Hindsight, HoldsWhileWritersAppend) {
   std::size_t relabelled = 0;
   // On a busy machine most items may leave before their goals are asked for: then there are more.
   for (int i = 0; i < 400 || (relabelled <= 400 && i < 40'000); ++i) {
-    const SampleResult batch = sampler.sample(256);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(256));
     relabelled += hindsight.relabel(batch->keys(), std::span(goals), std::span(distances));
     for (std::size_t k = 0; k < distances.size(); ++k) {
       if (distances[k] == 0) {
@@ -284,8 +278,7 @@ TEST(Hindsight, OfStacksTakesTheNewestFrame) {
   }
   Hindsight last = replay.hindsight(frame, {.goal = HindsightGoal::Final, .share = 1.0F});
   Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(8);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(8));
   std::vector<float> goals(16, -1.0F);
   std::vector<std::int32_t> distances(8);
   EXPECT_EQ(last.relabel(batch->keys(), std::span(goals), std::span(distances)), 8U);
@@ -297,8 +290,7 @@ TEST(Hindsight, OfStacksTakesTheNewestFrame) {
 TEST(Hindsight, RefusesWhatDoesNotFit) {
   using Wrong = std::invalid_argument;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 5);
+  line.append_many(1, 5);
   expect_refusal<Wrong>([&] { (void)line.replay.hindsight(AnyField(line.action)); },
                         {"field 'action' is a column", "observations"});
   expect_refusal<Wrong>([&] { (void)line.replay.hindsight(line.id, {.share = 1.5F}); },
@@ -310,9 +302,7 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   const auto deep = of_other.observation<float>("deep");
   expect_refusal<Wrong>([&] { (void)line.replay.hindsight(deep); },
                         {"field 'id'", "the handle is of another schema"});
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3};
-  Line three(options);
+  Line three(Small{.window = Transitions{.n_step = 3}});
   expect_refusal<Wrong>([&] { (void)three.replay.hindsight(three.id); },
                         {"Transitions of n_step 3", "n_step 1"});
 

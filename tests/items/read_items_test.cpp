@@ -3,6 +3,7 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -20,10 +20,7 @@ namespace reprise::test {
 namespace {
 
 Options indexed(std::size_t shards) {
-  Options options = small_options();
-  options.shards = shards;
-  options.episode_index = true;
-  return options;
+  return Small{.episode_index = true, .shards = shards};
 }
 
 /// Place i holds the step with this number, as a drawn one would.
@@ -58,12 +55,11 @@ TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", shards " << shards);
     Rng rng(seed + shards);
     Line line(indexed(shards));
-    Writer writer = line.replay.writer();
     std::map<std::uint64_t, ItemKey> keys;  // Also of what is gone.
     // More than a block of keys, with repeats; dirty from call to call.
     Batch batch = line.replay.make_batch(5003);
     for (std::uint64_t first = 1; first < 400; first += 40) {
-      line.append_many(writer, first, 40);
+      line.append_many(first, 40);
       const std::map<std::uint64_t, ItemKey> there = line.keys();
       keys.insert(there.begin(), there.end());
       std::vector<std::uint64_t> asked;
@@ -92,8 +88,7 @@ TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
 
 TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
   Line line(indexed(2));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 50);
+  line.append_many(1, 50);
   Batch batch = line.replay.make_batch(16);
   ASSERT_EQ(line.replay.sampler().sample_into(batch, 0, 16).code, SampleStatus::Code::Ok);
   const std::vector<std::uint64_t> drawn(batch.now(line.id).begin(), batch.now(line.id).end());
@@ -149,8 +144,7 @@ TEST(Gather, IsNoDraw) {
   EXPECT_EQ(line.replay.stats().sampled_items, 0U);
   EXPECT_EQ(line.replay.stats().items, 32U);
   // An exhausted item is there until it is evicted.
-  Sampler sampler = line.replay.sampler();
-  ASSERT_TRUE(sampler.sample(32, kAtOnce));
+  ASSERT_TRUE(line.replay.sampler().sample(32, kAtOnce));
   EXPECT_EQ(line.replay.stats().items, 0U);
   Batch after = line.replay.make_batch(32);
   EXPECT_EQ(line.replay.gather(before.keys(), after), 32U);
@@ -158,8 +152,7 @@ TEST(Gather, IsNoDraw) {
 
 TEST(Gather, IntoTheFrontOfABatchLeavesWhatIsBehind) {
   Line line(indexed(1));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 8);
+  line.append_many(0, 8);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Batch batch = line.replay.make_batch(3);
   ASSERT_EQ(line.replay.gather(std::vector{keys.at(5), keys.at(3), keys.at(1)}, batch), 3U);
@@ -187,8 +180,7 @@ TEST(Gather, FillsAndClearsUniqueFrames) {
 
 TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   Line line(indexed(1));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 8);
+  line.append_many(1, 8);
   const ItemKey key = line.keys().at(2);
   Batch batch = line.replay.make_batch(2);
   ASSERT_EQ(line.replay.gather(std::vector{key, key}, batch), 2U);
@@ -235,51 +227,46 @@ TEST(Gather, BesideWritersGivesWholeItemsOrNone) {
   const std::size_t rounds = scaled(4000, 300);
   std::atomic<int> writing = kWriters;
   std::vector<std::jthread> threads;
-  for (int w = 0; w < kWriters; ++w) {
-    threads.emplace_back([&, w] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = 1; i < rounds * 8; ++i) {
-        line.append(writer, i + static_cast<std::uint64_t>(w) * 1'000'000'000,
-                    i % 50 == 0 ? End::Terminated : End::Continue);
-      }
-      --writing;
-    });
-  }
+  start(threads, kWriters, [&](std::uint64_t w) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 1; i < rounds * 8; ++i) {
+      line.append(writer, i + w * 1'000'000'000, i % 50 == 0 ? End::Terminated : End::Continue);
+    }
+    --writing;
+  });
   std::vector<std::jthread> readers;
-  for (std::uint64_t r = 0; r < 2; ++r) {
-    readers.emplace_back([&, r] {
-      Sampler sampler = line.replay.sampler({.seed = r});
-      Batch batch = line.replay.make_batch(64);
-      std::map<std::uint64_t, std::uint64_t> number_of;  // By key.
-      while (writing != 0) {
-        const SampleResult drawn = sampler.sample(32, kAtOnce);
-        for (std::size_t i = 0; drawn && i < 32; ++i) {
-          number_of.emplace(drawn->keys()[i].bits, drawn->now(line.action)[i]);
-        }
-        std::vector<ItemKey> keys;
-        for (const auto& [bits, number] : number_of) {  // Those of early generations first.
-          if (keys.size() < 64) {
-            keys.push_back(ItemKey{bits});
-          }
-        }
-        const std::size_t found = line.replay.gather(keys, batch);
-        std::size_t there = 0;
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-          const std::uint64_t number = number_of.at(keys[i].bits);
-          if (batch.lengths()[i] == 0) {
-            ASSERT_EQ(batch.now(line.action)[i], 0U);
-            number_of.erase(keys[i].bits);
-            continue;
-          }
-          ++there;
-          ASSERT_EQ(batch.now(line.id)[i], number);
-          ASSERT_EQ(batch.now(line.action)[i], number);
-          ASSERT_EQ(batch.returns(line.reward)[i], static_cast<float>(number));
-        }
-        ASSERT_EQ(there, found);
+  start(readers, 2, [&](std::uint64_t r) {
+    Sampler sampler = line.replay.sampler({.seed = r});
+    Batch batch = line.replay.make_batch(64);
+    std::map<std::uint64_t, std::uint64_t> number_of;  // By key.
+    while (writing != 0) {
+      const SampleResult drawn = sampler.sample(32, kAtOnce);
+      for (std::size_t i = 0; drawn && i < 32; ++i) {
+        number_of.emplace(drawn->keys()[i].bits, drawn->now(line.action)[i]);
       }
-    });
-  }
+      std::vector<ItemKey> keys;
+      for (const auto& [bits, number] : number_of) {  // Those of early generations first.
+        if (keys.size() < 64) {
+          keys.push_back(ItemKey{bits});
+        }
+      }
+      const std::size_t found = line.replay.gather(keys, batch);
+      std::size_t there = 0;
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        const std::uint64_t number = number_of.at(keys[i].bits);
+        if (batch.lengths()[i] == 0) {
+          ASSERT_EQ(batch.now(line.action)[i], 0U);
+          number_of.erase(keys[i].bits);
+          continue;
+        }
+        ++there;
+        ASSERT_EQ(batch.now(line.id)[i], number);
+        ASSERT_EQ(batch.now(line.action)[i], number);
+        ASSERT_EQ(batch.returns(line.reward)[i], static_cast<float>(number));
+      }
+      ASSERT_EQ(there, found);
+    }
+  });
   readers.clear();
   threads.clear();
   EXPECT_EQ(line.replay.size(), 64U);

@@ -12,13 +12,11 @@ namespace reprise::test {
 namespace {
 
 Options sequence_options(std::uint32_t times, const RateLimiter& limiter) {
-  Options options = small_options();
-  options.selectors = {Uniform{}};
-  options.max_times_sampled = times;
-  options.window = Sequences{.length = 4, .period = 4};
-  options.chunk_steps = 16;
-  options.rate_limiter = limiter;
-  return options;
+  return Small{.window = Sequences{.length = 4, .period = 4},
+               .selectors = {Uniform{}},
+               .max_times_sampled = times,
+               .rate_limiter = limiter,
+               .chunk_steps = 16};
 }
 
 TEST(LimiterOfSequences, CountsThoseThatMayBeDrawnWhereDrawsAreLimitedAndElseSteps) {
@@ -26,15 +24,13 @@ TEST(LimiterOfSequences, CountsThoseThatMayBeDrawnWhereDrawsAreLimitedAndElseSte
       .samples_per_insert = 1.0, .min_size = 3, .error_buffer = 100.0};
   for (const RateLimiter& limiter : {RateLimiter(MinSize{3}), RateLimiter(kRatio)}) {
     Line unlimited(sequence_options(0, limiter));
-    Writer other = unlimited.replay.writer();
     Sampler any = unlimited.replay.sampler();
-    unlimited.append_many(other, 0, 5);
+    unlimited.append_many(0, 5);
     EXPECT_FALSE(any.sample(1, kAtOnce)) << "2 steps, the others are pending";
-    unlimited.append_many(other, 5, 1);
+    unlimited.append_many(5, 1);
     EXPECT_TRUE(any.sample(1, kAtOnce)) << "3 steps, of one sequence";
 
     Line line(sequence_options(1, limiter));
-    Writer writer = line.replay.writer();
     Sampler sampler = line.replay.sampler();
     std::uint64_t number = 0;
     const auto expect_items = [&](std::size_t items) {
@@ -44,7 +40,7 @@ TEST(LimiterOfSequences, CountsThoseThatMayBeDrawnWhereDrawsAreLimitedAndElseSte
       EXPECT_EQ(status.needed, 3U);
     };
     const auto append_sequence = [&] {
-      line.append_many(writer, number, 4);
+      line.append_many(number, 4);
       number += 4;
     };
     append_sequence();

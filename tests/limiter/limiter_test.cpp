@@ -2,6 +2,7 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,11 +26,7 @@ constexpr SampleToInsertRatio kRatio{
 constexpr std::uint64_t kLargestBlock = 256;
 
 Options ratio_options(const SampleToInsertRatio& ratio = kRatio) {
-  Options options = small_options();
-  options.capacity_steps = 20000;
-  options.chunk_steps = 64;
-  options.rate_limiter = ratio;
-  return options;
+  return Small{.capacity_steps = 20000, .rate_limiter = ratio, .chunk_steps = 64};
 }
 
 /// Appends until the limiter holds a step; gives the number of steps committed before it.
@@ -47,9 +44,7 @@ std::uint64_t append_until_held(Line& line, Writer& writer, std::uint64_t limit 
 }
 
 TEST(MinSizeLimiter, HoldsSamplersUntilEnoughItemsAreThereAndNeverWriters) {
-  Options options = small_options();
-  options.rate_limiter = MinSize{50};
-  Line line(options);
+  Line line(Small{.rate_limiter = MinSize{50}});
   Writer writer = line.replay.writer({.timeout = 0ns});
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t number = 0; number < 500; ++number) {
@@ -61,10 +56,8 @@ TEST(MinSizeLimiter, HoldsSamplersUntilEnoughItemsAreThereAndNeverWriters) {
 
 TEST(MinSizeLimiter, WakesASleepingSamplerAtTheStepThatIsEnough) {
   for (int repeat = 0; repeat < 50; ++repeat) {
-    Options options = small_options();
-    options.rate_limiter = MinSize{20};
-    options.shards = 1 + static_cast<std::size_t>(repeat) % 3;
-    Line line(options);
+    Line line(
+        Small{.rate_limiter = MinSize{20}, .shards = 1 + static_cast<std::size_t>(repeat) % 3});
     std::jthread learner([&] {
       Sampler sampler = line.replay.sampler();
       const SampleResult batch = sampler.sample(8);
@@ -178,16 +171,14 @@ TEST(RatioLimiter, KeepsTheRatioOfFreeRunningActorsAndLearners) {
   constexpr std::uint64_t kSteps = 6000;
   constexpr std::size_t kWriters = 2;
   std::vector<std::jthread> threads;
-  for (std::size_t w = 0; w < kWriters; ++w) {
-    threads.emplace_back([&] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t number = 0; number < kSteps; ++number) {
-        if (line.append(writer, number) != CommitStatus::Committed) {
-          return;
-        }
+  start(threads, kWriters, [&] {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t number = 0; number < kSteps; ++number) {
+      if (line.append(writer, number) != CommitStatus::Committed) {
+        return;
       }
-    });
-  }
+    }
+  });
   Sampler sampler = line.replay.sampler();
   double worst_ahead = 0.0;
   double worst_behind = 0.0;

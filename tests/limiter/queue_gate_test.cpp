@@ -1,5 +1,6 @@
 #include "limiter/limiter.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -142,35 +143,29 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
   {
     std::vector<std::jthread> writers;
     std::vector<std::jthread> samplers;
-    writers.reserve(kWriters);
-    samplers.reserve(kSamplers);
-    for (std::size_t w = 0; w < kWriters; ++w) {
-      writers.emplace_back([&, w] {
-        while (!done.load()) {
-          std::size_t booked = gate.book_inserts(count);
-          if (booked == 0) {
-            std::this_thread::yield();
-          }
-          for (; booked > 0; --booked) {
-            most[w] = std::max(most[w], waiting.fetch_add(1) + 1);
-          }
+    test::start(writers, kWriters, [&](std::size_t w) {
+      while (!done.load()) {
+        std::size_t booked = gate.book_inserts(count);
+        if (booked == 0) {
+          std::this_thread::yield();
         }
-      });
-    }
-    for (std::size_t s = 0; s < kSamplers; ++s) {
-      samplers.emplace_back([&, s] {
-        for (std::size_t i = 0; i < batches;) {
-          if (gate.reserve(kBatch, count)) {
-            const auto drawn = static_cast<std::int64_t>(kBatch);
-            least[s] = std::min(least[s], waiting.fetch_sub(drawn) - drawn);
-            gate.release(kBatch);
-            ++i;
-          } else {
-            std::this_thread::yield();
-          }
+        for (; booked > 0; --booked) {
+          most[w] = std::max(most[w], waiting.fetch_add(1) + 1);
         }
-      });
-    }
+      }
+    });
+    test::start(samplers, kSamplers, [&](std::size_t s) {
+      for (std::size_t i = 0; i < batches;) {
+        if (gate.reserve(kBatch, count)) {
+          const auto drawn = static_cast<std::int64_t>(kBatch);
+          least[s] = std::min(least[s], waiting.fetch_sub(drawn) - drawn);
+          gate.release(kBatch);
+          ++i;
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    });
     samplers.clear();
     done.store(true);
   }

@@ -5,12 +5,12 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <stdexcept>
@@ -27,11 +27,7 @@ constexpr std::size_t kSize = 64;
 constexpr std::size_t kBlock = 4;  ///< 64 / (2 * 8 writers).
 
 Options queue_options(std::size_t size = kSize) {
-  Options options = small_options();
-  options.capacity_steps = 1000;
-  options.rate_limiter = Queue{size};
-  options.max_times_sampled = 1'000'000;
-  return options;
+  return Small{.capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
 }
 
 /// Appends until the queue holds a step; gives the number of steps committed before it.
@@ -56,10 +52,8 @@ TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
     line.append(writer, number);
   }
   Line other(queue_options());
-  Writer two = other.replay.writer();
-  other.append_many(two, 0, 2);
-  Sampler waiting = other.replay.sampler();
-  const SampleStatus status = waiting.sample(8, {.timeout = 2ms}).status();
+  other.append_many(0, 2);
+  const SampleStatus status = other.replay.sampler().sample(8, {.timeout = 2ms}).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.items, 2U);
   EXPECT_EQ(status.needed, 8U);
@@ -92,8 +86,7 @@ TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
     const Stats stats = line.replay.stats();
     EXPECT_EQ(stats.writers_for_limiter.timeouts, 1U);
     EXPECT_EQ(stats.limiter, "64 items wait to be sampled, of 64 allowed");
-    Sampler sampler = line.replay.sampler();
-    EXPECT_TRUE(sampler.sample(kSize, kAtOnce));
+    EXPECT_TRUE(line.replay.sampler().sample(kSize, kAtOnce));
     EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "items may be drawn again";
     expect_accounted(line.replay);
   }
@@ -107,13 +100,10 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
     options.shards = 1 + round % 3;
     Line line(options);
     std::vector<std::jthread> threads;
-    threads.reserve(kWriters);
-    for (std::size_t w = 0; w < kWriters; ++w) {
-      threads.emplace_back([&] {
-        Writer writer = line.replay.writer({.timeout = 5ms});
-        append_until_held(line, writer);
-      });
-    }
+    start(threads, kWriters, [&] {
+      Writer writer = line.replay.writer({.timeout = 5ms});
+      append_until_held(line, writer);
+    });
     threads.clear();
     ASSERT_GE(line.replay.size(), kSize) << "held although there was room";
     ASSERT_LE(line.replay.size(), kSize + (kWriters - 1) * kBlock);
@@ -126,10 +116,7 @@ TEST(QueueLimiter, CountsOpenStepsOnlyOnceTheyAreItems) {
   options.window = Transitions{.n_step = 20};
   options.chunk_steps = 64;
   Line line(options);
-  std::jthread learner([&] {
-    Sampler sampler = line.replay.sampler();
-    EXPECT_TRUE(sampler.sample(4));
-  });
+  std::jthread learner([&] { EXPECT_TRUE(line.replay.sampler().sample(4)); });
   Writer writer = line.replay.writer({.timeout = 2ms});
   // 4 items of 20 steps each span 23 steps.
   EXPECT_EQ(append_until_held(line, writer), 23U);
@@ -205,21 +192,19 @@ TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   options.shards = 2;
   options.chunk_steps = 64;
   Line line(options);
-  Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();
-  line.append_many(writer, 0, 28);
+  line.append_many(0, 28);
   ASSERT_TRUE(sampler.sample(28, kAtOnce));
-  line.append_many(writer, 28, 28);
+  line.append_many(28, 28);
   ASSERT_TRUE(sampler.sample(28, kAtOnce));
-  line.append_many(writer, 56, 40);  // Most of them in the other shard.
+  line.append_many(56, 40);  // Most of them in the other shard.
   buffer::ShardSet& shards = core_of(line.replay)->shards();
   const std::size_t drawn = shards[0].hints().chunks() != 0 ? 0 : 1;
   {
     const LockHolder holder(shards[drawn].mutex);
     shards.help(1 - drawn);
   }
-  const SampleResult rest = sampler.sample(40, kAtOnce);
-  ASSERT_TRUE(rest) << rest.status().message();
+  const SampleResult rest = require_batch(sampler.sample(40, kAtOnce));
   for (std::uint64_t i = 0; i < 40; ++i) {
     EXPECT_EQ(rest->now(line.id)[i], 56 + i);
   }
@@ -238,8 +223,7 @@ TEST(QueueLimiter, CloseWakesBothSides) {
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   Line empty(queue_options());
   std::jthread learner([&] {
-    Sampler sampler = empty.replay.sampler();
-    EXPECT_EQ(sampler.sample(1).status().code, SampleStatus::Code::Closed);
+    EXPECT_EQ(empty.replay.sampler().sample(1).status().code, SampleStatus::Code::Closed);
   });
   yield_while([&] { return empty.replay.stats().samplers_for_items.waiting_now == 0; });
   EXPECT_GT(empty.replay.stats().samplers_for_items.waiting_for, 0ns);
@@ -252,19 +236,15 @@ TEST(QueueLimiter, CloseWakesBothSides) {
 TEST(QueueLimiter, ManySamplersShareItsItems) {
   // Items may be drawn many times, but not by two batches at the same moment.
   Line line(queue_options(8));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 8);
+  line.append_many(0, 8);
   constexpr std::size_t kSamplers = 4;
   std::vector<std::jthread> threads;
-  threads.reserve(kSamplers);
-  for (std::size_t s = 0; s < kSamplers; ++s) {
-    threads.emplace_back([&] {
-      Sampler sampler = line.replay.sampler();
-      for (std::size_t i = 0; i < scaled(500, 50); ++i) {
-        ASSERT_TRUE(sampler.sample(8));
-      }
-    });
-  }
+  start(threads, kSamplers, [&] {
+    Sampler sampler = line.replay.sampler();
+    for (std::size_t i = 0; i < scaled(500, 50); ++i) {
+      ASSERT_TRUE(sampler.sample(8));
+    }
+  });
 }
 
 }  // namespace

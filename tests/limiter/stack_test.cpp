@@ -2,6 +2,7 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -23,11 +24,10 @@ using Numbers = std::vector<std::uint64_t>;
 /// `room`: items that may wait at a time, what writers overshoot by included. The capacity is the
 /// least that `Queue` promises to lose nothing with.
 Options stack_options(std::size_t size, std::size_t room, std::size_t shards) {
-  Options options = small_options();
-  options.shards = shards;
-  options.selectors = {Lifo{}};
-  options.max_times_sampled = 1;
-  options.rate_limiter = Queue{.size = size};
+  Options options = Small{.selectors = {Lifo{}},
+                          .max_times_sampled = 1,
+                          .rate_limiter = Queue{.size = size},
+                          .shards = shards};
   options.capacity_steps = shards * room * options.chunk_steps;
   return options;
 }
@@ -93,7 +93,6 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
       std::vector<std::jthread> samplers;
       std::vector<std::jthread> writers;
       samplers.reserve(kSamplers);
-      writers.reserve(kWriters);
       for (std::size_t s = 0; s < kSamplers; ++s) {
         samplers.emplace_back([&, s](const std::stop_token& stop) {
           Sampler sampler = line.replay.sampler({.seed = s, .parallel_gather_bytes = kGatherAlone});
@@ -105,14 +104,12 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
           }
         });
       }
-      for (std::size_t w = 0; w < kWriters; ++w) {
-        writers.emplace_back([&, w] {
-          Writer writer = line.replay.writer();
-          for (std::uint64_t i = 0; i < steps; ++i) {
-            ASSERT_EQ(line.append(writer, w * kOfWriter + i), CommitStatus::Committed);
-          }
-        });
-      }
+      start(writers, kWriters, [&](std::size_t w) {
+        Writer writer = line.replay.writer();
+        for (std::uint64_t i = 0; i < steps; ++i) {
+          ASSERT_EQ(line.append(writer, w * kOfWriter + i), CommitStatus::Committed);
+        }
+      });
     }
     Sampler sampler = line.replay.sampler();
     while (const SampleResult batch = sampler.sample(1, kAtOnce)) {

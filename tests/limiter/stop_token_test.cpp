@@ -29,10 +29,7 @@ std::vector<RateLimiter> holding_limiters() {
 }
 
 Options options_with(const RateLimiter& limiter) {
-  Options options = small_options();
-  options.rate_limiter = limiter;
-  options.max_times_sampled = 1'000'000;
-  return options;
+  return Small{.max_times_sampled = 1'000'000, .rate_limiter = limiter};
 }
 
 std::stop_token stopped_token() {
@@ -59,8 +56,7 @@ TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
   EXPECT_EQ(status.needed, 4U);
   EXPECT_EQ(status.message().find("stopped after "), 0U) << status.message();
   EXPECT_NE(status.message().find("0 of the 4 items needed"), std::string::npos);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   EXPECT_TRUE(sampler.sample(2, {.stop = stopped_token()}));
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
@@ -87,8 +83,7 @@ TEST(StopToken, WakesASleepingSampler) {
   for (const RateLimiter& limiter : {RateLimiter(MinSize{}), RateLimiter(Queue{8})}) {
     Line line(options_with(limiter));
     std::jthread learner([&](const std::stop_token& stop) {
-      Sampler sampler = line.replay.sampler();
-      EXPECT_EQ(sampler.sample(4, {.stop = stop}).status().code, Code::Stopped);
+      EXPECT_EQ(line.replay.sampler().sample(4, {.stop = stop}).status().code, Code::Stopped);
     });
     yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     learner.request_stop();
@@ -100,8 +95,7 @@ TEST(StopToken, WakesASleepingSampler) {
 
 TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
   Line line(options_with(holding_limiters().back()));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
+  line.append_many(0, 5);
   SampleStatus status;
   std::jthread learner([&](const std::stop_token& stop) {
     Sampler sampler = line.replay.sampler();
@@ -140,7 +134,7 @@ TEST(StopToken, WakesASleepingWriter) {
 TEST(StopToken, EndsAWritersWaitForAChunk) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  const auto core = std::make_shared<buffer::BufferCore>(schema, small_options());
+  const auto core = std::make_shared<buffer::BufferCore>(schema, Small{});
   std::stop_source source;
   writer::WriterCore writer(core, core->slots().take().value_or(0), {.stop = source.get_token()});
   writer.begin_episode();
@@ -164,8 +158,7 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
 TEST(StopToken, ClosedGoesBeforeStopped) {
   Line line(options_with(MinSize{}));
   line.replay.close();
-  Sampler sampler = line.replay.sampler();
-  EXPECT_EQ(sampler.sample(2, {.stop = stopped_token()}).status().code, Code::Closed);
+  EXPECT_EQ(line.replay.sampler().sample(2, {.stop = stopped_token()}).status().code, Code::Closed);
   Writer writer = line.replay.writer({.stop = stopped_token()});
   EXPECT_EQ(line.append(writer, 0), CommitStatus::Closed);
 }
@@ -175,20 +168,18 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
   std::stop_source stopped;
   std::atomic<bool> other_is_back = false;
   std::jthread other([&] {
-    Sampler sampler = line.replay.sampler();
-    EXPECT_TRUE(sampler.sample(4));
+    EXPECT_TRUE(line.replay.sampler().sample(4));
     other_is_back.store(true);
   });
   std::jthread one([&] {
-    Sampler sampler = line.replay.sampler();
-    EXPECT_EQ(sampler.sample(4, {.stop = stopped.get_token()}).status().code, Code::Stopped);
+    EXPECT_EQ(line.replay.sampler().sample(4, {.stop = stopped.get_token()}).status().code,
+              Code::Stopped);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now < 2; });
   stopped.request_stop();
   one.join();
   EXPECT_FALSE(other_is_back.load());
-  Writer writer = line.replay.writer();
-  line.append(writer, 0);
+  line.append(0);
   other.join();
 }
 

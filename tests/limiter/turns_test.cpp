@@ -6,6 +6,7 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -72,10 +73,8 @@ class Call {
   Call(Line& line, std::size_t n, SampleOptions options) {
     const std::size_t before = waiting_samplers(line.replay);
     options.stop = stop_.get_token();
-    thread_ = std::jthread([this, &line, n, options] {
-      Sampler sampler = line.replay.sampler();
-      status_ = sampler.sample(n, options).status();
-    });
+    thread_ = std::jthread(
+        [this, &line, n, options] { status_ = line.replay.sampler().sample(n, options).status(); });
     yield_while([&] { return waiting_samplers(line.replay) == before; });
   }
   void stop() { stop_.request_stop(); }
@@ -120,13 +119,11 @@ class TurnsOf : public testing::TestWithParam<Case> {
   TurnsOf() : line(options()), how{.draws = GetParam().draws, .timeout = 0ns} {}
 
   static Options options() {
-    Options options = small_options();
-    options.capacity_steps = 20'000;
-    options.max_writers = 8;
-    options.shards = 2;
-    options.rate_limiter = GetParam().limiter;
-    options.max_times_sampled = GetParam().max_times_sampled;
-    return options;
+    return Small{.capacity_steps = 20'000,
+                 .max_times_sampled = GetParam().max_times_sampled,
+                 .rate_limiter = GetParam().limiter,
+                 .max_writers = 8,
+                 .shards = 2};
   }
   /// Draws all that may be drawn.
   std::size_t draw_all() {
@@ -161,10 +158,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
     }
   }
   /// A block of inserts is free afterwards.
-  void draw_a_block() {
-    Sampler sampler = line.replay.sampler();
-    ASSERT_TRUE(sampler.sample(GetParam().block, kAtOnce));
-  }
+  void draw_a_block() { ASSERT_TRUE(line.replay.sampler().sample(GetParam().block, kAtOnce)); }
 
   Line line;
   std::unique_ptr<Writer> writer;
@@ -320,27 +314,23 @@ TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
     std::atomic<std::size_t> drawn = 0;
     std::atomic<int> appending = 3;
     std::vector<std::jthread> threads;
-    for (std::uint64_t i = 0; i < 4; ++i) {
-      threads.emplace_back([&, i] {
-        Rng rng(10 * seed + i);
-        Sampler sampler = many.replay.sampler();
-        while (appending != 0) {
-          const std::size_t n = rng.between(1, 200);
-          const std::chrono::microseconds timeout(rng.between(0, 300));
-          drawn += sampler.sample(n, {.draws = GetParam().draws, .timeout = timeout}) ? n : 0;
-        }
-      });
-    }
-    for (std::uint64_t i = 0; i < 3; ++i) {
-      threads.emplace_back([&, i] {
-        Rng rng(10 * seed + 5 + i);
-        Writer appends = many.replay.writer({.timeout = std::chrono::microseconds(50 * i)});
-        for (std::uint64_t number = 0; number < 3'000;) {
-          number += many.append(appends, number) == CommitStatus::Committed ? 1U : 0U;
-        }
-        --appending;
-      });
-    }
+    start(threads, 4, [&](std::uint64_t i) {
+      Rng rng(10 * seed + i);
+      Sampler sampler = many.replay.sampler();
+      while (appending != 0) {
+        const std::size_t n = rng.between(1, 200);
+        const std::chrono::microseconds timeout(rng.between(0, 300));
+        drawn += sampler.sample(n, {.draws = GetParam().draws, .timeout = timeout}) ? n : 0;
+      }
+    });
+    start(threads, 3, [&](std::uint64_t i) {
+      Rng rng(10 * seed + 5 + i);
+      Writer appends = many.replay.writer({.timeout = std::chrono::microseconds(50 * i)});
+      for (std::uint64_t number = 0; number < 3'000;) {
+        number += many.append(appends, number) == CommitStatus::Committed ? 1U : 0U;
+      }
+      --appending;
+    });
     threads.clear();
     const std::uint64_t committed = many.replay.stats().committed_steps;
     ASSERT_EQ(committed, 9'000U);
@@ -363,13 +353,10 @@ INSTANTIATE_TEST_SUITE_P(All, TurnsOf, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(Turns, AMinSizeHoldsNobodyBehindALargerBatch) {
-  Options options = small_options();
-  options.rate_limiter = MinSize{8};
-  Line line(options);
+  Line line(Small{.rate_limiter = MinSize{8}});
   const Call large(line, 32, {.draws = Draws::WithoutReplacement});
   Call small(line, 8, {});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 8);
+  line.append_many(0, 8);
   EXPECT_EQ(small.end(), Code::Ok);
   line.replay.close();
 }

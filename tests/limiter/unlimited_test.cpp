@@ -8,15 +8,12 @@ namespace reprise::test {
 namespace {
 
 Options unlimited_options() {
-  Options options = small_options();
-  options.rate_limiter = Unlimited{};
-  return options;
+  return Small{.rate_limiter = Unlimited{}};
 }
 
 TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
   Line line(unlimited_options());
-  Sampler sampler = line.replay.sampler();
-  const SampleResult result = sampler.sample(4);  // Without a timeout.
+  const SampleResult result = line.replay.sampler().sample(4);  // Without a timeout.
   EXPECT_EQ(result.status().code, SampleStatus::Code::NothingToDraw);
   EXPECT_EQ(result.status().items, 0U);
   EXPECT_EQ(result.status().needed, 0U);
@@ -28,10 +25,9 @@ TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
 
 TEST(UnlimitedLimiter, HoldsNobody) {
   Line line(unlimited_options());
-  Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t number = 0; number < 300; ++number) {
-    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+    ASSERT_EQ(line.append(number), CommitStatus::Committed);
     ASSERT_TRUE(sampler.sample(100));
   }
   const Stats stats = line.replay.stats();

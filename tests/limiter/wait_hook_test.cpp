@@ -36,10 +36,7 @@ class Hook final : public WaitHook {
 
 /// A writer that waits is held by the limiter; steps are sampled at most once.
 Options queue_options() {
-  Options options = small_options();
-  options.rate_limiter = Queue{8};
-  options.max_times_sampled = 1;
-  return options;
+  return Small{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }
 
 std::uint64_t append_until_held(Line& line, Writer& writer) {
@@ -58,17 +55,16 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
   EXPECT_EQ(hook.asked, 1);
   EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 0U);
   EXPECT_EQ(line.replay.stats().samplers_for_items.stops, 0U);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  line.append_many(0, 4);
   EXPECT_TRUE(sampler.sample(2, {.hook = &hook})) << "what is there is drawn";
   EXPECT_EQ(hook.asked, 1) << "nobody had to wait";
 }
 
 TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
   Line line;
-  Sampler sampler = line.replay.sampler();
   Hook hook([](int) { return true; });
-  const SampleStatus status = sampler.sample(2, {.timeout = 220ms, .hook = &hook}).status();
+  const SampleStatus status =
+      line.replay.sampler().sample(2, {.timeout = 220ms, .hook = &hook}).status();
   EXPECT_EQ(status.code, Code::TimedOut);
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
@@ -78,9 +74,8 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
 
 TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
   Line line;
-  Sampler sampler = line.replay.sampler();
   Hook hook([](int asked) { return asked < 3; });
-  const SampleStatus status = sampler.sample(2, {.hook = &hook}).status();
+  const SampleStatus status = line.replay.sampler().sample(2, {.hook = &hook}).status();
   EXPECT_EQ(status.code, Code::Stopped);
   EXPECT_EQ(hook.asked, 4);
   EXPECT_GE(status.waited, 150ms);
@@ -93,17 +88,15 @@ TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
 
 TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
   Line line;
-  Sampler sampler = line.replay.sampler();
-  Writer writer = line.replay.writer();
   Hook hook([&](int asked) {
     if (asked == 2) {
       EXPECT_EQ(line.replay.stats().samplers_for_items.waiting_now, 1U);
       EXPECT_GE(line.replay.stats().samplers_for_items.waiting_for, 100ms);
-      line.append_many(writer, 0, 4);
+      line.append_many(0, 4);
     }
     return true;
   });
-  EXPECT_TRUE(sampler.sample(2, {.hook = &hook}));
+  EXPECT_TRUE(line.replay.sampler().sample(2, {.hook = &hook}));
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.timeouts, 0U);

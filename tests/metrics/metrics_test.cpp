@@ -1,6 +1,8 @@
 #include <reprise/metrics.hpp>
 
 #include "metrics/served.hpp"
+#include "testing/fixtures/require_batch.hpp"
+#include "testing/fixtures/threads.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,9 +29,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 Options newest_first() {
-  Options options = test::small_options();
-  options.selectors = {Lifo{}};
-  return options;
+  return test::Small{.selectors = {Lifo{}}};
 }
 
 TEST(Metrics, SayWhatStatsSay) {
@@ -174,10 +174,9 @@ TEST(Metrics, SayHowLongWhoWaited) {
 }
 
 TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
-  Options options = test::small_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0};
-  Measured measured(options);
+  Measured measured(
+      test::Small{.rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
   auto& [served, line, meter, writer, sampler] = measured;
   const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
   // Another number of waits of each kind.
@@ -230,9 +229,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
 }
 
 TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
-  Options options = test::small_options();
-  options.selectors = {test::kRaw, test::kRaw};
-  Measured measured(options);
+  Measured measured(test::Small{.selectors = {test::kRaw, test::kRaw}});
   auto& [served, line, meter, writer, sampler] = measured;
   const auto append = [&](End end, float priority) {
     return measured.append(0, end, std::span(&priority, 1));
@@ -244,8 +241,7 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
   };
   EXPECT_EQ(append(End::Terminated, 3.0F), CommitStatus::Committed);
   EXPECT_FALSE(writer.in_episode());
-  const SampleResult batch = meter.sample(sampler, 1);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = test::require_batch(meter.sample(sampler, 1));
   EXPECT_THAT(raw(batch->keys(), 0), ElementsAre(FloatEq(3.0F)));
   EXPECT_EQ(meter.update_priorities(batch->keys(), std::vector{5.0F}, 1).applied, 1U);
   EXPECT_THAT(raw(batch->keys(), 0), ElementsAre(FloatEq(3.0F)));
@@ -257,10 +253,8 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
 }
 
 TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
-  Options options = newest_first();
-  options.rate_limiter = Queue{.size = 24};
-  options.max_times_sampled = 1;
-  Measured measured(options);
+  Measured measured(test::Small{
+      .selectors = {Lifo{}}, .max_times_sampled = 1, .rate_limiter = Queue{.size = 24}});
   auto& [served, line, meter, writer, sampler] = measured;
   writer.set_timeout(std::chrono::nanoseconds(0));
   const auto append = [&](std::uint64_t step) {
@@ -304,8 +298,7 @@ TEST(Meter, ObservesAgesInSteps) {
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   // The newest 20 items, once each: the youngest is the last step with an n-step window.
-  const SampleResult batch = meter.sample(sampler, 20);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = test::require_batch(meter.sample(sampler, 20));
   Buckets expected;
   for (const std::uint64_t position : batch->positions()) {
     const double age = 39.0 - static_cast<double>(position);
@@ -362,21 +355,16 @@ TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
 
 TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
   Served served;
-  Options options = test::small_options();
-  options.capacity_steps = 4'000;
-  options.max_writers = 3;
-  test::Line line(options);
+  test::Line line(test::Small{.capacity_steps = 4'000, .max_writers = 3});
   Meter meter = served.metrics.watch(line.replay);
   constexpr std::uint64_t kSteps = 2'000;
   std::vector<std::jthread> threads;
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    threads.emplace_back([&, i] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t step = 0; step < kSteps; ++step) {
-        EXPECT_EQ(append(line, meter, writer, i * 10'000 + step), CommitStatus::Committed);
-      }
-    });
-  }
+  test::start(threads, 3, [&](std::uint64_t i) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      EXPECT_EQ(append(line, meter, writer, i * 10'000 + step), CommitStatus::Committed);
+    }
+  });
   threads.emplace_back([&] {
     Sampler sampler = line.replay.sampler();
     for (int i = 0; i < 200; ++i) {

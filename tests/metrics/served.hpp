@@ -93,7 +93,7 @@ inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::
 
 /// A buffer whose calls are measured and served.
 struct Measured {
-  explicit Measured(Options options = test::small_options()) : line(std::move(options)) {}
+  explicit Measured(Options options = test::Small{}) : line(std::move(options)) {}
 
   CommitStatus append(std::uint64_t number, End end, std::span<const float> priorities = {}) {
     return metrics::append(line, meter, writer, number, end, priorities);

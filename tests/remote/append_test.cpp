@@ -2,6 +2,7 @@
 
 #include "remote/batches.hpp"
 #include "remote/remote_writers.hpp"
+#include "testing/fixtures/require_batch.hpp"
 #include "testing/fixtures/rng.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/worlds/world.hpp"
@@ -10,9 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <memory>
-#include <numeric>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,15 +18,13 @@ namespace reprise::test {
 namespace {
 
 Options options_of(const Window& window) {
-  Options options;
-  options.capacity_steps = 160;
-  options.window = window;
-  options.selectors = {Proportional{.alpha = 0.6F, .epsilon = 0.01F}};
-  options.max_writers = 6;
-  options.chunk_steps = 24;
-  options.shards = 2;
-  options.key_tag = 9;
-  return options;
+  return Options{.capacity_steps = 160,
+                 .window = window,
+                 .selectors = {Proportional{.alpha = 0.6F, .epsilon = 0.01F}},
+                 .max_writers = 6,
+                 .chunk_steps = 24,
+                 .shards = 2,
+                 .key_tag = 9};
 }
 
 Options local_options_of(const Window& window) {
@@ -100,9 +96,8 @@ class Twins {
       return "";
     }
     const std::uint64_t seed = random.next();
-    Sampler one = direct.sampler({.seed = seed});
-    Sampler other = shipped.sampler({.seed = seed});
-    return test::difference(direct, *one.sample(300), *other.sample(300));
+    return test::difference(direct, *direct.sampler({.seed = seed}).sample(300),
+                            *shipped.sampler({.seed = seed}).sample(300));
   }
 
   World world;
@@ -245,8 +240,7 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
     const bool sequences = std::holds_alternative<Sequences>(window);
     EXPECT_EQ(result.steps, sequences ? 9U : 11U) << "sequences begin at multiples of 3";
     Sampler sampler = replay.sampler();
-    const SampleResult batch = sampler.sample(64);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(64));
     for (const std::uint64_t position : batch->positions()) {
       EXPECT_LT(position, result.steps);
     }

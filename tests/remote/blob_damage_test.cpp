@@ -11,7 +11,6 @@
 #include <array>
 #include <cstring>
 #include <functional>
-#include <vector>
 
 namespace reprise::test {
 namespace {
@@ -154,8 +153,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
     }
     const std::size_t items = blobs.replay.size();
     ASSERT_EQ(items, blobs.replay.stats().resident_steps);
-    Sampler sampler = blobs.replay.sampler();
-    static_cast<void>(sampler.sample(16, {.timeout = std::chrono::nanoseconds(0)}));
+    static_cast<void>(blobs.replay.sampler().sample(16, {.timeout = std::chrono::nanoseconds(0)}));
   }
 }
 

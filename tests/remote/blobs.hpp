@@ -68,8 +68,7 @@ class Blobs {
   }
 
   static Options options(bool sequences) {
-    Options made;
-    made.capacity_steps = 64;
+    Options made = Options{.capacity_steps = 64};
     if (sequences) {
       made.window = Sequences{.length = 3, .period = 2};
     } else {

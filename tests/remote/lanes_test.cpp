@@ -21,12 +21,10 @@ namespace {
 constexpr std::size_t kChunk = 16;
 
 Options options_of(std::size_t capacity, std::size_t max_writers) {
-  Options options = small_options();
-  options.capacity_steps = capacity;
-  options.chunk_steps = kChunk;
-  options.max_writers = max_writers;
-  options.window = Transitions{.n_step = 3};
-  return options;
+  return Small{.capacity_steps = capacity,
+               .window = Transitions{.n_step = 3},
+               .max_writers = max_writers,
+               .chunk_steps = kChunk};
 }
 
 /// Writers with a packer each, whose environments step in turn, and shards. Steps are numbered in

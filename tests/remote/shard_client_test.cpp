@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <vector>
 

@@ -11,13 +11,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <limits>
-#include <map>
-#include <memory>
 #include <numeric>
-#include <set>
 #include <string>
 #include <vector>
 

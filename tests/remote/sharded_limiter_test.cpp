@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <stdexcept>
 
 namespace reprise::test {

@@ -14,12 +14,10 @@
 namespace reprise::test {
 
 inline Options shard_options(std::size_t capacity = 512) {
-  Options options = small_options();
-  options.capacity_steps = capacity;
-  options.chunk_steps = 16;
-  options.shards = 2;
-  options.window = Transitions{.n_step = 1};
-  return options;
+  return Small{.capacity_steps = capacity,
+               .window = Transitions{.n_step = 1},
+               .chunk_steps = 16,
+               .shards = 2};
 }
 
 /// Shards with steps of numbers that no other shard has, and the weight of each.

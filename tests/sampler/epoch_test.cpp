@@ -1,8 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/statistics/chi_square.hpp"
 
@@ -23,9 +24,7 @@ namespace {
 const SampleOptions kEpoch{.draws = Draws::Epoch, .timeout = std::chrono::nanoseconds(0)};
 
 Options sharded(std::size_t shards) {
-  Options options = small_options();
-  options.shards = shards;
-  return options;
+  return Small{.shards = shards};
 }
 
 /// The numbers of the next items of a pass, `n` at a time.
@@ -47,15 +46,13 @@ INSTANTIATE_TEST_SUITE_P(Shards, EpochIn, testing::Values(1U, 3U));
 
 TEST_P(EpochIn, EachItemComesOncePerPassInASequenceOfItsOwn) {
   Line line(sharded(GetParam()));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 60, [](std::uint64_t i) { return 1.0F + static_cast<float>(i); });
+  line.append_many(0, 60, [](std::uint64_t i) { return 1.0F + static_cast<float>(i); });
   Sampler sampler = line.replay.sampler({.seed = 3});
   std::set<std::vector<std::uint64_t>> sequences;
   for (std::uint64_t pass = 0; pass < 5; ++pass) {
     std::vector<std::uint64_t> drawn;
     for (int b = 0; b < 6; ++b) {
-      const SampleResult batch = sampler.sample(10, kEpoch);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(10, kEpoch));
       const auto ids = batch->now(line.id);
       drawn.insert(drawn.end(), ids.begin(), ids.end());
       EXPECT_EQ(batch.status().passes, pass + (b == 5 ? 1U : 0U));
@@ -70,96 +67,9 @@ TEST_P(EpochIn, EachItemComesOncePerPassInASequenceOfItsOwn) {
   EXPECT_EQ(sequences.size(), 5U);
 }
 
-TEST_P(EpochIn, ABatchEndsOnePassAndBeginsTheNext) {
-  Line line(sharded(GetParam()));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 7);
-  Sampler sampler = line.replay.sampler();
-  std::vector<std::uint64_t> drawn = draw(line, sampler, 5);
-  const SampleResult batch = sampler.sample(16, kEpoch);
-  ASSERT_TRUE(batch);
-  EXPECT_EQ(batch.status().passes, 3U);
-  const auto ids = batch->now(line.id);
-  drawn.insert(drawn.end(), ids.begin(), ids.end());
-  for (std::size_t pass = 0; pass < 3; ++pass) {
-    const auto first = drawn.begin() + static_cast<std::ptrdiff_t>(7 * pass);
-    EXPECT_EQ(sorted({first, first + 7}), numbers_between(0, 7));
-  }
-}
-
-TEST_P(EpochIn, ItemsThatArriveWaitForTheNextPass) {
-  Line line(sharded(GetParam()));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 30);
-  Sampler sampler = line.replay.sampler();
-  std::vector<std::uint64_t> drawn = draw(line, sampler, 10);
-  line.append_many(writer, 30, 12);
-  for (const std::uint64_t id : draw(line, sampler, 20)) {
-    drawn.push_back(id);
-  }
-  EXPECT_EQ(sorted(drawn), numbers_between(0, 30));
-  const SampleResult batch = sampler.sample(42, kEpoch);
-  ASSERT_TRUE(batch);
-  const auto ids = batch->now(line.id);
-  EXPECT_EQ(sorted({ids.begin(), ids.end()}), numbers_between(0, 42));
-  EXPECT_EQ(batch->probabilities()[0], 1.0 / 42.0);
-}
-
-/// The first half leaves, and new items take its rows.
-TEST_P(EpochIn, ItemsThatLeaveAreLeftOutAndThoseInTheirPlacesWait) {
-  Line line(sharded(GetParam()));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 64);
-  ASSERT_EQ(line.replay.size(), 64U);
-  Sampler sampler = line.replay.sampler();
-  std::vector<std::uint64_t> drawn = draw(line, sampler, 8);
-  line.append_many(writer, 64, 100);
-  line.append_many(writer, 164, 30);
-  ASSERT_EQ(line.replay.size(), 64U);
-  // Nothing is left of the pass, so the next one has begun.
-  const std::vector<std::uint64_t> all = line.numbers();
-  EXPECT_GE(all[0], 64U);
-  EXPECT_EQ(sorted(draw(line, sampler, 64)), all);
-  drawn = draw(line, sampler, 8);
-  line.append_many(writer, 194, 30);
-  // Which items leave is the shards' affair.
-  const std::vector<std::uint64_t> there = line.numbers();
-  ASSERT_EQ(there.size(), 64U);
-  const auto arrived = [](std::uint64_t id) { return id >= 194; };
-  std::vector<std::uint64_t> expected = there;
-  std::erase_if(expected, arrived);
-  ASSERT_EQ(expected.size(), 34U);
-  std::erase_if(drawn, [&](std::uint64_t id) { return !std::ranges::count(expected, id); });
-  for (const std::uint64_t id : draw(line, sampler, expected.size() - drawn.size())) {
-    drawn.push_back(id);
-  }
-  EXPECT_EQ(sorted(drawn), expected);
-  EXPECT_EQ(sorted(draw(line, sampler, 64)), there);
-}
-
-TEST_P(EpochIn, AnItemOfWeight0IsLeftOut) {
-  for (const Selector& selector :
-       {Selector(Proportional{.epsilon = 0.0F}), Selector(Mixture{.uniform = 0.0F})}) {
-    Options options = sharded(GetParam());
-    options.selectors = {selector};
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 30, 1.0F);
-    Sampler sampler = line.replay.sampler();
-    line.update(line.keys().at(17), 0.0F);
-    std::vector<std::uint64_t> expected = numbers_between(0, 30);
-    std::erase(expected, 17U);
-    EXPECT_EQ(sorted(draw(line, sampler, 29)), expected);
-    // Whether the first pass is over depends on when the turn of item 17 comes.
-    expected.insert(expected.end(), expected.begin(), expected.end());
-    EXPECT_EQ(sorted(draw(line, sampler, 58)), sorted(expected));
-  }
-}
-
 TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4, [](std::uint64_t i) { return static_cast<float>(i * i + 1); });
+  line.append_many(0, 4, [](std::uint64_t i) { return static_cast<float>(i * i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 11});
   std::vector<std::uint64_t> counts(256);
   std::vector<double> expected(256);
@@ -171,8 +81,7 @@ TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
     expected[code(sequence)] = 1.0 / 24.0;
   } while (std::ranges::next_permutation(sequence).found);
   for (int pass = 0; pass < 24000; ++pass) {
-    const SampleResult batch = sampler.sample(4, kEpoch);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(4, kEpoch));
     ++counts[code(batch->now(line.id))];
   }
   EXPECT_LT(std::abs(chi_square_z(counts, expected)), 5.0);
@@ -180,8 +89,7 @@ TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
 
 TEST(Epoch, OfTwoSamplersEachMakesItsOwnPasses) {
   Line line(sharded(2));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
+  line.append_many(0, 20);
   Sampler one = line.replay.sampler({.seed = 1});
   Sampler other = line.replay.sampler({.seed = 2});
   std::vector<std::uint64_t> drawn = draw(line, one, 12);
@@ -198,15 +106,13 @@ TEST(Epoch, EachSequenceComesOncePerPass) {
   Options options = sharded(2);
   options.window = Sequences{.length = 3, .period = 2, .end = SequenceEnd::Truncate};
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
+  line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
   ASSERT_NE(line.replay.size(), 0U);  // Asking takes in what was committed.
   const std::size_t items = line.replay.stats().items;
   ASSERT_EQ(items, 19U);
   for (int pass = 0; pass < 3; ++pass) {
-    const SampleResult batch = sampler.sample(items, kEpoch);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(items, kEpoch));
     std::set<std::uint64_t> positions(batch->positions().begin(), batch->positions().end());
     EXPECT_EQ(positions.size(), items);
   }
@@ -214,12 +120,8 @@ TEST(Epoch, EachSequenceComesOncePerPass) {
 
 TEST(Epoch, OfManyItemsIsListedInParts) {
   constexpr std::size_t kItems = 100'000;
-  Options options = small_options();
-  options.capacity_steps = kItems;
-  options.chunk_steps = 64;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kItems);
+  Line line(Small{.capacity_steps = kItems, .chunk_steps = 64});
+  line.append_many(0, kItems);
   Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
   EXPECT_EQ(sorted(draw(line, sampler, kItems)), numbers_between(0, kItems));
 }
@@ -227,9 +129,8 @@ TEST(Epoch, OfManyItemsIsListedInParts) {
 TEST(Epoch, ItemsArePinnedOnlyForTheCall) {
   Line line(sharded(2));
   Sampler sampler = line.replay.sampler();
-  Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 400; number += 8) {
-    line.append_many(writer, number, 8);
+    line.append_many(number, 8);
     ASSERT_TRUE(sampler.sample(20, kEpoch));
   }
   line.replay.clear();
@@ -239,15 +140,13 @@ TEST(Epoch, ItemsArePinnedOnlyForTheCall) {
 TEST(Epoch, OfALoadedBufferBeginsANewPass) {
   const ScratchDirectory directory;
   Line line(sharded(2));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
+  line.append_many(0, 20);
   Sampler sampler = line.replay.sampler();
   ASSERT_EQ(draw(line, sampler, 25).size(), 25U);
   (void)line.replay.save(directory.path(), {.samplers = {&sampler}});
   ReplayBuffer loaded = ReplayBuffer::load(directory.path());
   Sampler resumed = loaded.sampler({.resume = 0});
-  const SampleResult batch = resumed.sample(20, kEpoch);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(resumed.sample(20, kEpoch));
   EXPECT_EQ(batch.status().passes, 1U);
   EXPECT_EQ(std::set(batch->positions().begin(), batch->positions().end()).size(), 20U);
 }
@@ -258,30 +157,25 @@ TEST(Epoch, SaysThatThereIsNothingToDraw) {
   Line line(options);
   Sampler sampler = line.replay.sampler();
   EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 9, 1.0F);
+  line.append_many(0, 9, 1.0F);
   EXPECT_EQ(draw(line, sampler, 4).size(), 4U);
   line.replay.clear();
   EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
-  line.append_many(writer, 9, 9, 0.0F);
+  line.append_many(9, 9, 0.0F);
   EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
   line.replay.clear();
-  line.append_many(writer, 18, 1, 1.0F);
-  const SampleResult batch = sampler.sample(3, kEpoch);
-  ASSERT_TRUE(batch);
+  line.append_many(18, 1, 1.0F);
+  const SampleResult batch = require_batch(sampler.sample(3, kEpoch));
   EXPECT_EQ(batch->now(line.id)[2], 18U);
   EXPECT_EQ(batch.status().passes, 4U) << "the first that was cleared, and three of one item";
 }
 
 TEST(Epoch, IsRefusedWhereSomethingElseDecidesHowOftenItemsCome) {
-  Options limited = small_options();
-  limited.max_times_sampled = 2;
-  Options first_in = small_options();
-  first_in.selectors = {Fifo{}};
+  Options limited = Small{.max_times_sampled = 2};
+  Options first_in = Small{.selectors = {Fifo{}}};
   for (const Options& options : {limited, first_in}) {
     Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 9);
+    line.append_many(0, 9);
     Sampler sampler = line.replay.sampler();
     expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(3, kEpoch); },
                                           {"Epoch", "order", "max_times_sampled"});
@@ -291,8 +185,7 @@ TEST(Epoch, IsRefusedWhereSomethingElseDecidesHowOftenItemsCome) {
 
 TEST(Epoch, APrefetcherTellsThePassesOfEachBatch) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 6);
+  line.append_many(0, 6);
   Sampler ahead = line.replay.sampler();
   Prefetcher prefetcher(ahead, 3, {.draws = Draws::Epoch}, 4);
   const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
@@ -311,8 +204,7 @@ void check_passes(Line& line, std::uint64_t seed, std::uint64_t stay,
   std::set<std::uint64_t> drawn;
   std::uint64_t passes = 0;
   while (!end.load() || passes < 2) {
-    const SampleResult batch = sampler.sample(1 + seed, kEpoch);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(1 + seed, kEpoch));
     if (seed != 0) {
       passes = batch.status().passes;
       continue;
@@ -343,9 +235,7 @@ TEST(EpochRace, WhatStaysComesOncePerPassWhileWritersAppend) {
     line.append_many(first, 0, kStay);
     std::atomic<bool> end = false;
     std::vector<std::jthread> samplers;
-    for (std::uint64_t seed = 0; seed < 2; ++seed) {
-      samplers.emplace_back([&, seed] { check_passes(line, seed, kStay, end); });
-    }
+    start(samplers, 2, [&](std::uint64_t seed) { check_passes(line, seed, kStay, end); });
     {
       std::vector<std::jthread> writers;
       for (std::uint64_t w = 1; w < 3; ++w) {

@@ -43,15 +43,13 @@ struct Case {
 };
 
 Options options_of(const Case& of) {
-  Options options;
-  options.capacity_steps = of.capacity;
-  options.shards = of.shards;
-  options.selectors = {Uniform{}};
-  options.max_times_sampled = of.limit;
-  options.rate_limiter = MinSize{of.least};
-  options.remover = of.remover;
-  options.max_writers = 4;
-  return options;
+  return Options{.capacity_steps = of.capacity,
+                 .selectors = {Uniform{}},
+                 .max_times_sampled = of.limit,
+                 .remover = of.remover,
+                 .rate_limiter = MinSize{of.least},
+                 .max_writers = 4,
+                 .shards = of.shards};
 }
 
 /// Items that may be drawn never stay too few for long: every step that is appended while a sampler
@@ -72,12 +70,11 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
     SCOPED_TRACE(testing::Message() << "case " << c);
     const Case& of = cases[c];
     Line line(options_of(of));
-    Writer writer = line.replay.writer();
     Sampler sampler = line.replay.sampler({.seed = 3});
     std::uint64_t number = 0;
     const auto fill = [&](std::size_t steps) {
       for (std::size_t i = 0; i < steps; ++i) {
-        ASSERT_EQ(line.append(writer, number++), CommitStatus::Committed);
+        ASSERT_EQ(line.append(number++), CommitStatus::Committed);
       }
     };
     fill(of.capacity);
@@ -100,21 +97,15 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
 TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
-    Options options = small_options();
-    options.capacity_steps = 256;
-    options.shards = shards;
-    options.selectors = {Fifo{}};
-    options.max_times_sampled = 1;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 256);
+    Line line(Small{
+        .capacity_steps = 256, .selectors = {Fifo{}}, .max_times_sampled = 1, .shards = shards});
+    line.append_many(0, 256);
     Sampler sampler = line.replay.sampler();
     ASSERT_TRUE(sampler.sample(128, kAtOnce));
-    line.append_many(writer, 256, 128);
+    line.append_many(256, 128);
     EXPECT_EQ(line.replay.size(), 256U);
     EXPECT_EQ(line.replay.stats().items, 256U) << "every step that left was exhausted";
-    const SampleResult rest = sampler.sample(256, kAtOnce);
-    ASSERT_TRUE(rest);
+    const SampleResult rest = require_batch(sampler.sample(256, kAtOnce));
     EXPECT_TRUE(std::ranges::equal(rest->now(line.id), numbers_between(128, 384)));
   }
 }
@@ -123,21 +114,17 @@ TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
 TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
-    Options options = small_options();
-    options.capacity_steps = 256;
-    options.chunk_steps = 16;
-    options.shards = shards;
-    options.selectors = {Lifo{}};
-    options.max_times_sampled = 1;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 256);
+    Line line(Small{.capacity_steps = 256,
+                    .selectors = {Lifo{}},
+                    .max_times_sampled = 1,
+                    .chunk_steps = 16,
+                    .shards = shards});
+    line.append_many(0, 256);
     Sampler sampler = line.replay.sampler();
     ASSERT_TRUE(sampler.sample(128, kAtOnce));
-    line.append_many(writer, 256, 96);
+    line.append_many(256, 96);
     EXPECT_EQ(line.replay.size(), 256U);
-    const SampleResult rest = sampler.sample(line.replay.stats().items, kAtOnce);
-    ASSERT_TRUE(rest);
+    const SampleResult rest = require_batch(sampler.sample(line.replay.stats().items, kAtOnce));
     const std::span<const std::uint64_t> ids = rest->now(line.id);
     const std::set<std::uint64_t> left(ids.begin(), ids.end());
     for (const std::uint64_t id : numbers_between(0, 128)) {
@@ -151,14 +138,12 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   for (const std::size_t shards : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << shards << " shards, draws " << static_cast<int>(draws));
-      Options options = small_options();
-      options.capacity_steps = 300;
-      options.chunk_steps = 4;
-      options.max_writers = 1;
-      options.shards = shards;
-      options.selectors = {Uniform{}};
-      options.max_times_sampled = 1;
-      Line line(options);
+      Line line(Small{.capacity_steps = 300,
+                      .selectors = {Uniform{}},
+                      .max_times_sampled = 1,
+                      .max_writers = 1,
+                      .chunk_steps = 4,
+                      .shards = shards});
       Writer writer = line.replay.writer({.timeout = 5s});
       Sampler sampler = line.replay.sampler({.seed = 5});
       line.append_many(writer, 0, 300);
@@ -187,13 +172,11 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
   } const cases[] = {{400, 33, 3, 1}, {80, 9, 3, 1}, {80, 9, 7, 3}};
   for (const auto& of : cases) {
     SCOPED_TRACE(testing::Message() << "capacity " << of.capacity << ", batch " << of.batch);
-    Options options = small_options();
-    options.capacity_steps = of.capacity;
-    options.chunk_steps = of.chunk_steps;
-    options.max_writers = 1;
-    options.selectors = {Lifo{}};
-    options.max_times_sampled = 1;
-    Line line(options);
+    Line line(Small{.capacity_steps = of.capacity,
+                    .selectors = {Lifo{}},
+                    .max_times_sampled = 1,
+                    .max_writers = 1,
+                    .chunk_steps = of.chunk_steps});
     Writer writer = line.replay.writer({.timeout = 2s});
     Sampler sampler = line.replay.sampler();
     std::uint64_t number = 0;
@@ -213,11 +196,8 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
 
 /// One item has draws left while the others have fewer than the batch takes: the call waits.
 TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
-  Options options = small_options();
-  options.max_times_sampled = 3;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3);
+  Line line(Small{.max_times_sampled = 3});
+  line.append_many(0, 3);
   Sampler sampler = line.replay.sampler();
   ASSERT_TRUE(sampler.sample(1, kAtOnce));
   ASSERT_TRUE(sampler.sample(1, kAtOnce));
@@ -231,10 +211,9 @@ TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
             "drawn max_times_sampled times");
   std::jthread append([&] {
     yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
-    line.append(writer, 3);
+    line.append(3);
   });
-  const SampleResult batch = sampler.sample(8);
-  ASSERT_TRUE(batch) << batch.status().message();
+  ASSERT_TRUE(sampler.sample(8));
   EXPECT_EQ(sampler.sample(3, kAtOnce).status().draws, 2U);
   EXPECT_TRUE(sampler.sample(2, kAtOnce));
 }

@@ -81,10 +81,7 @@ struct Vanishing {
 };
 
 Options options_with(const Selector& selector, std::size_t shards) {
-  Options options = small_options();
-  options.selectors = {selector};
-  options.shards = shards;
-  return options;
+  return Small{.selectors = {selector}, .shards = shards};
 }
 
 class FailedDraw : public testing::Test {
@@ -102,25 +99,24 @@ class FailedDraw : public testing::Test {
 
 TEST_F(FailedDraw, AfterFreshItemsLeavesNoPins) {
   Line line(options_with(vanishing_, 1));
-  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 20);
   left_[0].draws = 0;
-  EXPECT_EQ(sampler.sample(8, kAtOnce).status().code, Code::NothingToDraw);
+  EXPECT_EQ(line.replay.sampler({.fresh = 0.5F}).sample(8, kAtOnce).status().code,
+            Code::NothingToDraw);
   left_[0].draws = 1000;
   expect_every_chunk_can_be_evicted(line, writer);
 }
 
 TEST_F(FailedDraw, InItsSecondRoundLeavesNoPinsOfTheFirst) {
   Line line(options_with(vanishing_, 2));
-  Sampler sampler = line.replay.sampler();
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
   // As far as can be known without a lock, both shards have weight.
   left_[0].draws = 1;
   left_[1].draws = 0;
-  EXPECT_EQ(sampler.sample(8, kAtOnce).status().code, Code::NothingToDraw);
+  EXPECT_EQ(line.replay.sampler().sample(8, kAtOnce).status().code, Code::NothingToDraw);
   EXPECT_EQ(left_[0].draws, 0U) << "the first round drew";
   left_[0].draws = left_[1].draws = 1000;
   expect_every_chunk_can_be_evicted(line, writer);
@@ -128,26 +124,22 @@ TEST_F(FailedDraw, InItsSecondRoundLeavesNoPinsOfTheFirst) {
 
 TEST_F(FailedDraw, OfAnEpochLeavesNoPinsOfItsFirstItems) {
   Line line(options_with(vanishing_, 1));
-  Sampler sampler = line.replay.sampler();
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
   left_[0].looks = 1;
   SampleOptions epoch = kAtOnce;
   epoch.draws = Draws::Epoch;
-  EXPECT_EQ(sampler.sample(6, epoch).status().code, Code::NothingToDraw);
+  EXPECT_EQ(line.replay.sampler().sample(6, epoch).status().code, Code::NothingToDraw);
   EXPECT_EQ(left_[0].looks, 0U) << "the first pass drew";
   left_[0].looks = 1000;
   expect_every_chunk_can_be_evicted(line, writer);
 }
 
 TEST_F(FailedDraw, WakesTheSamplersThatItsCountHeld) {
-  Options options = small_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4, 0.0F);
+  Line line(Small{.rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
+  line.append_many(0, 4, 0.0F);
   ASSERT_EQ(line.replay.size(), 4U);
   const base::Event::Registration held(core_of(line.replay)->items_event);
   const std::uint32_t ticket = held.ticket();
@@ -156,12 +148,8 @@ TEST_F(FailedDraw, WakesTheSamplersThatItsCountHeld) {
 }
 
 TEST(DrawnBatch, OfAQueueWakesTheSamplersThatItsReservationHeld) {
-  Options options = small_options();
-  options.rate_limiter = Queue{4};
-  options.max_times_sampled = 2;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 4);
+  Line line(Small{.max_times_sampled = 2, .rate_limiter = Queue{4}});
+  line.append_many(0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
   const base::Event::Registration held(core_of(line.replay)->items_event);
   const std::uint32_t ticket = held.ticket();

@@ -1,33 +1,28 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <set>
-#include <span>
 #include <stop_token>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {
 namespace {
 
 Options sharded(std::size_t shards) {
-  Options options = small_options();
-  options.shards = shards;
-  return options;
+  return Small{.shards = shards};
 }
 
 /// The numbers of a batch's fresh items.
@@ -50,32 +45,19 @@ std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> numbers) {
 TEST(Fresh, ItemsComeOnceOldestFirstInTheirShareOfEachBatch) {
   Line line;
   Sampler sampler = line.replay.sampler({.fresh = 0.25F});
-  Writer writer = line.replay.writer();
   // One item outweighs all others, so that no other is drawn by weight.
-  line.append(writer, 0, 1e30F);
-  line.append_many(writer, 1, 19, 1e-3F);
+  line.append(0, 1e30F);
+  line.append_many(1, 19, 1e-3F);
   std::uint64_t next = 0;
   for (const std::size_t expected : {3U, 3U, 3U, 3U, 3U, 3U, 2U, 0U}) {
-    const SampleResult batch = sampler.sample(12, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(12, kAtOnce));
     EXPECT_EQ(batch.status().fresh, expected);
     for (std::size_t i = 0; i < 12; ++i) {
       EXPECT_EQ(batch->now(line.id)[i], i < expected ? next++ : 0U);
     }
   }
-  line.append_many(writer, 20, 2, 1e-3F);
+  line.append_many(20, 2, 1e-3F);
   EXPECT_EQ(fresh_of(line, sampler, 12), numbers_between(20, 22));
-}
-
-TEST(Fresh, TheShareIsRoundedAndAtLeastOne) {
-  Line line;
-  Sampler sampler = line.replay.sampler({.fresh = 0.25F});
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 1e30F);
-  line.append_many(writer, 1, 19, 1e-3F);
-  for (const auto& [n, fresh] : {std::pair{6U, 2U}, {5U, 1U}, {1U, 1U}}) {
-    EXPECT_EQ(fresh_of(line, sampler, n).size(), fresh) << n;
-  }
 }
 
 class FreshIn : public testing::TestWithParam<std::size_t> {};
@@ -87,10 +69,9 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
   options.capacity_steps = 2000;
   Line line(options);
   Sampler sampler = line.replay.sampler({.seed = 1, .fresh = 1.0F});
-  Writer writer = line.replay.writer();
   std::vector<std::uint64_t> all;
   for (std::uint64_t number = 0; number < 600; number += 20) {
-    line.append_many(writer, number, 20);
+    line.append_many(number, 20);
     for (int b = 0; b < 2; ++b) {
       for (const std::uint64_t id : fresh_of(line, sampler, 10)) {
         all.push_back(id);
@@ -99,7 +80,7 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
   }
   EXPECT_EQ(sorted(all), numbers_between(0, 600));
   // A queue that is behind gives what is old, from each shard.
-  line.append_many(writer, 600, 300);
+  line.append_many(600, 300);
   std::vector<std::uint64_t> first = fresh_of(line, sampler, 60);
   ASSERT_EQ(first.size(), 60U);
   for (int b = 0; b < 30; ++b) {
@@ -114,21 +95,17 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
 TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
   Line line(sharded(GetParam()));
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  Sampler plain = line.replay.sampler({.selector = 1});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
+  line.append_many(0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
-  const SampleResult batch = plain.sample(10, kAtOnce);
-  ASSERT_TRUE(batch);
+  Sampler plain = line.replay.sampler({.selector = 1});
+  const SampleResult batch = require_batch(plain.sample(10, kAtOnce));
   const auto ids = batch->now(line.id);
   std::set<std::uint64_t> drawn(ids.begin(), ids.end());
   Sampler another = line.replay.sampler({.seed = 4, .selector = 1});
-  const SampleResult whole = another.sample(5, {.draws = Draws::WithoutReplacement});
-  ASSERT_TRUE(whole);
+  const SampleResult whole = require_batch(another.sample(5, {.draws = Draws::WithoutReplacement}));
   drawn.insert(whole->now(line.id).begin(), whole->now(line.id).end());
   for (std::size_t fresh = 1; fresh != 0;) {
-    const SampleResult next = sampler.sample(6, kAtOnce);
-    ASSERT_TRUE(next);
+    const SampleResult next = require_batch(sampler.sample(6, kAtOnce));
     fresh = next.status().fresh;
     for (std::size_t i = 0; i < 6; ++i) {
       const std::uint64_t id = next->now(line.id)[i];
@@ -143,19 +120,16 @@ TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
   options.selectors = {kRaw, Fifo{}};
   Line line(options);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  Sampler queue = line.replay.sampler({.selector = 1});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
-  ASSERT_TRUE(queue.sample(5, kAtOnce));
+  line.append_many(0, 20);
+  ASSERT_TRUE(line.replay.sampler({.selector = 1}).sample(5, kAtOnce));
   EXPECT_EQ(sorted(fresh_of(line, sampler, 15)), numbers_between(5, 20));
 }
 
 TEST(Fresh, ItemsArePinnedOnlyForTheCall) {
   Line line(sharded(2));
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 400; number += 8) {
-    line.append_many(writer, number, 8);
+    line.append_many(number, 8);
     ASSERT_TRUE(sampler.sample(6, kAtOnce));
   }
   line.replay.clear();
@@ -166,8 +140,7 @@ TEST(Fresh, IsForAllSamplersTogether) {
   Line line;
   Sampler one = line.replay.sampler({.seed = 1, .fresh = 1.0F});
   Sampler other = line.replay.sampler({.seed = 2, .fresh = 1.0F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 30);
+  line.append_many(0, 30);
   EXPECT_EQ(fresh_of(line, one, 10), numbers_between(0, 10));
   EXPECT_EQ(fresh_of(line, other, 10), numbers_between(10, 20));
   EXPECT_EQ(fresh_of(line, one, 20), numbers_between(20, 30));
@@ -175,12 +148,11 @@ TEST(Fresh, IsForAllSamplersTogether) {
 
 TEST(Fresh, AreNotTheItemsBeforeTheFirstSuchSampler) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
+  line.append_many(0, 10);
   ASSERT_EQ(line.replay.size(), 10U);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
   EXPECT_TRUE(fresh_of(line, sampler, 10).empty());
-  line.append_many(writer, 10, 5);
+  line.append_many(10, 5);
   Sampler another = line.replay.sampler({.fresh = 1.0F});
   EXPECT_EQ(fresh_of(line, another, 10), numbers_between(10, 15));
 }
@@ -189,50 +161,16 @@ TEST(Fresh, AreNotTheItemsThatACheckpointLoads) {
   const ScratchDirectory directory;
   Line line;
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
+  line.append_many(0, 20);
   (void)line.replay.save(directory.path());
   ReplayBuffer loaded = ReplayBuffer::load(directory.path());
-  Sampler of_loaded = loaded.sampler({.fresh = 1.0F});
-  const SampleResult batch = of_loaded.sample(20, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(loaded.sampler({.fresh = 1.0F}).sample(20, kAtOnce));
   EXPECT_EQ(batch.status().fresh, 0U);
   EXPECT_EQ(fresh_of(line, sampler, 20), numbers_between(0, 20));
 }
 
-TEST(Fresh, ItemsWithoutWeightLoseTheirTurn) {
-  Options options = small_options();
-  options.episode_index = true;
-  Line line(options);
-  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20, [](std::uint64_t i) { return i % 2 == 0 ? 1e-9F : 0.0F; });
-  EXPECT_EQ(fresh_of(line, sampler, 8), (std::vector<std::uint64_t>{0, 2, 4, 6}));
-  for (std::uint64_t position = 1; position < 10; position += 2) {
-    line.update(*line.replay.find(writer.episode_id(), position), 1e-9F);
-  }
-  EXPECT_EQ(fresh_of(line, sampler, 4), (std::vector<std::uint64_t>{7, 8}));
-}
-
-TEST_P(FreshIn, ItemsWithoutWeightTakeNoPlaceInTheBatch) {
-  Line line(sharded(GetParam()));
-  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  Writer writer = line.replay.writer();
-  // One item outweighs all others, so that no other is drawn by weight.
-  line.append(writer, 0, 1e30F);
-  line.append_many(writer, 1, 59, [](std::uint64_t i) { return i % 6 == 5 ? 1e-3F : 0.0F; });
-  std::vector<std::uint64_t> fresh;
-  for (int b = 0; b < 20; ++b) {
-    const std::vector<std::uint64_t> some = fresh_of(line, sampler, 4);
-    fresh.insert(fresh.end(), some.begin(), some.end());
-  }
-  EXPECT_EQ(sorted(fresh), (std::vector<std::uint64_t>{0, 5, 11, 17, 23, 29, 35, 41, 47, 53, 59}));
-}
-
 TEST_P(FreshIn, RemovedItemsAreNotFresh) {
-  Options options = sharded(GetParam());
-  options.episode_index = true;
-  Line line(options);
+  Line line(Small{.episode_index = true, .shards = GetParam()});
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 20);
@@ -250,82 +188,26 @@ TEST_P(FreshIn, RemovedItemsAreNotFresh) {
   EXPECT_EQ(rest, numbers_between(20, 22));
 }
 
-TEST(Fresh, ItemsOfEachWriterComeOldestFirst) {
-  Line line;
-  Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  Writer first = line.replay.writer();
-  Writer second = line.replay.writer();
-  std::vector<std::uint64_t> of_first;
-  std::vector<std::uint64_t> of_second;
-  for (std::uint64_t number = 0; number < 60; number += 3) {
-    line.append_many(first, number, 3);
-    line.append_many(second, 1000 + number, 3);
-    for (const std::uint64_t id : fresh_of(line, sampler, number < 30 ? 2 : 10)) {
-      (id < 1000 ? of_first : of_second).push_back(id);
-    }
-  }
-  EXPECT_TRUE(std::ranges::is_sorted(of_first));
-  EXPECT_TRUE(std::ranges::is_sorted(of_second));
-  EXPECT_GT(of_first.size() + of_second.size(), 100U);
-}
-
 TEST(Fresh, ItemsThatLeaveLeaveTheQueue) {
   Line line;
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 100);
+  line.append_many(0, 100);
   ASSERT_EQ(line.replay.size(), 64U);
   EXPECT_EQ(fresh_of(line, sampler, 2), numbers_between(36, 37));
   line.replay.clear();
-  line.append_many(writer, 100, 3);
+  line.append_many(100, 3);
   EXPECT_EQ(fresh_of(line, sampler, 8), numbers_between(100, 103));
-}
-
-TEST(Fresh, ProbabilitiesAndWeightsAreThoseOfAUniformDraw) {
-  Line line;
-  Sampler sampler = line.replay.sampler({.fresh = 0.25F});
-  Writer writer = line.replay.writer();
-  const auto weight = [](std::uint64_t i) { return 1.0F + static_cast<float>(i); };
-  line.append_many(writer, 0, 40, weight);
-  for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
-    const SampleResult batch = sampler.sample(12, {.beta = 1.0F, .normalise = normalise});
-    ASSERT_TRUE(batch);
-    ASSERT_EQ(batch.status().fresh, 3U);
-    double least = 1.0;
-    for (std::size_t i = 0; i < 12; ++i) {
-      const double expected =
-          i < 3 ? 1.0 / 40.0 : static_cast<double>(weight(batch->now(line.id)[i])) / 820.0;
-      EXPECT_NEAR(batch->probabilities()[i], expected, 1e-12);
-      least = std::min(least, expected);
-    }
-    const double scale = normalise == Normalise::ByBatch    ? 40.0 * least
-                         : normalise == Normalise::ByBuffer ? 40.0 / 820.0
-                                                            : 1.0;
-    for (std::size_t i = 0; i < 12; ++i) {
-      EXPECT_NEAR(static_cast<double>(batch->weights()[i]),
-                  scale / (40.0 * batch->probabilities()[i]), 1e-6);
-    }
-  }
-  Sampler only_fresh = line.replay.sampler({.fresh = 1.0F});
-  line.append_many(writer, 40, 4, 1.0F);
-  const SampleResult batch = only_fresh.sample(4, {.beta = 1.0F});
-  ASSERT_TRUE(batch);
-  ASSERT_EQ(batch.status().fresh, 4U);
-  for (const float each : batch->weights()) {
-    EXPECT_FLOAT_EQ(each, 1.0F);
-  }
 }
 
 TEST(Fresh, WeightsByTheBufferStayComparableWhenTheQueueIsEmpty) {
   Line line;
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 6, 0.0F);
-  line.append_many(writer, 6, 2, 1.0F);
+  line.append_many(0, 6, 0.0F);
+  line.append_many(6, 2, 1.0F);
   // The largest weight of the buffer is that of a fresh item, (8 * 1 / 8)^-1.
   for (const std::size_t fresh : {2U, 0U}) {
-    const SampleResult batch = sampler.sample(4, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
-    ASSERT_TRUE(batch);
+    const SampleResult batch =
+        require_batch(sampler.sample(4, {.beta = 1.0F, .normalise = Normalise::ByBuffer}));
     ASSERT_EQ(batch.status().fresh, fresh);
     for (std::size_t i = 0; i < 4; ++i) {
       EXPECT_NEAR(static_cast<double>(batch->weights()[i]), i < fresh ? 1.0 : 0.25, 1e-6);
@@ -335,24 +217,19 @@ TEST(Fresh, WeightsByTheBufferStayComparableWhenTheQueueIsEmpty) {
 
 TEST(Fresh, RestsOnTheSelectorForWhatIsNotThere) {
   Line line;
+  line.append_many(0, 3, 1.0F);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3, 1.0F);
-  const SampleResult batch = sampler.sample(64, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(64, kAtOnce));
   EXPECT_EQ(batch.status().fresh, 3U);
   EXPECT_EQ(std::set(batch->now(line.id).begin(), batch->now(line.id).end()).size(), 3U);
 }
 
 TEST(Fresh, APrefetcherTellsHowManyThereAreInEachBatch) {
-  Options options = small_options();
-  options.rate_limiter = MinSize{20};
-  Line line(options);
+  Line line(Small{.rate_limiter = MinSize{20}});
   Sampler ahead = line.replay.sampler({.fresh = 0.5F});
   Prefetcher prefetcher(ahead, 4);
   const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
+  line.append_many(0, 20);
   std::set<std::uint64_t> seen;
   std::size_t last = 2;
   for (int b = 0; b < 12; ++b) {
@@ -378,10 +255,8 @@ TEST(Fresh, RefusesWhatItCannotBePutBefore) {
         },
         {"fresh", "0 to 1"});
   }
-  Options limited = small_options();
-  limited.max_times_sampled = 2;
-  Options first_in = small_options();
-  first_in.selectors = {Fifo{}};
+  Options limited = Small{.max_times_sampled = 2};
+  Options first_in = Small{.selectors = {Fifo{}}};
   for (const Options& options : {limited, first_in}) {
     Line line(options);
     expect_refusal<std::invalid_argument>([&] { (void)line.replay.sampler({.fresh = 0.5F}); },
@@ -414,8 +289,7 @@ TEST(FreshRace, NoItemIsFreshTwice) {
     std::atomic<int> batches = 0;
     const auto note = [&](Sampler& sampler, std::size_t n) {
       const int before = batches;
-      const SampleResult batch = sampler.sample(n);
-      ASSERT_TRUE(batch);
+      const SampleResult batch = require_batch(sampler.sample(n));
       const std::lock_guard lock(mutex);
       for (const std::uint64_t id : batch->now(line.id).first(batch.status().fresh)) {
         ASSERT_TRUE(seen.insert(id).second) << id << " is fresh twice";

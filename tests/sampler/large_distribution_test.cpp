@@ -115,12 +115,8 @@ class LargeBuffer {
 
  private:
   static Options options(std::size_t items) {
-    Options options = small_options();
-    options.capacity_steps = 2 * items;
-    options.shards = 4;
-    options.chunk_steps = 1024;
-    options.max_writers = kFilling;
-    return options;
+    return Small{
+        .capacity_steps = 2 * items, .max_writers = kFilling, .chunk_steps = 1024, .shards = 4};
   }
 
   /// Nothing was evicted yet, so every key is of generation 0, and an update tells whether its slot
@@ -186,12 +182,8 @@ INSTANTIATE_TEST_SUITE_P(Items, LargeDistribution,
 TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms) {
   // Float trees and 24 random bits cannot address millions of items.
   const std::size_t items = std::size_t{1} << 21U;
-  Options options = small_options();
-  options.capacity_steps = items;
-  options.chunk_steps = 2048;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, items,
+  Line line(Small{.capacity_steps = items, .chunk_steps = 2048});
+  line.append_many(0, items,
                    [&](std::uint64_t i) { return 0.1F + static_cast<float>(i % 7) * 0.3F; });
   Sampler sampler = line.replay.sampler({.seed = 12});
   // Not scaled: with fewer draws the test would see nothing.
@@ -199,8 +191,7 @@ TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms)
   std::vector<std::uint64_t> counts;
   for (std::size_t drawn = 0; drawn < kDraws; drawn += kBatch) {
     const SampleResult batch =
-        sampler.sample(kBatch, {.draws = Draws::Independent, .gather = false});
-    ASSERT_TRUE(batch);
+        require_batch(sampler.sample(kBatch, {.draws = Draws::Independent, .gather = false}));
     for (const ItemKey key : batch->keys()) {
       if (key.slot() >= counts.size()) {
         counts.resize(key.slot() + 1);

@@ -2,6 +2,7 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -18,11 +19,7 @@ namespace reprise::test {
 namespace {
 
 Options limited_options(std::uint32_t times, std::vector<Selector> selectors) {
-  Options options = small_options();
-  options.shards = 2;
-  options.selectors = std::move(selectors);
-  options.max_times_sampled = times;
-  return options;
+  return Small{.selectors = std::move(selectors), .max_times_sampled = times, .shards = 2};
 }
 
 void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::uint64_t> ids) {
@@ -37,8 +34,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
     for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << times << " times, draws " << static_cast<int>(draws));
       Line line(limited_options(times, {kRaw, MaxHeap{}}));
-      Writer writer = line.replay.writer();
-      line.append_many(writer, 0, 30, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
+      line.append_many(0, 30, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
       std::map<std::uint64_t, std::size_t> counts;
       std::vector<Sampler> samplers;
       for (std::size_t s = 0; s < 3; ++s) {
@@ -68,37 +64,17 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
       EXPECT_EQ(nothing.status().items, 0U);
       EXPECT_EQ(line.replay.size(), 30U) << "exhausted items stay";
       EXPECT_EQ(line.replay.stats().items, 0U);
-      line.append(writer, 30, 1.0F);
+      line.append(30, 1.0F);
       EXPECT_EQ(samplers[0].sample(1, options)->now(line.id)[0], 30U);
     }
   }
 }
 
-TEST(MaxTimesSampled, AnExhaustedItemTakesNoUpdateAndComesBackNoMore) {
-  Line line(limited_options(1, {kRaw}));
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 1.0F);
-  line.append(writer, 1, 1.0F);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(1, kAtOnce);
-  ASSERT_TRUE(batch);
-  const std::uint64_t drawn = batch->now(line.id)[0];
-  const float priority = 100.0F;
-  const auto [applied, stale] =
-      line.replay.update_priorities(batch->keys(), std::span(&priority, 1));
-  EXPECT_EQ(applied, 0U);
-  EXPECT_EQ(stale, 1U);
-  const SampleResult other = sampler.sample(1, kAtOnce);
-  ASSERT_TRUE(other);
-  EXPECT_EQ(other->now(line.id)[0], 1 - drawn);
-}
-
 TEST(MaxTimesSampled, ABatchThatDoesNotComeAboutCountsNothing) {
   Line line(limited_options(1, {kRaw}));
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 1.0F);
-  line.append(writer, 1, 0.0F);
-  line.append(writer, 2, 1.0F);
+  line.append(0, 1.0F);
+  line.append(1, 0.0F);
+  line.append(2, 1.0F);
   Sampler sampler = line.replay.sampler();
   const SampleResult batch = sampler.sample(3, kAtOnce);
   ASSERT_FALSE(batch);
@@ -108,33 +84,14 @@ TEST(MaxTimesSampled, ABatchThatDoesNotComeAboutCountsNothing) {
 
 TEST(MaxTimesSampled, AnOddBatchWaitsForTheItemOfItsLastDraw) {
   Line line(limited_options(2, {kRaw}));
-  Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();
-  line.append_many(writer, 0, 2);
+  line.append_many(0, 2);
   const SampleStatus status = sampler.sample(5, kAtOnce).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.needed, 3U);
   EXPECT_EQ(status.items, 2U);
-  line.append(writer, 2, 1.0F);
+  line.append(2, 1.0F);
   EXPECT_TRUE(sampler.sample(5, kAtOnce));
-}
-
-TEST(MaxTimesSampled, EvictedItemsMakeRoomForNewOnes) {
-  Line line(limited_options(1, {Fifo{}}));
-  Writer writer = line.replay.writer();
-  Sampler sampler = line.replay.sampler();
-  std::uint64_t expected = 0;
-  for (std::uint64_t i = 0; i < 1000; ++i) {
-    line.append(writer, i);
-    if (i % 10 == 9) {
-      const SampleResult batch = sampler.sample(10, kAtOnce);
-      ASSERT_TRUE(batch) << batch.status().message();
-      for (const std::uint64_t id : batch->now(line.id)) {
-        EXPECT_EQ(id, expected++);
-      }
-    }
-  }
-  EXPECT_EQ(line.replay.size(), 64U);
 }
 
 TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
@@ -147,19 +104,16 @@ TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
   std::vector<std::uint64_t> next(kWriters);
   {
     std::vector<std::jthread> threads;
-    for (std::size_t w = 0; w < kWriters; ++w) {
-      threads.emplace_back([&, w] {
-        Writer writer = line.replay.writer();
-        for (std::uint64_t i = 0; i < steps; ++i) {
-          line.append(writer, w * 1'000'000 + i);
-        }
-      });
-    }
+    start(threads, kWriters, [&](std::size_t w) {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; i < steps; ++i) {
+        line.append(writer, w * 1'000'000 + i);
+      }
+    });
     Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
     std::size_t drawn = 0;
     for (std::size_t wrong = 0; drawn < kWriters * steps && wrong == 0; ++drawn) {
-      const SampleResult batch = sampler.sample(1);
-      ASSERT_TRUE(batch) << batch.status().message();
+      const SampleResult batch = require_batch(sampler.sample(1));
       const std::uint64_t id = batch->now(line.id)[0];
       std::uint64_t& expected = next.at(id / 1'000'000);
       wrong += id % 1'000'000 == expected ? 0U : 1U;
@@ -211,28 +165,24 @@ TEST(MaxTimesSampled, HoldsWhileWritersAppendAndSamplersDraw) {
   std::atomic<std::size_t> alive{kWriters};
   {
     std::vector<std::jthread> threads;
-    for (std::size_t w = 0; w < kWriters; ++w) {
-      threads.emplace_back([&, w] {
-        Writer writer = line.replay.writer();
-        for (std::uint64_t i = 0; i < steps; ++i) {
-          line.append(writer, w * 1'000'000 + i, static_cast<float>(1 + i % 7));
+    start(threads, kWriters, [&](std::size_t w) {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; i < steps; ++i) {
+        line.append(writer, w * 1'000'000 + i, static_cast<float>(1 + i % 7));
+      }
+      --alive;
+    });
+    start(threads, 2, [&](std::size_t s) {
+      Sampler sampler =
+          line.replay.sampler({.seed = s, .selector = s, .parallel_gather_bytes = kGatherAlone});
+      for (bool last = false; !last;) {
+        last = alive == 0;
+        while (const SampleResult batch = sampler.sample(16, kAtOnce)) {
+          const std::lock_guard lock(mutex);
+          count(counts, batch->now(line.id));
         }
-        --alive;
-      });
-    }
-    for (std::size_t s = 0; s < 2; ++s) {
-      threads.emplace_back([&, s] {
-        Sampler sampler =
-            line.replay.sampler({.seed = s, .selector = s, .parallel_gather_bytes = kGatherAlone});
-        for (bool last = false; !last;) {
-          last = alive == 0;
-          while (const SampleResult batch = sampler.sample(16, kAtOnce)) {
-            const std::lock_guard lock(mutex);
-            count(counts, batch->now(line.id));
-          }
-        }
-      });
-    }
+      }
+    });
   }
   std::size_t drawn = 0;
   for (const auto& [id, times] : counts) {

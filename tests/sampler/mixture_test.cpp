@@ -26,15 +26,12 @@ TEST(Mixture, IsUniformWhileNoPriorityIsAboveZero) {
 }
 
 TEST(Mixture, BoundsImportanceWeightsHoweverFarApartPrioritiesAre) {
-  Options options = small_options();
-  options.selectors = {Mixture{.uniform = 0.0F, .alpha = 1.0F}};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 1e-37F);
-  line.append(writer, 1, 3e38F);
+  Line line(Small{.selectors = {Mixture{.uniform = 0.0F, .alpha = 1.0F}}});
+  line.append(0, 1e-37F);
+  line.append(1, 3e38F);
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(2, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
-  ASSERT_TRUE(batch);
+  const SampleResult batch =
+      require_batch(sampler.sample(2, {.beta = 1.0F, .normalise = Normalise::ByBuffer}));
   for (const float weight : batch->weights()) {
     EXPECT_GT(weight, 0.0F);
     EXPECT_LT(weight, 1e-30F) << "beside the weight of the other item";

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -22,11 +21,7 @@ namespace reprise::test {
 namespace {
 
 Options ordered_options(std::size_t shards, Selector selector) {
-  Options options = small_options();
-  options.capacity_steps = 200;
-  options.shards = shards;
-  options.selectors = {std::move(selector)};
-  return options;
+  return Small{.capacity_steps = 200, .selectors = {std::move(selector)}, .shards = shards};
 }
 
 TEST(OrderedSelectors, AnItemIsOrderedByWhenItWasDecided) {
@@ -40,8 +35,7 @@ TEST(OrderedSelectors, AnItemIsOrderedByWhenItWasDecided) {
   line.append(quick, 10, End::Terminated);  // Decided at once.
   line.append(slow, 2);                     // Decides 0.
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(2, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(2, kAtOnce));
   EXPECT_EQ(batch->now(line.id)[0], 10U);
   EXPECT_EQ(batch->now(line.id)[1], 0U);
 }
@@ -67,8 +61,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   };
   Sampler sampler = line.replay.sampler();
   std::jthread learner([&] {
-    const SampleResult batch = sampler.sample(4, kAtOnce);
-    ASSERT_TRUE(batch) << batch.status().message();
+    const SampleResult batch = require_batch(sampler.sample(4, kAtOnce));
     EXPECT_TRUE(std::ranges::equal(batch->now(line.action), std::vector{0U, 1U, 2U, 3U}));
   });
   yield_while([&] { return first.hints().items() != 2; });
@@ -81,8 +74,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
 
 TEST(OrderedSelectors, ABatchLargerThanTheBufferWaitsAndSaysForWhat) {
   Line line(ordered_options(2, Lifo{}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
+  line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
   const SampleResult batch = sampler.sample(6, kAtOnce);
   ASSERT_FALSE(batch);

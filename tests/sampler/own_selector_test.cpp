@@ -49,9 +49,8 @@ struct OwnNonsense {
 
 TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabilitiesThatAddUp) {
   Line line(options_with(OwnNonsense{}));
-  Writer writer = line.replay.writer();
   for (std::uint64_t i = 0; i < 8; ++i) {
-    ASSERT_EQ(line.append(writer, i, 4.0F), CommitStatus::Committed);
+    ASSERT_EQ(line.append(i, 4.0F), CommitStatus::Committed);
   }
   const auto keys = line.keys();
   ASSERT_GE(keys.size(), 6U);
@@ -71,7 +70,7 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
   for (const float refused : {1.0F, 2.0F, 3.0F}) {
     const std::initializer_list<std::string_view> named = {"priorities[0] is",
                                                            "a finite weight of at least 0"};
-    expect_refusal<std::invalid_argument>([&] { line.append(writer, 100, refused); }, named);
+    expect_refusal<std::invalid_argument>([&] { line.append(100, refused); }, named);
     expect_refusal<std::invalid_argument>(
         [&] {
           line.replay.update_priorities({&changed[0], 1}, {&refused, 1});
@@ -155,9 +154,8 @@ TEST(OwnSelector, ThatSetsItsExponentOnlyInPartIsRefusedAndUnchanged) {
        {Selector(OwnRigid<Without::RuleSet>{}), Selector(OwnRigid<Without::RuleAlpha>{}),
         Selector(OwnRigid<Without::ShardSet>{})}) {
     Line line(options_with(selector));
-    Writer writer = line.replay.writer();
     for (std::uint64_t i = 0; i < 40; ++i) {
-      line.append(writer, i, static_cast<float>(i + 1));
+      line.append(i, static_cast<float>(i + 1));
     }
     const auto before = line.probabilities();
     expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(0.5F); },

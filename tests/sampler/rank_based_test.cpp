@@ -3,6 +3,7 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/statistics/chi_square.hpp"
 #include "testing/statistics/ranks.hpp"
@@ -25,13 +26,12 @@ constexpr double kAlpha = 0.7;
 
 Options ranked(std::size_t capacity, std::size_t shards,
                InitialPriority initial = InitialPriority::MaximumInBuffer) {
-  Options options = small_options();
-  options.capacity_steps = capacity;
-  options.shards = shards;
-  options.chunk_steps = capacity < 1000 ? 8 : 256;
-  options.max_writers = 8;
-  options.selectors = {RankBased{.alpha = 0.7F, .initial = initial, .initial_constant = 3.0F}};
-  return options;
+  return Small{
+      .capacity_steps = capacity,
+      .selectors = {RankBased{.alpha = 0.7F, .initial = initial, .initial_constant = 3.0F}},
+      .max_writers = 8,
+      .chunk_steps = capacity < 1000 ? 8U : 256U,
+      .shards = shards};
 }
 
 /// Appends items 0 to priorities.size() - 1, from a few writers in turn, so that every shard has
@@ -124,11 +124,10 @@ TEST_P(RankBasedIn, ReportsTheProbabilitiesThatItDrawsWith) {
 TEST_P(RankBasedIn, NewItemsEnterAsTheOptionSays) {
   const auto ratio = [&](InitialPriority initial) {
     Line line(ranked(64, GetParam(), initial));
-    Writer writer = line.replay.writer();
-    line.append(writer, 0, 9.0F);
-    line.append(writer, 1, 2.0F);
+    line.append(0, 9.0F);
+    line.append(1, 2.0F);
     (void)line.replay.size();
-    line.append(writer, 2);
+    line.append(2);
     const auto probabilities = line.probabilities();
     return probabilities.at(2) / probabilities.at(0);
   };
@@ -136,20 +135,18 @@ TEST_P(RankBasedIn, NewItemsEnterAsTheOptionSays) {
   EXPECT_NEAR(ratio(InitialPriority::HighestSeen), 1.0, 1e-6);
   EXPECT_NEAR(ratio(InitialPriority::Constant), std::pow(2.0, -kAlpha), 1e-6);
   Line line(ranked(64, GetParam(), InitialPriority::FromCaller));
-  Writer writer = line.replay.writer();
-  expect_refusal<std::invalid_argument>([&] { line.append(writer, 0); }, {"priorit"});
+  expect_refusal<std::invalid_argument>([&] { line.append(0); }, {"priorit"});
 }
 
 TEST_P(RankBasedIn, SequencedCallsGiveTheSameBatches) {
   const auto history = [&] {
     Line line(ranked(500, GetParam()));
-    Writer writer = line.replay.writer();
     Sampler sampler = line.replay.sampler({.seed = 12});
     Rng rng(13);
     std::vector<std::pair<std::uint64_t, double>> drawn;
     std::vector<float> priorities(32);
     for (std::uint64_t step = 0; step < 3000; ++step) {
-      line.append(writer, step);
+      line.append(step);
       if (step % 5 != 4) {
         continue;
       }
@@ -170,35 +167,31 @@ TEST(RankBased, WritersAndSamplersMeetAtAnyTime) {
   Line line(ranked(2000, 3));
   std::atomic<int> writing = 3;
   std::vector<std::jthread> threads;
-  for (std::uint64_t w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = 0; i < steps; ++i) {
-        line.append(writer, w * 1'000'000 + i, i % 40 == 39 ? End::Terminated : End::Continue);
+  start(threads, 3, [&](std::uint64_t w) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      line.append(writer, w * 1'000'000 + i, i % 40 == 39 ? End::Terminated : End::Continue);
+    }
+    // Relaxed: only ends the loops.
+    writing.fetch_sub(1, std::memory_order_relaxed);
+  });
+  start(threads, 2, [&](std::uint64_t s) {
+    Sampler sampler = line.replay.sampler({.seed = s, .parallel_gather_bytes = kGatherAlone});
+    Rng rng(s);
+    std::vector<float> priorities(64);
+    while (writing.load(std::memory_order_relaxed) != 0) {
+      const SampleResult batch = sampler.sample(64, {.timeout = std::chrono::milliseconds(10)});
+      if (!batch) {
+        continue;
       }
-      // Relaxed: only ends the loops.
-      writing.fetch_sub(1, std::memory_order_relaxed);
-    });
-  }
-  for (std::uint64_t s = 0; s < 2; ++s) {
-    threads.emplace_back([&, s] {
-      Sampler sampler = line.replay.sampler({.seed = s, .parallel_gather_bytes = kGatherAlone});
-      Rng rng(s);
-      std::vector<float> priorities(64);
-      while (writing.load(std::memory_order_relaxed) != 0) {
-        const SampleResult batch = sampler.sample(64, {.timeout = std::chrono::milliseconds(10)});
-        if (!batch) {
-          continue;
-        }
-        for (std::size_t i = 0; i < 64; ++i) {
-          ASSERT_GT(batch->probabilities()[i], 0.0);
-          ASSERT_LE(batch->probabilities()[i], 1.0 + 1e-9);
-          priorities[i] = static_cast<float>(rng.unit());
-        }
-        line.replay.update_priorities(batch->keys(), priorities);
+      for (std::size_t i = 0; i < 64; ++i) {
+        ASSERT_GT(batch->probabilities()[i], 0.0);
+        ASSERT_LE(batch->probabilities()[i], 1.0 + 1e-9);
+        priorities[i] = static_cast<float>(rng.unit());
       }
-    });
-  }
+      line.replay.update_priorities(batch->keys(), priorities);
+    }
+  });
   threads.clear();
   // At rest the next call is up to date: new priorities for all, of known ranks.
   const auto keys = line.keys();

@@ -25,9 +25,7 @@ TEST(Recency, DrawsOldItemsHoweverUnlikely) {
 }
 
 TEST(Recency, HasNoAlpha) {
-  Options options = small_options();
-  options.selectors = {Recency{}};
-  Line line(options);
+  Line line(Small{.selectors = {Recency{}}});
   expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(0.5F); }, {"set_alpha"});
   expect_refusal<std::invalid_argument>([&] { line.replay.decay(0.5F); }, {"decay"});
 }

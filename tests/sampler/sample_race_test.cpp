@@ -5,6 +5,7 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -29,21 +30,16 @@ TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
   for (std::size_t round = 0; round < rounds; ++round) {
     const std::string seed = "seed " + std::to_string(round);
     SCOPED_TRACE(seed);
-    Options options = small_options();
-    options.shards = 1 + round % 3;
-    Line line(options);
+    Line line(Small{.shards = 1 + round % 3});
     std::vector<std::jthread> threads;
-    for (int s = 0; s < 2; ++s) {
-      threads.emplace_back([&] {
-        SCOPED_TRACE(seed);  // Each thread has traces of its own.
-        Sampler sampler = line.replay.sampler();
-        for (int i = 0; i < 4; ++i) {
-          EXPECT_EQ(sampler.sample(4).status().code, Code::Ok);
-        }
-      });
-    }
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 40);
+    start(threads, 2, [&] {
+      SCOPED_TRACE(seed);  // Each thread has traces of its own.
+      Sampler sampler = line.replay.sampler();
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(sampler.sample(4).status().code, Code::Ok);
+      }
+    });
+    line.append_many(0, 40);
   }
 }
 
@@ -61,11 +57,7 @@ class WeightsThatVanish : public testing::Test {
     }
   }
 
-  static Options options() {
-    Options options = small_options();
-    options.shards = kShards;
-    return options;
-  }
+  static Options options() { return Small{.shards = kShards}; }
 
   /// Shards lose all weight and get it back; at any time at least one has some.
   void toggle(std::uint64_t seed) {
@@ -115,28 +107,26 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   set(2, 0.0F);
   std::jthread toggler([this] { toggle(1); });
   std::vector<std::jthread> learners;
-  for (std::uint64_t seed = 0; seed < 2; ++seed) {
-    learners.emplace_back([this, seed] {
-      Sampler sampler = line_.replay.sampler({.seed = seed});
-      for (std::size_t i = 0; i < scaled(20'000, 1000); ++i) {
-        const SampleResult batch = sampler.sample(
-            6, {.draws = i % 2 == 0 ? Draws::Stratified : Draws::Independent, .timeout = 0ns});
-        // Between two looks the one shard with weight may always have been another one.
-        if (!batch) {
-          ASSERT_EQ(batch.status().code, Code::NothingToDraw);
-          continue;
-        }
-        for (std::size_t k = 0; k < batch->size(); ++k) {
-          ASSERT_GT(batch->probabilities()[k], 0.0);
-          ASSERT_LE(batch->probabilities()[k], 1.0 + 1e-12);
-          ASSERT_EQ(batch->now(line_.action)[k], batch->now(line_.id)[k]);
-        }
-        if (i % 2 == 0) {
-          expect_whole_share(*batch);
-        }
+  start(learners, 2, [this](std::uint64_t seed) {
+    Sampler sampler = line_.replay.sampler({.seed = seed});
+    for (std::size_t i = 0; i < scaled(20'000, 1000); ++i) {
+      const SampleResult batch = sampler.sample(
+          6, {.draws = i % 2 == 0 ? Draws::Stratified : Draws::Independent, .timeout = 0ns});
+      // Between two looks the one shard with weight may always have been another one.
+      if (!batch) {
+        ASSERT_EQ(batch.status().code, Code::NothingToDraw);
+        continue;
       }
-    });
-  }
+      for (std::size_t k = 0; k < batch->size(); ++k) {
+        ASSERT_GT(batch->probabilities()[k], 0.0);
+        ASSERT_LE(batch->probabilities()[k], 1.0 + 1e-12);
+        ASSERT_EQ(batch->now(line_.action)[k], batch->now(line_.id)[k]);
+      }
+      if (i % 2 == 0) {
+        expect_whole_share(*batch);
+      }
+    }
+  });
   learners.clear();
   stop_.store(true, std::memory_order_relaxed);
   toggler.join();
@@ -154,8 +144,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
   LockHolder first(core_of(line_.replay)->shards()[0].mutex);
   std::jthread learner([&] {
     const SampleResult batch =
-        sampler.sample(4096, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
-    ASSERT_TRUE(batch);
+        require_batch(sampler.sample(4096, {.beta = 1.0F, .normalise = Normalise::ByBuffer}));
     for (const float weight : batch->weights()) {
       ASSERT_LE(weight, 1.0F);
     }
@@ -172,8 +161,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
   Sampler sampler = line_.replay.sampler();
   LockHolder first(core_of(line_.replay)->shards()[0].mutex);
   std::jthread learner([&] {
-    const SampleResult batch = sampler.sample(6);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(6));
     for (const ItemKey key : batch->keys()) {
       EXPECT_EQ(shard_of(key), 0U);
     }

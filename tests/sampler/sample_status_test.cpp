@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -25,11 +24,8 @@ void expect_says(const SampleStatus& status, std::initializer_list<std::string_v
 }
 
 TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
-  Options options = small_options();
-  options.rate_limiter = MinSize{10};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 6);
+  Line line(Small{.rate_limiter = MinSize{10}});
+  line.append_many(0, 6);
   Sampler sampler = line.replay.sampler();
   for (const auto timeout : {0ms, 20ms}) {
     SCOPED_TRACE(timeout.count());
@@ -48,20 +44,18 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
   EXPECT_GE(stats.samplers_for_items.total, 20ms);
   EXPECT_GE(stats.samplers_for_items.longest, 20ms);
   EXPECT_EQ(stats.samplers_for_items.waiting_now, 0U);
-  line.append_many(writer, 6, 4);
+  line.append_many(6, 4);
   EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
 }
 
 /// The items for which the first wait was over are gone before they are drawn.
 TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
   ReplayBuffer* cleared = nullptr;
-  Options options = small_options();
-  options.selectors = {HookedFifo{[&] {
-    if (cleared != nullptr) {
-      std::exchange(cleared, nullptr)->clear();
-    }
-  }}};
-  Line line(options);
+  Line line(Small{.selectors = {HookedFifo{[&] {
+                    if (cleared != nullptr) {
+                      std::exchange(cleared, nullptr)->clear();
+                    }
+                  }}}});
   cleared = &line.replay;
   Writer writer = line.replay.writer();
   /// Asked at the beginning of a wait, and then every 50 ms.
@@ -81,26 +75,22 @@ TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
     Writer& writer_;
     bool first_ = true;
   } hook(line, writer);
-  const SampleResult one = line.replay.sampler().sample(1, {.hook = &hook});
-  ASSERT_TRUE(one);
+  const SampleResult one = require_batch(line.replay.sampler().sample(1, {.hook = &hook}));
   EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 2U);
   EXPECT_GE(one.status().waited, 250ms);
 }
 
 TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {
   for (const std::size_t shards : {1U, 4U}) {
-    Options options = small_options();
-    options.shards = shards;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 20, 0.0F);
+    Line line(Small{.shards = shards});
+    line.append_many(0, 20, 0.0F);
     Sampler sampler = line.replay.sampler();
     const SampleResult result = sampler.sample(4);
     EXPECT_FALSE(result);
     EXPECT_EQ(result.status().code, SampleStatus::Code::NothingToDraw);
     EXPECT_EQ(result.status().items, 20U);
     expect_says(result.status(), {"20", "0"});
-    line.append(writer, 20, 1e-30F);
+    line.append(20, 1e-30F);
     const SampleResult now = sampler.sample(4);
     ASSERT_TRUE(now) << "one positive weight is enough";
     EXPECT_TRUE(std::ranges::all_of(now->now(line.id), [](std::uint64_t id) { return id == 20; }));
@@ -109,11 +99,8 @@ TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {
 
 TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
   for (const std::size_t shards : {1U, 4U}) {
-    Options options = small_options();
-    options.shards = shards;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 55, [&](std::uint64_t i) { return i % 11 == 0 ? 1.0F : 0.0F; });
+    Line line(Small{.shards = shards});
+    line.append_many(0, 55, [&](std::uint64_t i) { return i % 11 == 0 ? 1.0F : 0.0F; });
     Sampler sampler = line.replay.sampler();
     const SampleOptions different{.draws = Draws::WithoutReplacement};
     const SampleResult nothing = sampler.sample(6, different);
@@ -123,42 +110,23 @@ TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
     EXPECT_EQ(nothing.status().message(),
               "nothing to draw: 5 of the 6 draws of this batch can be made from 55 items; the "
               "weight of the others is 0");
-    const SampleResult all = sampler.sample(5, different);
-    ASSERT_TRUE(all);
+    const SampleResult all = require_batch(sampler.sample(5, different));
     EXPECT_EQ(all.status().draws, 5U);
   }
 }
 
-TEST(SampleStatus, ZeroWeightsComeAndGoWithUpdates) {
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 1.0F);
-  const ItemKey key = line.keys().at(0);
-  Sampler sampler = line.replay.sampler();
-  line.update(key, 0.0F);
-  EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::NothingToDraw);
-  line.update(key, 2.0F);
-  EXPECT_TRUE(sampler.sample(4));
-}
-
 TEST(SampleStatus, ZeroToTheZeroIsOne) {
-  Options options = small_options();
-  options.selectors = {Proportional{.alpha = 0.0F, .epsilon = 0.0F}};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 0.0F);
-  line.append(writer, 1, 5.0F);
+  Line line(Small{.selectors = {Proportional{.alpha = 0.0F, .epsilon = 0.0F}}});
+  line.append(0, 0.0F);
+  line.append(1, 5.0F);
   const auto probabilities = line.probabilities();
   EXPECT_EQ(probabilities, (std::map<std::uint64_t, double>{{0, 0.5}, {1, 0.5}}));
 }
 
 TEST(SampleStatus, OfABatchThatFoundNothingToDrawIsNotCountedByTheRatio) {
-  Options options = small_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 20.0};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10, 0.0F);
+  Line line(Small{.rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 20.0}});
+  line.append_many(0, 10, 0.0F);
   Sampler sampler = line.replay.sampler();
   for (int i = 0; i < 50; ++i) {
     ASSERT_EQ(sampler.sample(10, kAtOnce).status().code, SampleStatus::Code::NothingToDraw) << i;
@@ -167,8 +135,7 @@ TEST(SampleStatus, OfABatchThatFoundNothingToDrawIsNotCountedByTheRatio) {
 
 TEST(SampleStatus, SaysClosed) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
+  line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
   EXPECT_FALSE(line.replay.closed());
   line.replay.close();

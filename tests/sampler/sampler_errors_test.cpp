@@ -24,7 +24,6 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
   Line line;
   Writer writer = line.replay.writer();
   append_ramp(line, writer, 20);
-  Sampler untouched = line.replay.sampler({.seed = 5});
   Sampler sampler = line.replay.sampler({.seed = 5});
   Batch batch = line.replay.make_batch(8);
   const auto refused = [&](auto&& call, std::initializer_list<std::string_view> words) {
@@ -45,6 +44,7 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
   EXPECT_EQ(batch.size(), 0U);
   EXPECT_EQ(line.replay.stats().sampled_batches, 0U);
 
+  Sampler untouched = line.replay.sampler({.seed = 5});
   const SampleResult expected = untouched.sample(64);
   const SampleResult actual = sampler.sample(64);
   ASSERT_TRUE(expected && actual);
@@ -53,17 +53,14 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
 
 TEST(SamplerErrors, RefusesABatchOfAnotherSchemaOrWindow) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
+  line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
   Schema schema;
   schema.observation<float>("state");
-  const ReplayBuffer stranger(schema, small_options());
+  const ReplayBuffer stranger(schema, Small{});
   Batch strange = stranger.make_batch(8);
   EXPECT_THROW((void)sampler.sample_into(strange, 0, 4), std::invalid_argument);
-  Options options = small_options();
-  options.window = Transitions{.frame_stack = 3};
-  const Line stacked(options);
+  const Line stacked(Small{.window = Transitions{.frame_stack = 3}});
   Batch wide = stacked.replay.make_batch(8);
   EXPECT_THROW((void)sampler.sample_into(wide, 0, 4), std::invalid_argument);
   EXPECT_THROW((void)line.replay.make_batch(0), std::invalid_argument);

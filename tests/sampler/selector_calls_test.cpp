@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -100,17 +99,14 @@ using Counted = CountedAs<CountedSelector>;
 /// Calls for a batch of n and the update of its items.
 std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
   const Counted counted;
-  Options options = small_options();
-  options.capacity_steps = kItems;
-  options.shards = kShards;
-  options.selectors = {counted};
-  options.max_times_sampled = max_times_sampled;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kItems);
+  Line line(Small{.capacity_steps = kItems,
+                  .selectors = {counted},
+                  .max_times_sampled = max_times_sampled,
+                  .shards = kShards});
+  line.append_many(0, kItems);
   EXPECT_EQ(line.replay.size(), kItems);
-  Sampler sampler = line.replay.sampler();
   const std::size_t before = counted.calls->load();
+  Sampler sampler = line.replay.sampler();
   const SampleResult batch = sampler.sample(n, {.draws = draws, .timeout = {}});
   EXPECT_TRUE(batch) << batch.status().message();
   if (batch) {
@@ -151,11 +147,8 @@ class SplitSelector final : public CountedSelector {
 
 TEST(SelectorCalls, ALeafWithTwoIntervalsStopsABuildWithInternalChecks) {
   const auto draw = [] {
-    Options options = small_options();
-    options.selectors = {CountedAs<SplitSelector>{}};
-    Line line(options);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 8);
+    Line line(Small{.selectors = {CountedAs<SplitSelector>{}}});
+    line.append_many(0, 8);
     static_cast<void>(line.replay.sampler().sample(64));
   };
   EXPECT_DEATH(draw(), "one_interval_each");

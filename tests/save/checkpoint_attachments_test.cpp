@@ -1,9 +1,9 @@
 // What users attach to a checkpoint: there with it, or not at all.
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 
 #include <gtest/gtest.h>
 

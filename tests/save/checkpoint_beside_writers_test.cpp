@@ -1,11 +1,12 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -96,14 +96,12 @@ struct Interrupted {
 
 /// Never evicts here.
 Options options_with(Selector selector) {
-  Options options = small_options();
-  options.capacity_steps = 20'000;
-  options.window = Transitions{.n_step = kNStep, .frame_stack = 2};
-  options.selectors = {std::move(selector)};
-  options.chunk_steps = 10;
-  options.shards = 2;
-  options.max_writers = 4;
-  return options;
+  return Small{.capacity_steps = 20'000,
+               .window = Transitions{.n_step = kNStep, .frame_stack = 2},
+               .selectors = {std::move(selector)},
+               .max_writers = 4,
+               .chunk_steps = 10,
+               .shards = 2};
 }
 
 /// A writer's steps are numbered from here on, in one episode.
@@ -187,18 +185,16 @@ TEST(CheckpointBesideWriters, EachStepIsThereOnceInOrder) {
     Line line(options_with(kRaw));
     std::vector<std::atomic<std::uint64_t>> committed(kWriters);
     std::vector<std::jthread> threads;
-    for (std::size_t writer = 0; writer < kWriters; ++writer) {
-      threads.emplace_back([&, writer] {
-        Writer own = line.replay.writer();
-        for (std::uint64_t step = 0; step < 3000; ++step) {
-          line.append(own, first_of(writer) + step);
-          committed[writer].store(step + 1);
-          if (step % 7 == 0) {
-            std::this_thread::yield();
-          }
+    start(threads, kWriters, [&](std::size_t writer) {
+      Writer own = line.replay.writer();
+      for (std::uint64_t step = 0; step < 3000; ++step) {
+        line.append(own, first_of(writer) + step);
+        committed[writer].store(step + 1);
+        if (step % 7 == 0) {
+          std::this_thread::yield();
         }
-      });
-    }
+      }
+    });
     MemoryFileSystem files;
     files.record(false);
     std::vector<std::uint64_t> before(kWriters);
@@ -215,26 +211,22 @@ TEST(CheckpointBesideWriters, EachStepIsThereOnceInOrder) {
 /// Every batch of a buffer that was loaded from a save beside actors and learners holds whole rows.
 TEST(CheckpointBesideWriters, AndLearnersHoldsWholeRows) {
   const ScratchDirectory directory;
-  Options options = small_options();
-  options.capacity_steps = 20000;
-  options.window = Transitions{.n_step = 2, .frame_stack = 2};
-  options.shards = 3;
-  options.chunk_steps = 128;
-  options.max_writers = 4;
-  Line line(options);
+  Line line(Small{.capacity_steps = 20000,
+                  .window = Transitions{.n_step = 2, .frame_stack = 2},
+                  .max_writers = 4,
+                  .chunk_steps = 128,
+                  .shards = 3});
   std::atomic<bool> done = false;
   std::vector<std::jthread> threads;
-  for (std::uint64_t actor = 0; actor < 2; ++actor) {
-    threads.emplace_back([&, actor] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = actor << 32U; !done.load(); ++i) {
-        line.append(writer, i, i % 37 == 36 ? End::Terminated : End::Continue);
-        if (i % 100 == 0) {  // Else all is evicted before its turn to be written comes.
-          std::this_thread::sleep_for(std::chrono::microseconds(100));
-        }
+  start(threads, 2, [&](std::uint64_t actor) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = actor << 32U; !done.load(); ++i) {
+      line.append(writer, i, i % 37 == 36 ? End::Terminated : End::Continue);
+      if (i % 100 == 0) {  // Else all is evicted before its turn to be written comes.
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
-    });
-  }
+    }
+  });
   threads.emplace_back([&] {
     Sampler sampler = line.replay.sampler();
     while (!done.load()) {

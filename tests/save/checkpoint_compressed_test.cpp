@@ -1,13 +1,13 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/copied_checkpoint.hpp"
-#include "../checkpoint/scratch_directory.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "storage/frame_codec.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/worlds/world.hpp"
 
@@ -17,8 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
-#include <vector>
 
 /// Checkpoints of buffers that compress fields.
 namespace reprise::test {

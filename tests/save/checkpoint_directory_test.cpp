@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ constexpr const char* kDirectory = "checkpoints";
 /// Of two checkpoints: the first with 10 steps, the second with 30.
 class TwoCheckpoints {
  public:
-  TwoCheckpoints() : line_(small_options()) {
+  TwoCheckpoints() : line_(Small{}) {
     Writer writer = line_.replay.writer();
     line_.append_many(writer, 0, 10);
     save();
@@ -171,7 +171,7 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
                [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
   EXPECT_EQ(kind_of([&] { (void)loaded_size(both); }), Kind::Damaged);
 
-  Options larger = small_options();
+  Options larger = Small{};
   larger.capacity_steps += 1;
   Line other(larger);
   MemoryFileSystem files(two.with({}, {}));
@@ -227,9 +227,8 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
 TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
   MemoryFileSystem files;
   Line line;
-  Writer writer = line.replay.writer();
   const auto save_more = [&](std::uint64_t first) {
-    line.append_many(writer, first, 10);
+    line.append_many(first, 10);
     save::save(*core_of(line.replay), files, kDirectory, {.keep = 1, .incremental = false}, {});
   };
   save_more(0);

@@ -44,12 +44,7 @@ std::map<std::uint64_t, double> contents(Line& line) {
 }
 
 Options tiny_options() {
-  Options options = small_options();
-  options.capacity_steps = 16;
-  options.chunk_steps = 4;
-  options.max_writers = 1;
-  options.shards = 2;
-  return options;
+  return Small{.capacity_steps = 16, .max_writers = 1, .chunk_steps = 4, .shards = 2};
 }
 
 /// A buffer that is saved again and again.
@@ -226,9 +221,7 @@ TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
   const auto value = schema.mutable_column<float>("value");
-  Options options = small_options();
-  options.selectors = {Fifo{}};
-  ReplayBuffer replay(schema, options);
+  ReplayBuffer replay(schema, Small{.selectors = {Fifo{}}});
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(id) = 0;

@@ -16,13 +16,11 @@
 #include <sys/resource.h>
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,15 +35,13 @@ constexpr const char* kDirectory = "checkpoints";
 using Contents = CopiedCheckpoint::Contents;
 
 Options options() {
-  Options options = small_options();
-  options.capacity_steps = 100;
-  options.window = Transitions{.n_step = 3, .frame_stack = 2};
-  options.shards = 2;
-  options.chunk_steps = 16;
-  options.max_times_sampled = 5;
-  options.selectors = {kRaw, Fifo{}};
-  options.max_writers = 3;
-  return options;
+  return Small{.capacity_steps = 100,
+               .window = Transitions{.n_step = 3, .frame_stack = 2},
+               .selectors = {kRaw, Fifo{}},
+               .max_times_sampled = 5,
+               .max_writers = 3,
+               .chunk_steps = 16,
+               .shards = 2};
 }
 
 /// One change of a few bytes, to something that is often at a limit.
@@ -152,8 +148,7 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
   MemoryFileSystem source;
   {
     Line line(old);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 50);
+    line.append_many(0, 50);
     save::save(*core_of(line.replay), source, kDirectory, {}, {});
   }
   Options stored = old;
@@ -195,8 +190,7 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   MemoryFileSystem source;
   {
     Line line(options());
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 150);
+    line.append_many(0, 150);
     save::save(*core_of(line.replay), source, kDirectory, {}, {});
   }
   const CopiedCheckpoint good(source, kDirectory);
@@ -248,9 +242,8 @@ struct StoredItem {
 TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   MemoryFileSystem source;
   Line line(options());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 7);
-  line.append(writer, 7, End::Terminated);
+  line.append_many(0, 7);
+  line.append(7, End::Terminated);
   save::save(*core_of(line.replay), source, kDirectory, {}, {});
   const CopiedCheckpoint good(source, kDirectory);
   ASSERT_EQ(good.chunks.size(), 1U);
@@ -345,8 +338,7 @@ std::function<void(Contents&)> put(std::ptrdiff_t at, T value) {
 TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
   MemoryFileSystem source;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
+  line.append_many(0, 20);
   const std::vector<base::Random::State> samplers{base::Random(1).state()};
   save::save(*core_of(line.replay), source, kDirectory, {}, samplers);
   const CopiedCheckpoint good(source, kDirectory);
@@ -368,8 +360,7 @@ TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   constexpr std::ptrdiff_t kItems = 5;
   MemoryFileSystem source;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, kItems);
+  line.append_many(0, kItems);
   save::save(*core_of(line.replay), source, kDirectory, {}, {});
   const CopiedCheckpoint good(source, kDirectory);
   // At the end: the number of chunks, each as 8 numbers, a byte and a turn, and a value of each
@@ -400,8 +391,7 @@ TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   MemoryFileSystem files;
   {
     Line line(large);
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 0, 150);
+    line.append_many(0, 150);
     save::save(*core_of(line.replay), files, kDirectory, {}, {});
   }
   const std::int64_t before = peak_mib();

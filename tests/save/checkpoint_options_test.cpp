@@ -61,8 +61,7 @@ Options unusual_options() {
 
 void save(MemoryFileSystem& files, const Options& options) {
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
+  line.append_many(0, 20);
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
 }
 
@@ -263,11 +262,9 @@ struct Bounded {
 
 /// An older checkpoint in place of the newest would be a loss that nobody sees.
 TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsNamed) {
-  Options options = small_options();
-  options.selectors = {Uniform{}, Bounded<4>{}};
+  Options options = Small{.selectors = {Uniform{}, Bounded<4>{}}};
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
+  line.append_many(0, 10);
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   line.replay.set_alpha(3.0F, 1);

@@ -1,7 +1,7 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,7 @@ TEST(CheckpointPace, TakesAsLongAsItsBytesAllow) {
   using Clock = std::chrono::steady_clock;
   const ScratchDirectory directory;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 100);
+  line.append_many(0, 100);
   constexpr std::uint64_t kRate = 100'000;
   const auto start = Clock::now();
   const SaveResult saved = line.replay.save(directory.path(), {.bytes_per_second = kRate});
@@ -65,8 +64,7 @@ TEST(CheckpointPace, CountsRecurrentStates) {
 TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
   const ScratchDirectory directory;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 100);
+  line.append_many(0, 100);
   std::stop_source stop;
   SaveOptions options{.bytes_per_second = 1, .stop = stop.get_token()};  // Minutes for one chunk.
   std::binary_semaphore written(0);

@@ -31,9 +31,7 @@ void save_and_restore(Line& line) {
 /// An open chunk that goes on after a load has keys of two generations. It cannot have those of a
 /// third: the next load has to close it.
 TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
-  Options options = small_options();
-  options.chunk_steps = 32;
-  Line line(options);
+  Line line(Small{.chunk_steps = 32});
   std::map<std::uint64_t, ItemKey> keys;
   for (std::uint64_t round = 0; round < 5; ++round) {
     SCOPED_TRACE(testing::Message() << "after " << round << " loads");
@@ -52,17 +50,16 @@ TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
 
 TEST(CheckpointResume, CountersGoOn) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 30);
+  line.append_many(0, 30);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);
   }
-  line.append_many(writer, 30, 169);
-  line.append(writer, 199, End::Truncated);
+  line.append_many(30, 169);
+  line.append(199, End::Truncated);
   (void)line.keys();
-  line.append_many(writer, 200, 19);
-  line.append(writer, 219, End::Truncated);
+  line.append_many(200, 19);
+  line.append(219, End::Truncated);
   keys.push_back(line.keys().rbegin()->second);
   const std::vector<float> ones(keys.size(), 1.0F);
   line.replay.update_priorities(keys, ones);
@@ -82,14 +79,8 @@ TEST(CheckpointResume, CountersGoOn) {
 
 /// Selectors are asked for a chunk's items in blocks.
 TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
-  Options options = small_options();
-  options.capacity_steps = 2000;
-  options.chunk_steps = 2000;
-  options.max_times_sampled = 1000;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 1500,
-                   [&](std::uint64_t i) { return static_cast<float>(1 + i % 97); });
+  Line line(Small{.capacity_steps = 2000, .max_times_sampled = 1000, .chunk_steps = 2000});
+  line.append_many(0, 1500, [&](std::uint64_t i) { return static_cast<float>(1 + i % 97); });
   const auto before = line.probabilities(40'000);
   EXPECT_GT(before.size(), 1400U);
   save_and_restore(line);
@@ -99,16 +90,15 @@ TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
 /// Chunks that are evicted, and filled anew, while the first one is written: none of it is there.
 TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 99);
-  line.append(writer, 99, End::Truncated);
+  line.append_many(0, 99);
+  line.append(99, End::Truncated);
   const std::vector<std::uint64_t> before = line.numbers();
   MemoryFileSystem files;
   std::size_t written = 0;
   SaveOptions options;
   options.progress = [&](const SaveProgress&) {
     if (written++ == 0) {
-      line.append_many(writer, 1000, 150);
+      line.append_many(1000, 150);
       (void)line.replay.size();
     }
   };
@@ -125,9 +115,7 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
 /// Rows behind the last decided item's: the writer may be writing their headers, and the columns of
 /// the last row that a window reads.
 TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3};
-  Line line(options);
+  Line line(Small{.window = Transitions{.n_step = 3}});
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 300);  // Every row was used before.
   writer.now(line.action) = ~std::uint64_t{0};
@@ -179,8 +167,7 @@ TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   line.append(first, 1, End::Truncated);
   line.append(second, 2, End::Truncated);
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(64, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(64, kAtOnce));
   std::map<std::uint64_t, std::uint64_t> step_of;
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const auto [at, fresh] = step_of.emplace(batch->episode_ids()[i], batch->now(line.id)[i]);

@@ -1,9 +1,9 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/recurrent_line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/worlds/replayed.hpp"
 
@@ -50,6 +50,8 @@ std::vector<Case> cases() {
                                          .n_step = 2,
                                          .frame_stack = 3},
                                {Uniform{}})},
+      {"Recency", options_with(Transitions{}, {Recency{.p = 0.1F}})},
+      {"Mixture", options_with(Transitions{}, {Mixture{}})},
       {"FifoSelector", options_with(Transitions{}, {Fifo{}})},
       {"Lifo", options_with(Transitions{.n_step = 2}, {Lifo{}})},
       {"MaxHeap", options_with(Transitions{}, {MaxHeap{}})},
@@ -165,17 +167,14 @@ TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
   for (const std::uint32_t n_step : {1U, 3U}) {
     SCOPED_TRACE(testing::Message() << n_step << " steps");
     const ScratchDirectory directory;
-    Options options = small_options();
-    options.window = Transitions{.n_step = n_step};
-    Line line(options);
+    Line line(Small{.window = Transitions{.n_step = n_step}});
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 10);
     line.replay.save(directory.path());
     ReplayBuffer loaded = ReplayBuffer::load(directory.path());
     EXPECT_EQ(loaded.size(), 10U);
     Sampler sampler = loaded.sampler();
-    const SampleResult batch = sampler.sample(500, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(500, kAtOnce));
     for (std::size_t i = 0; i < batch->size(); ++i) {
       const std::uint64_t number = batch->now(line.id)[i];
       const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(n_step, 10 - number));
@@ -197,19 +196,15 @@ TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
 
 TEST(Checkpoint, WritesOnlyWhatChanged) {
   const ScratchDirectory directory;
-  Options options = small_options();
-  options.capacity_steps = 4096;
-  options.chunk_steps = 64;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5000);
+  Line line(Small{.capacity_steps = 4096, .chunk_steps = 64});
+  line.append_many(0, 5000);
   const SaveResult full = line.replay.save(directory.path());
   EXPECT_GE(full.chunks_written, 64U);
   EXPECT_EQ(full.chunks_reused, 0U);
   const SaveResult same = line.replay.save(directory.path());
   EXPECT_LE(same.chunks_written, 1U);
   EXPECT_EQ(same.chunks_written + same.chunks_reused, full.chunks_written);
-  line.append_many(writer, 5000, 64);
+  line.append_many(5000, 64);
   EXPECT_LE(line.replay.save(directory.path()).chunks_written, 3U);
   ReplayBuffer loaded = ReplayBuffer::load(directory.path());
   EXPECT_LE(loaded.save(directory.path()).chunks_written, 1U);
@@ -219,15 +214,12 @@ class CheckpointAlpha : public testing::TestWithParam<float> {};
 
 TEST_P(CheckpointAlpha, IsKeptWithDecayAndPriorities) {
   const ScratchDirectory directory;
-  Options options = small_options();
-  options.selectors = {Proportional{.alpha = 0.5F}};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
+  Line line(Small{.selectors = {Proportional{.alpha = 0.5F}}});
+  line.append_many(0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
   (void)line.replay.size();
   line.replay.set_alpha(GetParam());
   line.replay.decay(0.3F);
-  line.append(writer, 20, 3.0F);
+  line.append(20, 3.0F);
   const auto before = line.probabilities();
   line.replay.save(directory.path());
   line.replay.restore(directory.path());
@@ -258,17 +250,16 @@ TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
 
   Schema other;
   other.observation<float>("id", {2});
-  ReplayBuffer another(other, small_options());
+  ReplayBuffer another(other, Small{});
   EXPECT_EQ(kind_of([&] { another.restore(directory.path()); }, "'id'"), Kind::Mismatch);
-  Options larger = small_options();
+  Options larger = Small{};
   larger.capacity_steps += 1;
   Line two(larger);
-  Writer kept = two.replay.writer();
-  two.append_many(kept, 0, 5);
+  two.append_many(0, 5);
   EXPECT_EQ(kind_of([&] { two.replay.restore(directory.path()); }, "capacity_steps"),
             Kind::Mismatch);
   EXPECT_EQ(two.replay.size(), 5U);  // As it was.
-  EXPECT_EQ(two.append(kept, 5), CommitStatus::Committed);
+  EXPECT_EQ(two.append(5), CommitStatus::Committed);
   EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path() + "/none"); }, "none"),
             Kind::Missing);
   EXPECT_THROW((void)line.replay.sampler({.resume = 0}), std::invalid_argument);
@@ -301,16 +292,13 @@ struct Halved {
 
 TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   const ScratchDirectory directory;
-  Options options = small_options();
-  options.selectors = {Uniform{}, Halved{}};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
+  Line line(Small{.selectors = {Uniform{}, Halved{}}});
+  line.append_many(0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
   const auto before = line.probabilities(4096, 1);
   line.replay.save(directory.path());
   EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, "selector 1"),
             Kind::Mismatch);
-  Line other(small_options());
+  Line other;
   EXPECT_EQ(kind_of([&] { other.replay.restore(directory.path()); }, "selectors"), Kind::Mismatch);
   line.replay.restore(directory.path());
   EXPECT_EQ(line.probabilities(4096, 1), before);
@@ -322,10 +310,7 @@ TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEp
   for (std::uint64_t steps = 8; steps < 15; ++steps) {
     SCOPED_TRACE(testing::Message() << steps << " steps");
     const ScratchDirectory directory;
-    Options options = small_options();
-    options.window = Transitions{.n_step = 3, .frame_stack = 2};
-    options.chunk_steps = 16;
-    Line line(options);
+    Line line(Small{.window = Transitions{.n_step = 3, .frame_stack = 2}, .chunk_steps = 16});
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, steps - 1);
     line.append(writer, steps - 1, End::Truncated);
@@ -342,8 +327,7 @@ TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEp
     EXPECT_TRUE(std::equal(before.begin(), before.end(), all.begin()));
     EXPECT_TRUE(std::equal(added.begin(), added.end(), all.begin() + std::ssize(before)));
     Sampler sampler = line.replay.sampler();
-    const SampleResult batch = sampler.sample(400, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(400, kAtOnce));
     for (std::size_t i = 0; i < batch->size(); ++i) {
       EXPECT_EQ(batch->next(line.id)[2 * i + 1],
                 batch->now(line.id)[2 * i + 1] + batch->lengths()[i]);
@@ -374,11 +358,7 @@ TEST(Checkpoint, LoadedTwiceGivesOtherKeys) {
 TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
   for (const Selector& selector : {Selector(MinHeap{}), Selector(MaxHeap{}), Selector(kRaw)}) {
     const ScratchDirectory directory;
-    Options options = small_options();
-    options.capacity_steps = 8;
-    options.chunk_steps = 4;
-    options.selectors = {selector};
-    Line line(options);
+    Line line(Small{.capacity_steps = 8, .selectors = {selector}, .chunk_steps = 4});
     Writer writer = line.replay.writer();
     line.append(writer, 0, 0.5F);
     (void)line.replay.size();
@@ -399,8 +379,7 @@ TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
     const std::size_t given = keys.size() - 2;
     line.replay.update_priorities(std::span(keys).subspan(given, 1), std::vector<float>{0.6F});
     Sampler sampler = line.replay.sampler();
-    const SampleResult batch = sampler.sample(keys.size() - 1, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(keys.size() - 1, kAtOnce));
     const auto drawn = batch->keys();
     const bool found = std::find(drawn.begin(), drawn.end(), keys[given]) != drawn.end();
     if (selector.target<MinHeap>() != nullptr) {
@@ -423,8 +402,7 @@ TEST(Checkpoint, KeepsRecurrentStates) {
   const auto check = [&] {
     (void)replay.size();
     Sampler sampler = replay.sampler();
-    const SampleResult batch = sampler.sample(400, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(400, kAtOnce));
     std::set<std::uint64_t> seen;
     for (std::size_t i = 0; i < batch->size(); ++i) {
       seen.insert(line.expect_states(*batch, i));
@@ -448,8 +426,7 @@ TEST(Checkpoint, KeepsRecurrentStates) {
 TEST(Checkpoint, IsCancelledByAStopToken) {
   const ScratchDirectory directory;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
+  line.append_many(0, 10);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(kind_of([&] { line.replay.save(directory.path(), {.stop = stop.get_token()}); }, ""),

@@ -3,7 +3,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/require_batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -82,8 +82,7 @@ TEST(AnyField, WritesAndReadsTheBytesOfTypedFields) {
     ASSERT_EQ(writer.commit(), CommitStatus::Committed);
   }
   Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(50);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(50));
   const auto same = [](std::span<std::byte> bytes, auto typed) {
     const auto expected = std::as_bytes(typed);
     return bytes.size() == expected.size() &&

@@ -8,9 +8,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -46,6 +44,8 @@ using AllElements = testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std
                                    float, double, Float16, BFloat16>;
 TYPED_TEST_SUITE(FieldOf, AllElements);
 
+const Options kOptions = Small{};
+
 TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
   using T = TypeParam;
   constexpr std::size_t kSteps = 40;
@@ -60,8 +60,7 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
     const auto scalar = schema.observation<T>("scalar");
     const auto done = schema.column<T>("done", shape);
     const auto choice = schema.column<T>("choice");
-    Options options = small_options();
-    ReplayBuffer replay(schema, options);
+    ReplayBuffer replay(schema, kOptions);
 
     Rng rng(17);
     const std::size_t elements = schema.fields()[seen.index()].elements;
@@ -94,8 +93,7 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
     }
 
     Sampler sampler = replay.sampler({.seed = 3});
-    const SampleResult batch = sampler.sample(101);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(101));
     std::vector<std::size_t> batch_shape = {101};
     EXPECT_EQ(batch->shape(scalar), batch_shape);
     batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
@@ -149,11 +147,9 @@ TEST(Field, AWriterRefusesHandlesOfAnotherSchema) {
 TEST(Field, ABatchRefusesHandlesOfAnotherSchema) {
   Line line;
   const Stranger stranger;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
+  line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(4);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(4));
   EXPECT_THROW((void)batch->now(stranger.zero), std::invalid_argument);
   EXPECT_THROW((void)batch->next(stranger.zero), std::invalid_argument);
   EXPECT_THROW((void)batch->now(stranger.one), std::invalid_argument);

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -65,45 +64,6 @@ TYPED_TEST(SegmentTreeTest, TheSixLeaves172563) {
   EXPECT_EQ(tree.max(), TypeParam{6});
 }
 
-TYPED_TEST(SegmentTreeTest, ATotalOf24SplitInFourStrata) {
-  const auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
-  const double stratum = tree.total() / 4;
-  std::vector<double> targets;
-  for (const double within : {0.0, 0.5, 0.99}) {
-    for (int i = 0; i < 4; ++i) {
-      targets.push_back((i + within) * stratum);
-    }
-  }
-  EXPECT_EQ(found(tree, targets), (std::vector<std::size_t>{0, 1, 3, 4,     // 0, 6, 12, 18
-                                                            1, 2, 4, 5,     // 3, 9, 15, 21
-                                                            1, 3, 4, 5}));  // just below the ends
-}
-
-TYPED_TEST(SegmentTreeTest, NewPrioritiesForADrawFromFourStrata) {
-  auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
-  std::array<std::size_t, 4> drawn{};
-  const std::array targets{3.0, 9.0, 15.0, 21.0};
-  tree.find_prefix_sum(targets, drawn);
-  EXPECT_EQ(drawn, (std::array<std::size_t, 4>{1, 2, 4, 5}));
-  tree.assign(drawn, std::array<TypeParam, 4>{2, 2, 2, 2});
-  EXPECT_EQ(tree.total(), 14.0);
-}
-
-TYPED_TEST(SegmentTreeTest, TheFourLeaves4513) {
-  auto tree = tree_of<TypeParam>({4, 5, 1, 3});
-  EXPECT_EQ(tree.total(), 13.0);
-  EXPECT_EQ(tree.sum(0, 2), 9.0);
-  EXPECT_EQ(tree.sum(1, 3), 6.0);
-  EXPECT_EQ(tree.min(), TypeParam{1});
-  EXPECT_EQ(tree.min(0, 2), TypeParam{4});
-  EXPECT_EQ(tree.max(2, 4), TypeParam{3});
-  EXPECT_EQ(found(tree, {0, 3, 4, 8, 9, 10, 12}), (std::vector<std::size_t>{0, 0, 1, 1, 2, 3, 3}));
-  tree.assign(std::vector<std::size_t>{2, 0}, std::vector<TypeParam>{7, 0});
-  EXPECT_EQ(tree.total(), 15.0);
-  EXPECT_EQ(tree.max(), TypeParam{7});
-  EXPECT_EQ(found(tree, {0, 4, 5, 12}), (std::vector<std::size_t>{1, 1, 2, 3}));
-}
-
 // What the tests of OpenAI Baselines' segment tree ask.
 TYPED_TEST(SegmentTreeTest, SearchesAsOpenAiBaselines) {
   SegmentTree<TypeParam> tree(4);
@@ -139,23 +99,6 @@ TYPED_TEST(SegmentTreeTest, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheC
     tree.assign(3 * spread, kUnit);
     EXPECT_EQ(tree.find_prefix_sum(1.0 + static_cast<double>(kUnit)), 3 * spread);
   }
-}
-
-TYPED_TEST(SegmentTreeTest, TheLastOfDuplicatesWins) {
-  SegmentTree<TypeParam> tree(4096);
-  std::vector<std::size_t> leaves;
-  std::vector<TypeParam> values;
-  for (std::size_t i = 0; i < 2000; ++i) {
-    leaves.push_back(i % 7 * 500);
-    values.push_back(static_cast<TypeParam>(i));
-  }
-  tree.assign(leaves, values);
-  double total = 0.0;
-  for (std::size_t i = 1993; i < 2000; ++i) {
-    EXPECT_EQ(tree.leaf(leaves[i]), values[i]);
-    total += static_cast<double>(values[i]);
-  }
-  EXPECT_EQ(tree.total(), total);
 }
 
 TYPED_TEST(SegmentTreeTest, EmptyRangesAndBatchesHoldNothing) {

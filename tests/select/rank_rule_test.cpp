@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -99,24 +98,6 @@ TEST(RankRule, NamesBadOptions) {
   test::expect_refusal<std::invalid_argument>(make({.alpha = nan}), {"alpha", "nan"});
   test::expect_refusal<std::invalid_argument>(make({.initial_constant = -1.0F}),
                                               {"RankBased", "initial_constant", "-1"});
-}
-
-TEST(RankRule, OneItemIsAllThereIs) {
-  Ranked ranked(4);
-  ranked.set(2, 0.0F);
-  ranked.refresh();
-  EXPECT_EQ(ranked.probabilities(), (std::vector<double>{0.0, 0.0, 1.0, 0.0}));
-}
-
-TEST(RankRule, EqualItemsAreEquallyLikely) {
-  for (const std::size_t items : {2U, 100U, 5000U}) {
-    Ranked ranked(items);
-    for (std::size_t i = 0; i < items; ++i) {
-      ranked.set(i, 3.5F);
-    }
-    ranked.refresh();
-    EXPECT_LT(ranked.error(), 1e-7) << items;
-  }
 }
 
 TEST(RankRule, FewItemsAreExactAfterEveryChange) {
@@ -224,25 +205,6 @@ TEST(RankRule, FollowsPrioritiesThatMoveAllTogether) {
   }
 }
 
-TEST(RankRule, HiddenItemsLeaveTheirRanksToOthers) {
-  Ranked ranked(4);
-  for (std::size_t i = 0; i < 4; ++i) {
-    ranked.set(i, static_cast<float>(4 - i));
-  }
-  ranked.refresh();
-  const std::uint32_t first = ranked.leaf_of(0);
-  const auto weight = static_cast<float>(ranked.selector_of(0).sum(first, 1));
-  ranked.selector_of(0).hide(std::span(&first, 1));
-  EXPECT_FALSE(ranked.selector_of(0).all_positive(std::span(&first, 1)));
-  ranked.refresh();
-  ranked.model[0] = -1.0F;
-  EXPECT_LT(ranked.error(), 1e-7);
-  ranked.selector_of(0).show(std::span(&first, 1), std::span(&weight, 1));
-  ranked.refresh();
-  ranked.model[0] = 4.0F;
-  EXPECT_LT(ranked.error(), 1e-7);
-}
-
 TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
   constexpr std::size_t kItems = 1000;
   constexpr std::size_t kTargets = 1 << 20;
@@ -285,17 +247,6 @@ TEST(RankRule, SummariesNameRawPrioritiesAndTheLeastWeight) {
   ranked.set(0, 1.0F);
   EXPECT_EQ(ranked.selectors[0]->summary().max, 2.0F);
   EXPECT_EQ(ranked.selectors[0]->summary().highest_seen, 5.0F);
-}
-
-TEST(RankRule, NewItemsTakeTheHighestPriorityOfAllShards) {
-  Ranked ranked(9, 3);
-  ranked.set(0, 5.0F);
-  ranked.set(3, 7.0F);
-  const std::array<float, 3> run = {kInitialPriority, storage::kNotAStep, kInitialPriority};
-  ranked.selectors[1]->insert({0, run}, ranked.selectors[0]->summary());
-  ranked.model[1] = ranked.model[7] = 7.0F;
-  ranked.refresh();
-  EXPECT_LT(ranked.error(), 1e-7);
 }
 
 }  // namespace

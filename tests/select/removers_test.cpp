@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -49,9 +48,9 @@ class MadeUpChunks final : public ShardChunks {
 };
 
 /// A remover over made-up chunks, of which some have entered.
-struct Scene {
-  explicit Scene(const Remover& remover, std::uint32_t count = 8,
-                 std::initializer_list<std::uint32_t> entered = {})
+struct RemoverOfChunks {
+  explicit RemoverOfChunks(const Remover& remover, std::uint32_t count = 8,
+                           std::initializer_list<std::uint32_t> entered = {})
       : chunks(count), part(remover.make_shard_remover(chunks)) {
     for (const std::uint32_t chunk : entered) {
       part->enters(chunk);
@@ -97,10 +96,10 @@ TEST(Remover, ThatWasMovedFromIsFifo) {
 }
 
 TEST(Remover, OnlyThoseThatUseSamplesAreToldOfThem) {
-  EXPECT_TRUE(Scene(SecondChance{}).part->wants_samples());
-  EXPECT_TRUE(Scene(LeastRecentlySampled{}).part->wants_samples());
-  EXPECT_TRUE(Scene(LeastFrequentlySampled{}).part->wants_samples());
-  EXPECT_FALSE(Scene(LowestPriority{}).part->wants_samples());
+  EXPECT_TRUE(RemoverOfChunks(SecondChance{}).part->wants_samples());
+  EXPECT_TRUE(RemoverOfChunks(LeastRecentlySampled{}).part->wants_samples());
+  EXPECT_TRUE(RemoverOfChunks(LeastFrequentlySampled{}).part->wants_samples());
+  EXPECT_FALSE(RemoverOfChunks(LowestPriority{}).part->wants_samples());
 }
 
 TEST(Remover, RefusesOptionsThatItDoesNotAllow) {
@@ -125,122 +124,122 @@ TEST(Remover, RefusesOptionsThatItDoesNotAllow) {
 TEST(Remover, WithoutSamplesAndWeightsAllGoInTheOrderInWhichChunksWereFilled) {
   for (const Remover& remover : {Remover(SecondChance{}), Remover(LeastRecentlySampled{}),
                                  Remover(LeastFrequentlySampled{}), Remover(LowestPriority{})}) {
-    Scene scene(remover, 8, {5, 2, 7, 0});
-    EXPECT_EQ(scene.evict(), 5U);
-    scene.part->enters(5);
-    scene.part->enters(1);
-    EXPECT_EQ(scene.evict_all(5), (Chunks{2, 7, 0, 5, 1}));
+    RemoverOfChunks tested(remover, 8, {5, 2, 7, 0});
+    EXPECT_EQ(tested.evict(), 5U);
+    tested.part->enters(5);
+    tested.part->enters(1);
+    EXPECT_EQ(tested.evict_all(5), (Chunks{2, 7, 0, 5, 1}));
   }
 }
 
 TEST(SecondChance, SparesASampledChunkOnceHoweverOftenItWasSampled) {
-  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
-  scene.sample({0, 0});
-  scene.sample({0});
-  EXPECT_EQ(scene.evict_all(5), (Chunks{1, 2, 3, 4, 0})) << "5 is the younger of two";
+  RemoverOfChunks tested(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
+  tested.sample({0, 0});
+  tested.sample({0});
+  EXPECT_EQ(tested.evict_all(5), (Chunks{1, 2, 3, 4, 0})) << "5 is the younger of two";
 }
 
 TEST(SecondChance, SparesAgainWhatIsSampledAfterTheHandPassed) {
-  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
-  scene.sample({0});
-  EXPECT_EQ(scene.evict(), 1U);
-  scene.sample({0, 2});
-  EXPECT_EQ(scene.evict_all(2), (Chunks{3, 2})) << "4 and 5 are the younger half of four";
+  RemoverOfChunks tested(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
+  tested.sample({0});
+  EXPECT_EQ(tested.evict(), 1U);
+  tested.sample({0, 2});
+  EXPECT_EQ(tested.evict_all(2), (Chunks{3, 2})) << "4 and 5 are the younger half of four";
 }
 
 TEST(SecondChance, TakesTheOldestWhereAllWereSampled) {
-  Scene scene(SecondChance{}, 8, {3, 1, 2});
-  scene.sample({1, 2, 3});
-  EXPECT_EQ(scene.evict_all(3), (Chunks{3, 1, 2}));
+  RemoverOfChunks tested(SecondChance{}, 8, {3, 1, 2});
+  tested.sample({1, 2, 3});
+  EXPECT_EQ(tested.evict_all(3), (Chunks{3, 1, 2}));
 }
 
 TEST(SecondChance, ForgetsSamplesOfAChunkThatLeft) {
-  Scene scene(SecondChance{}, 8, {0, 1});
-  scene.sample({0});
-  scene.part->leaves(0);
-  scene.part->enters(0);
-  EXPECT_EQ(scene.evict_all(2), (Chunks{1, 0}));
-  scene.part->enters(0);
-  scene.part->enters(1);
-  EXPECT_EQ(scene.evict(), 0U);
+  RemoverOfChunks tested(SecondChance{}, 8, {0, 1});
+  tested.sample({0});
+  tested.part->leaves(0);
+  tested.part->enters(0);
+  EXPECT_EQ(tested.evict_all(2), (Chunks{1, 0}));
+  tested.part->enters(0);
+  tested.part->enters(1);
+  EXPECT_EQ(tested.evict(), 0U);
 }
 
 TEST(SecondChance, TakesTheOldestWhereAllButTheChunkFilledLastWereSampled) {
-  Scene scene(SecondChance{}, 8, {0, 1, 2});
+  RemoverOfChunks tested(SecondChance{}, 8, {0, 1, 2});
   for (std::uint32_t chunk = 0; chunk < 5; ++chunk) {
-    scene.sample({chunk, chunk + 1, chunk + 2});
-    scene.part->enters(chunk + 3);
-    EXPECT_EQ(scene.evict(), chunk);
+    tested.sample({chunk, chunk + 1, chunk + 2});
+    tested.part->enters(chunk + 3);
+    EXPECT_EQ(tested.evict(), chunk);
   }
 }
 
 TEST(SecondChance, SparesChunksWhileFewerThanHalfWereFilledLater) {
-  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4});
-  scene.sample({0, 1});
-  EXPECT_EQ(scene.evict(), 2U) << "2 of 5 were filled later";
-  scene.sample({0, 1});
-  EXPECT_EQ(scene.evict(), 0U) << "1 of 4 was filled after 3, and none after 4";
-  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 3, 4}));
+  RemoverOfChunks tested(SecondChance{}, 8, {0, 1, 2, 3, 4});
+  tested.sample({0, 1});
+  EXPECT_EQ(tested.evict(), 2U) << "2 of 5 were filled later";
+  tested.sample({0, 1});
+  EXPECT_EQ(tested.evict(), 0U) << "1 of 4 was filled after 3, and none after 4";
+  EXPECT_EQ(tested.evict_all(3), (Chunks{1, 3, 4}));
 }
 
 TEST(LeastRecentlySampled, TakesTheChunkWhoseLastSampleIsLongestAgo) {
-  Scene scene(LeastRecentlySampled{}, 8, {0, 1, 2, 3});
-  scene.sample({0, 3});
-  scene.sample({1, 3, 1});
-  scene.sample({2});
-  scene.sample({0});
-  EXPECT_EQ(scene.evict_all(4), (Chunks{1, 3, 2, 0}))
+  RemoverOfChunks tested(LeastRecentlySampled{}, 8, {0, 1, 2, 3});
+  tested.sample({0, 3});
+  tested.sample({1, 3, 1});
+  tested.sample({2});
+  tested.sample({0});
+  EXPECT_EQ(tested.evict_all(4), (Chunks{1, 3, 2, 0}))
       << "of one batch that filled first goes first";
 }
 
 TEST(LeastRecentlySampled, CountsFillingAsASample) {
-  Scene scene(LeastRecentlySampled{}, 8, {0, 1});
-  scene.sample({0, 1});
-  scene.part->enters(2);
-  scene.sample({1});
-  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 2, 1}));
+  RemoverOfChunks tested(LeastRecentlySampled{}, 8, {0, 1});
+  tested.sample({0, 1});
+  tested.part->enters(2);
+  tested.sample({1});
+  EXPECT_EQ(tested.evict_all(3), (Chunks{0, 2, 1}));
 }
 
 TEST(LeastFrequentlySampled, TakesTheChunkWithTheFewestDraws) {
-  Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
-  scene.sample(Chunks(30, 0));
-  scene.sample(Chunks(40, 1));
-  scene.sample(Chunks(5, 2));
-  EXPECT_EQ(scene.evict_all(3), (Chunks{2, 0, 1}));
+  RemoverOfChunks tested(LeastFrequentlySampled{}, 8, {0, 1, 2});
+  tested.sample(Chunks(30, 0));
+  tested.sample(Chunks(40, 1));
+  tested.sample(Chunks(5, 2));
+  EXPECT_EQ(tested.evict_all(3), (Chunks{2, 0, 1}));
 }
 
 TEST(LeastFrequentlySampled, CountsDrawsPerStep) {
-  Scene scene(LeastFrequentlySampled{}, 8);
-  scene.chunks.set_steps(0, 20);
-  scene.chunks.set_steps(1, 5);
-  scene.part->enters(1);
-  scene.part->enters(0);
-  scene.sample(Chunks(30, 0));
-  scene.sample(Chunks(20, 1));
-  EXPECT_EQ(scene.evict(), 0U) << "50 draws of 20 steps against 25 of 5, of which 0.6 count";
+  RemoverOfChunks tested(LeastFrequentlySampled{}, 8);
+  tested.chunks.set_steps(0, 20);
+  tested.chunks.set_steps(1, 5);
+  tested.part->enters(1);
+  tested.part->enters(0);
+  tested.sample(Chunks(30, 0));
+  tested.sample(Chunks(20, 1));
+  EXPECT_EQ(tested.evict(), 0U) << "50 draws of 20 steps against 25 of 5, of which 0.6 count";
 }
 
 TEST(LeastFrequentlySampled, GivesAFreshChunkTheMeanOfTheOthers) {
   // However often these were drawn: 8 to 800 draws per step, and chunk 1 half as often.
   for (const std::size_t times : {1U, 10U, 100U}) {
     SCOPED_TRACE(times);
-    Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
+    RemoverOfChunks tested(LeastFrequentlySampled{}, 8, {0, 1, 2});
     for (std::size_t i = 0; i < 40 * times; ++i) {
-      scene.sample({0, 0, 1, 2, 2});
+      tested.sample({0, 0, 1, 2, 2});
     }
-    scene.part->enters(3);
-    EXPECT_EQ(scene.evict_all(2), (Chunks{1, 0}));
+    tested.part->enters(3);
+    EXPECT_EQ(tested.evict_all(2), (Chunks{1, 0}));
   }
 }
 
 /// How many chunks leave before chunk 0 of 4, which alone was drawn, so often per step. Nobody
 /// draws afterwards.
 std::size_t outlived_by_fame(std::size_t draws) {
-  Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2, 3});
-  scene.sample(Chunks(10 * draws, 0));
+  RemoverOfChunks tested(LeastFrequentlySampled{}, 8, {0, 1, 2, 3});
+  tested.sample(Chunks(10 * draws, 0));
   std::size_t count = 0;
-  for (std::uint32_t gone = scene.evict(); gone != 0 && count < 100; gone = scene.evict()) {
-    scene.part->enters(gone);
+  for (std::uint32_t gone = tested.evict(); gone != 0 && count < 100; gone = tested.evict()) {
+    tested.part->enters(gone);
     ++count;
   }
   return count;
@@ -256,34 +255,34 @@ TEST(LeastFrequentlySampled, HalvesWhatDrawsCountForWithEachCapacity) {
 }
 
 TEST(LeastFrequentlySampled, CountsDrawsAsNothingAfterBillionsOfNewerSteps) {
-  Scene scene(LeastFrequentlySampled{}, 8, {0, 3});
-  scene.sample(Chunks(100, 0));
-  scene.chunks.set_steps(1, 1U << 31U);
+  RemoverOfChunks tested(LeastFrequentlySampled{}, 8, {0, 3});
+  tested.sample(Chunks(100, 0));
+  tested.chunks.set_steps(1, 1U << 31U);
   for (int i = 0; i < 40; ++i) {
-    scene.part->enters(1);
-    scene.part->leaves(1);
+    tested.part->enters(1);
+    tested.part->leaves(1);
   }
-  scene.part->enters(2);
-  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 3, 2}));
+  tested.part->enters(2);
+  EXPECT_EQ(tested.evict_all(3), (Chunks{0, 3, 2}));
 }
 
 TEST(LowestPriority, TakesTheChunkOfTheLeastWeightPerStep) {
-  Scene scene(LowestPriority{}, 8, {0, 1, 2});
-  scene.chunks.set_weight(0, 30.0);
-  scene.chunks.set_weight(1, 20.0);
-  scene.chunks.set_weight(2, 18.0);
-  scene.chunks.set_steps(2, 5);
-  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 0, 2})) << "2, 3 and 3.6 per step";
+  RemoverOfChunks tested(LowestPriority{}, 8, {0, 1, 2});
+  tested.chunks.set_weight(0, 30.0);
+  tested.chunks.set_weight(1, 20.0);
+  tested.chunks.set_weight(2, 18.0);
+  tested.chunks.set_steps(2, 5);
+  EXPECT_EQ(tested.evict_all(3), (Chunks{1, 0, 2})) << "2, 3 and 3.6 per step";
 }
 
 TEST(LowestPriority, ReadsTheNamedSelectorAsItIsNow) {
-  Scene scene(LowestPriority{.selector = 1}, 8, {0, 1});
-  scene.chunks.set_weight(0, 1.0, 1);
-  scene.chunks.set_weight(1, 2.0, 1);
-  scene.chunks.set_weight(1, 0.5, 0);
-  EXPECT_EQ(scene.part->victim(), 0U);
-  scene.chunks.set_weight(0, 3.0, 1);
-  EXPECT_EQ(scene.part->victim(), 1U);
+  RemoverOfChunks tested(LowestPriority{.selector = 1}, 8, {0, 1});
+  tested.chunks.set_weight(0, 1.0, 1);
+  tested.chunks.set_weight(1, 2.0, 1);
+  tested.chunks.set_weight(1, 0.5, 0);
+  EXPECT_EQ(tested.part->victim(), 0U);
+  tested.chunks.set_weight(0, 3.0, 1);
+  EXPECT_EQ(tested.part->victim(), 1U);
 }
 
 /// Of k candidates picked from many chunks the least is expected at 1 / (k + 1) of the order, with
@@ -293,15 +292,15 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
   constexpr int kChoices = 2000;
   for (const std::uint32_t candidates : {1U, 2U, 8U, 32U}) {
     SCOPED_TRACE(testing::Message() << candidates << " candidates");
-    Scene scene(LowestPriority{.candidates = candidates}, kChunks);
+    RemoverOfChunks tested(LowestPriority{.candidates = candidates}, kChunks);
     for (std::uint32_t c = 0; c < kChunks; ++c) {
-      scene.part->enters(c);
+      tested.part->enters(c);
       // All different, and without any order: 1009 has no divisor in common with 2000.
-      scene.chunks.set_weight(c, static_cast<double>(c * 1009 % kChunks));
+      tested.chunks.set_weight(c, static_cast<double>(c * 1009 % kChunks));
     }
     double sum = 0.0;
     for (int i = 0; i < kChoices; ++i) {
-      sum += scene.chunks.weight(scene.part->victim(), 0) / kChunks;
+      sum += tested.chunks.weight(tested.part->victim(), 0) / kChunks;
     }
     const double k = candidates;
     const double sigma = std::sqrt(k / (k + 2.0)) / (k + 1.0) / std::sqrt(double{kChoices});
@@ -310,13 +309,13 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
 }
 
 TEST(Candidates, AreAllWhereThereAreNoMore) {
-  Scene scene(LowestPriority{.candidates = 16}, 16);
+  RemoverOfChunks tested(LowestPriority{.candidates = 16}, 16);
   for (std::uint32_t c = 0; c < 16; ++c) {
-    scene.part->enters(c);
-    scene.chunks.set_weight(c, static_cast<double>(c * 5 % 16));
+    tested.part->enters(c);
+    tested.chunks.set_weight(c, static_cast<double>(c * 5 % 16));
   }
   for (std::uint32_t rank = 0; rank < 16; ++rank) {
-    EXPECT_EQ(scene.evict() * 5 % 16, rank);
+    EXPECT_EQ(tested.evict() * 5 % 16, rank);
   }
 }
 
@@ -329,20 +328,20 @@ TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
     constexpr std::uint64_t kSeed = 5;
     SCOPED_TRACE(testing::Message() << "seed " << kSeed);
     test::Rng rng(kSeed);
-    Scene scene(remover, kChunks);
-    Scene twin(remover, kChunks);
+    RemoverOfChunks tested(remover, kChunks);
+    RemoverOfChunks twin(remover, kChunks);
     std::set<std::uint32_t> there;
     for (int i = 0; i < 5000; ++i) {
       const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
       if (!there.contains(chunk)) {
         there.insert(chunk);
-        scene.part->enters(chunk);
+        tested.part->enters(chunk);
         twin.part->enters(chunk);
       } else if (rng.chance(0.3)) {
-        scene.sample({chunk});
+        tested.sample({chunk});
         twin.sample({chunk});
       } else {
-        const std::uint32_t victim = scene.evict();
+        const std::uint32_t victim = tested.evict();
         ASSERT_EQ(twin.evict(), victim);
         ASSERT_EQ(there.erase(victim), 1U);
       }
@@ -362,14 +361,14 @@ TEST_P(RemoverAgainstItsModel, ChoosesTheSameAmongChunksThatComeAndGo) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   constexpr std::uint32_t kChunks = 12;
   test::Rng rng(kSeed);
-  Scene scene(test::RemoverModel::remover(GetParam()), kChunks);
+  RemoverOfChunks tested(test::RemoverModel::remover(GetParam()), kChunks);
   test::RemoverModel model(GetParam());
   const auto priority = [&](std::uint32_t chunk) {
-    return scene.chunks.weight(chunk, 0) / scene.chunks.steps(chunk);
+    return tested.chunks.weight(chunk, 0) / tested.chunks.steps(chunk);
   };
   std::set<std::uint32_t> there;
   const auto leave = [&](std::uint32_t chunk) {
-    scene.part->leaves(chunk);
+    tested.part->leaves(chunk);
     model.emptied(chunk);
     there.erase(chunk);
   };
@@ -378,19 +377,19 @@ TEST_P(RemoverAgainstItsModel, ChoosesTheSameAmongChunksThatComeAndGo) {
     const std::size_t what = rng.below(4);
     if (what == 0 && there.insert(chunk).second) {
       const auto steps = static_cast<std::uint32_t>(rng.between(1, 9));
-      scene.chunks.set_steps(chunk, steps);
-      scene.chunks.set_weight(chunk, static_cast<double>(rng.below(40)));
-      scene.part->enters(chunk);
+      tested.chunks.set_steps(chunk, steps);
+      tested.chunks.set_weight(chunk, static_cast<double>(rng.below(40)));
+      tested.part->enters(chunk);
       model.filled(chunk, steps);
     } else if (what == 1 && there.contains(chunk)) {
       const Chunks drawn(rng.between(1, 3), chunk);
-      scene.sample(drawn);
+      tested.sample(drawn);
       model.sampled(drawn);
     } else if (what == 2 && there.contains(chunk) && rng.chance(0.2)) {
       leave(chunk);
     } else if (what == 3 && !there.empty()) {
       const std::uint32_t victim = model.victim({}, priority);
-      ASSERT_EQ(scene.part->victim(), victim) << "operation " << i;
+      ASSERT_EQ(tested.part->victim(), victim) << "operation " << i;
       leave(victim);
     }
   }

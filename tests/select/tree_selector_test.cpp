@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace reprise::select {
@@ -46,23 +45,6 @@ Floats weights_of(const TreeSelector& selector, std::size_t leaves) {
     EXPECT_EQ(weights[drawn[i]], reported[i]) << "leaf " << drawn[i];
   }
   return weights;
-}
-
-TEST(TreeSelector, MarksAreNotDrawnAndItemsAreByTheirPriority) {
-  TreeSelector selector(raw(), 8);
-  selector.insert({1, Floats{2.0F, kNotAStep, 0.0F, 3.0F, kNotAStep}}, kNowhere);
-  EXPECT_EQ(weights_of(selector, 8), (Floats{0, 2, 0, 0, 3, 0, 0, 0}));
-  const SelectorSummary summary = selector.summary();
-  EXPECT_EQ(summary.total, 5.0);
-  EXPECT_EQ(summary.min_positive, 2.0F);
-  EXPECT_EQ(summary.max, 3.0F);
-  EXPECT_EQ(summary.highest_seen, 3.0F);
-}
-
-TEST(TreeSelector, ARunOfMarksAloneWeighsNothing) {
-  TreeSelector selector(raw(), 600);
-  selector.insert({0, Floats(600, kNotAStep)}, kNowhere);
-  EXPECT_EQ(selector.summary().total, 0.0);
 }
 
 TEST(TreeSelector, MarksOverwriteWhatTheRowsHeldBefore) {
@@ -132,30 +114,6 @@ TEST(TreeSelector, AConstantIsTheInitialPriorityWhateverThereIs) {
   TreeSelector selector(raw(InitialPriority::Constant), 2);
   selector.insert({0, Floats{3.0F, kInitialPriority}}, {.max = 6.0F, .highest_seen = 9.0F});
   EXPECT_EQ(weights_of(selector, 2), (Floats{3, 0.5F}));
-}
-
-TEST(TreeSelector, UpdatesSetWeightsAndTheLastOfDuplicatesWins) {
-  TreeSelector selector(raw(), 4);
-  selector.insert({0, Floats{1.0F, 1.0F, 1.0F, 1.0F}}, kNowhere);
-  selector.update(std::vector{2U, 0U, 2U}, Floats{5.0F, 0.0F, 2.0F});
-  EXPECT_EQ(weights_of(selector, 4), (Floats{0, 1, 2, 1}));
-}
-
-TEST(TreeSelector, ErasingTakesExactlyTheRun) {
-  TreeSelector selector(raw(), 6);
-  selector.insert({0, Floats{1, 2, 3, 4, 5, 6}}, kNowhere);
-  selector.erase(1, 3);
-  EXPECT_EQ(weights_of(selector, 6), (Floats{1, 0, 0, 0, 5, 6}));
-  selector.erase(0, 6);
-  EXPECT_EQ(selector.summary().total, 0.0);
-  EXPECT_EQ(selector.summary().min_positive, std::numeric_limits<float>::infinity());
-}
-
-TEST(TreeSelector, UniformDrawsEveryItemAlikeAndIgnoresUpdates) {
-  TreeSelector selector(WeightRule(Uniform{}), 4);
-  selector.insert({0, Floats{0.0F, kNotAStep, 8.0F, kInitialPriority}}, kNowhere);
-  selector.update(std::vector{0U, 2U}, Floats{0.0F, 50.0F});
-  EXPECT_EQ(weights_of(selector, 4), (Floats{1, 0, 1, 1}));
 }
 
 }  // namespace

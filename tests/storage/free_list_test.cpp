@@ -1,6 +1,7 @@
 #include "storage/free_list.hpp"
 
 #include "hooked_sync.hpp"
+#include "testing/fixtures/threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -89,20 +90,18 @@ TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
     stack.push(chunk);
   }
   std::vector<std::jthread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      for (std::uint64_t done = 0; done < kTurns;) {
-        const std::uint32_t chunk = stack.pop();
-        ASSERT_NE(chunk, kNil) << "more chunks than threads";
-        Content& content = contents[chunk];
-        ASSERT_EQ(content.turns, content.copy);
-        ++content.turns;
-        ++content.copy;
-        ++done;
-        stack.push(chunk);
-      }
-    });
-  }
+  test::start(threads, kThreads, [&] {
+    for (std::uint64_t done = 0; done < kTurns;) {
+      const std::uint32_t chunk = stack.pop();
+      ASSERT_NE(chunk, kNil) << "more chunks than threads";
+      Content& content = contents[chunk];
+      ASSERT_EQ(content.turns, content.copy);
+      ++content.turns;
+      ++content.copy;
+      ++done;
+      stack.push(chunk);
+    }
+  });
   threads.clear();
   std::uint64_t turns = 0;
   for (std::size_t i = 0; i < kChunks; ++i) {

@@ -1,5 +1,7 @@
 #include "storage/pin_word.hpp"
 
+#include "testing/fixtures/threads.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -86,20 +88,18 @@ TEST(PinWord, ExactlyOneOfRetirerAndReadersFreesAndAfterAllReads) {
     chunk.fill(round + 1);
   };
   std::vector<std::jthread> readers;
-  for (int r = 0; r < kReaders; ++r) {
-    readers.emplace_back([&] {
-      for (std::uint64_t round = 0; round < kRounds; ++round) {
-        gate.arrive_and_wait();
-        for (const std::uint64_t value : chunk) {
-          EXPECT_EQ(value, round);
-        }
-        if (word.unpin()) {
-          reuse(round);
-        }
-        gate.arrive_and_wait();
+  test::start(readers, kReaders, [&] {
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      gate.arrive_and_wait();
+      for (const std::uint64_t value : chunk) {
+        EXPECT_EQ(value, round);
       }
-    });
-  }
+      if (word.unpin()) {
+        reuse(round);
+      }
+      gate.arrive_and_wait();
+    }
+  });
   for (std::uint64_t round = 0; round < kRounds; ++round) {
     for (int r = 0; r < kReaders; ++r) {
       word.pin();

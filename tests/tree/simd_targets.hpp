@@ -3,7 +3,6 @@
 #include <hwy/targets.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace reprise::tree {
 

@@ -107,25 +107,6 @@ TEST(WeightTree, SumsOfRunsAreThoseOfPlainLoops) {
   }
 }
 
-TEST(WeightTree, EachLeafOwnsExactlyItsShareOfTheRange) {
-  for (const std::size_t n : {1U, 16U, 17U, 128U, 129U, 1024U, 1025U, 9000U}) {
-    SCOPED_TRACE(testing::Message() << "leaves and seed " << n);
-    base::Random random(n);
-    WeightTree tree(n);
-    WeightModel model(n);
-    std::generate(model.weights().begin(), model.weights().end(),
-                  [&] { return whole_weight(random, 4); });
-    model.weights()[n / 2] = 3.0F;
-    tree.assign_run(0, model.weights());
-    std::vector<double> targets;
-    for (double at = 0.0; at < model.total(); at += 0.5) {
-      targets.push_back(at);
-      targets.push_back(std::nextafter(at + 0.5, 0.0));
-    }
-    EXPECT_EQ(find(tree, targets).leaves, model.find(targets));
-  }
-}
-
 TEST(WeightTree, ALonePositiveLeafIsFoundFromEverywhere) {
   constexpr std::size_t kLeaves = 2500;
   WeightTree tree(kLeaves);
@@ -159,23 +140,6 @@ TEST(WeightTree, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
     EXPECT_EQ(found.leaves[0], 3 * spread);
     EXPECT_EQ(found.weights[0], kUnit);
   }
-}
-
-TEST(WeightTree, TheLastOfDuplicatesWins) {
-  WeightTree tree(4096);
-  std::vector<std::uint32_t> leaves;
-  std::vector<float> weights;
-  for (std::size_t i = 0; i < 2000; ++i) {  // Duplicates far apart, in different blocks too.
-    leaves.push_back(static_cast<std::uint32_t>(i % 7 * 500));
-    weights.push_back(static_cast<float>(i));
-  }
-  tree.assign(leaves, weights);
-  double total = 0.0;
-  for (std::size_t i = 1993; i < 2000; ++i) {
-    EXPECT_EQ(tree.weight(leaves[i]), weights[i]);
-    total += static_cast<double>(weights[i]);
-  }
-  EXPECT_EQ(tree.total(), total);
 }
 
 TEST(WeightTree, EmptySpansChangeNothing) {

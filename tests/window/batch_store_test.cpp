@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <memory_resource>
 #include <new>
 #include <stdexcept>

@@ -16,8 +16,6 @@
 #include <random>
 #include <span>
 #include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {

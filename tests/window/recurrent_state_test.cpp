@@ -22,7 +22,6 @@
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {
@@ -31,11 +30,7 @@ namespace {
 using Numbers = std::set<std::uint64_t>;
 
 Options options_with(const Sequences& window) {
-  Options options = small_options();
-  options.window = window;
-  options.selectors = {Uniform{}};
-  options.chunk_steps = 0;
-  return options;
+  return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
 /// The numbers of the first steps of the items in a batch, whose states are checked.
@@ -52,8 +47,7 @@ TEST(RecurrentState, OfAnItemIsThatOfItsFirstStepTheBurnInIncluded) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 10, 6);
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(2, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(2, kAtOnce));
   EXPECT_EQ(batch->shape(line.lstm), (std::vector<std::size_t>{2, 2, 3}));
   EXPECT_EQ(batch->shape(line.gate), (std::vector<std::size_t>{2, 5}));
   EXPECT_EQ(batch->shape(line.id), (std::vector<std::size_t>{2, 4}));
@@ -78,8 +72,7 @@ TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
                 CommitStatus::Committed);
     }
     Sampler sampler = line.replay.sampler();
-    const SampleResult batch = sampler.sample(64, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(64, kAtOnce));
     EXPECT_TRUE(checked_items(line, *batch).contains(3));
   }
 }
@@ -93,7 +86,7 @@ TEST(RecurrentState, LeftOutWhereItMayBeIsNotWhatAnErrorNames) {
 }
 
 TEST(RecurrentState, IsRefusedWithTransitions) {
-  Options options = small_options();
+  Options options = Small{};
   expect_refusal<std::invalid_argument>(
       [&] { RecurrentLine line(options); },
       {"field 'lstm'", "recurrent state", "window is Transitions", "Sequences", "Schema::column"});
@@ -133,8 +126,7 @@ TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
       },
       {"field 'gate' is missing as now"});
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(12, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(12, kAtOnce));
   EXPECT_EQ(checked_items(line, *batch), (Numbers{20, 22, 24}));
 }
 
@@ -170,8 +162,7 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
     EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
   }
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(32, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(32, kAtOnce));
   EXPECT_EQ(checked_items(line, *batch), (Numbers{0, 2, 100, 102, 200, 202}));
 }
 
@@ -209,8 +200,7 @@ TEST(RecurrentState, OfAStepThatWasNotTakenStaysUntilItIs) {
   EXPECT_EQ(line.append(writer, 0), CommitStatus::Committed);
   for (std::uint64_t i = 1; i < 20; ++i) {
     EXPECT_EQ(line.append(writer, i), CommitStatus::TimedOut);
-    const SampleResult batch = sampler.sample(1, kAtOnce);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(1, kAtOnce));
     EXPECT_EQ(line.expect_states(*batch, 0), i - 1);
     EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   }
@@ -375,8 +365,7 @@ TEST(RecurrentState, IsNeverTornNorAnothersWhileActorsAppendAndEvict) {
   }
   Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
   for (std::size_t batches = 0; batches < scaled(2000) && !testing::Test::HasFailure(); ++batches) {
-    const SampleResult batch = sampler.sample(64);
-    ASSERT_TRUE(batch) << batch.status().message();
+    const SampleResult batch = require_batch(sampler.sample(64));
     for (std::size_t i = 0; i < batch->size(); ++i) {
       const std::uint64_t first = line.expect_states(*batch, i);
       ASSERT_TRUE(batch->lengths()[i] == kWhole || batch->positions()[i] == 0);

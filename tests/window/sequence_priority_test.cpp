@@ -2,6 +2,7 @@
 #include <reprise/sequence_priority.hpp>
 
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/require_batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -108,13 +109,11 @@ TEST(SequencePriorities, ComeFromABatchAndGoBackIntoTheBuffer) {
     writer.commit(t == 8 ? End::Terminated : End::Continue);
   }
   Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(64);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(64));
   Floats result(batch->size());
   sequence_priorities(batch->now(error), batch->lengths(), result, {.eta = 0.5F, .burn_in = 2});
   EXPECT_EQ(replay.update_priorities(batch->keys(), result).applied, 64U);
-  const SampleResult again = sampler.sample(64);
-  ASSERT_TRUE(again);
+  const SampleResult again = require_batch(sampler.sample(64));
   for (std::size_t i = 0; i < 64; ++i) {
     // Errors 2 to 5, and 6 to 8.
     const double weight = again->positions()[i] == 0 ? (5 + 3.5) / 2 : (8 + 7.0) / 2;

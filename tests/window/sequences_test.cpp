@@ -4,14 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace reprise::test {
@@ -20,11 +18,7 @@ namespace {
 using Numbers = std::vector<std::uint64_t>;
 
 Options options_with(const Sequences& window) {
-  Options options = small_options();
-  options.window = window;
-  options.selectors = {Uniform{}};
-  options.chunk_steps = 0;
-  return options;
+  return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
 /// Draws until every item has come, and gives the batch.
@@ -34,21 +28,9 @@ const Batch& all_of(Sampler& sampler, std::size_t items, std::size_t n = 0) {
   return *batch;
 }
 
-/// Of the items, by position of their first step.
-std::map<std::uint64_t, double> probabilities(Line& line) {
-  Sampler sampler = line.replay.sampler();
-  std::map<std::uint64_t, double> of;
-  const Batch& batch = all_of(sampler, 16);
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    of[batch.positions()[i]] = batch.probabilities()[i];
-  }
-  return of;
-}
-
 TEST(Sequences, AreTensorsOfBatchTimeAndShape) {
   Line line(options_with({.length = 3, .period = 3}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 10, 6);
+  line.append_many(10, 6);
   Sampler sampler = line.replay.sampler();
   const Batch& batch = all_of(sampler, 2, 2);
   EXPECT_EQ(batch.shape(line.id), (std::vector<std::size_t>{2, 3}));
@@ -82,8 +64,7 @@ TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
     writer.commit();
   }
   Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(1, kAtOnce);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(1, kAtOnce));
   EXPECT_EQ(batch->shape(frame), (std::vector<std::size_t>{1, 3, 2, 2}));
   EXPECT_EQ(batch->next(frame)[0], 10);
   EXPECT_EQ(batch->next(frame)[11], 33);
@@ -92,9 +73,8 @@ TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
 TEST(Sequences, EndAsAsked) {
   const auto items_of = [](SequenceEnd end, std::uint64_t steps) {
     Line line(options_with({.length = 4, .period = 2, .end = end}));
-    Writer writer = line.replay.writer();
     for (std::uint64_t i = 0; i < steps; ++i) {
-      line.append(writer, i, i + 1 == steps ? End::Terminated : End::Continue);
+      line.append(i, i + 1 == steps ? End::Terminated : End::Continue);
     }
     EXPECT_EQ(line.replay.size(), steps) << "every step counts";
     std::map<std::uint64_t, std::uint32_t> items;
@@ -121,19 +101,6 @@ TEST(Sequences, EndAsAsked) {
   EXPECT_EQ(items_of(SequenceEnd::Overlap, 3), (Items{{0, 3}}));
 }
 
-TEST(Sequences, OfNoMoreThanTheBurnInAreLeftOut) {
-  Line line(options_with({.length = 2, .period = 1, .burn_in = 2}));
-  Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 5; ++i) {
-    line.append(writer, i, i == 4 ? End::Truncated : End::Continue);
-  }
-  EXPECT_EQ(line.replay.size(), 5U);
-  EXPECT_EQ(line.replay.stats().items, 3U);
-  Sampler sampler = line.replay.sampler();
-  const auto lengths = all_of(sampler, 3).lengths();
-  EXPECT_EQ(*std::min_element(lengths.begin(), lengths.end()), 3U);
-}
-
 TEST(Sequences, WritersDoNotWaitForSamplesThatNobodyCanDraw) {
   // Episodes too short for any item: samplers cannot catch up, so the ratio has to wait.
   Options options = options_with({.length = 8, .period = 8, .end = SequenceEnd::Drop});
@@ -156,77 +123,12 @@ TEST(Sequences, WritersDoNotWaitForSamplesThatNobodyCanDraw) {
   EXPECT_TRUE(sampler.sample(1, kAtOnce));
 }
 
-TEST(Sequences, AreNotDrawnBeforeTheyAreWhole) {
-  Line line(options_with({.length = 4, .period = 4}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3);
-  Sampler sampler = line.replay.sampler();
-  EXPECT_FALSE(sampler.sample(1, kAtOnce));
-  EXPECT_EQ(line.replay.stats().pending_steps, 3U);
-  line.append(writer, 3);
-  EXPECT_TRUE(sampler.sample(1, kAtOnce));
-}
-
-TEST(Sequences, ZerosStandWhereAnEpisodeEndedSooner) {
-  for (const SequenceEnd end :
-       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Overlap}) {
-    SCOPED_TRACE(static_cast<int>(end));
-    Line line(options_with({.length = 4, .period = 8, .end = end}));
-    Writer writer = line.replay.writer();
-    Sampler sampler = line.replay.sampler();
-    // Something to be overwritten.
-    line.append_many(writer, 100, 8);
-    ASSERT_TRUE(sampler.sample(4, kAtOnce));
-    writer = line.replay.writer();
-    for (std::uint64_t i = 200; i < 203; ++i) {
-      line.append(writer, i, i == 202 ? End::Truncated : End::Continue);
-    }
-    const Batch& batch = all_of(sampler, 2);
-    bool found = false;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (batch.lengths()[i] == 3) {
-        found = true;
-        const auto now = batch.now(line.id).subspan(4 * i, 4);
-        const auto next = batch.next(line.id).subspan(4 * i, 4);
-        EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{200, 201, 202, 0}));
-        EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{201, 202, 203, 0}));
-      }
-    }
-    EXPECT_TRUE(found);
-  }
-}
-
 using Floats = std::vector<float>;
 
 /// Of one item.
 Floats part(std::span<const float> column, std::size_t item, std::size_t steps) {
   const auto values = column.subspan(item * steps, steps);
   return {values.begin(), values.end()};
-}
-
-TEST(Sequences, HaveTheReturnOfEachStepWithinTheItem) {
-  for (const End end : {End::Terminated, End::Truncated}) {
-    Options options =
-        options_with({.length = 3, .period = 4, .burn_in = 1, .n_step = 2, .discount = 0.5F});
-    options.selectors = {Fifo{}};
-    Line line(options);
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = 1; i <= 6; ++i) {
-      line.append(writer, i, i == 6 ? end : End::Continue);
-    }
-    Sampler sampler = line.replay.sampler();
-    const Batch& batch = all_of(sampler, 2, 2);
-    const auto returns = batch.returns(line.reward);
-    const auto discounts = batch.discounts();
-    ASSERT_EQ(returns.size(), 8U);
-    ASSERT_EQ(discounts.size(), 8U);
-    // The last return of an item stops at the item's end, where the episode goes on.
-    EXPECT_EQ(part(returns, 0, 4), (Floats{2.0F, 3.5F, 5.0F, 4.0F}));
-    EXPECT_EQ(part(discounts, 0, 4), (Floats{0.25F, 0.25F, 0.25F, 0.5F}));
-    EXPECT_EQ(part(returns, 1, 4), (Floats{8.0F, 6.0F, 0.0F, 0.0F}));
-    const float bootstraps = end == End::Terminated ? 0.0F : 1.0F;
-    EXPECT_EQ(part(discounts, 1, 4), (Floats{0.25F * bootstraps, 0.5F * bootstraps, 0.0F, 0.0F}));
-  }
 }
 
 TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
@@ -280,8 +182,7 @@ TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
 
 TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
   Line line(options_with({.length = 2, .period = 2, .n_step = 1}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 4);
+  line.append_many(1, 4);
   Sampler sampler = line.replay.sampler();
   const ItemKey key = all_of(sampler, 2).keys()[0];
   Batch batch = line.replay.make_batch(1);
@@ -291,29 +192,6 @@ TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
   EXPECT_EQ(line.replay.gather({&key, 1}, batch), 0U);
   EXPECT_EQ(part(batch.returns(line.reward), 0, 2), (Floats{0.0F, 0.0F}));
   EXPECT_EQ(part(batch.discounts(), 0, 2), (Floats{0.0F, 0.0F}));
-}
-
-TEST(Sequences, TakeAPriorityForEachItemDecidedAndNoOther) {
-  Options options = options_with({.length = 3, .period = 2});
-  options.selectors = {kRaw};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  const float priorities[] = {1.0F, 2.0F};
-  const auto one = [&](std::size_t i) { return std::span(priorities).subspan(i, 1); };
-  writer.begin_episode();
-  std::size_t decided = 0;
-  for (std::uint64_t i = 0; i < 5; ++i) {
-    writer.now(line.id) = i;
-    writer.next(line.id) = i + 1;
-    writer.now(line.action) = i;
-    writer.now(line.reward) = 0.0F;
-    const std::size_t items = writer.completing(End::Continue);
-    EXPECT_EQ(items, i == 2 || i == 4 ? 1U : 0U) << i;
-    EXPECT_THROW(writer.commit(End::Continue, priorities), std::invalid_argument);
-    writer.commit(End::Continue, items == 0 ? std::span<const float>() : one(decided));
-    decided += items;
-  }
-  EXPECT_EQ(probabilities(line), (std::map<std::uint64_t, double>{{0, 1.0 / 3}, {2, 2.0 / 3}}));
 }
 
 TEST(Sequences, OfAWholeEpisodeAreThoseThatItsStepsDecide) {
@@ -342,27 +220,6 @@ TEST(Sequences, OfAWholeEpisodeAreThoseThatItsStepsDecide) {
       }
     }
   }
-}
-
-TEST(Sequences, UpdatesReachTheirItemsAlone) {
-  Options options = options_with({.length = 2, .period = 2});
-  options.selectors = {kRaw};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 8);
-  Sampler sampler = line.replay.sampler();
-  const Batch& batch = all_of(sampler, 4);
-  std::map<std::uint64_t, ItemKey> keys;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    keys[batch.positions()[i]] = batch.keys()[i];
-  }
-  ASSERT_EQ(keys.size(), 4U);
-  const std::vector<ItemKey> all{keys[0], keys[2], keys[4], keys[6]};
-  EXPECT_EQ(line.replay.update_priorities(all, std::vector{0.0F, 0.0F, 0.0F, 0.0F}).applied, 4U);
-  EXPECT_FALSE(sampler.sample(1, kAtOnce));
-  EXPECT_EQ(line.replay.update_priorities(all, std::vector{0.0F, 1.0F, 3.0F, 0.0F}).applied, 4U)
-      << "an item of weight 0 is still an item";
-  EXPECT_EQ(probabilities(line), (std::map<std::uint64_t, double>{{2, 0.25}, {4, 0.75}}));
 }
 
 }  // namespace

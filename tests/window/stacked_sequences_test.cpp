@@ -10,10 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 /// Sequences with frame stacks and n-step returns against a model of one thread: every item that an
 /// episode promises is read, and all that a batch says of it is judged.

@@ -1,5 +1,7 @@
 #include <reprise/reprise.hpp>
 
+#include "testing/fixtures/require_batch.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,10 +14,9 @@ TEST(WindowExamples, StackTheFirstFrameOrZerosBeforeAnEpisode) {
   for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
     Schema schema;
     const auto frame = schema.observation<std::uint8_t>("frame", {2});
-    Options options;
-    options.capacity_steps = 8;
-    options.window = Transitions{.frame_stack = 3, .stack_start = start};
-    ReplayBuffer replay(schema, options);
+    ReplayBuffer replay(schema,
+                        Options{.capacity_steps = 8,
+                                .window = Transitions{.frame_stack = 3, .stack_start = start}});
     Writer writer = replay.writer();
     writer.begin_episode();
     writer.now(frame)[0] = 1;
@@ -24,8 +25,7 @@ TEST(WindowExamples, StackTheFirstFrameOrZerosBeforeAnEpisode) {
     writer.next(frame)[1] = 4;
     writer.commit(End::Truncated);
     Sampler sampler = replay.sampler();
-    const SampleResult batch = sampler.sample(1);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(1));
     EXPECT_EQ(batch->shape(frame), (std::vector<std::size_t>{1, 3, 2}));
     const auto now = batch->now(frame);
     const auto next = batch->next(frame);
@@ -44,10 +44,8 @@ TEST(WindowExamples, ADiscountFieldScalesLaterRewardsAndTheDiscount) {
   const Reward reward = schema.reward("reward");
   const Reward bonus = schema.reward("bonus");
   const Discount discount = schema.discount("discount");
-  Options options;
-  options.capacity_steps = 8;
-  options.window = Transitions{.n_step = 3, .discount = 0.5F};
-  ReplayBuffer replay(schema, options);
+  ReplayBuffer replay(
+      schema, Options{.capacity_steps = 8, .window = Transitions{.n_step = 3, .discount = 0.5F}});
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(state) = 0.0F;
@@ -61,8 +59,7 @@ TEST(WindowExamples, ADiscountFieldScalesLaterRewardsAndTheDiscount) {
   }
   ASSERT_EQ(replay.size(), 1U);
   Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(1);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(1));
   EXPECT_EQ(batch->now(reward)[0], 1.0F) << "the raw reward of the step";
   EXPECT_EQ(batch->returns(reward)[0], 1.0F + 0.5F * 2.0F + 0.5F * 0.25F * 3.0F);
   EXPECT_EQ(batch->returns(bonus)[0], 16.0F * (1.0F + 0.5F + 0.125F)) << "each reward its own";

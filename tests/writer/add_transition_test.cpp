@@ -10,7 +10,6 @@
 #include <cmath>
 #include <set>
 #include <stdexcept>
-#include <vector>
 
 namespace reprise::test {
 namespace {
@@ -23,10 +22,8 @@ class AddTransition : public testing::Test {
   AddTransition() : replay_(schema_, options()), writer_(replay_.writer()) {}
 
   static Options options() {
-    Options options = small_options();
-    options.window = Transitions{.n_step = 3, .discount = 0.5F, .frame_stack = 2};
-    options.chunk_steps = 9;
-    return options;
+    return Small{.window = Transitions{.n_step = 3, .discount = 0.5F, .frame_stack = 2},
+                 .chunk_steps = 9};
   }
 
   CommitStatus add(const State& from, std::int32_t action, float reward, const State& to, End end) {
@@ -56,8 +53,7 @@ TEST_F(AddTransition, ContinuesTheEpisodeWhereStatesMeet) {
   }
   EXPECT_EQ(replay_.size(), 20U);
   Sampler sampler = replay_.sampler();
-  const SampleResult batch = sampler.sample(256);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(256));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const auto t = static_cast<float>(batch->positions()[i]);
     const auto length = std::min(3.0F, 20.0F - t);
@@ -82,8 +78,7 @@ TEST_F(AddTransition, BeginsAnEpisodeWhereStatesDoNotMeetAndTruncatesTheOld) {
   EXPECT_EQ(replay_.size(), 3U);
   expect_accounted(replay_);
   Sampler sampler = replay_.sampler();
-  const SampleResult batch = sampler.sample(64);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(64));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const auto now = batch->now(state_).subspan(4 * i, 4);
     const auto next = batch->next(state_).subspan(4 * i, 4);
@@ -126,7 +121,7 @@ TEST(AddTransitionOfTwoObservations, BeginsAnEpisodeUnlessBothMeet) {
   Schema schema;
   const auto one = schema.observation<float>("one");
   const auto other = schema.observation<float>("other");
-  ReplayBuffer replay(schema, small_options());
+  ReplayBuffer replay(schema, Small{});
   Writer writer = replay.writer();
   std::set<std::uint64_t> episodes;
   const auto add = [&](float first, float second) {
@@ -194,10 +189,9 @@ TEST(AddTransitionThatIsRefused, CutsNoEpisode) {
   Schema schema;
   const auto state = schema.observation<float>("state");
   const auto discount = schema.discount("discount");
-  Options options = small_options();
-  options.window = Transitions{.n_step = 2};
-  options.selectors = {Proportional{.initial = InitialPriority::FromCaller}};
-  ReplayBuffer replay(schema, options);
+  ReplayBuffer replay(schema,
+                      Small{.window = Transitions{.n_step = 2},
+                            .selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
   Writer writer = replay.writer();
   const auto add = [&](float from, float kept, End end) {
     return writer.add_transition(end, now(state, from), now(discount, kept),
@@ -228,8 +222,7 @@ TEST_F(AddTransition, ManyLooseTransitionsFillTheBufferExactly) {
   EXPECT_EQ(replay_.size(), 64U);
   expect_accounted(replay_);
   Sampler sampler = replay_.sampler();
-  const SampleResult batch = sampler.sample(512);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(512));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const float line = batch->now(state_)[4 * i + 2];
     EXPECT_GE(line, 935.0F);

@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -109,14 +108,12 @@ std::vector<std::byte> content(ReplayBuffer& replay, std::size_t episodes, std::
 }
 
 Options windowed(const Window& window) {
-  Options options = small_options();
-  options.capacity_steps = 700;
-  options.chunk_steps = 17;
-  options.shards = 2;
-  options.window = window;
-  options.episode_index = true;
-  options.key_tag = 5;
-  return options;
+  return Small{.capacity_steps = 700,
+               .window = window,
+               .episode_index = true,
+               .chunk_steps = 17,
+               .shards = 2,
+               .key_tag = 5};
 }
 
 /// In pieces of several sizes, over ends, jumps, chunks and an eviction.
@@ -179,11 +176,7 @@ class NumberedTransitions : public testing::Test {
     }
   }
   static Options options() {
-    Options options = small_options();
-    options.rate_limiter = Queue{.size = 4};
-    options.max_times_sampled = 1;
-    options.episode_index = true;
-    return options;
+    return Small{.max_times_sampled = 1, .episode_index = true, .rate_limiter = Queue{.size = 4}};
   }
 
   Line line_{options()};
@@ -263,10 +256,9 @@ TEST(AddTransitionsThatAreRefused, ChangeNothing) {
 TEST(AddTransitionsThatAreRefused, ForWantOfPrioritiesAreThoseThatDecideItems) {
   Schema schema;
   const auto state = schema.observation<float>("state");
-  Options options = small_options();
-  options.window = Transitions{.n_step = 3};
-  options.selectors = {Proportional{.initial = InitialPriority::FromCaller}};
-  ReplayBuffer replay(schema, options);
+  ReplayBuffer replay(schema,
+                      Small{.window = Transitions{.n_step = 3},
+                            .selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
   Writer writer = replay.writer();
   const std::vector<float> states{1, 2, 3, 4, 5};
   const std::vector<End> ends(4, End::Continue);
@@ -285,7 +277,7 @@ TEST(AddTransitionsThatAreRefused, NameTheTransitionThatIsNotFinite) {
   Schema schema;
   const auto state = schema.observation<float>("state");
   schema.require_finite();
-  ReplayBuffer replay(schema, small_options());
+  ReplayBuffer replay(schema, Small{});
   Writer writer = replay.writer();
   const std::vector<float> states{1, 2, 3, std::nanf(""), 5};
   const std::vector<End> ends(4, End::Continue);

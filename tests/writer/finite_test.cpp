@@ -26,9 +26,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Checked {
   explicit Checked(bool on = true) {
     schema.require_finite(on);
-    Options options = small_options();
-    options.max_writers = 2;
-    replay.emplace(schema, options);
+    replay.emplace(schema, Small{.max_writers = 2});
   }
   /// Steps whose values are all this number.
   void write(Writer& writer, float value) const {
@@ -149,7 +147,7 @@ TEST(Finite, IsAskedOfFloatsOf16Bits) {
   const auto half = schema.observation<Float16>("half", {2});
   const auto brain = schema.observation<BFloat16>("brain");
   schema.require_finite();
-  ReplayBuffer replay(schema, small_options());
+  ReplayBuffer replay(schema, Small{});
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(half)[0] = writer.now(half)[1] = Float16{0xfbff};  // The least that is finite.

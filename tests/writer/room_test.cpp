@@ -30,14 +30,12 @@ class NoRoom : public testing::Test {
         core_(std::make_shared<buffer::BufferCore>(schema_, options())) {}
 
   static Options options() {
-    Options options;
-    options.capacity_steps = kCapacity;
-    options.window = Transitions{.n_step = 3};
-    options.selectors = {Uniform{}};
-    options.max_writers = 2;
-    options.chunk_steps = 6;
-    options.shards = 1;
-    return options;
+    return Options{.capacity_steps = kCapacity,
+                   .window = Transitions{.n_step = 3},
+                   .selectors = {Uniform{}},
+                   .max_writers = 2,
+                   .chunk_steps = 6,
+                   .shards = 1};
   }
 
   std::unique_ptr<WriterCore> writer(std::chrono::nanoseconds timeout, WaitHook* hook = nullptr) {

@@ -15,10 +15,7 @@ namespace reprise::test {
 namespace {
 
 Options n_step_options(std::uint32_t n_step) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = n_step, .discount = 0.5F};
-  options.chunk_steps = 16;
-  return options;
+  return Small{.window = Transitions{.n_step = n_step, .discount = 0.5F}, .chunk_steps = 16};
 }
 
 TEST(WriterLifetime, BeginningAnEpisodeWithinOneEndsItAsTruncatedAtTheLastCommit) {
@@ -33,8 +30,7 @@ TEST(WriterLifetime, BeginningAnEpisodeWithinOneEndsItAsTruncatedAtTheLastCommit
 
   EXPECT_EQ(line.numbers(), (std::vector<std::uint64_t>{0, 1, 10}));
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(64);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(64));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const std::uint64_t number = batch->now(line.id)[i];
     SCOPED_TRACE(number);
@@ -59,10 +55,8 @@ TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
 }
 
 TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {
-  Options options = small_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 1000.0};
-  Line line(options);
+  Line line(Small{.rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 1000.0}});
   for (std::uint64_t i = 0; i < 100; ++i) {
     Writer writer = line.replay.writer({.timeout = {}});
     ASSERT_EQ(line.append(writer, i, End::Terminated), CommitStatus::Committed)
@@ -94,8 +88,7 @@ TEST(WriterLifetime, DestroyingItEndsTheEpisodeAsTruncatedAtTheLastCommit) {
   EXPECT_EQ(line.replay.size(), 2U);
   EXPECT_EQ(line.replay.stats().writers, 0U);
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(16);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(16));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     EXPECT_GT(batch->discounts()[i], 0.0F);
     EXPECT_EQ(batch->next(line.id)[i], 2U);
@@ -126,10 +119,7 @@ TEST(WriterLifetime, RefusesANegativeTimeout) {
 }
 
 TEST(WriterLifetime, ManyMayComeAndGoAndNoStepIsLost) {
-  Options options = small_options();
-  options.capacity_steps = 5000;
-  options.shards = 3;
-  Line line(options);
+  Line line(Small{.capacity_steps = 5000, .shards = 3});
   constexpr std::uint64_t kWriters = 3000;
   for (std::uint64_t w = 0; w < kWriters; ++w) {
     Writer writer = line.replay.writer();
@@ -172,11 +162,7 @@ TEST(WriterLifetime, OutlivesItsBufferWhichThenReadsAsClosed) {
 }
 
 TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) {
-  Options options;
-  options.capacity_steps = 1'000'000;
-  options.max_writers = 4096;
-  options.selectors = {kRaw};
-  Line line(options);
+  Line line(Options{.capacity_steps = 1'000'000, .selectors = {kRaw}, .max_writers = 4096});
   std::vector<Writer> writers;
   for (int w = 0; w < 4096; ++w) {
     writers.push_back(line.replay.writer());
@@ -194,8 +180,7 @@ TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) 
   expect_accounted(line.replay);
   Sampler sampler = line.replay.sampler({.seed = 4});
   for (int i = 0; i < 20; ++i) {
-    const SampleResult batch = sampler.sample(512);
-    ASSERT_TRUE(batch);
+    const SampleResult batch = require_batch(sampler.sample(512));
     for (std::size_t k = 0; k < batch->size(); ++k) {
       ASSERT_EQ(batch->now(line.reward)[k], static_cast<float>(batch->now(line.action)[k]));
     }
@@ -207,9 +192,7 @@ TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) 
 
 #ifdef REPRISE_DCHECK
 TEST(WriterLifetime, ASecondThreadInsideIsNoticed) {
-  Options options = small_options();
-  options.rate_limiter = SampleToInsertRatio{.error_buffer = 8.0};
-  Line line(options);
+  Line line(Small{.rate_limiter = SampleToInsertRatio{.error_buffer = 8.0}});
   Writer writer = line.replay.writer();
   std::jthread actor([&] {
     for (std::uint64_t number = 0; line.append(writer, number) == CommitStatus::Committed;) {

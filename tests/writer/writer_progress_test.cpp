@@ -20,8 +20,7 @@ namespace {
 TEST(WriterProgress, NeverWaitsForAShardsLock) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  Options options = small_options();
-  options.shards = 2;
+  Options options = Small{.shards = 2};
   const auto core = std::make_shared<buffer::BufferCore>(schema, options);
   const std::size_t slot = core->slots().take().value();
   writer::WriterCore writer(core, slot, {.timeout = std::chrono::milliseconds(5)});
@@ -46,9 +45,7 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
 TEST(WriterProgress, BesideALockThatIsHeldTakesNoMoreMemoryThanUsual) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  Options options = small_options();
-  options.shards = 2;
-  const auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  const auto core = std::make_shared<buffer::BufferCore>(schema, Small{.shards = 2});
   writer::WriterCore writer(core, core->slots().take().value(), {});
   writer.begin_episode();
   const auto commit = [&](int steps) {
@@ -70,9 +67,7 @@ constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at 
 TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  Options options = small_options();
-  options.capacity_steps = 1000;
-  options.chunk_steps = 2000;
+  Options options = Small{.capacity_steps = 1000, .chunk_steps = 2000};
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 100.0};
   const auto core = std::make_shared<buffer::BufferCore>(schema, options);
@@ -97,7 +92,6 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
   const std::size_t rounds = scaled(4000, 100);
   for (std::size_t round = 0; round < rounds; ++round) {
     Line line;
-    Writer writer = line.replay.writer();
     Sampler sampler = line.replay.sampler();
     std::atomic<bool> started = false;
     SampleStatus status;
@@ -110,7 +104,7 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
     for (std::size_t spin = rng.below(2000); spin > 0; --spin) {
       started.load();
     }
-    line.append(writer, round);
+    line.append(round);
     learner.join();
     ASSERT_EQ(status.code, SampleStatus::Code::Ok) << "round " << round;
   }

@@ -18,10 +18,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Options n_step_options(std::uint32_t n_step) {
-  Options options = small_options();
-  options.window = Transitions{.n_step = n_step, .discount = 0.5F};
-  options.chunk_steps = 16;
-  return options;
+  return Small{.window = Transitions{.n_step = n_step, .discount = 0.5F}, .chunk_steps = 16};
 }
 
 TEST(Writer, RefusesToAppendOutsideAnEpisode) {
@@ -100,12 +97,11 @@ TEST(Writer, ACommitMakesNextTheNow) {
 
 TEST(Writer, TakesOnePriorityForEachItemDecidedOldestFirst) {
   Line line(n_step_options(3));
-  Writer writer = line.replay.writer();
-  line.append(writer, 0);
-  line.append(writer, 1);
-  line.append(writer, 2, 10.0F);
+  line.append(0);
+  line.append(1);
+  line.append(2, 10.0F);
   const std::array<float, 3> tail = {20.0F, 30.0F, 40.0F};
-  line.append(writer, 3, End::Truncated, tail);
+  line.append(3, End::Truncated, tail);
   const auto probabilities = line.probabilities();
   ASSERT_EQ(probabilities.size(), 4U);
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -152,9 +148,7 @@ TEST(Writer, RefusesABadPriorityAndKeepsTheStepToBeMended) {
 }
 
 TEST(Writer, RefusesAPriorityWhoseWeightOverflows) {
-  Options options = small_options();
-  options.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}};
-  Line line(options);
+  Line line(Small{.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}}});
   Writer writer = line.replay.writer();
   EXPECT_THROW((void)line.append(writer, 0, 1e30F), std::invalid_argument);
   EXPECT_EQ(writer.episode_steps(), 0U);
@@ -165,7 +159,7 @@ TEST(Writer, RefusesAPriorityWhoseWeightOverflows) {
 TEST(Writer, RefusesADiscountOutsideZeroToOne) {
   Schema schema;
   const Discount discount = schema.discount("discount");
-  ReplayBuffer replay(schema, small_options());
+  ReplayBuffer replay(schema, Small{});
   Writer writer = replay.writer();
   writer.begin_episode();
   for (const float bad : {-0.5F, 1.5F, kNaN}) {
@@ -195,8 +189,7 @@ TEST(Writer, EpisodesHaveIdsOfTheirOwnAndStepsPositionsFromZero) {
     }
   }
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(256);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(256));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     EXPECT_EQ(batch->positions()[i], batch->now(line.id)[i] % 3);
     EXPECT_TRUE(ids.contains(batch->episode_ids()[i]));

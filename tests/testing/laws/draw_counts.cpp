@@ -2,7 +2,6 @@
 
 #include "testing/statistics/chi_square.hpp"
 
-#include <numeric>
 #include <vector>
 
 namespace reprise::test {

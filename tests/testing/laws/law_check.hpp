@@ -45,9 +45,12 @@ class LawCheck {
   [[nodiscard]] double z() const { return counts_.z(); }
 
   /// Items that can be drawn.
-  [[nodiscard]] std::size_t items() const { return numbers_.size(); }
+  [[nodiscard]] std::size_t items() {
+    find_items();
+    return numbers_.size();
+  }
   /// The weights of the items that can be drawn, oldest first.
-  [[nodiscard]] std::vector<double> weights() const;
+  [[nodiscard]] std::vector<double> weights();
 
   Line line;
 
@@ -62,9 +65,11 @@ class LawCheck {
 
   void make_writers();
   void append_one(std::span<const float> priority);
-  /// Who is still there, and with what probability.
+  /// Which items can be drawn, and with what probability. Ingests what was appended, so that it is
+  /// not called before it is needed.
   void find_items();
   void weigh_items();
+  [[nodiscard]] std::vector<double> weights_now() const;
   void check_order(const Batch& batch) const;
   void check_chances(const Batch& batch, const SampleOptions& how);
   [[nodiscard]] double probability_of(std::uint64_t number) const;
