@@ -237,14 +237,13 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
                       .episode_index = true,
                       .chunk_steps = 32,
                       .shards = 2});
-      Writer writer = line.replay.writer();
       Sampler sampler = line.replay.sampler({.seed = 1});
       std::vector<float> priorities(128);
       std::uint64_t number = 0;
       float scale = 1.0F;
       const auto cycle = [&] {
         for (int i = 0; i < 16; ++i, ++number) {
-          line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue);
+          line.append(number, number % 50 == 49 ? End::Terminated : End::Continue);
         }
         const SampleResult batch =
             sampler.sample(number < 128 ? 1 : priorities.size(), {.draws = draws});
@@ -253,7 +252,7 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
         }
         scale *= 0.98F;  // Nothing stays where it was, so that buckets of ranks are cut anew.
         line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
-        line.replay.update_episode_priorities(writer.episode_id(), 0,
+        line.replay.update_episode_priorities(line.writer().episode_id(), 0,
                                               std::span(priorities).first(20));
       };
       EXPECT_EQ(allocations_of(cycle, 300, 300), 0U);

@@ -3,6 +3,7 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/removers.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/sanitizer.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/worlds/episodes.hpp"
@@ -108,16 +109,14 @@ class Concurrency : public testing::TestWithParam<Load> {
   Concurrency() : replay_(world_.schema(), options(GetParam())) {}
 
   static Options options(const Load& load) {
-    Options options;
-    options.capacity_steps = load.capacity;
-    options.window = IdWorld::kWindow;
-    options.selectors = {Proportional{}, Uniform{}};
-    options.chunk_steps = load.chunk;
-    options.shards = load.shards;
-    options.max_writers = load.actors;
-    options.remover = load.remover;
-    options.key_tag = 9;
-    return options;
+    return Options{.capacity_steps = load.capacity,
+                   .window = IdWorld::kWindow,
+                   .selectors = {Proportional{}, Uniform{}},
+                   .remover = load.remover,
+                   .max_writers = load.actors,
+                   .chunk_steps = load.chunk,
+                   .shards = load.shards,
+                   .key_tag = 9};
   }
 
   /// Whole episodes until this many steps are in; writers come and go as the episodes say.
@@ -187,13 +186,9 @@ class Concurrency : public testing::TestWithParam<Load> {
 TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
   const Load& load = GetParam();
   std::vector<std::jthread> learners;
-  for (std::uint64_t l = 0; l < load.learners; ++l) {
-    learners.emplace_back([this, l] { learn(l); });
-  }
+  start(learners, load.learners, [this](std::uint64_t l) { learn(l); });
   std::vector<std::jthread> actors;
-  for (std::size_t a = 0; a < load.actors; ++a) {
-    actors.emplace_back([this, &load] { act(scaled(load.steps, 2000) / load.actors); });
-  }
+  start(actors, load.actors, [this, &load] { act(scaled(load.steps, 2000) / load.actors); });
   actors.clear();
   while (drawn_.load(std::memory_order_relaxed) < load.batch) {
     std::this_thread::yield();  // On a busy machine the actors may be done before one draw.
@@ -214,8 +209,7 @@ TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
   EXPECT_EQ(stats.retired_pinned, 0U);
   EXPECT_LE(stats.chunks_touched, stats.chunks);
   Sampler sampler = replay_.sampler({.selector = 1, .parallel_gather_bytes = kGatherAlone});
-  const SampleResult batch = sampler.sample(4 * replay_.size());
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(4 * replay_.size()));
   EXPECT_EQ(world_.mismatch(*batch), "");
   EXPECT_EQ(std::set<ItemKey>(batch->keys().begin(), batch->keys().end()).size(), replay_.size());
 }
@@ -225,35 +219,30 @@ INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(loads()),
 
 TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
   const IdWorld world;
-  Options options;
-  options.capacity_steps = 1000;
-  options.window = IdWorld::kWindow;
-  options.max_writers = 8;
-  options.chunk_steps = 16;
-  options.shards = 2;
-  ReplayBuffer replay(world.schema(), options);
+  ReplayBuffer replay(world.schema(), Options{.capacity_steps = 1000,
+                                              .window = IdWorld::kWindow,
+                                              .max_writers = 8,
+                                              .chunk_steps = 16,
+                                              .shards = 2});
   const std::size_t rounds = scaled(1500, 100);
   std::atomic<std::uint64_t> committed = 0;
   std::vector<std::jthread> threads;
-  for (int actor = 0; actor < 8; ++actor) {
-    threads.emplace_back([&] {
-      for (std::size_t episode = 0; episode < rounds; ++episode) {
-        Writer writer = replay.writer();
-        if (episode % 3 != 0) {
-          ASSERT_TRUE(world.write_episode(writer));
-          committed.fetch_add(world.episode(writer.episode_id()).length, std::memory_order_relaxed);
-        }
+  start(threads, 8, [&] {
+    for (std::size_t episode = 0; episode < rounds; ++episode) {
+      Writer writer = replay.writer();
+      if (episode % 3 != 0) {
+        ASSERT_TRUE(world.write_episode(writer));
+        committed.fetch_add(world.episode(writer.episode_id()).length, std::memory_order_relaxed);
       }
-    });
-  }
+    }
+  });
   threads.clear();
   EXPECT_EQ(replay.stats().writers, 0U);
   EXPECT_EQ(replay.stats().committed_steps, committed.load());
   EXPECT_EQ(replay.size(), std::min<std::uint64_t>(1000, committed.load()));
   expect_accounted(replay);
   Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(500);
-  ASSERT_TRUE(batch);
+  const SampleResult batch = require_batch(sampler.sample(500));
   EXPECT_EQ(world.mismatch(*batch), "");
 }
 

@@ -127,13 +127,12 @@ TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
   held.rate_limiter = MinSize{3};
   Line one(options_of(1));
   Line other(held);
-  Writer writer = one.replay.writer();
-  one.append_many(writer, 0, 1, 3.0F);
+  one.append_many(0, 1, 3.0F);
   other.append_many(kOther, 2, 1.5F);
   MixedSampler both({one.replay, other.replay}, 8);
   ASSERT_FALSE(both.sample(kAtOnce));
   EXPECT_EQ(both.waits_for(), 1U);
-  one.append_many(writer, 1, 1, 100.0F);
+  one.append_many(1, 1, 100.0F);
   other.append_many(kOther + 2, 1, 3.0F);
   const SampleResult batch =
       require_batch(both.sample({.beta = 1.0F, .normalise = Normalise::Not}));
@@ -153,14 +152,13 @@ TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
   held.rate_limiter = MinSize{2};
   Line one(held);
   Line other(options_of(2));
-  Writer writer = one.replay.writer();
-  one.append_many(writer, 0, 1, 1.0F);
+  one.append_many(0, 1, 1.0F);
   other.append_many(kOther, 1, 1.0F);
   MixedSampler both({one.replay, other.replay}, 4);
   const std::jthread actor([&] {
     yield_while([&] { return one.replay.stats().samplers_for_items.waiting_now == 0; });
     other.replay.reset_priorities(0.0F);
-    one.append_many(writer, 1, 1, 1.0F);
+    one.append_many(1, 1, 1.0F);
   });
   const SampleResult batch = require_batch(both.sample());
   EXPECT_EQ(both.counts()[0], 4U);
@@ -237,8 +235,7 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
 TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
   Line one(options_of(1, Proportional{.alpha = 1.0F}));
   Line steep(options_of(2, Proportional{.alpha = 8.0F}));
-  Writer writer = one.replay.writer();
-  one.append_many(writer, 0, 10);
+  one.append_many(0, 10);
   steep.append_many(kOther, 10);
   MixedSampler both({{one.replay, 2}, {steep.replay, 2}});
   const SampleResult batch = require_batch(both.sample());

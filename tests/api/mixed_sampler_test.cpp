@@ -185,8 +185,7 @@ TEST(MixedSampler, ByTheCommonTotalGivesStratifiedPartsTheirShareRoundedUpOrDown
 TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
   Line agent(options_of(1, Proportional{.alpha = 0.5F, .epsilon = 0.0F}));
   Line teacher(options_of(2, Proportional{.alpha = 0.5F, .epsilon = 3.0F}));
-  Writer writer = agent.replay.writer();
-  agent.append_many(writer, 0, 4, 1.0F);
+  agent.append_many(0, 4, 1.0F);
   teacher.append_many(kOther, 2, 1.0F);
   MixedSampler both({agent.replay, teacher.replay}, 8);
   const SampleResult batch = require_batch(both.sample());
@@ -233,8 +232,7 @@ TEST(MixedSampler, WaitsForTheFirstBufferWhileNoneHasWeight) {
 TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
   Line one(options_of(1));
   Line other(options_of(2));
-  Writer writer = one.replay.writer();
-  one.append_many(writer, 0, 4, 0.0F);
+  one.append_many(0, 4, 0.0F);
   MixedSampler both({one.replay, other.replay}, 4);
   EXPECT_EQ(both.sample().status().code, Code::NothingToDraw);
   other.append_many(kOther, 4, 1.0F);
@@ -269,10 +267,9 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
   Line other(options_of(2));
   Line late(options_of(3));
   MixedSampler all({{one.replay, 8}, {other.replay, 4}, {late.replay, 2}}, {.fresh = 0.5F});
-  Writer writer = one.replay.writer();
   // One item outweighs all others, so that no other is drawn by weight.
-  one.append(writer, 0, 1e30F);
-  one.append_many(writer, 1, 2, 1e-3F);
+  one.append(0, 1e30F);
+  one.append_many(1, 2, 1e-3F);
   other.append(kOther, 1e30F);
   other.append_many(kOther + 1, 4, 1e-3F);
   ASSERT_FALSE(all.sample(kAtOnce));

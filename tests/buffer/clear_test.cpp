@@ -24,11 +24,10 @@ Options three_shards() {
 
 TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
   Line line(three_shards());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 50);
+  line.append_many(0, 50);
   const std::map<std::uint64_t, ItemKey> before = line.keys();
   ASSERT_EQ(before.size(), 50U);
-  line.append_many(writer, 50, 3);  // Nobody has ingested these.
+  line.append_many(50, 3);  // Nobody has ingested these.
   line.replay.clear();
   EXPECT_EQ(line.replay.size(), 0U);
   const Stats stats = line.replay.stats();
@@ -42,11 +41,11 @@ TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
   }
   EXPECT_EQ(line.replay.sampler().sample(1, kAtOnce).status().code, SampleStatus::Code::TimedOut);
   // The episode goes on, and a full buffer holds what it always does.
-  line.append_many(writer, 53, 2);
+  line.append_many(53, 2);
   EXPECT_EQ(line.numbers(), numbers_between(53, 55));
-  line.append_many(writer, 55, 200);
+  line.append_many(55, 200);
   EXPECT_EQ(line.replay.size(), 64U);
-  EXPECT_EQ(writer.episode_steps(), 255U);
+  EXPECT_EQ(line.writer().episode_steps(), 255U);
   expect_accounted(line.replay);
 }
 
@@ -160,8 +159,7 @@ TEST(Clear, IsWhatACheckpointSaves) {
 
 TEST(ResetPriorities, GivesEveryItemThePriority) {
   Line line(Small{.max_times_sampled = 2, .shards = 3});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
+  line.append_many(0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
   line.replay.reset_priorities(4.0F);  // Nobody has ingested the steps before.
   EXPECT_EQ(line.replay.totals().weight, 120.0);
   EXPECT_EQ(line.replay.totals().largest, 4.0F);

@@ -121,15 +121,14 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
 
 TEST(EpisodeIndex, ChangesNothingForBadInput) {
   Line line(indexed_options());
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 3);
+  line.append_many(0, 3);
   const auto before = line.probabilities();
   const std::vector<float> bad{5.0F, 5.0F, 5.0F, std::numeric_limits<float>::quiet_NaN()};
   expect_refusal<std::invalid_argument>(
-      [&] { line.replay.update_episode_priorities(writer.episode_id(), 0, bad); },
+      [&] { line.replay.update_episode_priorities(line.writer().episode_id(), 0, bad); },
       {"priorities[3]", "nan", "allowed: "});
   expect_refusal<std::invalid_argument>(
-      [&] { line.replay.update_episode_priorities(writer.episode_id(), 0, {}, 7); },
+      [&] { line.replay.update_episode_priorities(line.writer().episode_id(), 0, {}, 7); },
       {"selector is 7", "allowed: "});
   EXPECT_EQ(line.probabilities(), before);
 }

@@ -136,17 +136,6 @@ TEST_P(Priorities, FromTheSmallestToTheLargestFloatKeepTheirRatio) {
   expect_weights({1, 2, 3, 4});
 }
 
-TEST_P(Priorities, OfAnEvictedItemAreStaleCountedAndNeverApplied) {
-  line_.append_many(writer_, 4, 200 - 4, 1.0F);
-  ASSERT_EQ(line_.replay.size(), 64U);
-  const Probabilities before = line_.probabilities();
-  const UpdateResult result = update(keys_, {100, 100, 100, 100});
-  EXPECT_EQ(result.applied, 0U);
-  EXPECT_EQ(result.stale, 4U);
-  EXPECT_EQ(line_.replay.stats().stale_updates, 4U);
-  EXPECT_EQ(line_.probabilities(), before);
-}
-
 TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
   Line line(Small{.selectors = {kRaw, Proportional{.alpha = 2.0F, .epsilon = 0.0F}}});
   line.append_many(0, 3, [&](std::uint64_t i) { return static_cast<float>(i + 1); });

@@ -59,26 +59,6 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
   }
 }
 
-TEST(ReadPriorities, OfWhatIsGoneOrExhaustedAreNoNumber) {
-  Line line(Small{.max_times_sampled = 2});
-  line.append_many(0, 8, 5.0F);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult drawn = require_batch(sampler.sample(8, kAtOnce));
-  const std::vector<ItemKey> keys(drawn->keys().begin(), drawn->keys().end());
-  std::vector<float> read(keys.size());
-  EXPECT_EQ(line.replay.priorities(keys, read), 8U);
-  EXPECT_EQ(read, std::vector<float>(8, 5.0F));
-  ASSERT_TRUE(sampler.sample(8, kAtOnce));
-  const auto none = [&] {
-    return line.replay.priorities(keys, read) == 0 &&
-           std::ranges::all_of(read, [](float priority) { return std::isnan(priority); });
-  };
-  EXPECT_TRUE(none()) << "exhausted";
-  EXPECT_EQ(line.replay.totals().items, 0U);
-  line.append_many(8, 80, 3.0F);
-  EXPECT_TRUE(none()) << "evicted";
-}
-
 TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
   Line line(three_shards(Proportional{.alpha = 2.0F, .epsilon = 0.0F}));
   EXPECT_EQ(line.replay.totals().weight, 0.0);

@@ -135,9 +135,8 @@ TEST(Gather, IsNoDraw) {
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 64.0};
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 32);
-  const Batch before = line.replay.gather_episode(writer.episode_id(), 0, 32);
+  line.append_many(1, 32);
+  const Batch before = line.replay.gather_episode(line.writer().episode_id(), 0, 32);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(line.replay.gather(before.keys()).lengths()[31], 1U);
   }
@@ -165,15 +164,14 @@ TEST(Gather, FillsAndClearsUniqueFrames) {
   Options options = indexed(1);
   options.window = Transitions{.n_step = 1, .frame_stack = 2};
   Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 8);
+  line.append_many(1, 8);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Batch batch = line.replay.make_batch(2, nullptr, true);
   ASSERT_EQ(line.replay.gather(std::vector{keys.at(5), keys.at(3)}, batch), 2U);
   EXPECT_EQ(std::ranges::max(batch.frames(line.id)), 6U);
   EXPECT_TRUE(
       std::ranges::equal(batch.frames(line.id), std::vector<std::uint64_t>{4, 5, 6, 2, 3, 4}));
-  ASSERT_EQ(line.replay.gather_episode(writer.episode_id(), 7, 2, batch), 1U);
+  ASSERT_EQ(line.replay.gather_episode(line.writer().episode_id(), 7, 2, batch), 1U);
   EXPECT_TRUE(
       std::ranges::equal(batch.frames(line.id), std::vector<std::uint64_t>{7, 8, 9, 0, 0, 0}));
 }

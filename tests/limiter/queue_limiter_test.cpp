@@ -45,11 +45,10 @@ std::size_t append_until_held(Line& line, Writer& writer, std::size_t limit = 10
 
 TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
   Line line(queue_options());
-  Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t number = 0; number < 20; ++number) {
     EXPECT_EQ(static_cast<bool>(sampler.sample(8, kAtOnce)), number >= 8) << number;
-    line.append(writer, number);
+    line.append(number);
   }
   Line other(queue_options());
   other.append_many(0, 2);

@@ -20,8 +20,7 @@ void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
 
 TEST(Sampler, FillsEveryColumnOfTheBatch) {
   Line line(Small{.window = Transitions{.n_step = 2, .discount = 0.5F}});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
+  line.append_many(0, 10);
   Sampler sampler = line.replay.sampler({.seed = 9});
   const SampleResult batch = require_batch(sampler.sample(32));
   EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
@@ -40,7 +39,7 @@ TEST(Sampler, FillsEveryColumnOfTheBatch) {
     EXPECT_EQ(batch->discounts()[i], 0.25F);
     EXPECT_EQ(batch->lengths()[i], 2U);
     EXPECT_EQ(batch->positions()[i], number);
-    EXPECT_EQ(batch->episode_ids()[i], writer.episode_id());
+    EXPECT_EQ(batch->episode_ids()[i], line.writer().episode_id());
     EXPECT_EQ(batch->keys()[i].tag(), 7U);
     EXPECT_EQ(static_cast<std::uint64_t>(batch->keys_int64()[i]), batch->keys()[i].bits);
     EXPECT_EQ(batch->weights()[i], 1.0F);

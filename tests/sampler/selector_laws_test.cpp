@@ -71,14 +71,24 @@ TEST_P(DrawLaws, HoldForTheDrawsOfItemsAtRest) {
   }
 }
 
+/// Also where draws are counted, which is another way to draw.
 TEST_P(DrawLaws, GiveImportanceWeights) {
-  LawCheck check(law, shards);
-  check.append_random(120);
-  for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
-    for (const float beta : {0.0F, 0.1F, 0.4F, 0.73F, 1.0F}) {
-      SCOPED_TRACE(testing::Message() << "beta " << beta << ", by " << static_cast<int>(normalise));
-      for (const std::size_t n : {1U, 5U, 777U}) {
-        ASSERT_NO_FATAL_FAILURE(check.draw(n, {.beta = beta, .normalise = normalise}));
+  for (const std::uint32_t limit : {0U, 1'000'000U}) {
+    Options options = LawCheck::options(shards);
+    options.max_times_sampled = limit;
+    LawCheck check(law, options, 1);
+    check.append_random(120);
+    // The lowest priority of the buffer moves from shard to shard.
+    for (const std::uint64_t lowest : {60U, 61U, 62U, 63U, 64U}) {
+      check.set_priority(lowest, 1.0F / static_cast<float>(lowest));
+      for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
+        for (const float beta : {0.0F, 0.1F, 0.4F, 0.73F, 1.0F}) {
+          SCOPED_TRACE(testing::Message() << "limit " << limit << ", beta " << beta << ", by "
+                                          << static_cast<int>(normalise));
+          for (const std::size_t n : {1U, 5U, 777U}) {
+            ASSERT_NO_FATAL_FAILURE(check.draw(n, {.beta = beta, .normalise = normalise}));
+          }
+        }
       }
     }
   }

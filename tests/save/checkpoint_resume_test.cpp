@@ -116,9 +116,8 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
 /// the last row that a window reads.
 TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
   Line line(Small{.window = Transitions{.n_step = 3}});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 300);  // Every row was used before.
-  writer.now(line.action) = ~std::uint64_t{0};
+  line.append_many(0, 300);  // Every row was used before.
+  line.writer().now(line.action) = ~std::uint64_t{0};
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   const CopiedCheckpoint copy(files, kDirectory);

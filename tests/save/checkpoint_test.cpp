@@ -244,8 +244,7 @@ Kind kind_of(Call&& call, const std::string& words) {
 TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
   const ScratchDirectory directory;
   Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
+  line.append_many(0, 10);
   line.replay.save(directory.path());
 
   Schema other;
