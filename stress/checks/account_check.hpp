@@ -25,7 +25,7 @@ class AccountCheck {
   void expect(const char* what, std::uint64_t is, std::uint64_t should_be);
 
   Shared& shared_;
-  std::uint64_t committed_ = 0;  ///< Of the last check, as the next one.
+  std::uint64_t committed_ = 0;  ///< Steps at the last check.
   std::uint64_t evicted_ = 0;
 };
 

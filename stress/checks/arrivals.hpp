@@ -75,7 +75,7 @@ class Arrivals {
     std::uint64_t items = 0;
     std::uint64_t never_drawn = 0;
   };
-  /// What is there, and what is not.
+  /// Items in the buffer, and items that have left.
   struct Items {
     bool all = true;  ///< False: of many steps only some were looked for.
     std::uint64_t there = 0;
@@ -124,7 +124,7 @@ class Arrivals {
 
   struct Steps {
     std::uint32_t writer = 0;
-    std::uint32_t number = 0;            ///< Of the episode.
+    std::uint32_t number = 0;            ///< Number of the episode.
     std::uint32_t first = 0;             ///< Position of the first step here.
     std::vector<std::uint64_t> arrived;  ///< The count with each step.
     std::vector<bool> drawn;             ///< May be ahead of `arrived` by a step.

@@ -34,11 +34,11 @@ class DrawCounts {
   [[nodiscard]] std::size_t exhausted(std::span<const reprise::ItemKey> keys) const;
 
  private:
-  /// Of no item. 0 is the key of the first item, if the buffer's tag is 0.
+  /// Names no item. (0 is the key of the first item if the buffer's tag is 0.)
   static constexpr reprise::ItemKey kNoKey{~std::uint64_t{0}};
   struct Entry {
     reprise::ItemKey key;
-    std::uint64_t hash = 0;   ///< Of the item's name.
+    std::uint64_t hash = 0;   ///< Hash of the item's name.
     std::uint32_t draws = 0;  ///< 0: no item has been drawn from this slot.
   };
 

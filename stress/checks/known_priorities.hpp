@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kTopLevel = 255;
 /// priorities that the items have. One thread at a time.
 class KnownPriorities {
  public:
-  /// In the place of the level of an item that was removed.
+  /// Stands for the level of an item that was removed.
   static constexpr std::uint32_t kRemoved = 1U << 31U;
 
   explicit KnownPriorities(std::size_t slots) : entries_(slots, kNone) {}

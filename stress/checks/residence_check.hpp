@@ -13,8 +13,8 @@ namespace stress {
 
 /// How long items stayed, and how long threads waited.
 struct Residence {
-  double oldest_drawn = 0.0;  ///< Of the items drawn, in capacities.
-  double oldest = 0.0;        ///< Of those that were there at the end of a buffer.
+  double oldest_drawn = 0.0;  ///< Age of the oldest item drawn, in capacities.
+  double oldest = 0.0;        ///< Age of the oldest item there at the end of a buffer.
   double least_used = 1.0;    ///< Share of the capacity, once a buffer was full.
   std::uint64_t drawn = 0;    ///< Items whose age is promised.
   std::uint64_t drawn_too_old = 0;

@@ -8,7 +8,7 @@
 #include "testing/worlds/window_rule.hpp"
 #include "testing/worlds/world.hpp"
 
-/// What the stress program takes from the library of its tests.
+/// Names that the stress program takes from the library of the tests.
 namespace stress {
 
 using reprise::test::CheckedItem;

@@ -17,14 +17,14 @@ enum class Finding : std::uint8_t {
   ZeroWeightDraw,    ///< Drawn although its priority is 0.
   WrongOrder,        ///< Not first in the selector, or twice where each comes once.
   DrawnTooOften,     ///< Drawn more often than the limit allows.
-  TooOld,            ///< It should have left before others.
-  NeverDrawn,        ///< It left, or was passed over, and should have been drawn before.
+  TooOld,            ///< An item should have left before others.
+  NeverDrawn,        ///< An item left, or was passed over, undrawn, and should have been drawn.
   PassedOver,        ///< Others were let in before one who waited longer.
   BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
   MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
   MissedRefusal,     ///< Bad input that was accepted.
-  BrokenCheckpoint,  ///< It cannot be loaded, has wrong contents, or lacks contents.
+  BrokenCheckpoint,  ///< A checkpoint cannot be loaded, has wrong contents, or lacks some.
   UnexpectedError,   ///< An exception or a hang.
 };
 inline constexpr std::size_t kFindings = 15;

@@ -9,7 +9,7 @@ namespace stress {
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;
-  std::size_t environments = 0;  ///< Of each actor's `VectorWriter`; 0: one `Writer` each.
+  std::size_t environments = 0;  ///< Environments of each actor's `VectorWriter`; 0: a `Writer`.
   double seconds = 2.0;
   std::size_t capacity_steps = std::size_t{1} << 20U;
   std::size_t chunk_steps = 0;  ///< 0: the buffer chooses.

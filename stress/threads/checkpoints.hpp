@@ -181,7 +181,7 @@ class Checkpoints {
   }
 
   /// Draws as many items as possible at once, and compares them with what is known of their keys.
-  /// It is the last check of a loaded buffer, because it uses the keys. `evicted`: steps that the
+  /// This check comes last, because it updates items by their keys. `evicted`: steps that the
   /// load itself evicted, of episodes that it ended.
   void check_items(Shared& loaded, const Keys& before, std::uint64_t evicted) {
     reprise::Sampler sampler = loaded.replay.sampler(Shared::sampler_options(1, 0.0F));

@@ -231,7 +231,8 @@ class Round {
     account_.check_limit(shared_.stats());
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
-    const Learner::Code code = conductor.cycle();  // It sees what the first one wrote.
+    const Learner::Code code =
+        conductor.cycle();  // Sees the priorities that the first cycle wrote.
     const reprise::Stats stats = shared_.stats();
     account_.check(stats, true);
     ++tally_.quiescent_points;

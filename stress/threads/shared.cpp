@@ -10,7 +10,7 @@ namespace stress {
 namespace {
 
 constexpr std::chrono::microseconds kHastyTimeout{200};
-/// Of a writer that the rate limiter may hold.
+/// Timeout of a writer that the rate limiter may hold.
 constexpr std::chrono::milliseconds kHeldTimeout{5};
 
 reprise::Options buffer_options(const Options& options, const Strategies& strategies,
@@ -25,7 +25,7 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
-  result.episode_index = true;  // So that all that is there can be counted without a draw.
+  result.episode_index = true;  // Items can then be counted without a draw.
   result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
   return result;
 }
@@ -48,9 +48,10 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
       draw_counts(slots, o.max_times_sampled, strategies.fresh > 0.0F, f),
       arrivals(e, windows, std::max<std::uint64_t>(2 * oldest_allowed(), 1U << 17U),
                oldest_allowed()) {
-  // Of each sampler: a batch under way, and one for which it waited before.
+  // Each other sampler may have a batch under way, and one for which it waited before.
   samplers.most = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
-  // Of each writer: what it had booked, its turn before, and what it got when another one left.
+  // Each other writer may use what it had booked, its turn before, and what a writer that left gave
+  // back.
   writers.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
                                             block_of(strategies.limiter, max_writers()));
 }

@@ -115,7 +115,7 @@ struct Shared {
   /// Rows of all chunks, which slots of keys number through all shards.
   const std::size_t slots;
   const std::size_t slots_per_shard;
-  Turns samplers, writers;  ///< Those who wait for the rate limiter.
+  Turns samplers, writers;  ///< Samplers and writers that wait for the rate limiter.
   DrawCounts draw_counts;
   Arrivals arrivals;
   Gate gate;

@@ -51,7 +51,7 @@ class VectorActor {
   struct Environment {
     std::uint32_t name = 0;
     std::uint64_t episodes = 0;  ///< Until the end of this life.
-    std::uint32_t number = 0;    ///< Of the episode under way.
+    std::uint32_t number = 0;    ///< Number of the episode under way.
     Episode episode;
     std::uint32_t steps = 0;  ///< Committed ones of that episode.
   };
@@ -141,7 +141,10 @@ class VectorActor {
       const bool observation = field.role() == reprise::Role::Observation;
       for (std::size_t i = 0; i < names_.size(); ++i) {
         if (observation && names_[i].position != 0) {
-          std::ranges::fill(row(i), std::byte{0xDE});  // It must not be taken.
+          std::ranges::fill(
+              row(i),
+              std::byte{
+                  0xDE});  // The writer has this observation already and must not take another.
         } else {
           shared_.world.fill(row(i), field, names_[i]);
         }

@@ -23,7 +23,7 @@ Notes& notes() {
   return all;
 }
 
-/// Of an open file, also one that was renamed since.
+/// The path of an open file, also of one that was renamed since.
 std::string path_of(int file) {
   std::array<char, 4096> path{};
   const ssize_t bytes =

@@ -259,7 +259,7 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
     }
   }
   const std::uint64_t resident = replay_.size();
-  // Of sequences steps count, unless they are to be used up.
+  // The limiter counts steps of sequences, unless items are to be used up.
   const bool steps =
       std::holds_alternative<Sequences>(setting_.window) && most == 0 && !ids.empty();
   if (left < n) {
@@ -405,7 +405,7 @@ void Conformance::update() {
     auto place = std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
     Item& item = place->second;
     if (!item.key) {
-      continue;  // It went before it was ever found.
+      continue;  // The item left before `look` found it.
     }
     keys.push_back(*item.key);
     priorities.push_back(random_priority());

@@ -33,7 +33,7 @@ struct ItemId {
 /// that they are gone is seen by looking for each of them after every call.
 class Conformance {
  public:
-  /// What a run is about; `Conformance` draws the other options by its seed.
+  /// The parts under test; `Conformance` draws the other options by its seed.
   struct Setting {
     NamedSelector selector;
     Remover remover;
@@ -41,7 +41,7 @@ class Conformance {
     RateLimiter limiter;
     Storage storage = Memory{};
     World::Fields fields = {};
-    double ends = 0.12;  ///< Of the steps that are appended.
+    double ends = 0.12;  ///< Share of the appended steps that end an episode.
   };
 
   Conformance(const Setting& setting, std::uint64_t seed);
@@ -56,7 +56,7 @@ class Conformance {
     float priority = 1.0F;
     std::uint64_t order = 0;  ///< In which items were decided.
     std::uint32_t draws = 0;
-    bool passed_over = false;  ///< It weighed 0 in a draw, so it may not be fresh any more.
+    bool passed_over = false;  ///< The item weighed 0 in a draw, so it may not be fresh any more.
     bool gone = false;
     bool removed = false;
     std::optional<ItemKey> key;  ///< Once it was found.
@@ -92,7 +92,7 @@ class Conformance {
   void decide(const Episode& episode, std::optional<End> end, bool cut_off,
               const std::vector<float>& priorities);
   [[nodiscard]] float initial_priority() const;
-  /// Of an item with this priority, for a selector that draws by priority.
+  /// The weight of an item with this priority, for a selector that draws by priority.
   [[nodiscard]] double weight(float priority) const;
 
   void sample();
@@ -102,9 +102,9 @@ class Conformance {
   void check_batch(const SampleResult& result, const SampleOptions& how);
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
                      const SampleOptions& how);
-  /// What the items' probabilities are in proportion to.
+  /// Numbers in proportion to the items' probabilities.
   [[nodiscard]] std::map<ItemId, double> weights() const;
-  /// What an item of priority 0 weighs in a mixture, unless all have priority 0; else infinity.
+  /// The weight of an item of priority 0 in a mixture, unless all have priority 0; else infinity.
   [[nodiscard]] double least_of_mixture(const std::map<ItemId, double>& all) const {
     const auto weighs = [&](const auto& each) { return items_.at(each.first).priority > 0.0F; };
     return drawing_ == Drawing::Mixed && std::ranges::any_of(all, weighs)

@@ -38,7 +38,7 @@ struct NamedSelector : NamedStrategy<Selector> {
 using NamedWindow = NamedStrategy<Window>;
 using NamedLimiter = NamedStrategy<RateLimiter>;
 
-/// So large that weights change their unit within a test.
+/// Large enough for weights to change their unit within a test.
 inline constexpr float kRecencyP = 0.1F;
 inline constexpr double kMixedUniform = 0.25;
 

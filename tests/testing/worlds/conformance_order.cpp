@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/// What was drawn is exactly what comes first.
+/// The batch has exactly the items that come first.
 void Conformance::check_order(const std::vector<ItemId>& ids) const {
   std::vector<ItemId> expected = drawable();
   if (drawing_ == Drawing::Youngest) {

@@ -46,7 +46,7 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   }
 }
 
-/// What was set comes back, and what all weigh together is what each weighs.
+/// Priorities that were set come back, and the total is the sum of the weights.
 void Conformance::check_priorities(const std::vector<ItemKey>& keys,
                                    const std::vector<ItemId>& ids) const {
   std::vector<float> priorities(keys.size());
@@ -218,7 +218,7 @@ void Conformance::remove() {
   }
 }
 
-/// That everything decided is gone, and nothing else, is for `look` to see.
+/// `look` sees that everything decided is gone, and nothing else.
 void Conformance::clear() {
   replay_.clear();
   cleared_steps_ = decided_steps_;

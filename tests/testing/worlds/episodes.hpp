@@ -29,7 +29,7 @@ struct Episode {
   [[nodiscard]] EpisodeState state() const noexcept {
     return ends_by_commit() ? EpisodeState::Ended : EpisodeState::CutOff;
   }
-  /// What the commit of this step, counted from 1, says.
+  /// The argument of the commit of this step, counted from 1.
   [[nodiscard]] End end_of(std::uint32_t step) const noexcept {
     return step != length || !ends_by_commit() ? End::Continue
            : ending == Ending::Terminated      ? End::Terminated

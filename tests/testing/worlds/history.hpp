@@ -29,7 +29,7 @@ Span timed(Call&& call) {
   return {begin, now()};
 }
 
-/// What threads did to one buffer, each call with its arguments, its answer and its time, and
+/// The calls of all threads to one buffer, each with its arguments, its answer and its time, and
 /// whether a buffer may behave so.
 ///
 /// Items are numbered: writer w, who lives all the time, commits w * kPerWriter + i for i = 0, 1,
@@ -83,7 +83,7 @@ class History {
     Span when;
   };
 
-  /// What one thread did; no other may touch it meanwhile.
+  /// The calls of one thread; no other may touch it meanwhile.
   struct Log {
     std::vector<Commit> commits;
     std::vector<Draw> draws;

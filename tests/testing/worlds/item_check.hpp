@@ -14,12 +14,12 @@
 
 namespace reprise::test {
 
-/// What an item of a batch is.
+/// An item of a batch, as its rows tell.
 struct CheckedItem {
   bool right = false;  ///< False: the other members have no meaning.
-  StepName name;       ///< Of its first step.
+  StepName name;       ///< Name of its first step.
   Episode episode;
-  std::uint64_t hash = 0;  ///< Of the name.
+  std::uint64_t hash = 0;  ///< Hash of the name.
 };
 
 /// Judges items by the laws of the world alone: which episodes there are, where items begin in

@@ -8,7 +8,7 @@
 
 namespace reprise::test {
 
-/// What a limiter sees.
+/// The counts by which a limiter decides.
 struct Counted {
   std::uint64_t items = 0;
   std::uint64_t counted = 0;  ///< Steps where the limiter counts steps, else `items`.

@@ -134,8 +134,8 @@ class RemoverModel {
   Rule rule_;
   std::list<Chunk> filled_;  ///< In the order in which they were filled or spared.
   std::size_t batches_ = 0;
-  std::size_t all_chunks_ = 0;  ///< That were ever filled.
-  std::size_t all_steps_ = 0;   ///< Of these.
+  std::size_t all_chunks_ = 0;  ///< Chunks that were ever filled.
+  std::size_t all_steps_ = 0;   ///< Steps of these chunks.
   double mean_draws_ = 0.0;     ///< Draws per step, summed over batches.
   std::optional<std::uint32_t> victim_;
 };

@@ -8,7 +8,7 @@
 namespace reprise::test {
 namespace {
 
-constexpr double kEnds = 0.05;  ///< Of steps, in either way.
+constexpr double kEnds = 0.05;  ///< Share of steps that end an episode, in either way.
 constexpr double kDraws = 0.2;  ///< Per step.
 constexpr std::size_t kBatch = 16;
 

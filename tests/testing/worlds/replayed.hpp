@@ -15,7 +15,8 @@ namespace reprise::test {
 /// whose batches are noted, updates. All that happens follows from the seed.
 class Replayed {
  public:
-  /// What a batch held. Keys by their slots: generations are not those of another epoch.
+  /// The contents of a batch. Slots stand for keys, whose generations are not those of another
+  /// epoch.
   struct Noted {
     std::vector<std::uint64_t> ids;
     std::vector<std::uint32_t> slots;
@@ -42,7 +43,7 @@ class Replayed {
   SaveResult save(const std::filesystem::path& directory, SaveOptions options = {});
 
   [[nodiscard]] ReplayBuffer& replay() { return replay_; }
-  /// Of the last batch.
+  /// Keys of the last batch.
   [[nodiscard]] const std::vector<ItemKey>& keys() const { return keys_; }
   [[nodiscard]] ScalarObservation<std::uint64_t> id() const { return id_; }
 

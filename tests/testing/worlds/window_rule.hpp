@@ -8,7 +8,8 @@
 
 namespace reprise::test {
 
-/// What is known of the end of an episode. `CutOff`: no commit ended it, so reprise truncated it.
+/// Whether an episode goes on, and how it ended. `CutOff`: no commit ended it, so reprise truncated
+/// it.
 enum class EpisodeState : std::uint8_t { Open, Ended, CutOff };
 
 /// The items that an episode has, as the documentation of `reprise::Window` says. Any thread.

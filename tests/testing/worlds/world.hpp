@@ -21,7 +21,7 @@ namespace reprise::test {
 class World {
  public:
   struct Fields {
-    std::size_t name_bytes = kMinNameBytes;  ///< Of the observation that holds the name.
+    std::size_t name_bytes = kMinNameBytes;  ///< Size of the observation that holds the name.
     bool many = true;                        ///< More than one observation, column and reward.
     bool discount = false;
     bool states = false;
@@ -63,8 +63,8 @@ class World {
   /// The value of a mutable column that a step has from now on; which one, `write` says.
   std::vector<std::byte> change(AnyField field, const StepName& name, std::uint64_t write);
 
-  /// What a field of a step holds, or the observation that it begins with. `write`: of a mutable
-  /// column, the number of the write, 0 for the writer's own.
+  /// Writes the contents of a field of a step, or of the observation that it begins with. `write`:
+  /// of a mutable column, the number of the write, 0 for the writer's own.
   void fill(std::span<std::byte> to, AnyField field, const StepName& name,
             std::uint64_t write = 0) const;
   [[nodiscard]] std::vector<std::byte> content(AnyField field, const StepName& name) const;
@@ -81,7 +81,7 @@ class World {
 
  private:
   class Item;
-  /// What the words of a value are: `Plain` ones count up from a hash, as do those behind the first
+  /// Kinds of the words of a value: `Plain` ones count up from a hash, as do those behind the first
   /// few of others.
   enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame };
 
@@ -95,7 +95,7 @@ class World {
   [[nodiscard]] std::optional<StepName> recognise(std::span<const std::byte> value) const;
   [[nodiscard]] std::uint64_t write_of(std::span<const std::byte> value, AnyField field,
                                        const StepName& name) const;
-  /// Of a reward or discount.
+  /// The value of a reward or discount.
   [[nodiscard]] double number(AnyField field, const StepName& name) const;
 
   Schema schema_;
