@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
