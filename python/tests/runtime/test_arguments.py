@@ -423,3 +423,50 @@ def test_names_of_a_batch(made):
     assert list(batch) == ["state", "next_state", "action", "reward"]
     assert all(name in batch and batch[name] is not None for name in batch)
     assert dict(batch.now).keys() == {"state", "action", "reward"}
+
+
+def test_keywords_count_whatever_call_came_before(made):
+    """A method remembers what the keywords of its last call named."""
+    find = made["b"].find
+    expected = [find(0, position) for position in range(4)]
+    assert len(set(expected)) == 4
+    apart = {"".join(["epi", "sode"]): 0, "".join(["posi", "tion"]): 3}  # Not interned.
+    for _ in range(3):
+        assert find(episode=0, position=1) == expected[1]
+        assert find(position=2, episode=0) == expected[2]
+        assert find(0, position=1) == expected[1]
+        assert find(**apart) == expected[3]
+        with pytest.raises(TypeError, match="find: unexpected keyword 'places'"):
+            find(episode=0, places=1)
+        with pytest.raises(TypeError, match="find: episode is given twice"):
+            find(0, episode=0)
+        with pytest.raises(TypeError, match="find: position is missing"):
+            find(episode=0)
+
+
+def test_a_value_that_calls_the_same_method(made):
+    buffer = reprise.ReplayBuffer(plain_schema(), 100)
+    inner, outer = buffer.writer(), buffer.writer()
+    for writer in (inner, outer):
+        writer.begin_episode(state=[0, 0])
+
+    class Calls:
+        def __array__(self, dtype=None, copy=None):
+            inner.append(next_state=[7, 7], reward=7, action=7)
+            return np.array([1, 1], np.float32)
+
+    outer.append(action=1, end=1, next_state=Calls(), reward=1)
+    inner.append(action=8, reward=8, end=reprise.End.TRUNCATED, next_state=[8, 8])
+    drawn = buffer.sampler().sample(3, draws="without_replacement", timeout=0)
+    rows = zip(drawn["action"], drawn["reward"], drawn["next_state"][:, 0], drawn.discounts > 0)
+    assert sorted(rows) == [(1, 1, 1, False), (7, 7, 7, True), (8, 8, 8, True)]
+
+
+def test_none_stands_for_a_default_that_is_none(made):
+    sampler = made["b"].sampler(allocator=None, resume=None)
+    assert len(sampler.sample(4, timeout=None)) == 4
+    for option in ("max_times_sampled", "max_writers", "shards"):
+        with pytest.raises((TypeError, ValueError), match=f"{option} is None"):
+            reprise.ReplayBuffer(made["s"], 10, **{option: None})
+    plain = reprise.ReplayBuffer(made["s"], 10, key_tag=None, window=None, storage=None)
+    assert plain.options["window"] == reprise.Transitions()
