@@ -130,7 +130,7 @@ nb::object make_hindsight(BufferObject& self, CallName call, const std::string& 
       return make_object<HindsightObject>(self.shared, field, options);
     }
   }
-  fail(What(call.text, "achieved").text(), " is '", achieved,
+  fail(What(call.text, "achieved"), " is '", achieved,
        "'; allowed: ", table.names(table.observations()));
 }
 

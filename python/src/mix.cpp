@@ -1,6 +1,6 @@
 #include <reprise/mixed_sampler.hpp>
 
-#include "prefetcher.hpp"
+#include "sampler.hpp"
 
 #include <forward_list>
 

@@ -2,7 +2,7 @@
 
 #include <reprise/options.hpp>
 
-#include "binding/members.hpp"
+#include "binding/convert.hpp"
 
 #include <string>
 #include <tuple>

@@ -1,6 +1,6 @@
-#include "prefetcher.hpp"
-
 #include <reprise/prefetcher.hpp>
+
+#include "sampler.hpp"
 
 #include <unistd.h>
 

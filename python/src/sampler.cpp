@@ -72,7 +72,7 @@ nb::object make_sampler(BufferObject& self, const SamplerOptions& given, Allocat
 Count Conversion<Count>::from(nb::handle given, What what) {
   const auto count = value_from<Py_ssize_t>(given, what);
   if (count < 1) {
-    fail(what.text(), " is ", count, "; allowed: at least 1");
+    fail(what, " is ", count, "; allowed: at least 1");
   }
   return {static_cast<std::size_t>(count)};
 }
@@ -124,7 +124,7 @@ nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& op
 void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                                 const SampleOptions& options) {
   if (offset > batch.n || n.items > batch.n - offset) {
-    fail(What(call.text, "offset").text(), " is ", offset, " and n ", n.items,
+    fail(What(call.text, "offset"), " is ", offset, " and n ", n.items,
          "; allowed: places of the batch, which has ", batch.n);
   }
   fill(call, batch.batch, offset, n.items, options);

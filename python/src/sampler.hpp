@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/batch_source.hpp>
 #include <reprise/sampler.hpp>
 
 #include "batch.hpp"
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 namespace reprise::python {
 
@@ -71,5 +73,20 @@ class SamplerObject {
 
 /// Closed, TimeoutError or NothingToDraw with the status in a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
+
+using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
+
+/// A source of batches of n items, the buffers that it draws from, at least one, and the memory of
+/// the batches.
+struct PrefetchFrom {
+  Buffers buffers;
+  std::unique_ptr<BatchSource> source;
+  std::shared_ptr<BatchPool> pool;
+  std::size_t n;
+};
+
+/// A reprise.Prefetcher whose iterator waits up to the timeout for a batch.
+[[nodiscard]] nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample,
+                                         std::size_t depth, std::chrono::nanoseconds timeout);
 
 }  // namespace reprise::python

@@ -432,8 +432,8 @@ nb::object make_vector_writer(BufferObject& self, CallName call, std::size_t env
   const std::size_t most = self.buffer().options().max_writers;
   // Refused before anything is made for them.
   if (environments == 0 || environments > most) {
-    fail(What(call.text, "environments").text(), " is ", environments,
-         "; allowed: 1 to max_writers, ", most);
+    fail(What(call.text, "environments"), " is ", environments, "; allowed: 1 to max_writers, ",
+         most);
   }
   return make_object<VectorWriterObject>(self.shared, environments, autoreset, timeout);
 }

@@ -4,7 +4,6 @@
 #include <reprise/writer.hpp>
 
 #include "buffer.hpp"
-#include "fields/step_values.hpp"
 
 #include <chrono>
 #include <cstddef>

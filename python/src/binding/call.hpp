@@ -1,6 +1,6 @@
 #pragma once
 
-#include "members.hpp"
+#include "convert.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <iterator>
 #include <system_error>
-#include <utility>
 
 namespace reprise::python {
 namespace {
@@ -46,7 +45,7 @@ std::chrono::nanoseconds Conversion<std::chrono::nanoseconds>::from(nb::handle g
     throw WrongKind(refusal(given, what, "None or a number of seconds"));
   }
   if (!(value >= 0.0)) {
-    fail(what.text(), " is ", repr_of(given), " s; allowed: None or at least 0");
+    fail(what, " is ", repr_of(given), " s; allowed: None or at least 0");
   }
   // The largest number of seconds whose nanoseconds a 64-bit integer holds, nearly.
   constexpr double kLongest = 9.0e9;

@@ -38,6 +38,8 @@ template <class Error = std::invalid_argument, class... Parts>
   const auto add = [&text]<class Part>(const Part& part) {
     if constexpr (std::is_arithmetic_v<Part>) {
       text += std::to_string(part);
+    } else if constexpr (requires { part.text(); }) {
+      text += part.text();
     } else {
       text += part;
     }

@@ -1,4 +1,4 @@
-#include "step_values.hpp"
+#include "values.hpp"
 
 #include <bit>
 #include <cstring>

@@ -77,7 +77,7 @@ bool overflows(double number, DType dtype) noexcept {
 }
 
 [[noreturn]] void refuse_range(What what, const std::string& number, DType dtype) {
-  fail(what.text(), ": ", number, " is out of the range of ", name_of(dtype));
+  fail(what, ": ", number, " is out of the range of ", name_of(dtype));
 }
 
 /// Writes a number whose kind casts to the type's. False if it is out of the type's range.
@@ -211,9 +211,9 @@ nb::object array_of_tensor(nb::handle given, What what) {
     if (!without.matches(PyExc_TypeError)) {
       throw;
     }
-    fail<WrongKind>(what.text(), ": ", str_of(without.value()));
+    fail<WrongKind>(what, ": ", str_of(without.value()));
   }
-  fail(what.text(), ": no array can be made of it: ", str_of(error.value()));
+  fail(what, ": no array can be made of it: ", str_of(error.value()));
 }
 
 }  // namespace
@@ -413,7 +413,7 @@ Keys Conversion<Keys>::from(nb::handle given, What what) {
   }
   // Of any byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
-    fail<WrongKind>(what.text(), ": expected int64 of shape (n,), as Batch.item_keys; given ",
+    fail<WrongKind>(what, ": expected int64 of shape (n,), as Batch.item_keys; given ",
                     array.described());
   }
   owner = row_from(owner, DType::I64, what);
