@@ -1,5 +1,4 @@
-#include "batch.hpp"
-
+#include "buffer.hpp"
 #include "options.hpp"
 
 #include <variant>

@@ -1,4 +1,4 @@
-#include "batch.hpp"
+
 #include "buffer.hpp"
 
 #include <variant>

@@ -1,5 +1,5 @@
 #include "binding/type.hpp"
-#include "fields/values.hpp"
+#include "fields/fields.hpp"
 
 namespace reprise::python {
 
@@ -7,6 +7,7 @@ void bind_batch(nb::module_& module);
 void bind_buffer(nb::module_& module);
 void bind_mix(nb::module_& module);
 void bind_remote(nb::module_& module);
+void bind_schema(nb::module_& module);
 void bind_segment_tree(nb::module_& module);
 void bind_strategies(nb::module_& module);
 

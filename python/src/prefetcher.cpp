@@ -57,8 +57,8 @@ class PrefetcherObject {
   nb::object get(CallName call, std::chrono::nanoseconds timeout) {
     return take(call.text, timeout);
   }
-  [[nodiscard]] std::size_t fresh() const noexcept { return fresh_; }
-  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
+  [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
+  [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
   void close() {
     closed_ = true;
     end_thread();
@@ -80,8 +80,7 @@ class PrefetcherObject {
   const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
-  std::size_t fresh_ = 0;
-  std::uint64_t passes_ = 0;
+  SampleStatus last_;  ///< Of the batch given out last.
   SignalHook hook_{[this] { return &core_->waits_for(); }};
   std::stop_source stop_;
   std::thread thread_;
@@ -115,8 +114,7 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
       hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
   const SampleResult& result = *given;
   if (result) {
-    fresh_ = result.status().fresh;
-    passes_ = result.status().passes;
+    last_ = result.status();
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
     const PrefetchFrom& from = core_->from;
     Batch batch = from.pool->take(core_->buffer(), from.n);

@@ -105,8 +105,7 @@ void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::s
     buffer_->check_process();
     raise_status(status, call.text);
   }
-  fresh_ = status.fresh;
-  passes_ = status.passes;
+  last_ = status;
 }
 
 nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& options, bool views) {

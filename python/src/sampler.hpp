@@ -3,7 +3,7 @@
 #include <reprise/batch_source.hpp>
 #include <reprise/sampler.hpp>
 
-#include "batch.hpp"
+#include "buffer.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +52,8 @@ class SamplerObject {
   void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                    const SampleOptions& options);
 
-  [[nodiscard]] std::size_t fresh() const noexcept { return fresh_; }
-  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
+  [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
+  [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
   [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
   [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
@@ -64,8 +64,7 @@ class SamplerObject {
   std::shared_ptr<SharedBuffer> buffer_;
   std::shared_ptr<BatchPool> pool_;
   Sampler sampler_;
-  std::size_t fresh_ = 0;
-  std::uint64_t passes_ = 0;
+  SampleStatus last_;  ///< Of the last call that gave a batch.
   bool in_use_ = false;
   SignalHook hook_;
   nb::object views_;  ///< The BatchObject that calls with views=True fill.

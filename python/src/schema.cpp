@@ -2,7 +2,6 @@
 
 #include "binding/type.hpp"
 #include "fields/fields.hpp"
-#include "fields/values.hpp"
 
 namespace reprise::python {
 namespace {

@@ -4,7 +4,7 @@
 #include <reprise/segment_tree.hpp>
 
 #include "binding/type.hpp"
-#include "fields/values.hpp"
+#include "fields/fields.hpp"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "vector_writer.hpp"
+#include "writer.hpp"
 
 #include <cstring>
 
@@ -323,7 +323,7 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
 void VectorWriterObject::write_final() {
   for (std::size_t row = 0; final_.given_next != 0 && row < rows(); ++row) {
     if (ends(row)) {
-      write_next(writers()[environment(row)], buffer_->table, final_, row);
+      write_step(writers()[environment(row)], buffer_->table, final_, true, ~std::uint64_t{0}, row);
     }
   }
 }

@@ -95,8 +95,7 @@ Py_ssize_t length_of(PyObject* given) {
 /// have one row more if they end with the `final` one.
 std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    PyObject* const name = fields.name(i);
-    const Named named = name == nullptr ? Named() : table.find(name);
+    const Named named = table.named(fields, i);
     if (named.field == nullptr) {
       continue;
     }
@@ -116,8 +115,7 @@ void check_final(const Fields& fields, const FieldTable& table) {
   std::map<Py_ssize_t, const FieldInfo*> observations;
   std::set<Py_ssize_t> columns;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    PyObject* const name = fields.name(i);
-    const Named named = name == nullptr ? Named() : table.find(name);
+    const Named named = table.named(fields, i);
     if (named.field == nullptr || named.next) {
       continue;
     }
@@ -200,7 +198,7 @@ void WriterObject::begin_episode(const Fields& fields) {
   const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
   group_->begun[environment_] = 1;
-  write_now(writer, table, values_, table.observations(), 0);
+  write_step(writer, table, values_, false, table.observations(), 0);
 }
 
 void WriterObject::append(End end, const std::optional<Priorities>& given, const Fields& fields) {
@@ -222,8 +220,8 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
       some_of(given, given ? writer.completing(end) : 0, fields.call());
   const auto again = [&] { return writer.commit(end, priorities); };
   const auto attempt = [&] {
-    write_now(writer, table, values_, ~std::uint64_t{0}, 0);
-    write_next(writer, table, values_, 0);
+    write_step(writer, table, values_, false, ~std::uint64_t{0}, 0);
+    write_step(writer, table, values_, true, ~std::uint64_t{0}, 0);
     return again();
   };
   episode_ = {};
@@ -351,7 +349,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
       writer.begin_episode();
       group_->begun[environment_] = 1;
       episode_ = {.steps = steps, .done = 0, .used = 0, .id = writer.episode_id()};
-      write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
+      write_step(writer, buffer_->table, values_, false, buffer_->table.observations(), 0);
     }
     return again();
   };
@@ -382,7 +380,7 @@ CommitStatus WriterObject::commit_episode(End end, std::span<const float> priori
   Writer& writer = (*group_)[environment_];
   for (; episode_.done < episode_.steps; ++episode_.done) {
     const std::size_t row = episode_.done;
-    write_now(writer, table, values_, ~table.observations(), row);
+    write_step(writer, table, values_, false, ~table.observations(), row);
     for (const FieldInfo& field : table.fields()) {
       if (field.traits().has_next) {
         const auto to = writer.next(field.field);

@@ -154,14 +154,12 @@ detail::Row::Row(PyObject* positional, PyObject* keywords) : count(PyTuple_Size(
   if (keywords == nullptr) {
     return;
   }
-  nb::list all;
   PyObject* name = nullptr;
   PyObject* value = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(keywords, &at, &name, &value) != 0;) {
-    all.append(nb::handle(name));
     values.push_back(value);
   }
-  names = checked(PyList_AsTuple(all.ptr()));
+  names = checked(PySequence_Tuple(keywords));
 }
 
 }  // namespace reprise::python

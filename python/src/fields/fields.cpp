@@ -1,8 +1,5 @@
 #include "fields.hpp"
 
-#include <algorithm>
-#include <array>
-
 namespace reprise::python {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "values.hpp"
+#include "fields.hpp"
 
 #include <bit>
 #include <cstring>
@@ -121,21 +121,14 @@ std::span<const float> some_of(const std::optional<Priorities>& priorities, std:
   return priorities ? priorities->values : std::span<const float>();
 }
 
-void write_now(Writer& writer, const FieldTable& table, const StepValues& values,
-               std::uint64_t mask, std::size_t row) {
-  for (mask &= values.given_now; mask != 0; mask &= mask - 1) {
+void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next,
+                std::uint64_t mask, std::size_t row) {
+  for (mask &= next ? values.given_next : values.given_now; mask != 0; mask &= mask - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(mask));
     const FieldInfo& field = table.fields()[i];
-    copy(writer.now(field.field), values.now[i].data() + row * field.spec.bytes);
-  }
-}
-
-void write_next(Writer& writer, const FieldTable& table, const StepValues& values,
-                std::size_t row) {
-  for (std::uint64_t mask = values.given_next; mask != 0; mask &= mask - 1) {
-    const auto i = static_cast<std::size_t>(std::countr_zero(mask));
-    const FieldInfo& field = table.fields()[i];
-    copy(writer.next(field.field), values.next[i].data() + row * field.spec.bytes);
+    const Value& from = (next ? values.next : values.now)[i];
+    copy(next ? writer.next(field.field) : writer.now(field.field),
+         from.data() + row * field.spec.bytes);
   }
 }
 

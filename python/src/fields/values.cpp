@@ -1,6 +1,6 @@
-#include "values.hpp"
-
 #include <reprise/detail/finite.hpp>
+
+#include "fields.hpp"
 
 #include <bit>
 #include <cmath>
