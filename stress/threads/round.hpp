@@ -231,8 +231,8 @@ class Round {
     account_.check_limit(shared_.stats());
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
-    const Learner::Code code =
-        conductor.cycle();  // Sees the priorities that the first cycle wrote.
+    // The second cycle sees the priorities that the first one wrote.
+    const Learner::Code code = conductor.cycle();
     const reprise::Stats stats = shared_.stats();
     account_.check(stats, true);
     ++tally_.quiescent_points;

@@ -141,10 +141,8 @@ class VectorActor {
       const bool observation = field.role() == reprise::Role::Observation;
       for (std::size_t i = 0; i < names_.size(); ++i) {
         if (observation && names_[i].position != 0) {
-          std::ranges::fill(
-              row(i),
-              std::byte{
-                  0xDE});  // The writer has this observation already and must not take another.
+          // The writer has this observation already and must not take another.
+          std::ranges::fill(row(i), std::byte{0xDE});
         } else {
           shared_.world.fill(row(i), field, names_[i]);
         }
