@@ -1,46 +1,32 @@
 #include "buffer/buffer_core.hpp"
 
-#include "base/text.hpp"
-
 #include <algorithm>
 
 namespace reprise::buffer {
-namespace {
-
-Schema checked(const Schema& schema, const Window& window) {
-  base::require(!schema.fields().empty(), "schema has 0 fields; allowed: at least 1");
-  window::WindowSpec(window).check_fields(schema);
-  return schema;
-}
-
-}  // namespace
-
 BufferCore::BufferCore(const Schema& schema, const Options& options)
-    : schema_(checked(schema, options.window)),
-      window_(options.window),
-      layout_(schema_),
-      chunk_layout_(schema_, storage::RowLayout::Frames::ByRef),
-      plan_(make_plan(options, layout_, window_)),
+    : format_(schema, options.window),
+      plan_(make_plan(options, layout(), window())),
       tag_(plan_.options.key_tag.value_or(0)),
       selectors_(plan_.options.selectors),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
-      store_(plan_.options.shards * plan_.chunks_per_shard,
-             {.rows = plan_.chunk_rows,
-              .row_bytes = chunk_layout_.stride(),
-              .item_numbers = selectors_.need_item_numbers(),
-              .state_bytes = layout_.state_stride(),
-              .frame_bytes = layout_.frame_bytes(),
-              .last_ref =
-                  chunk_layout_.compressed().empty() ? 0 : chunk_layout_.compressed().back().offset,
-              .versions = !layout_.mutable_fields().empty()},
-             plan_.options.storage),
-      gather_(schema_, chunk_layout_, window_, store_),
-      shards_(plan_, window_.every_step(), store_, selectors_.rules(), tag_) {}
+      store_(
+          plan_.options.shards * plan_.chunks_per_shard,
+          {.rows = plan_.chunk_rows,
+           .row_bytes = chunk_layout().stride(),
+           .item_numbers = selectors_.need_item_numbers(),
+           .state_bytes = layout().state_stride(),
+           .frame_bytes = layout().frame_bytes(),
+           .last_ref =
+               chunk_layout().compressed().empty() ? 0 : chunk_layout().compressed().back().offset,
+           .versions = !layout().mutable_fields().empty()},
+          plan_.options.storage),
+      gather_(window().make_gather(this->schema(), chunk_layout(), store_)),
+      shards_(plan_, window().every_step(), store_, selectors_.rules(), tag_) {}
 
 std::size_t BufferCore::counted() const noexcept {
   const std::size_t items = shards_.items();
-  const bool by_item = shards_.draws_limited() || (limiter_.is_queue() && !window_.every_step());
+  const bool by_item = shards_.draws_limited() || (limiter_.is_queue() && !window().every_step());
   return items == 0 || by_item ? items : shards_.steps();
 }
 

@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "base/sync.hpp"
 #include "base/text.hpp"
+#include "buffer/format.hpp"
 #include "buffer/item_numbers.hpp"
 #include "buffer/plan.hpp"
 #include "buffer/shard_set.hpp"
@@ -122,13 +123,15 @@ class BufferCore {
   BufferCore(const Schema& schema, const Options& options);
 
   // Immutable parts.
-  [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
+  [[nodiscard]] const Format& format() const noexcept { return format_; }
+  [[nodiscard]] const Schema& schema() const noexcept { return format_.schema; }
+  [[nodiscard]] const window::WindowSpec& window() const noexcept { return format_.window; }
+  [[nodiscard]] const storage::RowLayout& layout() const noexcept { return format_.layout; }
+  [[nodiscard]] const storage::RowLayout& chunk_layout() const noexcept {
+    return format_.chunk_layout;
+  }
   [[nodiscard]] const Options& options() const noexcept { return plan_.options; }
-  [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
-  /// Rows as they are, and rows in chunks; they differ if fields are compressed.
-  [[nodiscard]] const storage::RowLayout& layout() const noexcept { return layout_; }
-  [[nodiscard]] const storage::RowLayout& chunk_layout() const noexcept { return chunk_layout_; }
-  [[nodiscard]] const window::Gather& gather() const noexcept { return gather_; }
+  [[nodiscard]] const window::Gather& gather() const noexcept { return *gather_; }
   /// The tag in this buffer's keys.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
@@ -182,17 +185,14 @@ class BufferCore {
   Counters counters;
 
  private:
-  alignas(base::kCacheLine) const Schema schema_;
-  const window::WindowSpec window_;
-  const storage::RowLayout layout_;
-  const storage::RowLayout chunk_layout_;
+  alignas(base::kCacheLine) const Format format_;
   const Plan plan_;
   const std::uint32_t tag_;
   Selectors selectors_;
   limiter::Limiter limiter_;
   WriterSlots slots_;
   storage::ChunkStore store_;
-  const window::Gather gather_;
+  const std::unique_ptr<const window::Gather> gather_;
   ShardSet shards_;
   base::Life life_;
   const base::Life::WokenByClose wakes_samplers_{life_, items_event};

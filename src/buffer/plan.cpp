@@ -87,19 +87,6 @@ void check_queue(const Options& options) {
       "draws after which an item leaves the queue");
 }
 
-/// Refuses a buffer that holds fewer steps than a sequence has, or than lie between two of them: at
-/// times it would have no item, and whoever samples from it would wait for more steps.
-void check_holds_an_item(const Options& options) {
-  const auto* const window = std::get_if<Sequences>(&options.window);
-  if (window != nullptr) {
-    const std::size_t steps = std::size_t{window->burn_in} + window->length;
-    const std::size_t least = std::max<std::size_t>(steps, window->period);
-    base::require(options.capacity_steps >= least, "capacity_steps is ", options.capacity_steps,
-                  "; allowed: at least ", least, ", the larger of burn_in + length = ", steps,
-                  " and period = ", window->period, ", so that there is a sequence to draw");
-  }
-}
-
 }  // namespace
 
 void refuse_disk(const Storage& storage, int error, const char* what, std::size_t bytes) {
@@ -125,7 +112,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   check_storage(o.storage);
   check_ratio(o);
   check_queue(o);
-  check_holds_an_item(o);
+  window.check_capacity(o.capacity_steps);
   require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
 
   if (!o.key_tag) {

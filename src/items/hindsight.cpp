@@ -33,10 +33,9 @@ HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField 
                 field.traits().name, "; allowed: observations");
   base::require(options.share >= 0.0F && options.share <= 1.0F, "HindsightOptions::share is ",
                 options.share, "; allowed: 0 to 1");
-  const auto* const window = std::get_if<Transitions>(&core_->options().window);
-  base::require(window != nullptr && window->n_step == 1, "hindsight: window is ",
-                window == nullptr ? "Sequences" : "Transitions of n_step ",
-                window == nullptr ? "" : std::to_string(window->n_step),
+  const window::WindowSpec& window = core_->window();
+  base::require(!window.has_steps() && window.n_step() == 1, "hindsight: window is ", window.name(),
+                " of n_step ", window.n_step(),
                 "; allowed: Transitions of n_step 1, whose reward can be computed from a batch");
   field_bytes_ = field.bytes;
 }

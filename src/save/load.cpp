@@ -175,7 +175,7 @@ class ShardLoader {
     }
     reader_.chunk(entry, rooms);
     check_rows(image, entry);
-    const std::size_t states = states_kept(core_, image) * store_.state_stride();
+    const std::size_t states = states_kept(store_, image) * store_.state_stride();
     if (rest_.size() < states ||
         (rest_.size() > states && store_.frame_room(image.chunk).empty())) {
       refuse(entry, " has ", rest_.size(), " bytes of recurrent states");
@@ -183,7 +183,7 @@ class ShardLoader {
     if (states != 0) {
       std::memcpy(store_.state(image.chunk * bounds_.chunk_rows), rest_.data(), states);
     }
-    store_.restore_states(image.chunk, states_kept(core_, image));
+    store_.restore_states(image.chunk, states_kept(store_, image));
     restore_frames(image, entry, std::span<const std::byte>(rest_).subspan(states));
   }
 
@@ -209,7 +209,7 @@ class ShardLoader {
       refuse(entry, " has ", stored.size(), " bytes of frames");
     }
     std::copy(stored.begin(), stored.end(), room.begin());
-    const std::uint32_t rows = rows_read(core_, image);
+    const std::uint32_t rows = rows_read(core_.window(), store_, image);
     std::size_t end = 0;
     for (std::uint32_t row = 0; row < rows; ++row) {
       for (const storage::CompressedField& field : core_.chunk_layout().compressed()) {

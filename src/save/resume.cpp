@@ -250,7 +250,7 @@ void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
   const Latest latest =
       core.window().ahead() > 1 ? find_latest(core, images, unfinished) : Latest();
   for (const auto& [chunk, closing] : unfinished) {
-    const std::uint32_t end = rows_read(core, chunk);
+    const std::uint32_t end = rows_read(core.window(), core.store(), chunk);
     if (end > chunk.ingested) {
       decide_rest(core, latest, chunk, end);
     }
@@ -293,7 +293,8 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   for (const ShardImage& image : images) {
     for (const ChunkImage& chunk : image.chunks) {
       if (!chunk.closed && chunk.restored == 0) {
-        open[chunk.chunk].room = core.store().chunk_rows() - rows_read(core, chunk);
+        open[chunk.chunk].room =
+            core.store().chunk_rows() - rows_read(core.window(), core.store(), chunk);
       }
     }
   }

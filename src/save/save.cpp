@@ -96,7 +96,7 @@ std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
   shard::Shard& shard = shards.of_chunk(image.chunk);
   core.store().will_need_chunk(image.chunk);
   try {
-    const StoredChunk stored(core, image);
+    const StoredChunk stored(core.format(), core.store(), image);
     saver.write_chunk({image.chunk, image.first_generation(), stored.rows, image.closed},
                       stored.parts);
     for (const record::Bytes part : stored.parts) {

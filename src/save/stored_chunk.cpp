@@ -8,10 +8,10 @@ namespace reprise::save {
 
 using storage::ItemHeader;
 
-std::uint32_t rows_read(buffer::BufferCore& core, const shard::ChunkImage& image) {
-  storage::ChunkStore& store = core.store();
+std::uint32_t rows_read(const window::WindowSpec& window, storage::ChunkStore& store,
+                        const shard::ChunkImage& image) {
   const float* const priorities = store.priorities(image.chunk);
-  const std::uint32_t ahead = core.window().ahead();
+  const std::uint32_t ahead = window.ahead();
   std::uint32_t rows = image.ingested;
   for (std::uint32_t row = image.ingested - std::min(ahead, image.ingested); row < image.ingested;
        ++row) {
@@ -24,30 +24,30 @@ std::uint32_t rows_read(buffer::BufferCore& core, const shard::ChunkImage& image
   return rows;
 }
 
-std::uint32_t states_kept(buffer::BufferCore& core, const shard::ChunkImage& image) {
-  const float* const priorities = core.store().priorities(image.chunk);
-  return core.store().state_stride() == 0
+std::uint32_t states_kept(storage::ChunkStore& store, const shard::ChunkImage& image) {
+  const float* const priorities = store.priorities(image.chunk);
+  return store.state_stride() == 0
              ? 0
              : static_cast<std::uint32_t>(
                    std::count_if(priorities, priorities + image.ingested, storage::is_item));
 }
 
-StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& image) {
-  storage::ChunkStore& store = core.store();
+StoredChunk::StoredChunk(const buffer::Format& format, storage::ChunkStore& store,
+                         const shard::ChunkImage& image) {
   const std::size_t stride = store.row_stride();
-  rows = image.closed ? store.chunk_rows() : rows_read(core, image);
+  rows = image.closed ? store.chunk_rows() : rows_read(format.window, store, image);
   zeros_.resize(stride);
   const std::uint32_t whole = image.closed ? rows : image.ingested;
-  const bool copied = !core.chunk_layout().mutable_fields().empty();
+  const bool copied = !format.chunk_layout.mutable_fields().empty();
   if (copied) {
-    copy_rows(core, image, whole);
+    copy_rows(format, store, image, whole);
   } else {
     parts.emplace_back(store.row(image.chunk, 0), whole * stride);
   }
   for (std::uint32_t row = whole; row < rows && !copied; ++row) {
     // Only the observations of the last row are complete.
-    const std::size_t end = row + 1 == rows ? core.chunk_layout().observations_end() : stride;
-    const std::size_t begin = core.chunk_layout().headers_end();
+    const std::size_t end = row + 1 == rows ? format.chunk_layout.observations_end() : stride;
+    const std::size_t begin = format.chunk_layout.headers_end();
     parts.push_back(std::span<const std::byte>(zeros_).first(begin));
     parts.emplace_back(store.row(image.chunk, row) + begin, end - begin);
     parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
@@ -56,25 +56,26 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
   if (const std::uint64_t* const numbers = store.item_numbers(image.chunk, 0); numbers != nullptr) {
     parts.push_back(std::as_bytes(std::span(numbers, image.ingested)));
   }
-  if (const std::uint32_t states = states_kept(core, image); states != 0) {
+  if (const std::uint32_t states = states_kept(store, image); states != 0) {
     parts.emplace_back(store.state(image.chunk * store.chunk_rows()),
                        states * store.state_stride());
   }
-  if (const std::uint32_t frames = store.frames_end(image.chunk, rows_read(core, image));
+  if (const std::uint32_t frames =
+          store.frames_end(image.chunk, rows_read(format.window, store, image));
       frames != 0) {
     parts.push_back(store.frame_room(image.chunk).first(frames));
   }
 }
 
 /// As the constructor does without copying. Nothing but what decided windows read is touched.
-void StoredChunk::copy_rows(buffer::BufferCore& core, const shard::ChunkImage& image,
-                            std::uint32_t whole) {
-  const storage::RowLayout& layout = core.chunk_layout();
+void StoredChunk::copy_rows(const buffer::Format& format, storage::ChunkStore& store,
+                            const shard::ChunkImage& image, std::uint32_t whole) {
+  const storage::RowLayout& layout = format.chunk_layout;
   const std::size_t stride = layout.stride();
   copied_.resize(rows * stride);
   for (std::uint32_t row = 0; row < rows; ++row) {
     const bool decided = row < whole;
-    const std::byte* const from = core.store().row(image.chunk, row);
+    const std::byte* const from = store.row(image.chunk, row);
     std::byte* const to = copied_.data() + row * stride;
     const std::size_t begin = decided ? 0 : layout.headers_end();
     // Only the observations of the last row are complete.
@@ -82,7 +83,7 @@ void StoredChunk::copy_rows(buffer::BufferCore& core, const shard::ChunkImage& i
     const std::size_t end = complete ? layout.mutable_begin() : layout.observations_end();
     std::memcpy(to + begin, from + begin, end - begin);
     if (complete) {
-      storage::read_whole(*core.store().version(from), [&] {
+      storage::read_whole(*store.version(from), [&] {
         for (const storage::MutableField& field : layout.mutable_fields()) {
           storage::get_value(from + field.offset, to + field.offset, field.bytes);
         }

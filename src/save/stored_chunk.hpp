@@ -1,8 +1,9 @@
 #pragma once
 
-#include "buffer/buffer_core.hpp"
+#include "buffer/format.hpp"
 #include "record/bytes.hpp"
 #include "shard/shard_image.hpp"
+#include "storage/chunk_store.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -17,23 +18,26 @@ namespace reprise::save {
 /// with mutable columns are copied, because their values may be replaced meanwhile.
 struct StoredChunk {
   /// The chunk has to be pinned, or in a buffer that no other thread has.
-  StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& image);
+  StoredChunk(const buffer::Format& format, storage::ChunkStore& store,
+              const shard::ChunkImage& image);
 
   std::uint32_t rows = 0;
   /// These point into the chunk, `zeros_` and `copied_`.
   std::vector<record::Bytes> parts;
 
  private:
-  void copy_rows(buffer::BufferCore& core, const shard::ChunkImage& image, std::uint32_t whole);
+  void copy_rows(const buffer::Format& format, storage::ChunkStore& store,
+                 const shard::ChunkImage& image, std::uint32_t whole);
 
   std::vector<std::byte> zeros_;
   std::vector<std::byte> copied_;
 };
 
 /// The number of recurrent states: one for each decided item, stored in the sequence of the items.
-[[nodiscard]] std::uint32_t states_kept(buffer::BufferCore& core, const shard::ChunkImage& image);
+[[nodiscard]] std::uint32_t states_kept(storage::ChunkStore& store, const shard::ChunkImage& image);
 
 /// The number of rows up to the last one that the window of a decided item reads.
-[[nodiscard]] std::uint32_t rows_read(buffer::BufferCore& core, const shard::ChunkImage& image);
+[[nodiscard]] std::uint32_t rows_read(const window::WindowSpec& window, storage::ChunkStore& store,
+                                      const shard::ChunkImage& image);
 
 }  // namespace reprise::save

@@ -44,6 +44,7 @@ class DrawLimit final : public RowIndex {
             std::size_t most_partial);
 
   [[nodiscard]] bool limited() const noexcept { return times_ != 0; }
+  [[nodiscard]] bool on() const noexcept { return limited(); }
   [[nodiscard]] bool exhausted(std::uint32_t leaf) const noexcept {
     return limited() && counts_[leaf] == times_;
   }

@@ -29,7 +29,7 @@ class EpisodeIndex final : public RowIndex {
   EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk, std::uint32_t chunks,
                bool enabled);
 
-  [[nodiscard]] bool enabled() const noexcept { return enabled_; }
+  [[nodiscard]] bool on() const noexcept { return enabled_; }
 
   /// O(rows), because it reads their headers.
   void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;

@@ -27,12 +27,14 @@ class FreshItems final : public RowIndex {
   FreshItems(storage::ChunkStore& store, const ChunkQueue& queue, std::uint32_t first_chunk)
       : store_(store), queue_(queue), first_chunk_(first_chunk) {}
 
-  [[nodiscard]] bool tracked() const noexcept { return !turns_.empty(); }
+  [[nodiscard]] bool on() const noexcept { return !turns_.empty(); }
   /// Items that are ingested from now on are fresh. Throws `std::bad_alloc`, with nothing changed.
   void track() {
-    base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
-    turns_.resize(queue_.size());
-    fresh_ = std::move(fresh);
+    if (!on()) {
+      base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
+      turns_.resize(queue_.size());
+      fresh_ = std::move(fresh);
+    }
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 

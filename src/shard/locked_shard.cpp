@@ -38,25 +38,7 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       episodes_(store_, first_chunk_, extent.chunks, extras.episode_index),
       fresh_(store_, queue_, first_chunk_),
       victims_(remover, {selection_, store_.chunk_rows(), queue_, limit_, budget_, in_budget_},
-               extent) {
-  indices_ = {&selection_, &removed_};
-  const auto tell = [this](RowIndex& index, bool wants) {
-    if (wants) {
-      indices_.push_back(&index);
-    }
-  };
-  tell(limit_, limit_.limited());
-  tell(episodes_, episodes_.enabled());
-  tell(victims_, victims_.choose());
-}
-
-void LockedShard::track_fresh() {
-  if (!fresh_.tracked()) {
-    indices_.reserve(indices_.size() + 1);
-    fresh_.track();
-    indices_.push_back(&fresh_);
-  }
-}
+               extent) {}
 
 bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
   const auto bells = [this](std::uint32_t c) -> auto& {
@@ -90,9 +72,7 @@ void LockedShard::ingest_chunk(const storage::News& news,
         static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
     const std::uint32_t without_item = count(priorities, storage::kStepWithoutItem);
     const Rows rows{chunk, state.ingested, published, steps, leaf(chunk, state.ingested)};
-    for (RowIndex* const index : indices_) {
-      index->enter(rows, others);
-    }
+    tell([&](auto& index) { index.enter(rows, others); });
     if (state.steps == 0) {
       // All earlier steps have been deselected, so no step before the new run is left.
       state.deselected = state.ingested;
@@ -111,15 +91,11 @@ void LockedShard::ingest_chunk(const storage::News& news,
     budget_.add(steps);
   }
   state.closed = closed;
-  for (RowIndex* const index : indices_) {
-    index->changed(chunk);
-  }
+  tell([&](auto& index) { index.changed(chunk); });
   if (closed && state.steps == 0) {
     retire(chunk);
   } else if (closed) {
-    for (RowIndex* const index : indices_) {
-      index->filled(chunk);
-    }
+    tell([&](auto& index) { index.filled(chunk); });
   }
 }
 
@@ -159,24 +135,18 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
     }
   }
   const Rows rows{chunk, state.deselected, end, passed, leaf(chunk, state.deselected)};
-  for (RowIndex* const index : indices_) {
-    index->leave(rows);
-  }
+  tell([&](auto& index) { index.leave(rows); });
   state.deselected = end;
   state.steps -= static_cast<std::uint32_t>(passed);
   state.steps_without_item -= without_item;
   steps_ -= passed;
   steps_without_item_ -= without_item;
   evicted_ += passed;
-  for (RowIndex* const index : indices_) {
-    index->changed(chunk);
-  }
+  tell([&](auto& index) { index.changed(chunk); });
   if (state.steps == 0) {
     queue_.remove(chunk);
     tell_oldest();
-    for (RowIndex* const index : indices_) {
-      index->emptied(chunk);
-    }
+    tell([&](auto& index) { index.emptied(chunk); });
     if (state.closed) {
       retire(chunk);
     }
@@ -187,9 +157,7 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
 /// I2: the chunk is closed and has no steps, so no writer has it and no new draw can pin it.
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
-  for (RowIndex* const index : indices_) {
-    index->retire(chunk, state.ingested);
-  }
+  tell([&](auto& index) { index.retire(chunk, state.ingested); });
   const std::uint32_t generation = state.next_generation & ItemKey::kGenerationMask;
   state = ChunkState{};
   state.generation = generation;
@@ -239,12 +207,13 @@ std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
 }
 
 Drawn LockedShard::draw_items(std::size_t selector, const Slots& slots) noexcept {
+  const std::span<std::uint32_t> leaves = slots.leaves;
   std::size_t live = 0;
   for (const ItemKey key : slots.keys) {
-    slots.leaves[live] = key.slot() - first_slot();
+    leaves[live] = key.slot() - first_slot();
     live += in_selectors(key) ? 1U : 0U;
   }
-  live = with_weight(selector, slots.leaves.first(live));
+  live = with_weight(selector, leaves.first(live));
   return {live, hand_out(slots.sub(0, live))};
 }
 
@@ -293,15 +262,13 @@ std::size_t LockedShard::hand_out(const Slots& slots) noexcept {
     last = place.chunk;
   }
   pin(pinned.first(pins));
-  hints_stale_ = hints_stale_ || fresh_.tracked();
-  for (RowIndex* const index : indices_) {
-    index->drawn(places.first(keys.size()), leaves);
-  }
+  hints_stale_ = hints_stale_ || fresh_.on();
+  tell([&](auto& index) { index.drawn(places.first(keys.size()), leaves); });
   return pins;
 }
 
 std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t position) noexcept {
-  if (!episodes_.enabled()) {
+  if (!episodes_.on()) {
     return std::nullopt;
   }
   const std::optional<storage::Place> place =
@@ -404,9 +371,7 @@ void LockedShard::remove(storage::Place place) noexcept {
   hints_stale_ = true;
   const std::uint32_t item = leaf(place.chunk, place.row);
   const bool exhausted = limit_.exhausted(item);
-  for (RowIndex* const index : indices_) {
-    index->removed(item, exhausted);
-  }
+  tell([&](auto& index) { index.removed(item, exhausted); });
 }
 
 /// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
@@ -443,9 +408,7 @@ void LockedShard::publish_hints() noexcept {
 
 Counters LockedShard::counters() const noexcept {
   Counters counters{ingested_, evicted_, 0, 0, pool_.touched(), {}};
-  for (const RowIndex* const index : indices_) {
-    counters.indices += index->memory();
-  }
+  tell([&](const auto& index) { counters.indices += index.memory(); });
   // Relaxed throughout: statistics of words that other threads may be changing.
   for (std::uint32_t i = 0; i < counters.chunks_touched; ++i) {
     const storage::Chunk& chunk = store_.chunk(first_chunk_ + i);

@@ -25,7 +25,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace reprise::shard {
 
@@ -101,7 +100,7 @@ class LockedShard {
   Drawn draw_items(std::size_t selector, const Slots& slots) noexcept;
 
   /// Items that are ingested from now on are fresh until they are drawn. Throws std::bad_alloc.
-  void track_fresh();
+  void track_fresh() { fresh_.track(); }
   /// Draws fresh items, the oldest first, as many as there are slots, or as there are with weight.
   /// What weighs nothing is not fresh any more.
   Drawn draw_fresh(std::size_t selector, const Slots& slots) noexcept;
@@ -191,6 +190,30 @@ class LockedShard {
  private:
   friend struct Audit;  // Of the tests.
 
+  /// Tells an event to every index that is on. `event` is a call of an index.
+  template <class Event>
+  void tell(const Event& event) noexcept {
+    tell(*this, event);
+  }
+  template <class Event>
+  void tell(const Event& event) const noexcept {
+    tell(*this, event);
+  }
+  template <class Self, class Event>
+  static void tell(Self& self, const Event& event) noexcept {
+    const auto one = [&](auto& index) {
+      if (index.on()) {
+        event(index);
+      }
+    };
+    one(self.selection_);
+    one(self.removed_);
+    one(self.limit_);
+    one(self.episodes_);
+    one(self.fresh_);
+    one(self.victims_);
+  }
+
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> others) noexcept;
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> others) noexcept;
   void tell_oldest() noexcept;
@@ -239,7 +262,6 @@ class LockedShard {
   EpisodeIndex episodes_;
   FreshItems fresh_;
   Victims victims_;
-  std::vector<RowIndex*> indices_;  ///< Those of these that events are told.
   storage::Backlog<base::StdSync> backlog_;
   std::size_t steps_ = 0;
   std::size_t steps_without_item_ = 0;  ///< Included in steps_.

@@ -39,15 +39,19 @@ struct Memory {
 inline constexpr std::size_t kItemsAtATime = 512;
 
 /// Something that a shard keeps of its rows, beside the rows: weights, draws, episodes. A
-/// `LockedShard` has a list of indices, and tells each event once to all of them. An index
-/// overrides the events that it has a use for.
+/// `LockedShard` tells each event once to all its indices (`LockedShard::tell`). An index overrides
+/// the events that it has a use for. It is a final class, so the calls are not virtual ones, and an
+/// event that it does not override costs nothing.
 ///
 /// Externally synchronised by the shard's lock. Events come per run of rows, per chunk or per
-/// batch, so a virtual call costs nothing measurable; only items are removed one by one.
+/// batch; only items are removed one by one.
 class RowIndex {
  public:
   RowIndex(const RowIndex&) = delete;
   RowIndex& operator=(const RowIndex&) = delete;
+
+  /// Whether events have to be told; an index that is an option hides this.
+  [[nodiscard]] static constexpr bool on() noexcept { return true; }
 
   /// Rows that follow the ingested ones of their chunk are about to enter. `others`: per selector,
   /// a summary of all shards.

@@ -52,7 +52,7 @@ class Victims final : public ShardChunks, public RowIndex {
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
 
   /// Whether there is a remover, so that events have to be told.
-  [[nodiscard]] bool choose() const noexcept { return remover_ != nullptr; }
+  [[nodiscard]] bool on() const noexcept { return remover_ != nullptr; }
 
   // For the remover.
 

@@ -236,7 +236,7 @@ void BatchView::check_role(int which, AnyField field) const {
 void BatchView::refuse_missing(int which) {
   if (which == kReturns) {
     base::refuse<std::logic_error>(
-        "Batch::returns: Sequences have none; allowed: Transitions, Sequences with n_step");
+        "Batch::returns: the window has n_step 0, which makes none; allowed: at least 1");
   }
   base::refuse<std::logic_error>(
       "Batch::", kNames[which],

@@ -4,20 +4,27 @@
 #include <reprise/schema.hpp>
 
 #include "storage/chunk_store.hpp"
+#include "storage/mutable_values.hpp"
 #include "storage/row_layout.hpp"
-#include "window/window_spec.hpp"
+#include "window/copy_bytes.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 namespace reprise::window {
 
+class WindowSpec;
+
 /// Copies windows out of rows into the columns of a batch. Stacks, sequences, n-step returns and
 /// discounts are computed here, from the rows, and stored nowhere else. Each compressed frame of a
 /// window is decompressed once; a damaged one is all zeros. The value of a mutable column is read
 /// whole, though other threads may replace it.
+///
+/// Each kind of window has its own, made of the parts here (`WindowSpec::make_gather`).
 ///
 /// Thread safety: const after construction, so any thread; different items may be gathered at the
 /// same time. The caller holds pins on the chunks, and no lock.
@@ -26,11 +33,14 @@ class Gather {
   /// `layout`: of rows in chunks. The store must outlive this.
   Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
          storage::ChunkStore& store);
+  virtual ~Gather() = default;
+  Gather(const Gather&) = delete;
+  Gather& operator=(const Gather&) = delete;
 
   /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch. The next
   /// stop of the data path is `Shard::unpin`.
-  void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-             std::size_t offset) const noexcept;
+  virtual void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                     std::size_t offset) const noexcept = 0;
 
   /// Copies the observation of a row of a pinned chunk, which must be published.
   void observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
@@ -38,12 +48,50 @@ class Gather {
   /// Bytes written per item, if stacks are whole.
   [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
 
- private:
+ protected:
   struct Copy {
     std::size_t field;
     std::size_t offset;  ///< In the row, or in the recurrent state.
     std::size_t bytes;   ///< One frame.
   };
+  /// The stacks of one window.
+  struct Stacks {
+    std::int64_t last;   ///< The last step whose frame they have.
+    std::int64_t steps;  ///< Steps with a stack.
+    std::int64_t next;   ///< Steps from a stack to the one of what follows.
+  };
+
+  void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
+             std::byte* to) const noexcept;
+  void frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
+              std::uint32_t last, const detail::BatchView& batch, std::size_t place) const noexcept;
+  void packed(const storage::CompressedField& field, const std::byte* row,
+              const storage::ItemHeader& header, const Stacks& stacks,
+              const detail::BatchView& batch, std::size_t place) const noexcept;
+  void target(const std::byte* row, std::uint32_t length, bool terminated,
+              const detail::BatchView& batch, std::size_t place) const noexcept;
+  void mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
+                     const detail::BatchView& batch, std::size_t place) const noexcept;
+
+  std::vector<Copy> observations_;  ///< Those that are not compressed.
+  std::vector<storage::CompressedField> packed_;
+  std::vector<Copy> columns_;
+  std::vector<storage::MutableField> mutable_;
+  std::vector<Copy> rewards_;
+  std::vector<Copy> recurrent_;
+  storage::ChunkStore& store_;
+  const std::byte* states_;
+  std::size_t state_stride_;
+  std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.
+  std::size_t stride_;
+  // As the window says.
+  std::uint32_t ahead_;
+  std::uint32_t behind_;
+  std::uint32_t n_step_;
+  float discount_;
+  bool zeros_before_;
+
+ private:
   /// Places of one frame in a batch, `apart` bytes from one to the next.
   struct Places {
     std::byte* first = nullptr;
@@ -57,57 +105,91 @@ class Gather {
     std::int64_t length;
   };
 
-  void transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-                   std::size_t offset) const noexcept;
-  void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
-             std::byte* to) const noexcept;
-  void frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
-              const detail::BatchView& batch, std::size_t place) const noexcept;
   template <class PlacesOf>
   void unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
               bool streamed, const PlacesOf& places_of) const noexcept;
-  void packed(const storage::CompressedField& field, const std::byte* row,
-              const storage::ItemHeader& header, const detail::BatchView& batch,
-              std::size_t place) const noexcept;
   void packed_stacks(const storage::CompressedField& field, const Frames& frames,
-                     const detail::BatchView& batch, std::size_t place) const noexcept;
-  void packed_once(const storage::CompressedField& field, const Frames& frames,
+                     const Stacks& stacks, const detail::BatchView& batch,
+                     std::size_t place) const noexcept;
+  void packed_once(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
                    const detail::BatchView& batch, std::size_t place) const noexcept;
-  void target(const std::byte* row, std::uint32_t length, bool terminated,
-              const detail::BatchView& batch, std::size_t place) const noexcept;
-  void targets(const std::byte* row, const storage::ItemHeader& header,
-               const detail::BatchView& batch, std::size_t place) const noexcept;
 
-  void sequences(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-                 std::size_t offset) const noexcept;
-  void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
-             std::byte* to) const noexcept;
-  void stacks(const Copy& copy, const std::byte* row, std::uint64_t position, std::uint32_t length,
-              std::byte* to) const noexcept;
-  void mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
-                     const detail::BatchView& batch, std::size_t place) const noexcept;
-  void recurrent_state(const std::byte* row, const detail::BatchView& batch,
-                       std::size_t place) const noexcept;
-
-  std::vector<Copy> observations_;  ///< Those that are not compressed.
-  std::vector<storage::CompressedField> packed_;
-  std::vector<Copy> columns_;
-  std::vector<storage::MutableField> mutable_;
-  std::vector<Copy> rewards_;
-  std::vector<Copy> recurrent_;
-  const storage::ChunkStore& store_;
-  const std::byte* states_;
-  std::size_t state_stride_;
-  std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.
-  std::size_t stride_;
   std::size_t item_bytes_ = 0;
-  // As the window says.
-  std::uint32_t ahead_;
-  std::uint32_t behind_;
-  std::uint32_t n_step_;
-  float discount_;
-  bool has_steps_;
-  bool zeros_before_;
 };
+
+inline float load_float(const std::byte* from) noexcept {
+  float value = 0.0F;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// Inline, because they run for each item of small rows.
+
+/// The frames up to and including `row`, oldest first. Before the episode's first step there are no
+/// frames: the first frame or zeros take their place.
+inline void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
+                          std::byte* to) const noexcept {
+  const std::byte* const from = row + copy.offset;
+  for (std::uint32_t lag = behind_; lag > 0; --lag) {
+    if (lag > position && zeros_before_) {
+      std::memset(to, 0, copy.bytes);
+    } else {
+      copy_bytes(to, from - std::min<std::uint64_t>(lag, position) * stride_, copy.bytes);
+    }
+    to += copy.bytes;
+  }
+  copy_bytes(to, from, copy.bytes);
+}
+
+/// R = sum over k of (product of the discounts of the steps before k) * reward[t + k], t being the
+/// step of `row` and k < length; the product over all these steps is the factor of the value of the
+/// observation after them. Accumulated in double.
+inline void Gather::target(const std::byte* row, std::uint32_t length, bool terminated,
+                           const detail::BatchView& batch, std::size_t place) const noexcept {
+  const auto per_step = [&](std::uint32_t k) {
+    const auto gamma = static_cast<double>(discount_);
+    return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
+  };
+  for (const Copy& reward : rewards_) {
+    double sum = 0.0;
+    double product = 1.0;
+    for (std::uint32_t k = 0; k < length; ++k) {
+      sum += product * load_float(row + k * stride_ + reward.offset);
+      product *= per_step(k);
+    }
+    auto* const to =
+        reinterpret_cast<float*>(batch.columns[reward.field].data[detail::BatchView::kReturns]);
+    to[place] = static_cast<float>(sum);
+  }
+  double product = terminated ? 0.0 : 1.0;
+  for (std::uint32_t k = 0; k < length; ++k) {
+    product *= per_step(k);
+  }
+  batch.discounts[place] = static_cast<float>(product);
+}
+
+/// Copies the mutable columns of `length` rows, each row's as one update left them; zeros for the
+/// steps that a window of `steps` has beyond them.
+inline void Gather::mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
+                                  const detail::BatchView& batch,
+                                  std::size_t place) const noexcept {
+  const auto column = [&](const storage::MutableField& field, std::size_t k) {
+    return batch.columns[field.field].data[detail::BatchView::kNow] +
+           (place * steps + k) * field.bytes;
+  };
+  const storage::Version* const versions = store_.version(row);
+  for (std::uint32_t k = 0; k < length; ++k) {
+    storage::read_whole(versions[k], [&] {
+      for (const storage::MutableField& field : mutable_) {
+        storage::get_value(row + k * stride_ + field.offset, column(field, k), field.bytes);
+      }
+    });
+  }
+  for (const storage::MutableField& field : mutable_) {
+    if (length < steps) {
+      std::memset(column(field, length), 0, (steps - length) * field.bytes);
+    }
+  }
+}
 
 }  // namespace reprise::window

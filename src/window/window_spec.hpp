@@ -3,16 +3,20 @@
 #include <reprise/schema.hpp>
 #include <reprise/window.hpp>
 
+#include "window/gather.hpp"
+#include "window/kind.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace reprise::window {
 
 /// Which rows an item's window needs, which steps begin one, and what a batch holds of it. Writing
-/// and gathering share this arithmetic.
+/// and gathering share this arithmetic; what differs between kinds of window is in `Kind`.
 class WindowSpec {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.
@@ -20,22 +24,21 @@ class WindowSpec {
 
   /// std::invalid_argument for a schema of which a field has no place in items of this kind.
   void check_fields(const Schema& schema) const;
+  /// std::invalid_argument for a capacity, in steps, with which there would be no item at times.
+  void check_capacity(std::size_t steps) const { kind_->check_capacity(steps); }
 
+  /// The name of the kind.
+  [[nodiscard]] const char* name() const noexcept { return kind_->name(); }
   /// Whether a batch has the steps of an item one by one; else it has its first.
-  [[nodiscard]] bool has_steps() const noexcept { return sequences() != nullptr; }
+  [[nodiscard]] bool has_steps() const noexcept { return kind_->has_steps(); }
   /// Whether what lies before an episode is zeros; else its first frame again.
   [[nodiscard]] bool zeros_before() const noexcept {
-    return std::visit([](const auto& kind) { return kind.stack_start; }, window_) ==
-           StackStart::Zeros;
+    return kind_->stack_start() == StackStart::Zeros;
   }
   /// Per step, of returns.
-  [[nodiscard]] float discount() const noexcept {
-    return std::visit([](const auto& kind) { return kind.discount; }, window_);
-  }
+  [[nodiscard]] float discount() const noexcept { return kind_->discount(); }
   /// Most steps in a return; 0 if there are none.
-  [[nodiscard]] std::uint32_t n_step() const noexcept {
-    return std::visit([](const auto& kind) { return kind.n_step; }, window_);
-  }
+  [[nodiscard]] std::uint32_t n_step() const noexcept { return kind_->n_step(); }
   /// Discounts of an item, and returns of each of its rewards: of each step, or of the item.
   [[nodiscard]] std::uint32_t targets() const noexcept { return n_step() != 0 ? steps() : 1; }
 
@@ -55,12 +58,12 @@ class WindowSpec {
   /// Whether the step at a position of its episode begins an item, given the steps of its window:
   /// ahead(), or fewer at the end of the episode, and whether the last of them ends it.
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
-                                 bool ends) const noexcept;
+                                 bool ends) const noexcept {
+    return every_step_ || kind_->begins_item(position, length, ends);
+  }
 
   /// Items begin only with steps whose position is a multiple of this.
-  [[nodiscard]] std::uint32_t item_every() const noexcept {
-    return !has_steps() || sequences()->end == SequenceEnd::Overlap ? 1 : sequences()->period;
-  }
+  [[nodiscard]] std::uint32_t item_every() const noexcept { return kind_->item_every(); }
 
   /// Values of a field that a batch holds per item: those of each step, for observations a stack.
   [[nodiscard]] std::size_t values(const RoleTraits& role) const noexcept;
@@ -73,7 +76,7 @@ class WindowSpec {
   /// Fewest rows with which a writer can use a chunk: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
   /// The sum that shows why, by the names of the options.
-  [[nodiscard]] std::string min_chunk_rows_in_words() const;
+  [[nodiscard]] std::string min_chunk_rows_in_words() const { return kind_->rows_in_words(); }
 
   /// Fewest steps in a filled chunk that has any, as a mean over many chunks. A chunk that several
   /// writers fill in turn has context for each of them, but then a chunk that a writer left for it
@@ -85,15 +88,21 @@ class WindowSpec {
     return chunk_rows > not_items ? std::max(1U, (chunk_rows - not_items) / 2) : 1;
   }
 
-  friend bool operator==(const WindowSpec&, const WindowSpec&) = default;
-
- private:
-  /// Null if items are transitions.
-  [[nodiscard]] const Sequences* sequences() const noexcept {
-    return std::get_if<Sequences>(&window_);
+  /// What copies such windows. `layout`: of rows in chunks. The store must outlive it.
+  [[nodiscard]] std::unique_ptr<const Gather> make_gather(const Schema& schema,
+                                                          const storage::RowLayout& layout,
+                                                          storage::ChunkStore& store) const {
+    return kind_->make_gather(schema, layout, *this, store);
   }
 
+  friend bool operator==(const WindowSpec& a, const WindowSpec& b) noexcept {
+    return a.window_ == b.window_;
+  }
+
+ private:
   Window window_;
+  std::shared_ptr<const Kind> kind_;
+  // As the kind says; every commit reads them.
   std::uint32_t ahead_ = 0;
   std::uint32_t behind_ = 0;
   bool every_step_ = true;

@@ -91,7 +91,7 @@ OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
                                                               core.layout().stride())),
       rows_(tail_.get()) {
   if (core_.layout().frame_bytes() != 0) {
-    packer_.emplace(core_);
+    packer_.emplace(core_.format(), core_.store());
   }
   if (core_.slots().writer_position(slot).next_shard == kNil) {
     core_.slots().note(slot,

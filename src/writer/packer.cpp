@@ -6,21 +6,21 @@
 
 namespace reprise::writer {
 
-Packer::Packer(buffer::BufferCore& core)
-    : store_(core.store()),
-      stride_(core.layout().stride()),
-      mask_(std::bit_ceil(core.window().context_rows() + 1) - 1),
+Packer::Packer(const buffer::Format& format, storage::ChunkStore& store)
+    : store_(store),
+      stride_(format.layout.stride()),
+      mask_(std::bit_ceil(format.window.context_rows() + 1) - 1),
       rows_(std::make_unique_for_overwrite<std::byte[]>((std::size_t{mask_} + 1) * stride_)) {
-  const std::vector<detail::FieldAccess>& from = core.layout().fields();
-  const std::span<const FieldSpec> specs = core.schema().fields();
-  for (const storage::CompressedField& field : core.chunk_layout().compressed()) {
+  const std::vector<detail::FieldAccess>& from = format.layout.fields();
+  const std::span<const FieldSpec> specs = format.schema.fields();
+  for (const storage::CompressedField& field : format.chunk_layout.compressed()) {
     frames_.push_back({{from[field.field].offset, field.offset, field.bytes}, field.key});
   }
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const RoleTraits& role = specs[i].traits();
-    if (!core.schema().compresses(i) && !role.per_item) {
+    if (!format.schema.compresses(i) && !role.per_item) {
       (role.has_next ? observations_ : columns_)
-          .push_back({from[i].offset, core.chunk_layout().fields()[i].offset, specs[i].bytes});
+          .push_back({from[i].offset, format.chunk_layout.fields()[i].offset, specs[i].bytes});
     }
   }
 }

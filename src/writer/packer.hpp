@@ -1,6 +1,7 @@
 #pragma once
 
-#include "buffer/buffer_core.hpp"
+#include "buffer/format.hpp"
+#include "storage/chunk_store.hpp"
 #include "storage/frame_codec.hpp"
 
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace reprise::writer {
 /// One thread at a time.
 class Packer {
  public:
-  explicit Packer(buffer::BufferCore& core);
+  Packer(const buffer::Format& format, storage::ChunkStore& store);
 
   /// A row as it is: the current one, the next one or context.
   [[nodiscard]] std::byte* at(std::uint32_t row) const noexcept {

@@ -133,7 +133,7 @@ TEST_F(VictimsOf, FifoAreTheOldestFilledOrNot) {
     queue.append(chunk);
   }
   EXPECT_EQ(fifo.next(2, false).chunk, 13U);
-  EXPECT_FALSE(fifo.choose());
+  EXPECT_FALSE(fifo.on());
 }
 
 }  // namespace

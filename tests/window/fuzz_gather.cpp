@@ -42,7 +42,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
       sequences ? reprise::Window(reprise::Sequences{.length = 3, .n_step = 2, .frame_stack = 2})
                 : reprise::Window(reprise::Transitions{.n_step = 2, .frame_stack = 3});
   const reprise::window::WindowSpec spec(window);
-  const reprise::window::Gather gather(schema, layout, spec, store);
+  const auto gather = spec.make_gather(schema, layout, store);
   std::vector<const std::byte*> rows;
   for (std::uint32_t row = 0; row < kRows; ++row) {
     FrameRef ref{row * 16, 16};
@@ -60,10 +60,10 @@ void gather(Bytes bytes, bool sequences, bool unique) {
   std::copy_n(bytes.begin(), std::min(bytes.size(), room.size()), room.begin());
   reprise::window::BatchStore batch(schema, spec, nullptr, unique);
   batch.reserve(rows.size());
-  gather.items(rows, batch, 0);
+  gather->items(rows, batch, 0);
   // On the heap, exactly as long as the observation.
   std::vector<std::byte> frame(kFrame);
-  gather.observation(0, rows.back(), frame.data());
+  gather->observation(0, rows.back(), frame.data());
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ TEST(Gather, SaysHowManyBytesAnItemTakes) {
   schema.reward("reward");
   const storage::RowLayout layout(schema);
   storage::ChunkStore store(1, 4, layout.stride());
-  const Gather gather(schema, layout, WindowSpec(Transitions{.frame_stack = 3}), store);
+  const auto gather = WindowSpec(Transitions{.frame_stack = 3}).make_gather(schema, layout, store);
   // Two stacks, the action, the reward and its return.
-  EXPECT_EQ(gather.item_bytes(), 2U * 3 * 10 + 4 + 4 + 4);
+  EXPECT_EQ(gather->item_bytes(), 2U * 3 * 10 + 4 + 4 + 4);
 }
 
 TEST(Gather, DiscountsOfAStepThatIsAfterTheWindowAreNotRead) {
@@ -32,7 +32,7 @@ TEST(Gather, DiscountsOfAStepThatIsAfterTheWindowAreNotRead) {
   const storage::RowLayout layout(schema);
   const Transitions window{.n_step = 3, .discount = 0.5F};
   storage::ChunkStore store(1, 4, layout.stride());
-  const Gather gather(schema, layout, WindowSpec(window), store);
+  const auto gather = WindowSpec(window).make_gather(schema, layout, store);
   std::vector<std::byte> memory(4 * layout.stride());
   const auto set = [&](std::size_t row, std::size_t field, float value) {
     std::memcpy(memory.data() + row * layout.stride() + layout.fields()[field].offset, &value, 4);
@@ -48,7 +48,7 @@ TEST(Gather, DiscountsOfAStepThatIsAfterTheWindowAreNotRead) {
   BatchStore batch(schema, WindowSpec(window), std::pmr::new_delete_resource());
   batch.reserve(1);
   const std::byte* const row = memory.data();
-  gather.items(std::span(&row, 1), batch, 0);
+  gather->items(std::span(&row, 1), batch, 0);
   float returns = 0.0F;
   std::memcpy(&returns, batch.columns[1].data[detail::BatchView::kReturns], sizeof(returns));
   EXPECT_EQ(returns, 8.0F + 0.5F * 0.25F * 32.0F);

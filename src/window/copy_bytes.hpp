@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+namespace reprise::window {
+
+inline void prefetch(const std::byte* from, std::size_t bytes) noexcept {
+  for (std::size_t offset = 0; offset < bytes; offset += 64) {
+    __builtin_prefetch(from + offset);
+  }
+}
+
+/// Calls body with the size, as a constant if small fields have it: then a memcpy is no call.
+template <class Body>
+[[gnu::always_inline]] inline void with_size(std::size_t bytes, const Body& body) noexcept {
+  switch (bytes) {
+    case 1:
+      return body(std::integral_constant<std::size_t, 1>());
+    case 4:
+      return body(std::integral_constant<std::size_t, 4>());
+    case 8:
+      return body(std::integral_constant<std::size_t, 8>());
+    case 16:
+      return body(std::integral_constant<std::size_t, 16>());
+    case 32:
+      return body(std::integral_constant<std::size_t, 32>());
+    default:
+      return body(bytes);
+  }
+}
+
+inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  with_size(bytes, [=](auto size) { std::memcpy(to, from, size); });
+}
+
+}  // namespace reprise::window

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <reprise/schema.hpp>
+#include <reprise/window.hpp>
+
+#include "base/text.hpp"
+#include "storage/chunk_store.hpp"
+#include "storage/row_layout.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace reprise::window {
+
+class Gather;
+class WindowSpec;
+
+/// What the kinds of window differ in: which steps begin an item, which rows it needs, what is
+/// refused, and how it is gathered. Each kind is a source of its own, with a `make_kind` for its
+/// options. Immutable; any thread.
+class Kind {
+ public:
+  virtual ~Kind() = default;
+  Kind(const Kind&) = delete;
+  Kind& operator=(const Kind&) = delete;
+
+  /// The name of its options.
+  [[nodiscard]] const char* name() const noexcept { return name_; }
+  [[nodiscard]] std::uint32_t n_step() const noexcept { return n_step_; }
+  [[nodiscard]] float discount() const noexcept { return discount_; }
+  [[nodiscard]] std::uint32_t behind() const noexcept { return frame_stack_ - 1; }
+  [[nodiscard]] StackStart stack_start() const noexcept { return stack_start_; }
+
+  // As in WindowSpec.
+
+  [[nodiscard]] virtual std::uint32_t ahead() const noexcept = 0;
+  [[nodiscard]] virtual bool has_steps() const noexcept = 0;
+  [[nodiscard]] virtual bool every_step() const noexcept { return true; }
+  [[nodiscard]] virtual std::uint32_t item_every() const noexcept { return 1; }
+  [[nodiscard]] virtual bool begins_item(std::uint64_t /*position*/, std::uint32_t /*length*/,
+                                         bool /*ends*/) const noexcept {
+    return true;
+  }
+  virtual void check_field(const FieldSpec& /*field*/) const {}
+  virtual void check_capacity(std::size_t /*steps*/) const {}
+  [[nodiscard]] virtual std::string rows_in_words() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Gather> make_gather(const Schema& schema,
+                                                            const storage::RowLayout& layout,
+                                                            const WindowSpec& window,
+                                                            storage::ChunkStore& store) const = 0;
+
+ protected:
+  static constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
+
+  /// Checks the options that all kinds have.
+  template <class Options>
+  Kind(const char* name, const Options& options)
+      : name_(name),
+        n_step_(options.n_step),
+        discount_(options.discount),
+        frame_stack_(options.frame_stack),
+        stack_start_(options.stack_start) {
+    base::require(discount_ >= 0.0F && discount_ <= 1.0F, name, "::discount is ", discount_,
+                  "; allowed: 0 to 1");
+    base::require(frame_stack_ >= 1 && frame_stack_ <= kMost, name, "::frame_stack is ",
+                  frame_stack_, "; allowed: 1 to 65535");
+    base::require(stack_start_ <= StackStart::Zeros, name, "::stack_start is ",
+                  static_cast<unsigned>(stack_start_), "; allowed: an enumerator of StackStart");
+  }
+
+ private:
+  const char* const name_;
+  const std::uint32_t n_step_;
+  const float discount_;
+  const std::uint32_t frame_stack_;
+  const StackStart stack_start_;
+};
+
+/// One for each alternative of `Window`. std::invalid_argument naming the option, its value and
+/// what is allowed.
+std::shared_ptr<const Kind> make_kind(const Transitions& window);
+std::shared_ptr<const Kind> make_kind(const Sequences& window);
+
+}  // namespace reprise::window

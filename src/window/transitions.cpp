@@ -1,0 +1,108 @@
+#include "base/text.hpp"
+#include "window/copy_bytes.hpp"
+#include "window/gather.hpp"
+#include "window/kind.hpp"
+#include "window/window_spec.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::window {
+namespace {
+
+/// Number of items by which rows are prefetched ahead of the one being copied.
+constexpr std::size_t kPrefetchDistance = 16;
+/// Bytes prefetched ahead per row; the processor's own prefetcher follows longer rows.
+constexpr std::size_t kPrefetchBytes = 256;
+
+class TransitionGather final : public Gather {
+ public:
+  using Gather::Gather;
+  void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+             std::size_t offset) const noexcept override;
+};
+
+void TransitionGather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                             std::size_t offset) const noexcept {
+  const std::size_t ahead = ahead_ * stride_;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {
+      // Small rows begin anywhere in a line, so every line of the window is prefetched, its last
+      // one included.
+      prefetch(rows[i + kPrefetchDistance], ahead + stride_);
+      __builtin_prefetch(rows[i + kPrefetchDistance] + ahead + stride_ - 1);
+    } else if (i + kPrefetchDistance < rows.size()) {
+      // The row n steps ahead lies in the same chunk or, past an episode's end, is not needed; a
+      // prefetch of it cannot fault.
+      const std::size_t fetched = std::min(stride_, kPrefetchBytes);
+      prefetch(rows[i + kPrefetchDistance], fetched);
+      prefetch(rows[i + kPrefetchDistance] + ahead, fetched);
+    }
+    const std::byte* const row = rows[i];
+    const std::size_t place = offset + i;
+    storage::ItemHeader header;
+    std::memcpy(&header, row, sizeof(header));
+    const std::uint64_t position = header.position();
+    const std::uint32_t length = header.length();
+    for (const Copy& copy : observations_) {
+      const detail::BatchView::Column& column = batch.columns[copy.field];
+      if (batch.unique_frames) {
+        frames(copy, row, header, ahead_, batch, place);
+        continue;
+      }
+      const std::size_t bytes = copy.bytes * (behind_ + 1);
+      stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
+      stack(copy, row + length * stride_, position + length,
+            column.data[detail::BatchView::kNext] + place * bytes);
+    }
+    for (const storage::CompressedField& field : packed_) {
+      packed(field, row, header, {ahead_, 1, length}, batch, place);
+    }
+    for (const Copy& copy : columns_) {
+      copy_bytes(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
+                 row + copy.offset, copy.bytes);
+    }
+    if (!mutable_.empty()) {
+      mutable_steps(row, 1, 1, batch, place);
+    }
+    target(row, length, header.terminated(), batch, place);
+    batch.episodes[place] = header.episode;
+    batch.positions[place] = position;
+    batch.lengths[place] = length;
+  }
+}
+
+class TransitionsKind final : public Kind {
+ public:
+  explicit TransitionsKind(const Transitions& window) : Kind("Transitions", window) {
+    base::require(window.n_step >= 1 && window.n_step <= kMost, "Transitions::n_step is ",
+                  window.n_step, "; allowed: 1 to 65535");
+  }
+
+  [[nodiscard]] std::uint32_t ahead() const noexcept override { return n_step(); }
+  [[nodiscard]] bool has_steps() const noexcept override { return false; }
+  void check_field(const FieldSpec& field) const override {
+    base::require(
+        !field.traits().per_item, "field '", field.name, "' is a ", field.traits().name,
+        ", and window is Transitions; allowed: Sequences, of which each item has the state "
+        "of its first step; with Transitions Schema::column, which keeps it for every "
+        "step");
+  }
+  [[nodiscard]] std::string rows_in_words() const override {
+    return base::text("n_step + frame_stack = ", n_step(), " + ", behind() + 1);
+  }
+  [[nodiscard]] std::unique_ptr<Gather> make_gather(const Schema& schema,
+                                                    const storage::RowLayout& layout,
+                                                    const WindowSpec& window,
+                                                    storage::ChunkStore& store) const override {
+    return std::make_unique<TransitionGather>(schema, layout, window, store);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Kind> make_kind(const Transitions& window) {
+  return std::make_shared<TransitionsKind>(window);
+}
+
+}  // namespace reprise::window
