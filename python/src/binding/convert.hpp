@@ -175,7 +175,7 @@ template <class T>
 template <auto kPointer>
 struct Member {
   static constexpr auto pointer = kPointer;
-  static consteval std::string_view name() {
+  static constexpr std::string_view name() {
     const std::string_view function = __PRETTY_FUNCTION__;
     const std::size_t end = function.find_first_of(";]", function.find("kPointer = "));
     const std::size_t begin = function.rfind(':', end) + 1;
