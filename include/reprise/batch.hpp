@@ -22,7 +22,7 @@ struct BatchAccess;
 }
 
 /// The stack of each item of a batch: `stacks[i]` is that of item i, oldest frame first. With
-/// `Sequences` it is the stacks of all steps, [T, F, S], or with unique frames the frames that they
+/// sequences it is the stacks of all steps, [T, F, S], or with unique frames the frames that they
 /// consist of, [T + F - 1, S].
 template <class T>
 class Stacks {
@@ -50,7 +50,7 @@ class Stacks {
 /// A batch of items as columns: one contiguous row-major tensor per field, B items first.
 ///
 /// With `Transitions`, an observation of shape S is [B, S], or [B, F, S] with frame_stack F > 1,
-/// oldest frame first. Other columns are [B, S]. With `Sequences` of T = burn_in + length steps
+/// oldest frame first. Other columns are [B, S]. With sequences of T = burn_in + length steps
 /// every field is [B, T, S], oldest step first, but an observation with frame_stack F > 1 is
 /// [B, T, F, S], and a recurrent state is [B, S]. Elements
 /// are the learner's own copy and may be changed in place. Spans stay valid as long as the batch,
@@ -77,20 +77,20 @@ class Batch {
   /// Whether it has `frames`, and not `now` and `next`, of observations.
   [[nodiscard]] bool unique_frames() const noexcept { return view_->unique_frames; }
 
-  /// The field at the item's own step t; with `Sequences`, at steps t to t + T - 1, but a recurrent
+  /// The field at the item's own step t; with sequences, at steps t to t + T - 1, but a recurrent
   /// state only at t.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::span<T> now(Field<T, R, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNow, field);
   }
-  /// The observation at t + length, to bootstrap the return from. With `Sequences`, the observation
+  /// The observation at t + length, to bootstrap the return from. With sequences, the observation
   /// after each step.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; with `Sequences` that of each step, [B, T], 0 beyond the
-  /// item's last step. `std::logic_error` for a batch with items of `Sequences` without n_step.
+  /// The n-step return of a reward, [B]; with sequences that of each step, [B, T], 0 beyond the
+  /// item's last step. `std::logic_error` for a batch with sequences without n_step.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
@@ -101,7 +101,7 @@ class Batch {
   /// its last frame is repeated. `now` and `next` throw `std::logic_error` for an observation of
   /// such a batch with items, and `frames` does for one of another batch.
   ///
-  /// With `Sequences` [B, F + T, S]: the stack of step t begins at frame t, and that of the
+  /// With sequences [B, F + T, S]: the stack of step t begins at frame t, and that of the
   /// observation after it at frame t + 1. Behind a shorter item there are zero bytes, so the stacks
   /// of steps that it does not have show its last frames, too.
   template <Element T, bool Shaped>
@@ -157,12 +157,12 @@ class Batch {
   }
 
   /// The factor for the value of `next`, [B]: discount^length, times the steps' own discounts; 0
-  /// after a termination. With `Sequences` 1, or 0 if a termination ended the episode with the last
+  /// after a termination. With sequences 1, or 0 if a termination ended the episode with the last
   /// step.
   ///
-  /// With `Sequences::n_step` [B, T]: that of step t of item i is the factor for the value of the
-  /// item's observation number min(t + n_step, lengths()[i]), where number 0 is the first one of
-  /// `now`, and number k > 0 is number k - 1 of `next`. It is 0 beyond the item's last step.
+  /// With sequences and an n_step [B, T]: that of step t of item i is the factor for the value of
+  /// the item's observation number min(t + n_step, lengths()[i]), where number 0 is the first one
+  /// of `now`, and number k > 0 is number k - 1 of `next`. It is 0 beyond the item's last step.
   [[nodiscard]] std::span<float> discounts() const {
     return {view_->discounts, size() * view_->targets};
   }

@@ -87,7 +87,7 @@ struct SampleStatus {
   };
   Code code = Code::Ok;  ///< The outcome of the call.
   /// Items that could be sampled at the end of the call. If there were too few, or the limiter held
-  /// the call, and the window is `Sequences`: the count that the limiter uses, see `MinSize`.
+  /// the call, and items are sequences: the count that the limiter uses, see `MinSize`.
   std::size_t items = 0;
   /// Items that the rate limiter asks for; for a `Queue`, those of the batch.
   std::size_t needed = 0;

@@ -19,7 +19,7 @@ namespace reprise {
 /// Options of a `ReplayBuffer`. Defaults never depend on the number of cores.
 struct Options {
   /// Steps guaranteed resident; a full buffer holds exactly this many. Required, at least 1; with
-  /// `Sequences` at least the larger of burn_in + length and period.
+  /// sequences at least the larger of burn_in + length and period.
   std::size_t capacity_steps = 0;
 
   /// The rows that an item spans.

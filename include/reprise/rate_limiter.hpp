@@ -24,7 +24,7 @@ struct Unlimited {
 
 /// Samplers wait until at least this many items can be sampled. Writers never wait.
 ///
-/// With `Sequences`, the limiter counts steps instead of items: samplers wait until the buffer
+/// With sequences, the limiter counts steps instead of items: samplers wait until the buffer
 /// holds so many steps and an item begins with one of them. If draws are limited too
 /// (`Options::max_times_sampled`), it counts the sequences that can still be drawn, because a count
 /// of steps does not tell how often they were drawn.
@@ -50,7 +50,7 @@ struct MinSize {
 ///    afterwards.
 ///  - Writers book inserts in small blocks, so the balance may be exceeded by one block per writer.
 ///
-/// With `Sequences`, min_size counts as `MinSize::items` does.
+/// With sequences, min_size counts as `MinSize::items` does.
 ///
 /// A thread that both commits and samples would wait for itself, or for a sampler before it that
 /// waits for its steps: give its writer and its calls of `sample` timeouts.
@@ -75,7 +75,7 @@ struct SampleToInsertRatio {
 /// `Options::max_times_sampled`. With one draw per item and a selector in order, this is a
 /// first-in, first-out queue. Without a limit items would stay for good and hold writers for ever:
 /// such a buffer is refused. While a batch is being drawn, its items do not count for other
-/// samplers. With `Sequences`, items are sequences, not steps.
+/// samplers. Items may be sequences instead of steps.
 ///
 /// Overshoot: writers book inserts in blocks of clamp(size / (2 * max_writers), 1, 64), and a step
 /// becomes an item only when its window is complete. So at most `size` items wait, plus one block
@@ -84,7 +84,7 @@ struct SampleToInsertRatio {
 /// such as that of `Lifo`, the capacity has to be that sum times chunk_steps for each shard: steps
 /// leave a chunk from its front, so those behind one that waits to be sampled stay with it. So do
 /// those of removed items, and a `Queue` whose items are removed needs that capacity with `Fifo`
-/// too. With `Sequences` the sum is of items and the capacity of steps: an item takes `period`
+/// too. With sequences the sum is of items and the capacity of steps: an item takes `period`
 /// steps, and more where episodes are short or their ends begin none. Where the capacity is less,
 /// steps leave before `size` items wait, and writers are never held.
 ///

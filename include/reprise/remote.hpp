@@ -128,7 +128,7 @@ struct AppendResult {
   std::size_t steps = 0;                          ///< Steps appended by this call.
   bool repeated = false;  ///< The shipment was appended before; nothing was appended now.
   /// Episodes that go on in the shipment but whose earlier steps are not here: each begins anew in
-  /// the middle. With `Sequences` it begins at the next multiple of the period.
+  /// the middle. With sequences it begins at the next multiple of the period.
   std::size_t restarted = 0;
 };
 

@@ -115,7 +115,7 @@ class ReplayBuffer {
   /// `Schema::mutable_column`.
   ///
   /// values: one for each key, row-major, for the step with which its item begins; or, for
-  /// `Sequences`, one for each step of each window, [keys, T, ...], of which those beyond an item's
+  /// sequences, one for each step of each window, [keys, T, ...], of which those beyond an item's
   /// length are not read. The update is of the steps, so other windows that contain them show it
   /// too. (Where an episode goes on in another chunk, up to T steps are stored in both: each window
   /// shows those of its own chunk. The later chunk begins with what updates had left by then.)
@@ -237,7 +237,7 @@ class ReplayBuffer {
   std::size_t remove_episode(std::uint64_t episode);
 
   /// Items in the buffer, everything committed before the call included, also exhausted items that
-  /// wait for eviction, which `stats().items` leaves out. With `Sequences`: steps in the buffer,
+  /// wait for eviction, which `stats().items` leaves out. With sequences: steps in the buffer,
   /// but those with which a removed item begins.
   [[nodiscard]] std::size_t size() const;
 

@@ -13,7 +13,7 @@ enum class Role : std::uint8_t {
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
   Discount,     ///< A float column in [0, 1] that multiplies into the discounts of returns.
-  /// What a recurrent network carries into a step; of `Sequences` each item has that of its first
+  /// What a recurrent network carries into a step; of sequences each item has that of its first
   /// step alone.
   RecurrentState,
   MutableColumn,  ///< A column whose values may be replaced while the step is stored.

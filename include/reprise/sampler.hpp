@@ -51,7 +51,7 @@ struct SamplerOptions {
   /// of the checkpoint that the buffer was loaded from. `seed` is not used.
   std::optional<std::size_t> resume = std::nullopt;
   /// The batch holds each frame of an item once, see `Batch::frames`: with `Transitions` F + n_step
-  /// instead of 2 F of them, which saves copying where n_step < frame_stack; with `Sequences` F + T
+  /// instead of 2 F of them, which saves copying where n_step < frame_stack; with sequences F + T
   /// instead of 2 T F, which always does.
   bool unique_frames = false;
   /// A gather of at least this many bytes is split over oneTBB's threads.

@@ -98,11 +98,11 @@ class Schema {
 
   /// An optional discount of the step, a float in [0, 1], which multiplies into
   /// `Batch::discounts` and into the later rewards of `Batch::returns` (the dm_env
-  /// convention); with `Sequences` without n_step a column like any other.
+  /// convention); with sequences without n_step a column like any other.
   Discount discount(std::string_view name);
 
   /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:
-  /// `recurrent_state<float>("lstm", {2, 512})`. Only for `Sequences`: an item keeps the state of
+  /// `recurrent_state<float>("lstm", {2, 512})`. Only for sequences: an item keeps the state of
   /// its first step, which is in the burn-in if there is one (the stored state of Kapturowski et
   /// al., R2D2, 2019), and no other state. A buffer of `Transitions` refuses it; there, and where
   /// the states of all steps are wanted, use a `column`.

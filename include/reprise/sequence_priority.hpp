@@ -9,7 +9,7 @@ namespace reprise {
 /// Options of `sequence_priorities`.
 struct SequencePriorityOptions {
   float eta = 0.9F;         ///< Share of the largest error, 0 to 1; the rest is of the mean.
-  std::size_t burn_in = 0;  ///< First steps of each item that do not count: `Sequences::burn_in`.
+  std::size_t burn_in = 0;  ///< First steps of each item that do not count: the window's burn_in.
 };
 
 /// Computes priorities of sequences for `ReplayBuffer::update_priorities`, [B], from TD errors, [B,

@@ -131,7 +131,7 @@ class Writer {
 
   /// Items that a commit with this end would decide now, and so the number of priorities that it
   /// takes. With `Continue` 1 once n_step steps are there, else 0; at an end all items still open.
-  /// With `Sequences` only steps with which an item begins count.
+  /// With sequences only steps with which an item begins count.
   [[nodiscard]] std::size_t completing(End end) const;
 
   /// Checks the priorities for a whole episode of so many steps, the last one with this end: what
