@@ -39,6 +39,10 @@ struct Fifo {
   }
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name, as a selector.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
+  /// Its name, as a remover.
+  [[nodiscard]] static StrategyKind<Remover> remover_kind();
 
   friend bool operator==(const Fifo&, const Fifo&) = default;
 };

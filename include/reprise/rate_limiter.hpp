@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <variant>
 
 // A rate limiter decides when samplers wait in `sample` and when writers wait in `commit`. Every
@@ -61,8 +62,9 @@ struct SampleToInsertRatio {
   std::size_t min_size = 1;  ///< Items, 1 to capacity_steps.
   /// How far the balance may stray, in sampled items: at least max(1, samples_per_insert). It also
   /// has to satisfy batch + samples_per_insert * block <= 2 * error_buffer for every batch and
-  /// block, or samplers and writers could wait for each other for ever.
-  double error_buffer = 0.0;
+  /// block, or samplers and writers could wait for each other for ever. The default is four batches
+  /// of 256.
+  double error_buffer = 1024.0;
 
   friend bool operator==(const SampleToInsertRatio&, const SampleToInsertRatio&) = default;
 };
@@ -99,6 +101,11 @@ struct Queue {
 
 /// Decides when writers and samplers wait for each other.
 using RateLimiter = std::variant<MinSize, SampleToInsertRatio, Queue, Unlimited>;
+
+template <class Family>
+class StrategyKind;
+/// The kinds of rate limiter, with their options. A kind's place is its number in checkpoints.
+[[nodiscard]] std::span<const StrategyKind<RateLimiter>> rate_limiters() noexcept;
 
 /// The state of a `SampleToInsertRatio`.
 struct RatioBalance {

@@ -141,8 +141,8 @@ struct AppendResult {
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
-  /// proportional: with `max_times_sampled`, or a selector that draws in order
-  /// (`SelectorRule::in_order`) or by what it knows of all items (`needs_refresh`).
+  /// proportional: with `max_times_sampled`, or a selector whose law is not
+  /// `Law::ByWeight`.
   /// `incarnation`: random by default; each restart of a shard has another one.
   explicit ReplayShard(ReplayBuffer& buffer, std::uint64_t seed = 0,
                        std::optional<std::uint64_t> incarnation = std::nullopt);

@@ -67,6 +67,8 @@ class ShardRemover {
 };
 
 class Remover;
+template <class Family>
+class StrategyKind;
 
 /// A strategy for `Options::remover`: any copyable type that makes the part for a shard. It may
 /// throw `std::invalid_argument` for options that it does not allow, and then the buffer's

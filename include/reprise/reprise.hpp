@@ -10,23 +10,10 @@
 /// Not stable, and marked so: the namespace `reprise::detail` and the three headers above. Binaries
 /// need a library of the same 0.y, as its SONAME says. Checkpoints of every version are read by
 /// every later one.
-#include <reprise/fifo.hpp>
 #include <reprise/mixed_sampler.hpp>
 #include <reprise/prefetcher.hpp>
-#include <reprise/removers/least_frequently_sampled.hpp>
-#include <reprise/removers/least_recently_sampled.hpp>
-#include <reprise/removers/lowest_priority.hpp>
-#include <reprise/removers/second_chance.hpp>
 #include <reprise/replay_buffer.hpp>
 #include <reprise/segment_tree.hpp>
-#include <reprise/selectors/heaps.hpp>
-#include <reprise/selectors/lifo.hpp>
-#include <reprise/selectors/loss_adjusted.hpp>
-#include <reprise/selectors/mixture.hpp>
-#include <reprise/selectors/proportional.hpp>
-#include <reprise/selectors/rank_based.hpp>
-#include <reprise/selectors/recency.hpp>
-#include <reprise/selectors/uniform.hpp>
 #include <reprise/sequence_priority.hpp>
 #include <reprise/storage.hpp>
 #include <reprise/strategies.hpp>

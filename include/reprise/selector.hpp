@@ -97,7 +97,7 @@ class ShardSelector {
   /// are. The default updates them.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
-  // An ordered selector (`SelectorRule::in_order`) overrides these, and `hide` and `show` with
+  // An ordered selector (`Law::InOrder`) overrides these, and `hide` and `show` with
   // them; its `draw` is never called.
 
   /// The key of the item that comes first of those not hidden; 0 if there is none. Keys are above 0
@@ -142,6 +142,18 @@ class ShardSelector {
 /// that is rare: samplers wait for it, writers never do.
 using EachShardSelector = std::function<void(const std::function<void(ShardSelector&)>&)>;
 
+/// How a selector draws. Shards in several processes, and buffers that draw as one
+/// (`MixedSampler`), need `ByWeight`; draws in order need all shards at one moment.
+enum class Law : std::uint8_t {
+  ByWeight,  ///< By the weight of each item alone, so that the sums of shards add up.
+  ByRank,    ///< By the rank of each item's priority among all.
+  ByAge,     ///< By the items that were decided after it.
+  Mixed,     ///< By more than one sum over all items.
+  /// One after the other, by `ShardSelector::take_first`: each at most once per batch, with the
+  /// locks of all shards held.
+  InOrder,
+};
+
 /// The part of a selector that all shards share. Any thread at any time.
 class SelectorRule {
  public:
@@ -164,9 +176,8 @@ class SelectorRule {
   /// counter that all writers share.
   [[nodiscard]] virtual bool needs_item_numbers() const noexcept { return false; }
 
-  /// Whether items are taken one after the other, by `ShardSelector::take_first`, instead of drawn
-  /// by weight: each at most once per batch, with the locks of all shards held.
-  [[nodiscard]] virtual bool in_order() const noexcept { return false; }
+  /// How items are drawn.
+  [[nodiscard]] virtual Law law() const noexcept { return Law::ByWeight; }
 
   /// The exponent of priorities, if `ReplayBuffer::set_alpha` may change it.
   [[nodiscard]] virtual std::optional<float> alpha() const noexcept { return std::nullopt; }
@@ -210,6 +221,8 @@ class SelectorRule {
 };
 
 class Selector;
+template <class Family>
+class StrategyKind;
 
 /// A strategy for `Options::selectors`: any copyable type that makes a rule. It may throw
 /// `std::invalid_argument` for options that it does not allow, and then the buffer's constructor

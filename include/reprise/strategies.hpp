@@ -1,97 +1,37 @@
 #pragma once
 
-#include <reprise/rate_limiter.hpp>
-#include <reprise/remover.hpp>
-#include <reprise/selector.hpp>
-#include <reprise/window.hpp>
+#include <reprise/fifo.hpp>
+#include <reprise/removers/least_frequently_sampled.hpp>
+#include <reprise/removers/least_recently_sampled.hpp>
+#include <reprise/removers/lowest_priority.hpp>
+#include <reprise/removers/second_chance.hpp>
+#include <reprise/selectors/heaps.hpp>
+#include <reprise/selectors/lifo.hpp>
+#include <reprise/selectors/loss_adjusted.hpp>
+#include <reprise/selectors/mixture.hpp>
+#include <reprise/selectors/proportional.hpp>
+#include <reprise/selectors/rank_based.hpp>
+#include <reprise/selectors/recency.hpp>
+#include <reprise/selectors/uniform.hpp>
+#include <reprise/strategy_kind.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 namespace reprise {
 
-/// A value of an option: whole numbers, flags and enumerators as `std::uint64_t`, others as they
-/// are.
-using OptionValue = std::variant<std::uint64_t, float, double>;
+/// Strategies by type. The place of one is its number in checkpoints, so a new one goes to the end.
+template <class... Strategies>
+struct StrategyList {};
+/// The selectors of the library.
+using SelectorList = StrategyList<Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap,
+                                  Recency, LossAdjusted, Mixture>;
+/// The removers of the library.
+using RemoverList =
+    StrategyList<Fifo, SecondChance, LeastRecentlySampled, LeastFrequentlySampled, LowestPriority>;
 
-/// An option of a strategy: a member of its struct. All values are of one alternative.
-struct StrategyOption {
-  std::string_view name;  ///< The member's.
-  OptionValue usual;      ///< Its default.
-  /// The range that is allowed. A buffer may refuse more, for reasons that lie in its other
-  /// options.
-  OptionValue least;
-  OptionValue most;  ///< The largest allowed.
-  /// Names of the enumerators 0, 1, 2, ...; empty if the option is a number. Where there is
-  /// "constant", the option `<name>_constant` has the number.
-  std::span<const std::string_view> words;
-};
-
-/// A strategy of the library by its name and its options: for whatever reads strategies from a
-/// text, shows or stores them. Family is `Selector`, `Remover`, `Window` or `RateLimiter`.
-///
-/// Thread safety: immutable.
-template <class Family>
-class StrategyKind {
- public:
-  static constexpr std::size_t kMostOptions = 8;                 ///< Options that a kind may have.
-  using Options = std::array<StrategyOption, kMostOptions>;      ///< Room for all options.
-  using Make = Family (*)(std::span<const OptionValue> values);  ///< Makes a strategy, see `make`.
-  /// Reads its options, see `values`.
-  using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
-
-  /// The first `count` of the options are those of the kind. `std::invalid_argument` if it is above
-  /// kMostOptions.
-  constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
-                         std::size_t count, Make maker, Read reader)
-      : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {
-    if (count > kMostOptions) {
-      throw std::invalid_argument("StrategyKind: count is " + std::to_string(count) +
-                                  "; allowed: 0 to " + std::to_string(kMostOptions));
-    }
-  }
-
-  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
-  /// A sentence or two on what it does.
-  [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
-  /// In the order of the members.
-  [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {
-    return std::span(options_).first(count_);
-  }
-
-  /// A strategy of this kind. One value per option; options without one get their usual values.
-  /// `std::invalid_argument` naming the option for a value that is not allowed.
-  [[nodiscard]] Family make(std::span<const OptionValue> values = {}) const;
-
-  /// One value per option; nothing if the strategy is of another kind.
-  [[nodiscard]] std::optional<std::vector<OptionValue>> values(const Family& strategy) const {
-    return read_(strategy);
-  }
-
- private:
-  std::string_view name_;
-  std::string_view about_;
-  Options options_;
-  std::size_t count_;
-  Make make_;
-  Read read_;
-};
-
-/// The strategies of the library. A kind's place is its number in checkpoints.
+/// What the selectors of the list say of themselves, in its order.
 [[nodiscard]] std::span<const StrategyKind<Selector>> selectors() noexcept;
 /// The removers, likewise.
 [[nodiscard]] std::span<const StrategyKind<Remover>> removers() noexcept;
-/// The windows, likewise.
-[[nodiscard]] std::span<const StrategyKind<Window>> windows() noexcept;
-/// The rate limiters, likewise.
-[[nodiscard]] std::span<const StrategyKind<RateLimiter>> rate_limiters() noexcept;
 
 }  // namespace reprise

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <variant>
 
 namespace reprise {
@@ -19,6 +20,13 @@ enum class StackStart : std::uint8_t {
   Zeros,        ///< Zero bytes.
 };
 
+struct Transitions;
+struct Sequences;
+/// The steps that an item has.
+using Window = std::variant<Transitions, Sequences>;
+template <class Family>
+class StrategyKind;
+
 /// One item per step t: the stacked observation at t, the step's columns, the n-step return
 /// R = sum over k < length of discount^k * reward[t + k], and the stacked observation at
 /// t + length with discount^length to multiply its value by (0 after a termination).
@@ -31,6 +39,9 @@ struct Transitions {
   float discount = 0.99F;         ///< Gamma per step, in [0, 1].
   std::uint32_t frame_stack = 1;  ///< Observations stacked, oldest first, 1 to 65535.
   StackStart stack_start = StackStart::RepeatFirst;  ///< Frames before the first of an episode.
+
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Window> window_kind();
 
   friend bool operator==(const Transitions&, const Transitions&) = default;
 };
@@ -80,11 +91,14 @@ struct Sequences {
   std::uint32_t frame_stack = 1;           ///< Observations stacked at each step, 1 to 65535.
   StackStart stack_start = StackStart::RepeatFirst;  ///< Frames before the first of an episode.
 
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Window> window_kind();
+
   friend bool operator==(const Sequences&, const Sequences&) = default;
 };
 
-/// The steps that an item has.
-using Window = std::variant<Transitions, Sequences>;
+/// The kinds of window, with their options. A kind's place is its number in checkpoints.
+[[nodiscard]] std::span<const StrategyKind<Window>> windows() noexcept;
 
 // Consequences of a window, for whoever writes or reads whole episodes. The window is one that a
 // buffer takes; others throw `std::invalid_argument`.

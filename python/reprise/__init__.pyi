@@ -181,7 +181,7 @@ class MinSize:
 class SampleToInsertRatio:
     samples_per_insert: float = 1.0
     min_size: int = 1
-    error_buffer: float = 0.0
+    error_buffer: float = 1024.0
 
 @dataclass(frozen=True)
 class Queue:

@@ -64,14 +64,14 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
                                  : word_from(value, what, option.words.data(), option.words.size(),
                                              ", or a number"));
       values.emplace_back(number ? value_from<float>(value, what)
-                                 : std::get<float>(options[i + 1].usual));
+                                 : std::get<float>(options[i + 1].value));
       ++i;
     } else if (!option.words.empty()) {
       values.emplace_back(
           std::uint64_t{word_from(value, what, option.words.data(), option.words.size())});
     } else {
       std::visit([&]<class T>(T /*usual*/) { values.emplace_back(value_from<T>(value, what)); },
-                 option.usual);
+                 option.value);
     }
   }
   return values;
@@ -107,7 +107,7 @@ void describe(nb::list& all) {
     std::vector<OptionValue> usual;
     nb::dict words;
     for (const StrategyOption& member : kind.options()) {
-      usual.push_back(member.usual);
+      usual.push_back(member.value);
       nb::list each;
       for (const std::string_view word : member.words) {
         each.append(text_of(word));

@@ -227,7 +227,7 @@ class MixedSampler::State {
             "is a buffer given twice; allowed by the common total: once");
     require(core.options().max_times_sampled == 0, "has max_times_sampled ",
             core.options().max_times_sampled, "; allowed by the common total: 0");
-    require(!rule.in_order() && !rule.needs_refresh(),
+    require(rule.law() == Law::ByWeight,
             "has a selector that draws in an order, by rank, recency or mixture; allowed by the "
             "common total: by weights that mean the same in each buffer");
   }

@@ -1,5 +1,7 @@
 #include "limiter/limiter.hpp"
 
+#include <reprise/strategy_kind.hpp>
+
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -11,6 +13,12 @@ namespace {
 void check_items(const char* option, std::size_t items, std::size_t capacity_steps) {
   base::require(items >= 1 && items <= capacity_steps, option, " is ", items,
                 "; allowed: 1 to capacity_steps = ", capacity_steps);
+}
+
+void check_ranges(const RateLimiter& options) {
+  for (const StrategyKind<RateLimiter>& kind : rate_limiters()) {
+    kind.check(options);
+  }
 }
 
 /// The largest block of inserts that a writer books at a time.
@@ -28,13 +36,10 @@ Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
   }
   const auto& ratio = std::get<SampleToInsertRatio>(options);
   check_items("SampleToInsertRatio::min_size", ratio.min_size, capacity_steps);
-  base::require(std::isfinite(ratio.samples_per_insert) && ratio.samples_per_insert > 0.0,
-                "SampleToInsertRatio::samples_per_insert is ", ratio.samples_per_insert,
-                "; allowed: finite, above 0");
+  check_ranges(options);
   const double least = std::max(1.0, ratio.samples_per_insert);
-  base::require(std::isfinite(ratio.error_buffer) && ratio.error_buffer >= least,
-                "SampleToInsertRatio::error_buffer is ", ratio.error_buffer,
-                "; allowed: finite, at least max(1, samples_per_insert) = ", least);
+  base::require(ratio.error_buffer >= least, "SampleToInsertRatio::error_buffer is ",
+                ratio.error_buffer, "; allowed: at least max(1, samples_per_insert) = ", least);
   // All writers' blocks together stay within half the error buffer where that is possible.
   const double fair =
       ratio.error_buffer / (2.0 * ratio.samples_per_insert * static_cast<double>(max_writers));

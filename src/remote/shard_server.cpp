@@ -18,7 +18,7 @@ void check_options(const buffer::BufferCore& core) {
   for (std::size_t s = 0; s < core.selectors().size(); ++s) {
     const SelectorRule& rule = core.selectors().at(s);
     base::require(
-        !rule.in_order() && !rule.needs_refresh(), "ReplayShard: selectors[", s,
+        rule.law() == Law::ByWeight, "ReplayShard: selectors[", s,
         "] draws in an order, by rank, or by a sum or an age over the whole buffer, which "
         "needs all shards at one moment; allowed: selectors that draw by the weight of "
         "each item alone, such as Uniform and Proportional");

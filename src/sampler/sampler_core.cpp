@@ -26,11 +26,11 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory,
                                      options.unique_frames)),
       batch_(window::BatchAccess::batch(&store_)),
-      snapshots_(core_->selectors().at(options.selector).in_order() ||
+      snapshots_(core_->selectors().at(options.selector).law() == Law::InOrder ||
                  core_->shards().draws_limited()),
       weighted_(core_->shards(), options.selector),
       snapshot_(core_->shards(), core_->item_numbers(), options.selector,
-                core_->selectors().at(options.selector).in_order()),
+                core_->selectors().at(options.selector).law() == Law::InOrder),
       epoch_(core_->shards(), options.selector),
       fresh_(weighted_, core_->shards(), options.selector, fresh_share()),
       copier_(core_->store(), core_->gather(), core_->window(), options.parallel_gather_bytes) {

@@ -94,7 +94,7 @@ Family decode(Decoder& from, const char* what, std::span<const StrategyKind<Fami
     const bool stored = values.size() < count;
     std::visit(
         [&](auto usual) { values.emplace_back(stored ? from.value<decltype(usual)>() : usual); },
-        option.usual);
+        option.value);
   }
   try {
     return kinds[number].make(values);

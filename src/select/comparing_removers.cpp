@@ -2,6 +2,7 @@
 #include <reprise/removers/least_recently_sampled.hpp>
 #include <reprise/removers/lowest_priority.hpp>
 
+#include "base/describe.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 
@@ -24,10 +25,9 @@ namespace {
 /// Nothing allocates after construction; `enters` and `leaves` are O(1).
 class ComparingRemover : public ShardRemover {
  public:
-  /// `compared` is `<strategy>::candidates`; throws std::invalid_argument if it is out of range.
-  ComparingRemover(const char* strategy, std::uint32_t compared, const ShardChunks& chunks)
+  ComparingRemover(std::uint32_t compared, const ShardChunks& chunks)
       : chunks_(chunks),
-        compared_(checked(strategy, compared)),
+        compared_(compared),
         members_(chunks.chunks()),
         entries_(chunks.chunks()) {}
 
@@ -67,16 +67,6 @@ class ComparingRemover : public ShardRemover {
   [[nodiscard]] const ShardChunks& chunks() const noexcept { return chunks_; }
 
  private:
-  static constexpr std::uint32_t kMostCompared = 256;
-
-  static std::uint32_t checked(const char* strategy, std::uint32_t compared) {
-    if (compared < 1 || compared > kMostCompared) {
-      throw std::invalid_argument(
-          base::text(strategy, "::candidates is ", compared, "; allowed: 1 to ", kMostCompared));
-    }
-    return compared;
-  }
-
   struct Entry {
     std::uint64_t entered = 0;  ///< Rises with each `enters`.
     std::uint32_t place = 0;    ///< In members_.
@@ -100,7 +90,7 @@ class ComparingRemover : public ShardRemover {
 class ByDraws final : public ComparingRemover {
  public:
   ByDraws(std::uint32_t compared, const ShardChunks& chunks)
-      : ComparingRemover("LeastFrequentlySampled", compared, chunks), records_(chunks.chunks()) {}
+      : ComparingRemover(compared, chunks), records_(chunks.chunks()) {}
 
   void enters(std::uint32_t chunk) noexcept override {
     ComparingRemover::enters(chunk);
@@ -155,7 +145,7 @@ class ByDraws final : public ComparingRemover {
 class ByLastSample final : public ComparingRemover {
  public:
   ByLastSample(std::uint32_t compared, const ShardChunks& chunks)
-      : ComparingRemover("LeastRecentlySampled", compared, chunks), last_(chunks.chunks()) {}
+      : ComparingRemover(compared, chunks), last_(chunks.chunks()) {}
 
   void enters(std::uint32_t chunk) noexcept override {
     ComparingRemover::enters(chunk);
@@ -184,7 +174,7 @@ class ByLastSample final : public ComparingRemover {
 class ByWeight final : public ComparingRemover {
  public:
   ByWeight(std::uint32_t compared, std::size_t selector, const ShardChunks& chunks)
-      : ComparingRemover("LowestPriority", compared, chunks), selector_(selector) {}
+      : ComparingRemover(compared, chunks), selector_(selector) {}
 
  private:
   [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
@@ -198,21 +188,49 @@ class ByWeight final : public ComparingRemover {
 
 std::unique_ptr<ShardRemover> LeastFrequentlySampled::make_shard_remover(
     const ShardChunks& chunks) const {
+  remover_kind().check(*this);
   return std::make_unique<ByDraws>(candidates, chunks);
+}
+
+StrategyKind<Remover> LeastFrequentlySampled::remover_kind() {
+  return base::describe<Remover, LeastFrequentlySampled>(
+      "LeastFrequentlySampled",
+      R"(Evicts the chunk that is sampled least often, of `candidates` (1 to 256) picked at random.
+Draws count half as much with each capacity of newer steps, so nothing stays for ever.)",
+      base::option<&LeastFrequentlySampled::candidates>("candidates", 1, 256));
 }
 
 std::unique_ptr<ShardRemover> LeastRecentlySampled::make_shard_remover(
     const ShardChunks& chunks) const {
+  remover_kind().check(*this);
   return std::make_unique<ByLastSample>(candidates, chunks);
 }
 
+StrategyKind<Remover> LeastRecentlySampled::remover_kind() {
+  return base::describe<Remover, LeastRecentlySampled>(
+      "LeastRecentlySampled",
+      R"(Evicts the chunk that was not sampled for the longest time, of `candidates` (1 to 256) picked
+at random.)",
+      base::option<&LeastRecentlySampled::candidates>("candidates", 1, 256));
+}
+
 std::unique_ptr<ShardRemover> LowestPriority::make_shard_remover(const ShardChunks& chunks) const {
+  remover_kind().check(*this);
   if (selector >= chunks.selectors()) {
     throw std::invalid_argument(base::text("LowestPriority::selector is ", selector,
                                            "; allowed: 0 to ", chunks.selectors() - 1,
                                            ", its place in selectors"));
   }
   return std::make_unique<ByWeight>(candidates, selector, chunks);
+}
+
+StrategyKind<Remover> LowestPriority::remover_kind() {
+  return base::describe<Remover, LowestPriority>(
+      "LowestPriority",
+      R"(Evicts the chunk whose steps weigh least on average in a selector, given by its place among
+the buffer's selectors, of `candidates` (1 to 256) picked at random.)",
+      base::option<&LowestPriority::selector>("selector"),
+      base::option<&LowestPriority::candidates>("candidates", 1, 256));
 }
 
 }  // namespace reprise

@@ -1,5 +1,6 @@
 #include <reprise/selectors/mixture.hpp>
 
+#include "base/describe.hpp"
 #include "base/memory.hpp"
 #include "base/text.hpp"
 #include "select/tree_selector.hpp"
@@ -161,17 +162,14 @@ class MixtureSelector final : public ShardSelector {
 
 class MixtureRule final : public SelectorRule {
  public:
-  /// std::invalid_argument naming the option, its value and what is allowed.
+  /// As WeightRule.
   explicit MixtureRule(const Mixture& options)
       : uniform_(static_cast<double>(options.uniform)),
         weighted_({.alpha = options.alpha,
                    .epsilon = 0.0F,
                    .initial = options.initial,
                    .initial_constant = options.initial_constant},
-                  "Mixture") {
-    base::require(options.uniform >= 0.0F && options.uniform <= 1.0F, "Mixture::uniform is ",
-                  options.uniform, "; allowed: 0 to 1");
-  }
+                  "Mixture") {}
 
   void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept override {
     weighted_.weigh(priorities, weights);
@@ -181,6 +179,7 @@ class MixtureRule final : public SelectorRule {
   void check_alpha(float alpha) const override { weighted_.check_alpha(alpha); }
   [[nodiscard]] bool set_alpha(float alpha) noexcept override { return weighted_.set_alpha(alpha); }
 
+  [[nodiscard]] Law law() const noexcept override { return Law::Mixed; }
   [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
   /// Each part gets its share of the sums over all shards.
   void refresh(const EachShardSelector& each_shard_selector) noexcept override {
@@ -220,7 +219,22 @@ class MixtureRule final : public SelectorRule {
 }  // namespace select
 
 std::unique_ptr<SelectorRule> Mixture::make_selector_rule() const {
+  selector_kind().check(*this);
   return std::make_unique<select::MixtureRule>(*this);
+}
+
+StrategyKind<Selector> Mixture::selector_kind() {
+  return base::describe<Selector, Mixture>(
+      "Mixture",
+      R"(Draws uniformly with probability `uniform`, else as Proportional without an epsilon: item i with
+probability uniform / N + (1 - uniform) * weight_i / sum, weight = priority^alpha. Batches have
+the probabilities of the whole. `initial` as of Proportional.
+
+uniform: 0 to 1. alpha: 0 to 8.)",
+      base::option<&Mixture::uniform>("uniform", 0.0F, 1.0F),
+      base::option<&Mixture::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&Mixture::initial>("initial", select::kInitials),
+      base::option<&Mixture::initial_constant>("initial_constant"));
 }
 
 }  // namespace reprise

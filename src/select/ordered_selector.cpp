@@ -3,6 +3,7 @@
 #include <reprise/selectors/lifo.hpp>
 
 #include "base/check.hpp"
+#include "base/describe.hpp"
 #include "select/weight_rule.hpp"
 #include "tree/largest_tree.hpp"
 
@@ -184,7 +185,7 @@ class OrderedRule final : public SelectorRule {
   OrderedRule(First first, const WeightRule& initial) : first_(first), initial_(initial) {}
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
-  [[nodiscard]] bool in_order() const noexcept override { return true; }
+  [[nodiscard]] Law law() const noexcept override { return Law::InOrder; }
   [[nodiscard]] bool needs_item_numbers() const noexcept override {
     return first_ == First::Oldest || first_ == First::Youngest;
   }
@@ -219,16 +220,52 @@ std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
   return select::by_age(select::First::Oldest);
 }
 
+/// Of both.
+constexpr const char* kFifo =
+    R"(First in, first out. As a remover: evicts the oldest step for each step beyond the capacity.
+As a selector: draws the items that were decided first, each once per batch; with
+max_times_sampled=1 a queue.)";
+
+StrategyKind<Selector> Fifo::selector_kind() {
+  return base::describe<Selector, Fifo>("Fifo", kFifo);
+}
+
+StrategyKind<Remover> Fifo::remover_kind() {
+  return base::describe<Remover, Fifo>("Fifo", kFifo);
+}
+
 std::unique_ptr<SelectorRule> Lifo::make_selector_rule() const {
   return select::by_age(select::First::Youngest);
 }
 
+StrategyKind<Selector> Lifo::selector_kind() {
+  return base::describe<Selector, Lifo>("Lifo",
+                                        "Draws the items that were decided last, youngest first.");
+}
+
 std::unique_ptr<SelectorRule> MaxHeap::make_selector_rule() const {
+  selector_kind().check(*this);
   return select::by_priority(select::First::Highest, "MaxHeap", initial, initial_constant);
 }
 
+StrategyKind<Selector> MaxHeap::selector_kind() {
+  return base::describe<Selector, MaxHeap>(
+      "MaxHeap",
+      "Draws the items of highest priority, highest first. `initial` as of Proportional.",
+      base::option<&MaxHeap::initial>("initial", select::kInitials),
+      base::option<&MaxHeap::initial_constant>("initial_constant"));
+}
+
 std::unique_ptr<SelectorRule> MinHeap::make_selector_rule() const {
+  selector_kind().check(*this);
   return select::by_priority(select::First::Lowest, "MinHeap", initial, initial_constant);
+}
+
+StrategyKind<Selector> MinHeap::selector_kind() {
+  return base::describe<Selector, MinHeap>(
+      "MinHeap", "Draws the items of lowest priority, lowest first. `initial` as of Proportional.",
+      base::option<&MinHeap::initial>("initial", select::kInitials),
+      base::option<&MinHeap::initial_constant>("initial_constant"));
 }
 
 }  // namespace reprise

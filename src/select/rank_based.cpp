@@ -1,5 +1,6 @@
 #include <reprise/selectors/rank_based.hpp>
 
+#include "base/describe.hpp"
 #include "base/mutex.hpp"
 #include "select/rank_lists.hpp"
 #include "select/rank_table.hpp"
@@ -297,18 +298,17 @@ RankSelector& as_rank_selector(ShardSelector& selector) noexcept {
 /// a sampler that finds it taken draws with the present buckets. So no circle of locks can form.
 class RankRule final : public SelectorRule {
  public:
-  /// std::invalid_argument naming the option, its value and what is allowed.
+  /// As WeightRule.
   explicit RankRule(const RankBased& options)
       : initial_({.alpha = 1.0F,
                   .epsilon = 0.0F,
                   .initial = options.initial,
                   .initial_constant = options.initial_constant},
                  "RankBased"),
-        // As a rule of weights it is checked, and has an alpha.
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
-        table_(static_cast<double>(*WeightRule({.alpha = options.alpha}, "RankBased").alpha())) {}
+        table_(static_cast<double>(options.alpha)) {}
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
+  [[nodiscard]] Law law() const noexcept override { return Law::ByRank; }
   [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
   void refresh(const EachShardSelector& each_shard_selector) noexcept override
       REPRISE_EXCLUDES(mutex_) {
@@ -365,7 +365,18 @@ class RankRule final : public SelectorRule {
 }  // namespace select
 
 std::unique_ptr<SelectorRule> RankBased::make_selector_rule() const {
+  selector_kind().check(*this);
   return std::make_unique<select::RankRule>(*this);
+}
+
+StrategyKind<Selector> RankBased::selector_kind() {
+  return base::describe<Selector, RankBased>(
+      "RankBased",
+      R"(Draws item i with probability proportional to rank(i)^-alpha, where the item of highest
+priority has rank 1 (Schaul et al., 2016). `initial` as of Proportional.)",
+      base::option<&RankBased::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&RankBased::initial>("initial", select::kInitials),
+      base::option<&RankBased::initial_constant>("initial_constant"));
 }
 
 }  // namespace reprise

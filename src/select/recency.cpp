@@ -1,5 +1,6 @@
 #include <reprise/selectors/recency.hpp>
 
+#include "base/describe.hpp"
 #include "base/text.hpp"
 #include "select/tree_selector.hpp"
 
@@ -15,7 +16,6 @@ namespace reprise {
 namespace select {
 namespace {
 
-constexpr float kMaxP = 0.5F;
 /// How far the height of the youngest item may rise above the unit before the unit follows, and
 /// before a shard cannot wait for the next draw: 2^127 is nearly the largest float.
 constexpr std::int64_t kUsualHeight = 64;
@@ -26,14 +26,11 @@ constexpr std::int64_t kMostHeight = 120;
 /// is whole, so that a change of units rounds nothing but weights that would be below 2^-126.
 class RecencyRule final : public SelectorRule {
  public:
-  /// std::invalid_argument for a p that is not allowed.
   explicit RecencyRule(const Recency& options)
-      : bits_(-std::log1p(-static_cast<double>(options.p)) / std::numbers::ln2) {
-    base::require(options.p >= 0.0F && options.p <= kMaxP, "Recency::p is ", options.p,
-                  "; allowed: 0 to ", kMaxP);
-  }
+      : bits_(-std::log1p(-static_cast<double>(options.p)) / std::numbers::ln2) {}
 
   [[nodiscard]] bool needs_item_numbers() const noexcept override { return true; }
+  [[nodiscard]] Law law() const noexcept override { return Law::ByAge; }
   [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
   void refresh(const EachShardSelector& each_shard_selector) noexcept override;
   [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
@@ -128,7 +125,19 @@ std::unique_ptr<ShardSelector> RecencyRule::make_shard_selector(std::size_t leav
 }  // namespace select
 
 std::unique_ptr<SelectorRule> Recency::make_selector_rule() const {
+  selector_kind().check(*this);
   return std::make_unique<select::RecencyRule>(*this);
+}
+
+StrategyKind<Selector> Recency::selector_kind() {
+  return base::describe<Selector, Recency>(
+      "Recency",
+      R"(Draws item i with probability (1 - p)^age / sum, where the age of an item is the number of items
+that were decided after it (truncated geometric; Korniak et al., 2026). The mean age is near
+1 / p if the buffer has many times as many items.
+
+p: 0 (uniform) to 0.5.)",
+      base::option<&Recency::p>("p", 0.0F, 0.5F));
 }
 
 }  // namespace reprise

@@ -1,5 +1,7 @@
 #include <reprise/removers/second_chance.hpp>
 
+#include "base/describe.hpp"
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -80,6 +82,13 @@ class Clock final : public ShardRemover {
 
 std::unique_ptr<ShardRemover> SecondChance::make_shard_remover(const ShardChunks& chunks) const {
   return std::make_unique<Clock>(chunks.chunks());
+}
+
+StrategyKind<Remover> SecondChance::remover_kind() {
+  return base::describe<Remover, SecondChance>(
+      "SecondChance",
+      R"(Evicts chunks in the order in which they were filled, sparing once those that were sampled
+since, and those of which the turn comes early (the clock algorithm).)");
 }
 
 }  // namespace reprise

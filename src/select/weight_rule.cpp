@@ -1,5 +1,6 @@
 #include "select/weight_rule.hpp"
 
+#include "base/describe.hpp"
 #include "base/text.hpp"
 #include "select/tree_selector.hpp"
 #include "tree/weighing.hpp"
@@ -12,15 +13,50 @@
 namespace reprise {
 
 std::unique_ptr<SelectorRule> Proportional::make_selector_rule() const {
+  selector_kind().check(*this);
   return std::make_unique<select::WeightRule>(*this);
 }
 
+StrategyKind<Selector> Proportional::selector_kind() {
+  return base::describe<Selector, Proportional>(
+      "Proportional",
+      R"(Draws item i with probability weight_i / sum, weight = (priority + epsilon)^alpha
+(Schaul et al., "Prioritized Experience Replay", 2016). Give raw priorities, such as absolute
+TD errors: the exponent is applied once, inside.
+
+alpha: 0 (uniform) to 8. epsilon: finite, at least 0.
+initial: what a new item weighs without a priority of its own: "maximum_in_buffer",
+  "highest_seen", a raw priority, or "from_caller", with which appends have to bring one.)",
+      base::option<&Proportional::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&Proportional::epsilon>("epsilon"),
+      base::option<&Proportional::initial>("initial", select::kInitials),
+      base::option<&Proportional::initial_constant>("initial_constant"));
+}
+
 std::unique_ptr<SelectorRule> LossAdjusted::make_selector_rule() const {
+  selector_kind().check(*this);
   return std::make_unique<select::WeightRule>(*this);
+}
+
+StrategyKind<Selector> LossAdjusted::selector_kind() {
+  return base::describe<Selector, LossAdjusted>(
+      "LossAdjusted",
+      R"(Draws item i with probability weight_i / sum, weight = max(priority, 1)^alpha (LAP: Fujimoto et
+al., 2020). Learn with the Huber loss of threshold 1 and beta=0. `initial` as of Proportional.
+
+alpha: 0 (uniform) to 8.)",
+      base::option<&LossAdjusted::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&LossAdjusted::initial>("initial", select::kInitials),
+      base::option<&LossAdjusted::initial_constant>("initial_constant"));
 }
 
 std::unique_ptr<SelectorRule> Uniform::make_selector_rule() const {
   return std::make_unique<select::WeightRule>(*this);
+}
+
+StrategyKind<Selector> Uniform::selector_kind() {
+  return base::describe<Selector, Uniform>(
+      "Uniform", "Draws every item with the same probability; priorities are checked and ignored.");
 }
 
 namespace select {
@@ -36,18 +72,10 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
           base::text(name, "::", option, " is ", value, "; allowed: ", allowed));
     }
   };
-  const float alpha = options.alpha;
-  const float constant = options.initial_constant;
-  require(initial_ <= InitialPriority::FromCaller, "initial", static_cast<unsigned>(initial_),
-          "an enumerator of InitialPriority");
-  require(alpha >= 0.0F && alpha <= kMaxAlpha, "alpha", alpha, "0 to 8");
-  require(std::isfinite(epsilon_) && epsilon_ >= 0.0F, "epsilon", epsilon_, "finite, at least 0");
-  require(std::isfinite(constant) && constant >= 0.0F, "initial_constant", constant,
-          "finite, at least 0");
   require(weighable(0.0F), "epsilon", epsilon_, "one whose power alpha is finite");
   require(weighable(unresolved_), "initial_constant", unresolved_,
           "one whose weight (initial_constant + epsilon)^alpha is finite");
-  set_alpha(alpha);
+  set_alpha(options.alpha);
 }
 
 WeightRule::WeightRule(const LossAdjusted& options)

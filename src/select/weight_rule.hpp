@@ -9,10 +9,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace reprise::select {
 
 inline constexpr float kMaxAlpha = 8.0F;
+
+inline constexpr std::string_view kInitials[] = {"maximum_in_buffer", "highest_seen", "constant",
+                                                 "from_caller"};
 
 /// A number that one thread sets while others read it; a copy keeps the value of its time.
 ///
@@ -44,7 +48,8 @@ class Adjustable {
 /// weighs again if it finds, with the lock in hand, that an exponent was set.
 class WeightRule final : public SelectorRule {
  public:
-  /// std::invalid_argument naming the option of `name`, its value and what is allowed.
+  /// Options in their ranges. std::invalid_argument naming the option of the strategy `name` if a
+  /// weight would not be finite.
   explicit WeightRule(const Proportional& options, const char* name = "Proportional");
   explicit WeightRule(const LossAdjusted& options);
   explicit WeightRule(const Uniform& options) noexcept;

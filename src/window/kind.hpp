@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace reprise::window {
 
@@ -54,21 +55,14 @@ class Kind {
  protected:
   static constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
 
-  /// Checks the options that all kinds have.
+  /// The options that all kinds have, in their ranges.
   template <class Options>
   Kind(const char* name, const Options& options)
       : name_(name),
         n_step_(options.n_step),
         discount_(options.discount),
         frame_stack_(options.frame_stack),
-        stack_start_(options.stack_start) {
-    base::require(discount_ >= 0.0F && discount_ <= 1.0F, name, "::discount is ", discount_,
-                  "; allowed: 0 to 1");
-    base::require(frame_stack_ >= 1 && frame_stack_ <= kMost, name, "::frame_stack is ",
-                  frame_stack_, "; allowed: 1 to 65535");
-    base::require(stack_start_ <= StackStart::Zeros, name, "::stack_start is ",
-                  static_cast<unsigned>(stack_start_), "; allowed: an enumerator of StackStart");
-  }
+        stack_start_(options.stack_start) {}
 
  private:
   const char* const name_;
@@ -77,6 +71,9 @@ class Kind {
   const std::uint32_t frame_stack_;
   const StackStart stack_start_;
 };
+
+/// The words of StackStart.
+inline constexpr std::string_view kStackStarts[] = {"repeat_first", "zeros"};
 
 /// One for each alternative of `Window`. std::invalid_argument naming the option, its value and
 /// what is allowed.

@@ -1,3 +1,4 @@
+#include "base/describe.hpp"
 #include "base/text.hpp"
 #include "window/copy_bytes.hpp"
 #include "window/gather.hpp"
@@ -139,18 +140,12 @@ void SequenceGather::recurrent_state(const std::byte* row, const detail::BatchVi
   }
 }
 
+constexpr std::string_view kEnds[] = {"truncate", "zero_pad", "drop", "overlap"};
+
 class SequencesKind final : public Kind {
  public:
   explicit SequencesKind(const Sequences& window) : Kind("Sequences", window), window_(window) {
-    base::require(window.length >= 1 && window.length <= kMost, "Sequences::length is ",
-                  window.length, "; allowed: 1 to 65535");
-    base::require(window.period >= 1, "Sequences::period is 0; allowed: at least 1");
-    base::require(window.burn_in <= kMost - window.length, "Sequences::burn_in is ", window.burn_in,
-                  "; allowed: 0 to 65535 - length");
-    base::require(window.end <= SequenceEnd::Overlap, "Sequences::end is ",
-                  static_cast<unsigned>(window.end), "; allowed: an enumerator of SequenceEnd");
-    base::require(window.n_step <= kMost, "Sequences::n_step is ", window.n_step,
-                  "; allowed: 0 to 65535");
+    base::require(window.burn_in <= kMost - window.length, "Sequences::burn_in is ", window.burn_in, "; allowed: 0 to 65535 - length");
   }
 
   [[nodiscard]] std::uint32_t ahead() const noexcept override {
@@ -204,7 +199,39 @@ class SequencesKind final : public Kind {
 }  // namespace
 
 std::shared_ptr<const Kind> make_kind(const Sequences& window) {
+  Sequences::window_kind().check(window);
   return std::make_shared<SequencesKind>(window);
 }
 
 }  // namespace reprise::window
+
+namespace reprise {
+
+StrategyKind<Window> Sequences::window_kind() {
+  return base::describe<Window, Sequences>(
+      "Sequences",
+      R"(One item per `period` steps of an episode: T = burn_in + length consecutive steps with every
+field, and the observation after each of them (R2D2, Kapturowski et al., 2019).
+
+length: steps to learn from. period: steps from one item's first to the next one's.
+burn_in: steps before those; burn_in + length is at most 65535.
+end: what becomes of steps at the end of an episode that no whole sequence begins with:
+  "zero_pad" and "truncate" give items of fewer steps (Batch.lengths) with zeros beyond them,
+  "drop" none, "overlap" one that ends with the episode.
+n_step: above 0 each step of an item has the return of n_step steps, or of the fewer that are left
+  in the item, and a discount: Batch.returns and Batch.discounts are [B, T].
+discount: gamma per step of these returns, in [0, 1].
+frame_stack: observations stacked at each step, oldest first, 1 to 65535; batches then have
+  [B, T, F, *shape], or with unique_frames each frame of an item once.
+stack_start: what a stack shows of the time before an episode: "repeat_first" or "zeros".)",
+      base::option<&Sequences::length>("length", 1, 65535),
+      base::option<&Sequences::period>("period", 1),
+      base::option<&Sequences::burn_in>("burn_in", 0, 65534),
+      base::option<&Sequences::end>("end", window::kEnds),
+      base::option<&Sequences::n_step>("n_step", 0, 65535),
+      base::option<&Sequences::discount>("discount", 0.0F, 1.0F),
+      base::option<&Sequences::frame_stack>("frame_stack", 1, 65535),
+      base::option<&Sequences::stack_start>("stack_start", window::kStackStarts));
+}
+
+}  // namespace reprise

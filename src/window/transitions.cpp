@@ -1,3 +1,4 @@
+#include "base/describe.hpp"
 #include "base/text.hpp"
 #include "window/copy_bytes.hpp"
 #include "window/gather.hpp"
@@ -74,10 +75,7 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const detai
 
 class TransitionsKind final : public Kind {
  public:
-  explicit TransitionsKind(const Transitions& window) : Kind("Transitions", window) {
-    base::require(window.n_step >= 1 && window.n_step <= kMost, "Transitions::n_step is ",
-                  window.n_step, "; allowed: 1 to 65535");
-  }
+  explicit TransitionsKind(const Transitions& window) : Kind("Transitions", window) {}
 
   [[nodiscard]] std::uint32_t ahead() const noexcept override { return n_step(); }
   [[nodiscard]] bool has_steps() const noexcept override { return false; }
@@ -85,8 +83,7 @@ class TransitionsKind final : public Kind {
     base::require(
         !field.traits().per_item, "field '", field.name, "' is a ", field.traits().name,
         ", and window is Transitions; allowed: Sequences, of which each item has the state "
-        "of its first step; with Transitions Schema::column, which keeps it for every "
-        "step");
+        "of its first step; with Transitions a column, which keeps it for every step");
   }
   [[nodiscard]] std::string rows_in_words() const override {
     return base::text("n_step + frame_stack = ", n_step(), " + ", behind() + 1);
@@ -102,7 +99,29 @@ class TransitionsKind final : public Kind {
 }  // namespace
 
 std::shared_ptr<const Kind> make_kind(const Transitions& window) {
+  Transitions::window_kind().check(window);
   return std::make_shared<TransitionsKind>(window);
 }
 
 }  // namespace reprise::window
+
+namespace reprise {
+
+StrategyKind<Window> Transitions::window_kind() {
+  return base::describe<Window, Transitions>(
+      "Transitions",
+      R"(One item per step t: the observation at t, the step's columns, the n-step return
+R = sum over k < length of discount^k * reward[t + k], and the observation at t + length with
+discount^length to multiply its value by (0 after a termination).
+
+n_step: steps in a return, 1 to 65535; fewer where the episode ends sooner.
+discount: gamma per step, in [0, 1]; times the steps' own, if the schema has a discount.
+frame_stack: observations stacked, oldest first, 1 to 65535; batches then have [B, F, *shape].
+stack_start: what a stack shows of the time before an episode: "repeat_first" or "zeros".)",
+      base::option<&Transitions::n_step>("n_step", 1, 65535),
+      base::option<&Transitions::discount>("discount", 0.0F, 1.0F),
+      base::option<&Transitions::frame_stack>("frame_stack", 1, 65535),
+      base::option<&Transitions::stack_start>("stack_start", window::kStackStarts));
+}
+
+}  // namespace reprise

@@ -91,7 +91,7 @@ reprise::OptionValue value_of(const char* option, const reprise::StrategyOption&
         }
         return value;
       },
-      described.usual);
+      described.value);
 }
 
 /// How a selector draws, as far as it can be checked here.
@@ -124,7 +124,7 @@ Family strategy_of(const char* option, std::string_view text,
     values.push_back(values.size() < parts.size()
                          ? value_of(option, described, parts[values.size()])
                      : known != usual.end() ? known->second
-                                            : described.usual);
+                                            : described.value);
   }
   return kind.make(values);
 }
@@ -162,6 +162,7 @@ reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window)
       strategy_of("--limiter", o.limiter, reprise::rate_limiters(),
                   {{"samples_per_insert", feasible_ratio(o, WindowRule(window))},
                    {"min_size", std::min(o.capacity_steps, o.batch)},
+                   {"error_buffer", 0.0},
                    {"size", std::max(o.batch, o.capacity_steps / 2)}});
   if (auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
       ratio != nullptr && ratio->error_buffer == 0.0) {

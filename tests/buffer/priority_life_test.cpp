@@ -146,7 +146,7 @@ TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
 /// A selector of the user's own whose shard selectors, those of `Fifo`, set no exponent.
 struct HalfAlpha {
   struct Rule final : SelectorRule {
-    [[nodiscard]] bool in_order() const noexcept final { return true; }
+    [[nodiscard]] Law law() const noexcept final { return Law::InOrder; }
     [[nodiscard]] bool needs_item_numbers() const noexcept final { return true; }
     [[nodiscard]] std::optional<float> alpha() const noexcept final { return exponent; }
     bool set_alpha(float alpha) noexcept final {

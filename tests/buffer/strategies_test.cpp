@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/another_value.hpp"
+#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ TYPED_TEST(Strategies, HaveEachOptionInItsOwnMember) {
   for (const auto& kind : kinds<TypeParam>()) {
     std::vector<OptionValue> usual;
     for (const StrategyOption& option : kind.options()) {
-      usual.push_back(option.usual);
+      usual.push_back(option.value);
     }
     EXPECT_EQ(kind.values(kind.make()), usual) << kind.name();
     for (std::size_t i = 0; i < usual.size(); ++i) {
@@ -71,6 +72,36 @@ TYPED_TEST(Strategies, HaveEachOptionInItsOwnMember) {
   }
 }
 
+void set(Options& options, const Selector& strategy) {
+  options.selectors = {strategy};
+}
+void set(Options& options, const Remover& strategy) {
+  options.remover = strategy;
+}
+void set(Options& options, const Window& strategy) {
+  options.window = strategy;
+}
+void set(Options& options, const RateLimiter& strategy) {
+  options.rate_limiter = strategy;
+}
+
+TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
+  for (const auto& kind : kinds<TypeParam>()) {
+    Options options = small_options();
+    options.max_times_sampled = 1;  // A queue needs a limit.
+    options.chunk_steps = 0;
+    set(options, kind.make());
+    Line line(options);
+    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+    std::uint64_t steps = 0;
+    while (line.replay.stats().items == 0 && steps < 100 &&
+           line.append(writer, steps) == CommitStatus::Committed) {
+      ++steps;
+    }
+    EXPECT_TRUE(line.replay.sampler().sample(1, kAtOnce)) << kind.name();
+  }
+}
+
 TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
   for (const auto& kind : kinds<TypeParam>()) {
     for (std::size_t i = 0; i < kind.options().size(); ++i) {
@@ -78,7 +109,7 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
       const auto refused = [&](const OptionValue& value) {
         std::vector<OptionValue> values;
         for (const StrategyOption& each : kind.options()) {
-          values.push_back(each.usual);
+          values.push_back(each.value);
         }
         values[i] = value;
         expect_refusal<std::invalid_argument>([&] { (void)kind.make(values); },
@@ -86,7 +117,7 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
       };
       std::visit(
           [&]<class T>(T least) {
-            const T most = std::get<T>(option.most);
+            const T most = std::get<T>(option.max);
             if constexpr (std::is_floating_point_v<T>) {
               refused(std::numeric_limits<T>::quiet_NaN());
               refused(std::numeric_limits<T>::infinity());
@@ -102,7 +133,7 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
               }
             }
           },
-          option.least);
+          option.min);
     }
   }
 }

@@ -101,7 +101,7 @@ void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
     for (std::size_t i = 0; i <= kind.options().size(); ++i) {
       std::vector<OptionValue> values;
       for (const StrategyOption& option : kind.options()) {
-        values.push_back(values.size() == i ? another(option) : option.usual);
+        values.push_back(values.size() == i ? another(option) : option.value);
       }
       Options options{.capacity_steps = 9, .key_tag = 0};
       Family& strategy = put(options);
@@ -197,7 +197,7 @@ TEST(CheckpointOptions, OptionsThatAnOlderVersionHadNotHaveTheirUsualValues) {
   std::vector<std::byte> bytes = std::move(to).take();
   std::size_t all = 0;
   for (const StrategyOption& option : windows()[0].options()) {
-    all += std::visit([](auto usual) { return sizeof(usual); }, option.usual);
+    all += std::visit([](auto usual) { return sizeof(usual); }, option.value);
   }
   constexpr std::ptrdiff_t kValues = sizeof(std::uint64_t) + 2;  // Behind capacity, kind and count.
   bytes.at(kValues - 1) = std::byte{1};

@@ -24,7 +24,7 @@ std::vector<float> weigh(const WeightRule& rule, std::vector<float> priorities) 
 
 void expect_refused(const Proportional& options, const char* option, float value) {
   test::expect_refusal<std::invalid_argument>(
-      [&] { WeightRule{options}; },
+      [&] { static_cast<void>(options.make_selector_rule()); },
       {std::string("Proportional::") + option + " is " + testing::PrintToString(value),
        "allowed: "});
 }
@@ -87,8 +87,9 @@ TEST(LossAdjusted, WeighsPrioritiesBelowOneAsOne) {
 }
 
 TEST(LossAdjusted, RefusesOptionsByName) {
-  test::expect_refusal<std::invalid_argument>([] { WeightRule{LossAdjusted{.alpha = 9.0F}}; },
-                                              {"LossAdjusted::alpha is 9", "allowed: 0 to 8"});
+  test::expect_refusal<std::invalid_argument>(
+      [] { static_cast<void>(LossAdjusted{.alpha = 9.0F}.make_selector_rule()); },
+      {"LossAdjusted::alpha is 9", "allowed: 0 to 8"});
 }
 
 TEST(WeightRule, SaysWhichPrioritiesCanBeWeighed) {

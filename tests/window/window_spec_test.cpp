@@ -156,7 +156,7 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
         {"Sequences::frame_stack is " + testing::PrintToString(value) + ";", "1 to 65535"});
   }
   expect_refusal<Refused>([] { WindowSpec(Sequences{.stack_start = static_cast<StackStart>(2)}); },
-                          {"Sequences::stack_start is 2;", "StackStart"});
+                          {"Sequences::stack_start is 2;", "0 to 1"});
   expect_refusal<Refused>([] { WindowSpec(Sequences{.n_step = 65536}); },
                           {"Sequences::n_step is 65536;", "0 to 65535"});
   for (const float value : {-0.5F, 1.5F, std::numeric_limits<float>::infinity(),

@@ -30,6 +30,8 @@ struct LeastFrequentlySampled {
 
   /// Throws `std::invalid_argument`.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Remover> remover_kind();
 
   friend bool operator==(const LeastFrequentlySampled&, const LeastFrequentlySampled&) = default;
 };

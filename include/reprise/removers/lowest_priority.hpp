@@ -34,6 +34,8 @@ struct LowestPriority {
 
   /// Throws `std::invalid_argument`.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Remover> remover_kind();
 
   friend bool operator==(const LowestPriority&, const LowestPriority&) = default;
 };

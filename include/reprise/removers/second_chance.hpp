@@ -24,6 +24,8 @@ namespace reprise {
 struct SecondChance {
   /// Called by each shard with this remover.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Remover> remover_kind();
 
   friend bool operator==(const SecondChance&, const SecondChance&) = default;
 };

@@ -16,6 +16,8 @@ struct MaxHeap {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const MaxHeap&, const MaxHeap&) = default;
 };
@@ -28,6 +30,8 @@ struct MinHeap {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const MinHeap&, const MinHeap&) = default;
 };

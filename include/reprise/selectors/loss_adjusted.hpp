@@ -21,6 +21,8 @@ struct LossAdjusted {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const LossAdjusted&, const LossAdjusted&) = default;
 };

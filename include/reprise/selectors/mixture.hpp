@@ -30,6 +30,8 @@ struct Mixture {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };

@@ -33,6 +33,8 @@ struct Proportional {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const Proportional&, const Proportional&) = default;
 };

@@ -29,6 +29,8 @@ struct RankBased {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const RankBased&, const RankBased&) = default;
 };

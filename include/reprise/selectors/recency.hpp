@@ -28,6 +28,8 @@ struct Recency {
 
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const Recency&, const Recency&) = default;
 };

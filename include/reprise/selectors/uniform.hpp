@@ -10,6 +10,8 @@ namespace reprise {
 struct Uniform {
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+  /// Its name and options.
+  [[nodiscard]] static StrategyKind<Selector> selector_kind();
 
   friend bool operator==(const Uniform&, const Uniform&) = default;
 };

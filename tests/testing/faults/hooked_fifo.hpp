@@ -17,7 +17,7 @@ struct HookedFifo {
   class Rule final : public SelectorRule {
    public:
     explicit Rule(std::function<void()> before_draw) : before_draw_(std::move(before_draw)) {}
-    [[nodiscard]] bool in_order() const noexcept override { return true; }
+    [[nodiscard]] Law law() const noexcept override { return Law::InOrder; }
     [[nodiscard]] bool needs_item_numbers() const noexcept override { return true; }
     [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
     void refresh(const EachShardSelector& /*each_shard_selector*/) noexcept override {

@@ -102,7 +102,7 @@ struct OwnHighest {
     }
   };
   struct Rule final : SelectorRule {
-    [[nodiscard]] bool in_order() const noexcept final { return true; }
+    [[nodiscard]] Law law() const noexcept final { return Law::InOrder; }
     [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
         std::size_t leaves) const final {
       return std::make_unique<Part>(leaves);

@@ -57,7 +57,7 @@ inline std::vector<NamedSelector> all_selectors() {
     std::vector<OptionValue> values;
     for (const StrategyOption& option : kind.options()) {
       const auto given = options.find(option.name);
-      values.push_back(given == options.end() ? option.usual : given->second);
+      values.push_back(given == options.end() ? option.value : given->second);
     }
     all.push_back({{std::string(kind.name()), kind.make(values)}, drawing_of(kind.name())});
   }

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace reprise {
+
+/// A value of an option: whole numbers, flags and enumerators as `std::uint64_t`, others as they
+/// are.
+using OptionValue = std::variant<std::uint64_t, float, double>;
+
+/// An option of a strategy: a member of its struct. All values are of one alternative.
+struct StrategyOption {
+  std::string_view name;  ///< The member's.
+  OptionValue value;      ///< Its default.
+  /// The range that is allowed. A buffer may refuse more, for reasons that lie in its other
+  /// options.
+  OptionValue min;
+  OptionValue max;  ///< The largest allowed; that of the member's type if there is no bound.
+  /// Names of the enumerators 0, 1, 2, ...; empty if the option is a number. Where there is
+  /// "constant", the option `<name>_constant` has the number.
+  std::span<const std::string_view> words;
+};
+
+/// A strategy by its name and its options, as its struct describes itself: for whatever reads
+/// strategies from a text, checks, shows or stores them. Family is `Selector`, `Remover`, `Window`
+/// or `RateLimiter`.
+///
+/// Thread safety: immutable.
+template <class Family>
+class StrategyKind {
+ public:
+  static constexpr std::size_t kMostOptions = 8;                 ///< Options that a kind may have.
+  using Options = std::array<StrategyOption, kMostOptions>;      ///< Room for all options.
+  using Make = Family (*)(std::span<const OptionValue> values);  ///< Makes a strategy, see `make`.
+  /// Reads its options, see `values`.
+  using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
+
+  /// The first `count` of the options are those of the kind. `std::invalid_argument` if it is above
+  /// kMostOptions.
+  constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
+                         std::size_t count, Make maker, Read reader)
+      : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {
+    if (count > kMostOptions) {
+      throw std::invalid_argument("StrategyKind: count is " + std::to_string(count) +
+                                  "; allowed: 0 to " + std::to_string(kMostOptions));
+    }
+  }
+
+  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
+  /// A sentence or two on what it does.
+  [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
+  /// In the order of the members.
+  [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {
+    return std::span(options_).first(count_);
+  }
+
+  /// A strategy of this kind. One value per option; options without one get their defaults.
+  /// `std::invalid_argument` naming the option for a value that is not allowed.
+  [[nodiscard]] Family make(std::span<const OptionValue> values = {}) const;
+
+  /// One value per option; nothing if the strategy is of another kind.
+  [[nodiscard]] std::optional<std::vector<OptionValue>> values(const Family& strategy) const {
+    return read_(strategy);
+  }
+
+  /// `std::invalid_argument` naming the option for a strategy of this kind with a value outside of
+  /// the option's range.
+  void check(const Family& strategy) const;
+
+ private:
+  std::string_view name_;
+  std::string_view about_;
+  Options options_;
+  std::size_t count_;
+  Make make_;
+  Read read_;
+};
+
+}  // namespace reprise

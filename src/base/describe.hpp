@@ -1,0 +1,148 @@
+#pragma once
+
+#include <reprise/strategy_kind.hpp>
+
+#include "base/text.hpp"
+
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+/// With this a strategy describes itself, in its own source: its name, what it does, and each
+/// option with its range. Checks and their messages, checkpoints, the classes of the Python
+/// package, the flags of the stress program and the conformance suite go by that alone.
+namespace reprise::base {
+
+/// The alternative of `OptionValue` that a member of type T has.
+template <class T>
+using ValueOf = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
+
+/// The type of a member, and of the struct that has it.
+template <class T>
+struct MemberOf;
+template <class K, class T>
+struct MemberOf<T K::*> {
+  using Kind = K;
+  using Type = T;
+  using Value = ValueOf<T>;
+};
+template <auto Member>
+using Traits = MemberOf<decltype(Member)>;
+
+/// An option: its description, with the member that holds it as the template argument.
+template <auto Member>
+struct Option {
+  StrategyOption described;
+};
+
+template <auto Member, class Of = Traits<Member>>
+constexpr Option<Member> option(
+    std::string_view name, typename Of::Value min = 0,
+    typename Of::Value max = std::numeric_limits<typename Of::Type>::max()) {
+  return {{name, static_cast<typename Of::Value>(typename Of::Kind().*Member), min, max, {}}};
+}
+
+/// Whether an enumeration has an enumerator of this value. Compilers write it into the signature by
+/// its name, or as a cast of a number if it has none.
+template <auto Value>
+constexpr bool is_enumerator() {
+  constexpr std::string_view kBefore = "Value = ";
+  constexpr std::string_view kSignature = __PRETTY_FUNCTION__;
+  return kSignature[kSignature.find(kBefore) + kBefore.size()] != '(';
+}
+
+template <auto Member, std::size_t N>
+constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N]) {
+  // A value without a word could be stored in a checkpoint and not loaded.
+  using Enumeration = typename Traits<Member>::Type;
+  static_assert(is_enumerator<static_cast<Enumeration>(N - 1)>(), "a word without an enumerator");
+  static_assert(!is_enumerator<static_cast<Enumeration>(N)>(), "an enumerator without a word");
+  Option<Member> made = option<Member>(name, 0, N - 1);
+  made.described.words = words;
+  return made;
+}
+
+template <class Kind, class Strategy>
+const Kind* target(const Strategy& strategy) {
+  return strategy.template target<Kind>();
+}
+template <class Kind, class... Kinds>
+const Kind* target(const std::variant<Kinds...>& strategy) {
+  return std::get_if<Kind>(&strategy);
+}
+
+template <class Family, class Kind, auto... Members>
+constexpr StrategyKind<Family> describe(std::string_view name, std::string_view about,
+                                        Option<Members>... options) {
+  constexpr auto kMake = [](std::span<const OptionValue> values) -> Family {
+    Kind made;
+    [[maybe_unused]] const OptionValue* next = values.data();
+    [[maybe_unused]] const auto set = [&next](auto& member) {
+      using T = std::remove_reference_t<decltype(member)>;
+      member = static_cast<T>(std::get<ValueOf<T>>(*next++));
+    };
+    (set(made.*Members), ...);
+    return made;
+  };
+  constexpr auto kRead = [](const Family& strategy) -> std::optional<std::vector<OptionValue>> {
+    const Kind* const found = target<Kind>(strategy);
+    if (found == nullptr) {
+      return std::nullopt;
+    }
+    return std::vector<OptionValue>{
+        static_cast<typename Traits<Members>::Value>(found->*Members)...};
+  };
+  return {name, about, {{options.described...}}, sizeof...(Members), kMake, kRead};
+}
+
+/// What a message says of the range of an option.
+inline std::string range_of(const StrategyOption& option) {
+  return std::visit(
+      [&]<class T>(T min) {
+        const T max = std::get<T>(option.max);
+        constexpr bool kReal = std::is_floating_point_v<T>;
+        if (static_cast<double>(max) < std::numeric_limits<std::uint32_t>::max()) {
+          return text(min, " to ", max);
+        }
+        return min == std::numeric_limits<T>::denorm_min() && kReal
+                   ? std::string("finite, above 0")
+                   : text(kReal ? "finite, at least " : "at least ", min);
+      },
+      option.min);
+}
+
+/// std::invalid_argument that names the option, unless the value is of its type and in its range.
+inline void check(std::string_view kind, const StrategyOption& option, const OptionValue& value) {
+  // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
+  if (value.index() != option.value.index() || !(value >= option.min) || !(value <= option.max)) {
+    refuse(kind, "::", option.name, " is ", std::visit([](auto one) { return text(one); }, value),
+           "; allowed: ", range_of(option));
+  }
+}
+
+}  // namespace reprise::base
+
+namespace reprise {
+
+template <class Family>
+Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
+  base::require(values.size() <= count_, name_, ": ", values.size(), " values; allowed: at most ",
+                count_, ", one per option");
+  std::array<OptionValue, kMostOptions> all;
+  for (std::size_t i = 0; i < count_; ++i) {
+    all[i] = i < values.size() ? values[i] : options_[i].value;
+    base::check(name_, options_[i], all[i]);
+  }
+  return make_(all);
+}
+
+template <class Family>
+void StrategyKind<Family>::check(const Family& strategy) const {
+  const auto all = values(strategy);
+  for (std::size_t i = 0; all && i < count_; ++i) {
+    base::check(name_, options_[i], (*all)[i]);
+  }
+}
+
+}  // namespace reprise

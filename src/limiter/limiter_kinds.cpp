@@ -1,0 +1,46 @@
+#include <reprise/rate_limiter.hpp>
+
+#include "base/describe.hpp"
+
+namespace reprise {
+namespace {
+
+constexpr StrategyKind<RateLimiter> kKinds[] = {
+    base::describe<RateLimiter, MinSize>(
+        "MinSize",
+        R"(Samplers wait until this many items can be sampled, 1 to capacity_steps; writers never wait.
+With Sequences steps count.)",
+        base::option<&MinSize::items>("items", 1)),
+    base::describe<RateLimiter, SampleToInsertRatio>(
+        "SampleToInsertRatio",
+        R"(Holds sampled items per inserted step near a ratio: samplers wait when they are ahead of it,
+writers when they are.
+
+samples_per_insert: above 0, at most max_times_sampled if that is set. min_size: items before
+  anybody waits for the ratio.
+error_buffer: how far either side may be ahead, in sampled items: at least
+  max(1, samples_per_insert), and enough for a batch.
+Who waits longest is let in first. One thread that both appends and samples would wait for itself,
+or for a sampler before it that waits for its steps: give its calls timeouts.)",
+        base::option<&SampleToInsertRatio::samples_per_insert>(
+            "samples_per_insert", std::numeric_limits<double>::denorm_min()),
+        base::option<&SampleToInsertRatio::min_size>("min_size", 1),
+        base::option<&SampleToInsertRatio::error_buffer>("error_buffer")),
+    base::describe<RateLimiter, Queue>(
+        "Queue",
+        R"(A bounded queue: samplers wait for as many items as their batch has, writers while `size` or
+more wait to be sampled; who waits longest is let in first. It needs max_times_sampled: first in,
+first out with Fifo() and max_times_sampled=1.)",
+        base::option<&Queue::size>("size", 1)),
+    base::describe<RateLimiter, Unlimited>(
+        "Unlimited", "Nobody waits; of an empty buffer `sample` raises NothingToDraw.")};
+
+}  // namespace
+
+std::span<const StrategyKind<RateLimiter>> rate_limiters() noexcept {
+  return kKinds;
+}
+
+template class StrategyKind<RateLimiter>;
+
+}  // namespace reprise
