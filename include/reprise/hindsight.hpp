@@ -77,8 +77,7 @@ class Hindsight {
 
  private:
   friend class ReplayBuffer;
-  explicit Hindsight(
-      std::unique_ptr<items::HindsightCore, detail::HindsightDeleter> core) noexcept
+  explicit Hindsight(std::unique_ptr<items::HindsightCore, detail::HindsightDeleter> core) noexcept
       : core_(std::move(core)) {}
 
   std::unique_ptr<items::HindsightCore, detail::HindsightDeleter> core_;

@@ -38,12 +38,15 @@ class MixedSampler::State {
         counts_(std::move(counts)),
         random_(options.seed + cores_.size()),
         selector_(options.selector) {
-    base::require(!cores_.empty(), "MixedSampler: no parts; allowed: at least one");
+    base::require(!cores_.empty(), base::Call{"MixedSampler"}, "no parts; allowed: at least one");
     base::require(n != 0 && std::ranges::find(counts_, std::size_t{0}) == counts_.end(),
-                  "MixedSampler: 0 items; allowed: at least 1 in all and of each exact part");
-    base::require(!options.resume, "SamplerOptions::resume is ", options.resume.value_or(0),
+                  base::Call{"MixedSampler"},
+                  "0 items; allowed: at least 1 in all and of each exact part");
+    base::require(!options.resume, base::OptionsOf{"SamplerOptions"}, "resume is ",
+                  options.resume.value_or(0),
                   "; allowed of a MixedSampler: none, as it names a sampler of one buffer");
-    base::require(!by_total_ || !(options.fresh > 0.0F), "SamplerOptions::fresh is ", options.fresh,
+    base::require(!by_total_ || !(options.fresh > 0.0F), base::OptionsOf{"SamplerOptions"},
+                  "fresh is ", options.fresh,
                   "; allowed by the common total: 0, as it draws by weights alone");
     SamplerOptions each = options;
     for (std::size_t i = 0; i < cores_.size(); ++i, ++each.seed) {
@@ -108,13 +111,15 @@ class MixedSampler::State {
 
   /// Throws for options that any part will refuse, before anything is drawn.
   void check(const window::BatchStore& batch, const SampleOptions& options) const {
-    base::require(
-        by_total_ || cores_.size() == 1 || options.normalise != Normalise::ByBuffer,
-        "MixedSampler::sample: normalise is ByBuffer; allowed of exact parts: ByBatch and "
-        "Not, as each buffer has another largest weight");
+    base::require(by_total_ || cores_.size() == 1 || options.normalise != Normalise::ByBuffer,
+                  base::Call{"MixedSampler::sample"}, "normalise is ", base::Enumerator{"ByBuffer"},
+                  "; allowed of exact parts: ", base::Enumerator{"ByBatch"}, " and ",
+                  base::Enumerator{"Not"}, ", as each buffer has another largest weight");
     base::require(!by_total_ || options.draws <= Draws::Independent,
-                  "MixedSampler::sample: draws need one buffer's items at one moment; allowed by "
-                  "the common total: Stratified and Independent");
+                  base::Call{"MixedSampler::sample"},
+                  "draws need one buffer's items at one moment; allowed by "
+                  "the common total: ",
+                  base::Enumerator{"Stratified"}, " and ", base::Enumerator{"Independent"});
     for (std::size_t i = 0; i < samplers_.size(); ++i) {
       samplers_[i]->check(samplers_[i]->own(), 0, by_total_ ? n_ : counts_[i], options);
     }
@@ -124,7 +129,7 @@ class MixedSampler::State {
   }
 
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
-    base::require(n == n_, "MixedSampler::make_batch: n is ", n, "; allowed: ", n_,
+    base::require(n == n_, base::Call{"MixedSampler::make_batch"}, "n is ", n, "; allowed: ", n_,
                   ", the items of all parts");
     return samplers_.front()->make_batch(n, memory);
   }
@@ -159,9 +164,9 @@ class MixedSampler::State {
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept { return statuses_; }
 
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities) {
-    base::require(keys.size() == priorities.size(), kUpdate, ": ", keys.size(), " keys and ",
+    base::require(keys.size() == priorities.size(), base::Call{kUpdate}, keys.size(), " keys and ",
                   priorities.size(), " priorities; allowed: equal counts");
-    base::require(twin_ == 0 || (!by_total_ && keys.size() == n_), kUpdate, ": parts[",
+    base::require(twin_ == 0 || (!by_total_ && keys.size() == n_), base::Call{kUpdate}, "parts[",
                   part_of(cores_[twin_]->tag()), "] and parts[", twin_, "] have key_tag ",
                   cores_[twin_]->tag(),
                   "; allowed: different ones, or the keys of a whole batch of exact parts");
@@ -175,8 +180,8 @@ class MixedSampler::State {
     for (std::size_t i = 0, end = counts_.front(); i < keys.size(); ++i) {
       if (twin_ == 0) {
         part = part_of(keys[i].tag());
-        base::require(part < cores_.size(), kUpdate, ": keys[", i, "] has tag ", keys[i].tag(),
-                      "; allowed: keys of the buffers of the parts");
+        base::require(part < cores_.size(), base::Call{kUpdate}, "keys[", i, "] has tag ",
+                      keys[i].tag(), "; allowed: keys of the buffers of the parts");
       } else if (i == end) {
         end += counts_[++part];
       }
@@ -211,7 +216,7 @@ class MixedSampler::State {
     core.life().check();
     const SelectorRule& rule = this->rule(i);
     const auto require = [i](bool fits, const auto&... why) {
-      base::require(fits, "MixedSampler: parts[", i, "] ", why...);
+      base::require(fits, base::Call{"MixedSampler"}, "parts[", i, "] ", why...);
     };
     require(core.schema() == cores_.front()->schema(),
             "has another schema than parts[0]; allowed: equal ones");
@@ -361,7 +366,8 @@ MixedSampler::MixedSampler(const std::vector<MixedPart>& parts, const SamplerOpt
   }
   std::size_t n = 0;
   for (const std::size_t count : counts) {
-    base::require(count <= std::numeric_limits<std::uint32_t>::max() - n, "MixedSampler: ", count,
+    base::require(count <= std::numeric_limits<std::uint32_t>::max() - n,
+                  base::Call{"MixedSampler"}, count,
                   " items of a part; allowed: below 2^32 in all");
     n += count;
   }

@@ -28,7 +28,7 @@ constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(20);
 constexpr std::size_t kMaxDepth = 1024;
 
 std::size_t checked(std::size_t depth) {
-  base::require(depth >= 1 && depth <= kMaxDepth, "Prefetcher: depth is ", depth,
+  base::require(depth >= 1 && depth <= kMaxDepth, base::Call{"Prefetcher"}, "depth is ", depth,
                 "; allowed: 1 to ", kMaxDepth);
   return depth;
 }
@@ -99,8 +99,8 @@ class Prefetcher::State {
 
   SampleResult next(std::chrono::nanoseconds timeout, WaitHook* hook) {
     static_cast<void>(source_.outlook(n_));  // It throws in a forked child.
-    base::require(timeout.count() >= 0, "Prefetcher::next: timeout is ", timeout.count(),
-                  " ns; allowed: at least 0");
+    base::require(timeout.count() >= 0, base::Call{"Prefetcher::next"}, "timeout is ",
+                  timeout.count(), " ns; allowed: at least 0");
     if (handed_out_ != kNone) {
       free_.push(handed_out_);
       handed_out_ = kNone;

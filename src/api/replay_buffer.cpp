@@ -41,8 +41,8 @@ ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
 }
 
 Writer ReplayBuffer::writer(const WriterOptions& options) {
-  base::require(options.timeout.count() >= 0, "WriterOptions::timeout is ", options.timeout.count(),
-                " ns; allowed: at least 0");
+  base::require(options.timeout.count() >= 0, base::OptionsOf{"WriterOptions"}, "timeout is ",
+                options.timeout.count(), " ns; allowed: at least 0");
   core_->life().check();
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
@@ -61,11 +61,12 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
 Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
   core_->life().check();
   const std::size_t selectors = core_->selectors().size();
-  base::require(options.selector < selectors, "SamplerOptions::selector is ", options.selector,
-                "; allowed: 0 to ", selectors - 1);
+  base::require(options.selector < selectors, base::OptionsOf{"SamplerOptions"}, "selector is ",
+                options.selector, "; allowed: 0 to ", selectors - 1);
   const std::size_t samplers = core_->saves.samplers.size();
-  base::require(!options.resume || *options.resume < samplers, "SamplerOptions::resume is ",
-                options.resume.value_or(0), "; the buffer was loaded with ", samplers, " samplers");
+  base::require(!options.resume || *options.resume < samplers, base::OptionsOf{"SamplerOptions"},
+                "resume is ", options.resume.value_or(0), "; the buffer was loaded with ", samplers,
+                " samplers");
   return Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
       new sampler::SamplerCore(core_, options)));
 }
@@ -168,7 +169,8 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
   std::vector<base::Random::State> samplers;
   samplers.reserve(options.samplers.size());
   for (const Sampler* const sampler : options.samplers) {
-    base::require(sampler != nullptr, "SaveOptions::samplers has a null pointer");
+    base::require(sampler != nullptr, base::OptionsOf{"SaveOptions"},
+                  "samplers has a null pointer");
     samplers.push_back(sampler->core_->random_state());
   }
   save::check_attachments(options.attachments);

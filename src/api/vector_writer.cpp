@@ -11,7 +11,8 @@ namespace reprise {
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
                            const WriterOptions& options)
     : named_(environments), first_(environments + 1, 0), taken_(environments, false) {
-  base::require(environments != 0, "VectorWriter: 0 environments; allowed: at least 1");
+  base::require(environments != 0, base::Call{"VectorWriter"},
+                "0 environments; allowed: at least 1");
   writers_.reserve(environments);
   chosen_.reserve(environments);
   steps_.reserve(environments);
@@ -28,7 +29,7 @@ void VectorWriter::choose(std::span<const std::size_t> environments) {
   }
   std::fill(named_.begin(), named_.end(), false);
   for (const std::size_t e : environments) {
-    base::require(e < writers_.size() && !named_[e], "VectorWriter: environment ", e,
+    base::require(e < writers_.size() && !named_[e], base::Call{"VectorWriter"}, "environment ", e,
                   e < writers_.size() ? " is chosen twice" : "", "; allowed: each of 0 to ",
                   writers_.size() - 1, " once");
     named_[e] = true;
@@ -68,7 +69,7 @@ void VectorWriter::next(AnyField field, std::span<const std::byte> values) {
 
 std::size_t VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
   const std::size_t element = element_bytes(field.dtype());
-  base::require(bytes % element == 0, "VectorWriter: ", bytes,
+  base::require(bytes % element == 0, base::Call{"VectorWriter"}, bytes,
                 " bytes; allowed: whole elements of ", element);
   return element * check_rows(field.index(), field.signature(), bytes / element);
 }
@@ -76,7 +77,7 @@ std::size_t VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
 std::size_t VectorWriter::completing(std::span<const End> ends,
                                      std::span<const bool> resets) const {
   base::require(ends.size() == chosen_.size() && (resets.empty() || resets.size() == ends.size()),
-                "VectorWriter: ", ends.size(), " ends and ", resets.size(),
+                base::Call{"VectorWriter"}, ends.size(), " ends and ", resets.size(),
                 " resets; allowed: one for each of the ", chosen_.size(), " environments");
   std::size_t items = 0;
   for (std::size_t e = 0; e < chosen_.size(); ++e) {
@@ -165,12 +166,12 @@ std::size_t VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
                                      std::size_t elements) const {
   const detail::RowView& rows = *writers_.front().rows_;
   base::require(index < rows.field_count && rows.fields[index].signature == signature,
-                "VectorWriter: field ", index, " is not of this buffer's schema");
+                base::Call{"VectorWriter"}, "field ", index, " is not of this buffer's schema");
   const std::size_t wanted = rows.fields[index].elements * chosen_.size();
   const Schema& schema = static_cast<const writer::WriterCore&>(rows).buffer().schema();
-  base::require(elements == wanted, "VectorWriter: field '", schema.fields()[index].name.c_str(),
-                "' has ", elements, " elements; allowed: ", wanted, " for ", chosen_.size(),
-                " environments");
+  base::require(elements == wanted, base::Call{"VectorWriter"}, "field '",
+                schema.fields()[index].name.c_str(), "' has ", elements,
+                " elements; allowed: ", wanted, " for ", chosen_.size(), " environments");
   return rows.fields[index].elements;
 }
 

@@ -116,8 +116,8 @@ inline std::string range_of(const StrategyOption& option) {
 inline void check(std::string_view kind, const StrategyOption& option, const OptionValue& value) {
   // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
   if (value.index() != option.value.index() || !(value >= option.min) || !(value <= option.max)) {
-    refuse(kind, "::", option.name, " is ", std::visit([](auto one) { return text(one); }, value),
-           "; allowed: ", range_of(option));
+    refuse(StrategyOf{kind}, option.name, " is ",
+           std::visit([](auto one) { return text(one); }, value), "; allowed: ", range_of(option));
   }
 }
 
@@ -127,8 +127,8 @@ namespace reprise {
 
 template <class Family>
 Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
-  base::require(values.size() <= count_, name_, ": ", values.size(), " values; allowed: at most ",
-                count_, ", one per option");
+  base::require(values.size() <= count_, base::Call{name_}, values.size(),
+                " values; allowed: at most ", count_, ", one per option");
   std::array<OptionValue, kMostOptions> all;
   for (std::size_t i = 0; i < count_; ++i) {
     all[i] = i < values.size() ? values[i] : options_[i].value;

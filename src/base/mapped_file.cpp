@@ -20,7 +20,7 @@ namespace {
 [[noreturn]] void refuse_file(int error, const std::filesystem::path& path,
                               const std::string& what) {
   throw std::system_error(error, std::generic_category(),
-                          text("storage: MappedFile in '", path.string(), "': ", what));
+                          text("storage: a mapped file in '", path.string(), "': ", what));
 }
 
 std::size_t page_bytes() noexcept {

@@ -1,8 +1,14 @@
 #pragma once
 
+#include <reprise/refusal.hpp>
+
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace reprise::base {
 
@@ -17,12 +23,57 @@ template <class... Parts>
   return std::move(stream).str();
 }
 
-/// Throws Error with a text of these parts. They are passed by value, so that the caller keeps its
-/// own variables in registers.
+/// A part of a message that other languages say in other words.
+template <Refusal::Is kIs>
+struct Named {
+  std::string_view name;
+};
+using Call = Named<Refusal::Is::Call>;
+using OptionsOf = Named<Refusal::Is::Options>;
+using StrategyOf = Named<Refusal::Is::Strategy>;
+using Enumerator = Named<Refusal::Is::Enumerator>;
+
+namespace detail {
+
+template <Refusal::Is kIs>
+void add(std::vector<Refusal::Part>& to, const Named<kIs>& part) {
+  to.push_back({kIs, std::string(part.name)});
+}
+template <class Part>
+void add(std::vector<Refusal::Part>& to, const Part& part) {
+  if (to.empty() || to.back().is != Refusal::Is::Text) {
+    to.emplace_back();
+  }
+  to.back().text += text(part);
+}
+
+/// The message in the words of C++.
+inline std::string joined(const std::vector<Refusal::Part>& parts) {
+  std::string all;
+  for (const Refusal::Part& part : parts) {
+    const bool scope = part.is == Refusal::Is::Options || part.is == Refusal::Is::Strategy;
+    all += part.text + (scope ? "::" : part.is == Refusal::Is::Call ? ": " : "");
+  }
+  return all;
+}
+
+template <class Error>
+class Refused final : public Error, public Refusal {
+ public:
+  explicit Refused(std::vector<Refusal::Part> parts)
+      : Error(joined(parts)), Refusal(std::move(parts)) {}
+};
+
+}  // namespace detail
+
+/// Throws Error with a message of these parts, which is a `Refusal` too. They are passed by value,
+/// so that the caller keeps its own variables in registers.
 // NOLINTBEGIN(performance-unnecessary-value-param)
 template <class Error = std::invalid_argument, class... Parts>
 [[noreturn]] void refuse(Parts... parts) {
-  throw Error(text(parts...));
+  std::vector<Refusal::Part> all;
+  (detail::add(all, parts), ...);
+  throw detail::Refused<Error>(std::move(all));
 }
 
 /// Throws std::invalid_argument unless `ok`.

@@ -73,7 +73,8 @@ void check_ratio(const Options& options) {
   const auto* const ratio = std::get_if<SampleToInsertRatio>(&options.rate_limiter);
   if (ratio != nullptr && options.max_times_sampled != 0 &&
       ratio->samples_per_insert > static_cast<double>(options.max_times_sampled)) {
-    base::refuse("SampleToInsertRatio::samples_per_insert is ", ratio->samples_per_insert,
+    base::refuse(base::StrategyOf{"SampleToInsertRatio"}, "samples_per_insert is ",
+                 ratio->samples_per_insert,
                  "; allowed: at most max_times_sampled = ", options.max_times_sampled,
                  ", as no step is sampled more often");
   }
@@ -92,7 +93,7 @@ void check_queue(const Options& options) {
 void refuse_disk(const Storage& storage, int error, const char* what, std::size_t bytes) {
   throw std::system_error(
       error, std::generic_category(),
-      base::text("storage: MappedFile in '", std::get<MappedFile>(storage).path.string(),
+      base::text("storage: a mapped file in '", std::get<MappedFile>(storage).path.string(),
                  "': disk space for ", what, ", ", bytes, " bytes"));
 }
 

@@ -51,7 +51,7 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
                        std::size_t selector) {
   core.life().check();
   const SelectorRule& rule = core.selectors().at(selector);
-  base::require(keys.size() == priorities.size(), "priorities: ", keys.size(),
+  base::require(keys.size() == priorities.size(), base::Call{"priorities"}, keys.size(),
                 " keys and room for ", priorities.size(), " priorities; allowed: equal counts");
   check_keys("priorities", core, keys);
   std::array<std::uint32_t, kBlock> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)

@@ -84,16 +84,16 @@ std::size_t slots(BufferCore& core) noexcept {
 void refuse_foreign(const char* call, std::span<const ItemKey> keys, std::uint32_t tag,
                     std::size_t slots) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    base::require(valid(keys[i], tag, slots), call, ": keys[", i, "] has tag ", keys[i].tag(),
-                  "; allowed: keys of this buffer, tag ", tag);
+    base::require(valid(keys[i], tag, slots), base::Call{call}, "keys[", i, "] has tag ",
+                  keys[i].tag(), "; allowed: keys of this buffer, tag ", tag);
   }
 }
 
 /// Throws std::invalid_argument for anything wrong in the arguments, before anything is changed.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
-  base::require(keys.size() == priorities.size(), "update_priorities: ", keys.size(), " keys and ",
-                priorities.size(), " priorities; allowed: equal counts");
+  base::require(keys.size() == priorities.size(), base::Call{"update_priorities"}, keys.size(),
+                " keys and ", priorities.size(), " priorities; allowed: equal counts");
   bool good = true;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     good &= valid(priorities[i]);
@@ -119,7 +119,7 @@ void weigh(const SelectorRule& rule, std::span<const float> priorities,
 
 [[noreturn]] void refuse_selector(const char* call, std::size_t selector) {
   base::refuse(
-      call, ": selector is ", selector,
+      base::Call{call}, "selector is ", selector,
       ", whose weights it does not change; allowed: Proportional, LossAdjusted, Mixture, or "
       "one of your own that has it");
 }
@@ -129,8 +129,8 @@ void weigh(const SelectorRule& rule, std::span<const float> priorities,
 void need_index(const BufferCore& core) {
   core.life().check();
   if (!core.options().episode_index) {
-    base::refuse<std::logic_error>(
-        "finding items by episode needs Options::episode_index, which is off");
+    base::refuse<std::logic_error>("finding items by episode needs ", base::OptionsOf{"Options"},
+                                   "episode_index, which is off");
   }
 }
 
@@ -154,10 +154,10 @@ void check_priorities(const char* call, std::span<const float> priorities, const
   // Something is wrong: the loop finds what, and throws.
   for (std::size_t i = 0; i < priorities.size(); ++i) {
     const float priority = priorities[i];
-    base::require(valid(priority), call, ": priorities[", first + i, "] is ", priority,
+    base::require(valid(priority), base::Call{call}, "priorities[", first + i, "] is ", priority,
                   "; allowed: finite, at least 0");
     base::require(
-        rule.weighable(priority), call, ": priorities[", first + i, "] is ", priority,
+        rule.weighable(priority), base::Call{call}, "priorities[", first + i, "] is ", priority,
         "; allowed: a priority with a finite weight of at least 0, which of Proportional is "
         "(priority + epsilon)^alpha");
   }
@@ -256,7 +256,7 @@ void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
   rule.check_alpha(alpha);
   const ShardSet::All all(core.shards());
   const float present = buffer::alpha(core, selector);
-  base::require(present != 0.0F, "set_alpha: alpha is ", alpha,
+  base::require(present != 0.0F, base::Call{"set_alpha"}, "alpha is ", alpha,
                 ", but the present alpha is 0, whose weights say nothing of priorities; allowed: a "
                 "change from an alpha above 0. Make the buffer with a small one, such as 0.01, if "
                 "it is to rise later");
@@ -267,7 +267,8 @@ void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
   if (!set) {
     // No shard has changed, because the shard selectors of a rule answer alike.
     static_cast<void>(core.selectors().set_alpha(present, selector));
-    base::refuse("set_alpha: alpha is ", alpha, ", which selector ", selector, " did not take; ",
+    base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha, ", which selector ", selector,
+                 " did not take; ",
                  "allowed: a selector whose rule and shard selectors both set an alpha, which its "
                  "rule then has");
   }
@@ -284,7 +285,7 @@ float alpha(const BufferCore& core, std::size_t selector) {
 void decay(BufferCore& core, float factor, std::size_t selector) {
   core.life().check();
   static_cast<void>(core.selectors().at(selector));
-  base::require(factor > 0.0F && factor <= 1.0F, "decay: factor is ", factor,
+  base::require(factor > 0.0F && factor <= 1.0F, base::Call{"decay"}, "factor is ", factor,
                 "; allowed: above 0, at most 1");
   core.shards().drain();  // Steps that were committed before the call have to decay too.
   const ShardSet::All all(core.shards());
@@ -298,7 +299,8 @@ void decay(BufferCore& core, float factor, std::size_t selector) {
 void reset_priorities(BufferCore& core, float priority, std::size_t selector) {
   core.life().check();
   const SelectorRule& rule = core.selectors().at(selector);
-  check_priorities("reset_priorities", {&priority, 1}, rule);
+  base::require(weighable({&priority, 1}, rule), base::Call{"reset_priorities"}, "priority is ",
+                priority, "; allowed: finite, at least 0, with a finite weight");
   core.shards().drain();
   const ShardSet::All all(core.shards());  // No exponent changes meanwhile.
   float weight = 0.0F;

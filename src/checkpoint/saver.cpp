@@ -17,13 +17,12 @@ constexpr int kMaxLevel = 19;
 
 SaveOptions checked(SaveOptions options) {
   if (options.keep < 1 || options.keep > kMaxKeep) {
-    throw std::invalid_argument(
-        base::text("SaveOptions::keep is ", options.keep, "; allowed: 1 to ", kMaxKeep));
+    base::refuse(base::OptionsOf{"SaveOptions"}, "keep is ", options.keep, "; allowed: 1 to ",
+                 kMaxKeep);
   }
   if (options.compression.level < 0 || options.compression.level > kMaxLevel) {
-    throw std::invalid_argument(base::text("SaveOptions::compression.level is ",
-                                           options.compression.level, "; allowed: 0 to ",
-                                           kMaxLevel));
+    base::refuse(base::OptionsOf{"SaveOptions"}, "compression is of level ",
+                 options.compression.level, "; allowed: 0 to ", kMaxLevel);
   }
   return options;
 }

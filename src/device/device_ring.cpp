@@ -15,7 +15,7 @@ constexpr std::size_t kAlignment = 256;  ///< That `Device::allocate` promises.
 }  // namespace
 
 void* PinnedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  base::require(alignment <= kAlignment, "PinnedMemory: alignment is ", alignment,
+  base::require(alignment <= kAlignment, base::Call{"PinnedMemory"}, "alignment is ", alignment,
                 "; allowed: at most ", kAlignment);
   return device_->allocate(std::max<std::size_t>(bytes, 1), true);
 }
@@ -53,8 +53,8 @@ struct DeviceRing::Slab final : PinnedMemory {
 
   /// A source of the user's may have put its batch elsewhere.
   [[nodiscard]] std::span<const std::byte> checked_block() const {
-    base::require(!block.empty(),
-                  "DeviceRing: the batch of the source's make_batch is not in the memory that it "
+    base::require(!block.empty(), base::Call{"DeviceRing"},
+                  "the batch of the source's make_batch is not in the memory that it "
                   "was given");
     return block;
   }
@@ -69,7 +69,7 @@ struct DeviceRing::Slab final : PinnedMemory {
 
 DeviceRing::DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth)
     : device_(&device), source_(&source) {
-  base::require(depth >= 1, "DeviceRing: depth is ", depth, "; allowed: at least 1");
+  base::require(depth >= 1, base::Call{"DeviceRing"}, "depth is ", depth, "; allowed: at least 1");
   for (std::size_t i = 0; i < depth; ++i) {
     slabs_.push_back(std::make_unique<Slab>(source, n, device));
   }
@@ -130,7 +130,8 @@ void* DeviceRing::there(const void* here) const {
       return slab.away + (byte - slab.block.data());
     }
   }
-  base::refuse("DeviceRing::at: the memory is not in the batch that next has given last");
+  base::refuse(base::Call{"DeviceRing::at"},
+               "the memory is not in the batch that next has given last");
 }
 
 }  // namespace reprise

@@ -29,13 +29,13 @@ HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField 
     schema::refuse_field(schema, index, achieved.signature());
   }
   const FieldSpec& field = fields[index];
-  base::require(field.traits().has_next, "hindsight: field '", field.name, "' is a ",
+  base::require(field.traits().has_next, base::Call{"hindsight"}, "field '", field.name, "' is a ",
                 field.traits().name, "; allowed: observations");
-  base::require(options.share >= 0.0F && options.share <= 1.0F, "HindsightOptions::share is ",
-                options.share, "; allowed: 0 to 1");
+  base::require(options.share >= 0.0F && options.share <= 1.0F, base::OptionsOf{"HindsightOptions"},
+                "share is ", options.share, "; allowed: 0 to 1");
   const window::WindowSpec& window = core_->window();
-  base::require(!window.has_steps() && window.n_step() == 1, "hindsight: window is ", window.name(),
-                " of n_step ", window.n_step(),
+  base::require(!window.has_steps() && window.n_step() == 1, base::Call{"hindsight"}, "window is ",
+                window.name(), " of n_step ", window.n_step(),
                 "; allowed: Transitions of n_step 1, whose reward can be computed from a batch");
   field_bytes_ = field.bytes;
 }
@@ -44,13 +44,14 @@ std::size_t HindsightCore::relabel(std::span<const ItemKey> keys, std::span<std:
                                    DType type, std::span<std::int32_t> distances) {
   const base::OneThread::Inside inside(one_thread_, "Hindsight::relabel");
   core_->life().check();
-  base::require(type == achieved_.dtype(),
-                "Hindsight::relabel: goals are of another type; allowed: ",
-                "that of the achieved field, a ", schema::describe(achieved_.signature()));
-  base::require(goals.size() == keys.size() * field_bytes_, "Hindsight::relabel: goals have ",
-                goals.size(), " bytes; allowed: ", keys.size(), " keys * ", field_bytes_);
-  base::require(distances.size() == keys.size(), "Hindsight::relabel: there are ", distances.size(),
-                " distances and ", keys.size(), " keys; allowed: as many");
+  base::require(type == achieved_.dtype(), base::Call{"Hindsight::relabel"},
+                "goals are of another type; allowed: ", "that of the achieved field, a ",
+                schema::describe(achieved_.signature()));
+  base::require(goals.size() == keys.size() * field_bytes_, base::Call{"Hindsight::relabel"},
+                "goals have ", goals.size(), " bytes; allowed: ", keys.size(), " keys * ",
+                field_bytes_);
+  base::require(distances.size() == keys.size(), base::Call{"Hindsight::relabel"}, "there are ",
+                distances.size(), " distances and ", keys.size(), " keys; allowed: as many");
   buffer::check_keys("Hindsight::relabel", *core_, keys);
   std::size_t relabelled = 0;
   for (std::size_t done = 0; done < keys.size(); done += kItemsAtATime) {

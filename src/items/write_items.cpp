@@ -20,8 +20,8 @@ const storage::MutableField& find(const buffer::BufferCore& core, AnyField field
     schema::refuse_field(core.schema(), field.index(), field.signature());
   }
   const FieldSpec& spec = core.schema().fields()[field.index()];
-  base::require(spec.traits().changes, "update: field '", spec.name, "' is a ", spec.traits().name,
-                "; allowed: mutable columns");
+  base::require(spec.traits().changes, base::Call{"update"}, "field '", spec.name, "' is a ",
+                spec.traits().name, "; allowed: mutable columns");
   return *std::ranges::find(core.chunk_layout().mutable_fields(), field.index(),
                             &storage::MutableField::field);
 }
@@ -33,8 +33,8 @@ std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
   if (bytes == keys * field.bytes) {
     return 1;
   }
-  base::require(bytes == keys * steps * field.bytes, "update: ", keys, " keys and ", bytes,
-                " bytes of values of ", field.bytes, "; allowed: one value for each key",
+  base::require(bytes == keys * steps * field.bytes, base::Call{"update"}, keys, " keys and ",
+                bytes, " bytes of values of ", field.bytes, "; allowed: one value for each key",
                 core.window().has_steps() ? ", or one for each step of its sequence" : "");
   return steps;
 }

@@ -10,9 +10,10 @@
 namespace reprise::limiter {
 namespace {
 
-void check_items(const char* option, std::size_t items, std::size_t capacity_steps) {
-  base::require(items >= 1 && items <= capacity_steps, option, " is ", items,
-                "; allowed: 1 to capacity_steps = ", capacity_steps);
+void check_items(const char* kind, const char* option, std::size_t items,
+                 std::size_t capacity_steps) {
+  base::require(items >= 1 && items <= capacity_steps, base::StrategyOf{kind}, option, " is ",
+                items, "; allowed: 1 to capacity_steps = ", capacity_steps);
 }
 
 void check_ranges(const RateLimiter& options) {
@@ -31,15 +32,16 @@ Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
     return {.min_size = 0};
   }
   if (const auto* minimum = std::get_if<MinSize>(&options)) {
-    check_items("MinSize::items", minimum->items, capacity_steps);
+    check_items("MinSize", "items", minimum->items, capacity_steps);
     return {.min_size = minimum->items};
   }
   const auto& ratio = std::get<SampleToInsertRatio>(options);
-  check_items("SampleToInsertRatio::min_size", ratio.min_size, capacity_steps);
+  check_items("SampleToInsertRatio", "min_size", ratio.min_size, capacity_steps);
   check_ranges(options);
   const double least = std::max(1.0, ratio.samples_per_insert);
-  base::require(ratio.error_buffer >= least, "SampleToInsertRatio::error_buffer is ",
-                ratio.error_buffer, "; allowed: at least max(1, samples_per_insert) = ", least);
+  base::require(ratio.error_buffer >= least, base::StrategyOf{"SampleToInsertRatio"},
+                "error_buffer is ", ratio.error_buffer,
+                "; allowed: at least max(1, samples_per_insert) = ", least);
   // All writers' blocks together stay within half the error buffer where that is possible.
   const double fair =
       ratio.error_buffer / (2.0 * ratio.samples_per_insert * static_cast<double>(max_writers));
@@ -55,7 +57,7 @@ QueueGate<base::StdSync> checked_queue(const RateLimiter& options, std::size_t c
   if (queue == nullptr) {
     return {0, 1};
   }
-  check_items("Queue::size", queue->size, capacity_steps);
+  check_items("Queue", "size", queue->size, capacity_steps);
   // All writers' blocks together stay within half the size where that is possible.
   const double fair = static_cast<double>(queue->size) / (2.0 * static_cast<double>(max_writers));
   return {queue->size, static_cast<std::size_t>(std::clamp(fair, 1.0, kMostBlock))};
@@ -69,7 +71,7 @@ Limiter::Limiter(const RateLimiter& options, std::size_t capacity_steps, std::si
 
 void Limiter::check_batch(std::size_t items) const {
   base::require(!is_queue() || items <= queue_.size(), "batch size is ", items,
-                "; allowed: at most Queue::size = ", queue_.size());
+                "; allowed: at most ", base::StrategyOf{"Queue"}, "size = ", queue_.size());
   const Ratio& ratio = ratio_.ratio();
   const double most =
       2.0 * ratio.error_buffer - ratio.samples_per_insert * static_cast<double>(ratio.block);

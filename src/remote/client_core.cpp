@@ -21,12 +21,12 @@ ClientCore::ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size
       random_(options.seed),
       shards_(shards) {
   base::require(shards != 0 && shards <= std::numeric_limits<std::uint32_t>::max(),
-                "ShardClient: ", shards, " shards; allowed: at least 1");
+                base::Call{"ShardClient"}, shards, " shards; allowed: at least 1");
 }
 
 void ClientCore::check_shard(std::size_t shard) const {
-  base::require(shard < shards_.size(), "ShardClient: shard ", shard, "; allowed: 0 to ",
-                shards_.size() - 1);
+  base::require(shard < shards_.size(), base::Call{"ShardClient"}, "shard ", shard,
+                "; allowed: 0 to ", shards_.size() - 1);
 }
 
 Draft& ClientCore::draft(ShardClient::Ticket ticket) {
@@ -35,21 +35,23 @@ Draft& ClientCore::draft(ShardClient::Ticket ticket) {
 
 const Draft& ClientCore::draft(ShardClient::Ticket ticket) const {
   const auto found = drafts_.find(ticket);
-  base::require(found != drafts_.end(), "ShardClient: no batch has ticket ", ticket);
+  base::require(found != drafts_.end(), base::Call{"ShardClient"}, "no batch has ticket ", ticket);
   return found->second;
 }
 
 std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, std::size_t offset,
                                                      std::size_t n, const SampleOptions& options) {
-  base::require(n != 0, "ShardClient::begin: batch size is 0; allowed: at least 1");
-  base::require(options.beta >= 0.0F && options.beta <= 1.0F, "ShardClient::begin: beta is ",
-                options.beta, "; allowed: 0 to 1");
-  base::require(options.draws != Draws::WithoutReplacement,
-                "ShardClient::begin: draws without replacement; allowed: Stratified and "
-                "Independent, as the others need all shards at one moment");
-  base::require(options.draws != Draws::Epoch,
-                "ShardClient::begin: draws is Epoch; allowed: Stratified and Independent, as a "
-                "pass that a lost shard has begun could not be taken up by another");
+  base::require(n != 0, base::Call{"ShardClient::begin"}, "batch size is 0; allowed: at least 1");
+  base::require(options.beta >= 0.0F && options.beta <= 1.0F, base::Call{"ShardClient::begin"},
+                "beta is ", options.beta, "; allowed: 0 to 1");
+  base::require(options.draws != Draws::WithoutReplacement, base::Call{"ShardClient::begin"},
+                "draws is ", base::Enumerator{"WithoutReplacement"},
+                "; allowed: ", base::Enumerator{"Stratified"}, " and ",
+                base::Enumerator{"Independent"}, ", as the others need all shards at one moment");
+  base::require(options.draws != Draws::Epoch, base::Call{"ShardClient::begin"}, "draws is ",
+                base::Enumerator{"Epoch"}, "; allowed: ", base::Enumerator{"Stratified"}, " and ",
+                base::Enumerator{"Independent"},
+                ", as a pass that a lost shard has begun could not be taken up by another");
   batch.check_places("ShardClient::begin", core_->schema(), core_->window(), offset, n);
   std::vector<Draft::Known> known(shards_.size());
   bool any = false;
@@ -70,8 +72,8 @@ std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, 
 
 Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
   check_shard(number);
-  base::require(timeout.count() >= 0, "ShardClient::request: timeout is ", timeout.count(),
-                " ns; allowed: at least 0");
+  base::require(timeout.count() >= 0, base::Call{"ShardClient::request"}, "timeout is ",
+                timeout.count(), " ns; allowed: at least 0");
   Shard& shard = shards_[number];
   InFlight in_flight;
   std::vector<DrawRequest> draws;
@@ -252,7 +254,8 @@ std::vector<std::size_t> ClientCore::waits_for(ShardClient::Ticket ticket) const
 ShardClient::Origins ClientCore::finish(ShardClient::Ticket ticket) {
   Draft& batch = draft(ticket);
   if (!batch.ready()) {
-    base::refuse<std::logic_error>("ShardClient::finish: shards have not answered for the batch");
+    base::refuse<std::logic_error>(base::Call{"ShardClient::finish"},
+                                   "shards have not answered for the batch");
   }
   ShardClient::Origins origins = batch.finish();
   drafts_.erase(ticket);
@@ -269,8 +272,8 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
                                std::span<const float> priorities) {
   base::require(shards.size() == keys.size() && incarnations.size() == keys.size() &&
                     priorities.size() == keys.size(),
-                "ShardClient::update: ", keys.size(), " keys, ", shards.size(), " shards, ",
-                incarnations.size(), " incarnations and ", priorities.size(),
+                base::Call{"ShardClient::update"}, keys.size(), " keys, ", shards.size(),
+                " shards, ", incarnations.size(), " incarnations and ", priorities.size(),
                 " priorities; allowed: equal counts");
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check_shard(shards[i]);

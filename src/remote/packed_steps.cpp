@@ -215,7 +215,7 @@ Blob PackedSteps::take(std::size_t lane) {
 
 void PackedSteps::check(std::size_t lane) const {
   const base::MutexLock lock(mutex_);
-  base::require(lane < lanes_.size(), "StepPacker: lane ", lane, "; allowed: 0 to ",
+  base::require(lane < lanes_.size(), base::Call{"StepPacker"}, "lane ", lane, "; allowed: 0 to ",
                 lanes_.size() - 1);
 }
 
@@ -263,13 +263,14 @@ StepPacker::StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer
                        const PackerLanes& lanes) {
   buffer::BufferCore& core = *buffer.core_;
   core.life().check();
-  base::require(lanes.count != 0, "StepPacker: PackerLanes::count is 0; allowed: at least 1");
-  base::require(lanes.first < lanes.count, "StepPacker: PackerLanes::first is ", lanes.first,
-                "; allowed: 0 to ", lanes.count - 1);
-  base::require(lanes.longest_run != 0,
-                "StepPacker: PackerLanes::longest_run is 0; allowed: at least 1");
+  base::require(lanes.count != 0, base::Call{"StepPacker"},
+                "PackerLanes::count is 0; allowed: at least 1");
+  base::require(lanes.first < lanes.count, base::Call{"StepPacker"}, "PackerLanes::first is ",
+                lanes.first, "; allowed: 0 to ", lanes.count - 1);
+  base::require(lanes.longest_run != 0, base::Call{"StepPacker"},
+                "PackerLanes::longest_run is 0; allowed: at least 1");
   if (core.slots().alive() != 0 || core.step_log) {
-    base::refuse<std::logic_error>("StepPacker: the buffer has ",
+    base::refuse<std::logic_error>(base::Call{"StepPacker"}, "the buffer has ",
                                    core.step_log ? "a packer" : "writers",
                                    "; make it before the writers, and once");
   }

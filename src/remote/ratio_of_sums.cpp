@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kUnlimitedCredit = std::size_t{1} << 30U;
 
 const RateLimiter& checked(const RateLimiter& limiter) {
-  base::require(!std::holds_alternative<Queue>(limiter),
-                "ShardedLimiter: a Queue; allowed: SampleToInsertRatio, MinSize and Unlimited, as "
+  base::require(!std::holds_alternative<Queue>(limiter), base::Call{"ShardedLimiter"},
+                "a Queue; allowed: SampleToInsertRatio, MinSize and Unlimited, as "
                 "the room of a Queue is known in its shards alone");
   return limiter;
 }
@@ -48,7 +48,7 @@ class RatioOfSums {
     }
     const RatioBalance ratio = limiter_.balance();
     const double most = ratio.error_buffer / ratio.samples_per_insert;
-    base::require(static_cast<double>(steps) <= most, "ShardedLimiter::insert: ", steps,
+    base::require(static_cast<double>(steps) <= most, base::Call{"ShardedLimiter::insert"}, steps,
                   " steps; allowed: at most error_buffer / samples_per_insert = ", most);
     const std::size_t items = this->items();
     const base::MutexLock lock(mutex_);
@@ -104,7 +104,7 @@ void ShardedLimiter::return_credit(std::size_t steps) {
 }
 
 bool ShardedLimiter::admit(std::size_t n) {
-  base::require(n != 0, "ShardedLimiter::admit: 0 items; allowed: at least 1");
+  base::require(n != 0, base::Call{"ShardedLimiter::admit"}, "0 items; allowed: at least 1");
   ratio_->limiter().check_batch(n);
   return ratio_->limiter().admit_samples(n, [&] { return ratio_->items(); }) ==
          limiter::Limiter::Answer::Admitted;

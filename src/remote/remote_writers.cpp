@@ -216,8 +216,8 @@ void RemoteWriters::give_back_idle() {
 }
 
 AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout) {
-  base::require(timeout.count() >= 0, "ReplayShard::append: timeout is ", timeout.count(),
-                " ns; allowed: at least 0");
+  base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
+                timeout.count(), " ns; allowed: at least 0");
   core_->life().check();
   const base::Clock::time_point deadline = base::deadline_after(timeout);
   const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
@@ -228,7 +228,7 @@ AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout)
     result = append(*remote, shipment, deadline);
   }
   if (!result) {
-    base::refuse<std::runtime_error>("ReplayShard::append: max_writers is ",
+    base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, "max_writers is ",
                                      core_->options().max_writers,
                                      ", and that many writers are alive");
   }

@@ -14,8 +14,8 @@ namespace {
 /// No request updates a mutable column.
 std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> core) {
   for (const FieldSpec& field : core->schema().fields()) {
-    base::require(!field.traits().changes, "ReplayShard: field '", field.name, "' is a ",
-                  field.traits().name, "; allowed: columns that do not change");
+    base::require(!field.traits().changes, base::Call{"ReplayShard"}, "field '", field.name,
+                  "' is a ", field.traits().name, "; allowed: columns that do not change");
   }
   return core;
 }

@@ -15,8 +15,8 @@ using Inside = base::OneThread::Inside;
 ShardClient::ShardClient(const ReplayBuffer& like, std::size_t shards,
                          const ShardClientOptions& options) {
   const buffer::BufferCore& core = *like.core_;
-  base::require(options.selector < core.selectors().size(), "ShardClientOptions::selector is ",
-                options.selector, "; allowed: 0 to ", core.selectors().size() - 1);
+  base::require(options.selector < core.selectors().size(), base::OptionsOf{"ShardClientOptions"},
+                "selector is ", options.selector, "; allowed: 0 to ", core.selectors().size() - 1);
   core_ = std::make_unique<remote::ClientCore>(like.core_, shards, options);
 }
 

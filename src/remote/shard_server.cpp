@@ -12,13 +12,13 @@ namespace reprise::remote {
 namespace {
 
 void check_options(const buffer::BufferCore& core) {
-  base::require(core.options().max_times_sampled == 0, "ReplayShard: max_times_sampled is ",
-                core.options().max_times_sampled,
+  base::require(core.options().max_times_sampled == 0, base::Call{"ReplayShard"},
+                "max_times_sampled is ", core.options().max_times_sampled,
                 "; allowed: 0, as each such draw needs all shards at one moment");
   for (std::size_t s = 0; s < core.selectors().size(); ++s) {
     const SelectorRule& rule = core.selectors().at(s);
     base::require(
-        rule.law() == Law::ByWeight, "ReplayShard: selectors[", s,
+        rule.law() == Law::ByWeight, base::Call{"ReplayShard"}, "selectors[", s,
         "] draws in an order, by rank, or by a sum or an age over the whole buffer, which "
         "needs all shards at one moment; allowed: selectors that draw by the weight of "
         "each item alone, such as Uniform and Proportional");

@@ -65,13 +65,14 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
   base::require(options.timeout.count() >= 0, "timeout is ", options.timeout.count(),
                 " ns; allowed: at least 0");
   const bool passes = options.draws == Draws::Epoch;
-  base::require(!passes || !snapshots_,
-                "draws is Epoch, of a selector that draws in an order or with max_times_sampled; "
+  base::require(!passes || !snapshots_, "draws is ", base::Enumerator{"Epoch"},
+                ", of a selector that draws in an order or with max_times_sampled; "
                 "allowed: of the others, as a pass is the order and the limit");
   base::require(options_.fresh == 0.0F || options.draws == Draws::Stratified ||
                     options.draws == Draws::Independent,
-                "draws is ", passes ? "Epoch" : "WithoutReplacement",
-                "; allowed of a sampler with SamplerOptions::fresh: Stratified and Independent");
+                "draws is ", base::Enumerator{passes ? "Epoch" : "WithoutReplacement"},
+                "; allowed of a sampler with fresh: ", base::Enumerator{"Stratified"}, " and ",
+                base::Enumerator{"Independent"});
   core_->limiter().check_batch(n);
   const std::size_t distinct = plan(options.draws).takes(n, options.draws).items;
   const std::size_t capacity = core_->options().capacity_steps;

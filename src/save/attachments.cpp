@@ -22,12 +22,12 @@ void check_attachments(std::span<const Attachment> attachments) {
   for (const Attachment& attachment : attachments) {
     const std::string& name = attachment.name;
     if (name.empty() || name.size() > kMaxName) {
-      throw std::invalid_argument(base::text("SaveOptions::attachments: a name of ", name.size(),
-                                             " bytes; allowed: 1 to ", kMaxName));
+      base::refuse(base::OptionsOf{"SaveOptions"}, "attachments: a name of ", name.size(),
+                   " bytes; allowed: 1 to ", kMaxName);
     }
     if (!names.insert(name).second) {
-      throw std::invalid_argument("SaveOptions::attachments: '" + name +
-                                  "' is there twice; allowed: each name once");
+      base::refuse(base::OptionsOf{"SaveOptions"}, "attachments: '", name,
+                   "' is there twice; allowed: each name once");
     }
   }
 }

@@ -23,10 +23,11 @@ Discount Schema::discount(std::string_view name) {
 
 AnyField Schema::declare(std::string_view name, Role role, DType dtype,
                          std::span<const std::size_t> shape) {
-  base::require(static_cast<std::size_t>(role) < roles().size(), "Schema: the role of field '",
-                name, "' is ", static_cast<unsigned>(role), "; allowed: an enumerator of Role");
+  base::require(static_cast<std::size_t>(role) < roles().size(), base::Call{"Schema"},
+                "the role of field '", name, "' is ", static_cast<unsigned>(role),
+                "; allowed: an enumerator of Role");
   base::require(!traits(role).is_scalar || (dtype == DType::F32 && shape.empty()),
-                "Schema: field '", name, "' is a ", traits(role).name,
+                base::Call{"Schema"}, "field '", name, "' is a ", traits(role).name,
                 " that is no scalar float; allowed: F32 without a shape");
   const std::size_t index = add(name, role, dtype, element_bytes(dtype), shape);
   return {index, detail::signature(dtype, role, !shape.empty())};
@@ -40,10 +41,10 @@ void Schema::compress(AnyField field) {
     schema::refuse_field(*this, index, field.signature());
   }
   const FieldSpec& spec = fields_[index];
-  base::require(spec.traits().has_next, "Schema::compress: field '", spec.name, "' is a ",
-                spec.traits().name, "; allowed: observations");
-  base::require(spec.bytes >= kLeastCompressed, "Schema::compress: field '", spec.name, "' has ",
-                spec.bytes, " bytes; allowed: at least ", kLeastCompressed);
+  base::require(spec.traits().has_next, base::Call{"Schema::compress"}, "field '", spec.name,
+                "' is a ", spec.traits().name, "; allowed: observations");
+  base::require(spec.bytes >= kLeastCompressed, base::Call{"Schema::compress"}, "field '",
+                spec.name, "' has ", spec.bytes, " bytes; allowed: at least ", kLeastCompressed);
   compressed_ |= std::uint64_t{1} << index;
 }
 
@@ -68,7 +69,7 @@ std::size_t Schema::step_bytes() const noexcept {
 std::size_t Schema::add(std::string_view name, Role role, DType dtype, std::size_t element_bytes,
                         std::span<const std::size_t> shape) {
   const auto require = [&](bool ok, const auto&... what) {
-    base::require(ok, "Schema: field '", name, "' ", what...);
+    base::require(ok, base::Call{"Schema"}, "field '", name, "' ", what...);
   };
   require(!name.empty(), "has an empty name; allowed: at least one character");
   for (const FieldSpec& field : fields_) {

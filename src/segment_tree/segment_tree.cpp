@@ -51,7 +51,7 @@ constexpr double kRounding = 1e-9;
 
 template <class... Parts>
 [[noreturn]] void refuse(const char* call, const Parts&... parts) {
-  throw std::invalid_argument(text("SegmentTree::", call, ": ", parts...));
+  base::refuse(base::Call{text("SegmentTree::", call)}, parts...);
 }
 
 /// False for NaN, too.

@@ -216,11 +216,8 @@ at random.)",
 
 std::unique_ptr<ShardRemover> LowestPriority::make_shard_remover(const ShardChunks& chunks) const {
   remover_kind().check(*this);
-  if (selector >= chunks.selectors()) {
-    throw std::invalid_argument(base::text("LowestPriority::selector is ", selector,
-                                           "; allowed: 0 to ", chunks.selectors() - 1,
-                                           ", its place in selectors"));
-  }
+  base::require(selector < chunks.selectors(), base::StrategyOf{"LowestPriority"}, "selector is ",
+                selector, "; allowed: 0 to ", chunks.selectors() - 1, ", its place in selectors");
   return std::make_unique<ByWeight>(candidates, selector, chunks);
 }
 

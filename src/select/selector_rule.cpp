@@ -55,10 +55,8 @@ bool SelectorRule::weighable(float priority) const noexcept {
 }
 
 void SelectorRule::check_alpha(float alpha) const {
-  if (!(alpha >= 0.0F && alpha <= select::kMaxAlpha)) {
-    throw std::invalid_argument(
-        base::text("set_alpha: alpha is ", alpha, "; allowed: 0 to ", select::kMaxAlpha));
-  }
+  base::require(alpha >= 0.0F && alpha <= select::kMaxAlpha, base::Call{"set_alpha"}, "alpha is ",
+                alpha, "; allowed: 0 to ", select::kMaxAlpha);
 }
 
 std::size_t SelectorRule::bytes(std::size_t leaves) const noexcept {

@@ -66,11 +66,8 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
       initial_(options.initial),
       weighted_(true),
       unresolved_(options.initial == InitialPriority::Constant ? options.initial_constant : 1.0F) {
-  const auto require = [name](bool ok, const char* option, auto value, const char* allowed) {
-    if (!ok) {
-      throw std::invalid_argument(
-          base::text(name, "::", option, " is ", value, "; allowed: ", allowed));
-    }
+  const auto require = [name](bool ok, const char* option, float value, const char* allowed) {
+    base::require(ok, base::StrategyOf{name}, option, " is ", value, "; allowed: ", allowed);
   };
   require(weighable(0.0F), "epsilon", epsilon_, "one whose power alpha is finite");
   require(weighable(unresolved_), "initial_constant", unresolved_,
@@ -100,9 +97,8 @@ void WeightRule::check_alpha(float alpha) const {
   WeightRule then(*this);
   then.alpha_.set(alpha);
   if (!then.weighable(0.0F) || !then.weighable(unresolved_)) {
-    throw std::invalid_argument(
-        base::text("set_alpha: alpha is ", alpha, "; allowed: one with which epsilon, ", epsilon_,
-                   ", and a new item of priority ", unresolved_, " weigh a finite number"));
+    base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha, "; allowed: one with which epsilon, ",
+                 epsilon_, ", and a new item of priority ", unresolved_, " weigh a finite number");
   }
 }
 

@@ -125,10 +125,10 @@ void BatchStore::lay_over(std::byte* block, std::size_t n) noexcept {
 void BatchStore::check_places(const char* call, const Schema& schema,
                               const window::WindowSpec& window, std::size_t offset,
                               std::size_t n) const {
-  base::require(schema_ == schema && window_ == window, call,
-                ": the batch is of another schema or window than the buffer");
-  base::require(offset <= capacity && n <= capacity - offset, call, ": offset ", offset, " + n ", n,
-                "; allowed: at most the batch's capacity ", capacity);
+  base::require(schema_ == schema && window_ == window, base::Call{call},
+                "the batch is of another schema or window than the buffer");
+  base::require(offset <= capacity && n <= capacity - offset, base::Call{call}, "offset ", offset,
+                " + n ", n, "; allowed: at most the batch's capacity ", capacity);
 }
 
 std::size_t BatchStore::item_bytes(int which, const FieldSpec& spec) const {
@@ -227,7 +227,7 @@ void BatchView::check_role(int which, AnyField field) const {
   if (which == kNow || (which == kReturns ? role.has_returns : role.has_next)) {
     return;
   }
-  base::refuse("Batch::", kNames[which], ": field '",
+  base::refuse(base::Call{base::text("Batch::", kNames[which])}, "field '",
                static_cast<const window::BatchStore&>(*this).schema().fields()[field.index()].name,
                "' is a ", schema::describe(field.signature()),
                "; allowed: ", which == kReturns ? "rewards" : "observations");
@@ -236,12 +236,16 @@ void BatchView::check_role(int which, AnyField field) const {
 void BatchView::refuse_missing(int which) {
   if (which == kReturns) {
     base::refuse<std::logic_error>(
-        "Batch::returns: the window has n_step 0, which makes none; allowed: at least 1");
+        base::Call{"Batch::returns"},
+        "the window has n_step 0, which makes none; allowed: at least 1");
+  }
+  const std::string call = base::text("Batch::", kNames[which]);
+  if (which == kFrames) {
+    base::refuse<std::logic_error>(base::Call{call}, "the batch has whole stacks; allowed with ",
+                                   base::OptionsOf{"SamplerOptions"}, "unique_frames");
   }
   base::refuse<std::logic_error>(
-      "Batch::", kNames[which],
-      which == kFrames ? ": the batch has whole stacks; allowed with SamplerOptions::unique_frames"
-                       : ": the batch has unique frames; allowed: now_stacks, next_stacks, frames");
+      base::Call{call}, "the batch has unique frames; allowed: now_stacks, next_stacks, frames");
 }
 
 BatchView::Stacks BatchView::stacks(int which, AnyField field) const {

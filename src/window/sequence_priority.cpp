@@ -10,7 +10,7 @@ namespace {
 
 template <class... Parts>
 void require(bool ok, Parts... parts) {
-  base::require(ok, "sequence_priorities: ", parts...);
+  base::require(ok, base::Call{"sequence_priorities"}, parts...);
 }
 
 float priority_of(std::span<const float> errors, double eta) noexcept {

@@ -145,7 +145,8 @@ constexpr std::string_view kEnds[] = {"truncate", "zero_pad", "drop", "overlap"}
 class SequencesKind final : public Kind {
  public:
   explicit SequencesKind(const Sequences& window) : Kind("Sequences", window), window_(window) {
-    base::require(window.burn_in <= kMost - window.length, "Sequences::burn_in is ", window.burn_in, "; allowed: 0 to 65535 - length");
+    base::require(window.burn_in <= kMost - window.length, base::StrategyOf{"Sequences"},
+                  "burn_in is ", window.burn_in, "; allowed: 0 to 65535 - length");
   }
 
   [[nodiscard]] std::uint32_t ahead() const noexcept override {

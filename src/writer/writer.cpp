@@ -63,8 +63,9 @@ CommitStatus Writer::add_transitions(std::span<const End> ends, std::span<const 
     const AnyField field = values[i].field;
     const std::size_t element = element_bytes(field.dtype());
     base::require(values[i].bytes.size() % (ends.size() * element) == 0,
-                  "Writer::add_transition: field ", field.index(), " has ", values[i].bytes.size(),
-                  " bytes; allowed: ", ends.size(), " rows of whole elements of ", element);
+                  base::Call{"Writer::add_transition"}, "field ", field.index(), " has ",
+                  values[i].bytes.size(), " bytes; allowed: ", ends.size(),
+                  " rows of whole elements of ", element);
     raw.at(i) = {field.index(), values[i].next, field.signature(), values[i].bytes.data(),
                  values[i].bytes.size() / ends.size() / element};
   }
@@ -72,7 +73,7 @@ CommitStatus Writer::add_transitions(std::span<const End> ends, std::span<const 
 }
 
 void Writer::set_timeout(std::chrono::nanoseconds timeout) {
-  base::require(timeout.count() >= 0, "Writer::set_timeout: ", timeout.count(),
+  base::require(timeout.count() >= 0, base::Call{"Writer::set_timeout"}, timeout.count(),
                 " ns; allowed: at least 0");
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::set_timeout");
   core(*rows_).set_timeout(timeout);
@@ -96,10 +97,10 @@ void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
     schema::refuse_field(schema, index, wanted);
   }
   if (rows[kNow] == nullptr) {
-    base::refuse<std::logic_error>(
-        "Writer: now and next need an episode: call begin_episode first");
+    base::refuse<std::logic_error>(base::Call{"Writer"},
+                                   "now and next need an episode: call begin_episode first");
   }
-  base::refuse("Writer::next: field '", schema.fields()[index].name, "' is a ",
+  base::refuse(base::Call{"Writer::next"}, "field '", schema.fields()[index].name, "' is a ",
                schema::describe(wanted), "; allowed: observations");
 }
 

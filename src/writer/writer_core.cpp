@@ -26,7 +26,7 @@ const std::byte* row_of(const detail::RawValue& value, const FieldSpec& spec,
 
 template <class... Parts>
 void require_transition(bool ok, const Parts&... parts) {
-  base::require(ok, "Writer::add_transition: ", parts...);
+  base::require(ok, base::Call{"Writer::add_transition"}, parts...);
 }
 
 /// Every field once, every observation once more as next, each with its own shape.
@@ -50,8 +50,9 @@ void check_values(std::span<const detail::RawValue> values, const buffer::Buffer
   const std::uint64_t missing_next = core.layout().observation_mask() & ~named[1];
   if ((missing_now | missing_next) != 0) {
     const auto first = static_cast<std::size_t>(std::countr_zero(missing_now | missing_next));
-    base::refuse("Writer::add_transition: field '", core.schema().fields()[first].name,
-                 "' is missing as ", (missing_now >> first & 1U) != 0 ? "now" : "next");
+    base::refuse(base::Call{"Writer::add_transition"}, "field '",
+                 core.schema().fields()[first].name, "' is missing as ",
+                 (missing_now >> first & 1U) != 0 ? "now" : "next");
   }
 }
 
@@ -325,7 +326,8 @@ CommitStatus WriterCore::add_transitions(std::span<const End> ends,
 }
 
 void WriterCore::check_end(End end) {
-  base::require(end <= End::Truncated, "Writer::commit: end is ", static_cast<unsigned>(end),
+  base::require(end <= End::Truncated, base::Call{"Writer::commit"}, "end is ",
+                static_cast<unsigned>(end),
                 "; allowed: Continue (0), Terminated (1), Truncated (2)");
 }
 
@@ -365,7 +367,7 @@ void WriterCore::check_discount(const void* given) const {
   float discount = 0.0F;
   std::memcpy(&discount, given, sizeof(discount));
   if (!(discount >= 0.0F && discount <= 1.0F)) {
-    base::refuse("Writer::commit: field '",
+    base::refuse(base::Call{"Writer::commit"}, "field '",
                  core_->schema().fields()[*core_->layout().discount_field()].name, "' is ",
                  discount, "; allowed: 0 to 1");
   }
@@ -375,7 +377,8 @@ void WriterCore::check_discount(const void* given) const {
 /// no item can begin.
 void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
   if (!in_episode()) {
-    base::refuse<std::logic_error>("Writer::commit outside an episode: call begin_episode first");
+    base::refuse<std::logic_error>(base::Call{"Writer::commit"},
+                                   "outside an episode: call begin_episode first");
   }
   if (!states_.kept(position_)) {
     missing_now &= ~core_->layout().state_mask();
@@ -385,9 +388,9 @@ void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
   }
   const bool now = missing_now != 0;
   const auto field = static_cast<std::size_t>(std::countr_zero(now ? missing_now : missing_next));
-  base::refuse<std::logic_error>("Writer::commit: field '", core_->schema().fields()[field].name,
-                                 "' of the ", now ? "current" : "next",
-                                 " step is unwritten: write it through ", now ? "now" : "next");
+  base::refuse<std::logic_error>(
+      base::Call{"Writer::commit"}, "field '", core_->schema().fields()[field].name, "' of the ",
+      now ? "current" : "next", " step is unwritten: write it through ", now ? "now" : "next");
 }
 
 /// The current step's rewards and next observations. Its own observations were the next ones of the
@@ -413,8 +416,9 @@ void WriterCore::check_finite(bool next, std::size_t field, const void* values,
   if (found.name == nullptr) {
     return;
   }
-  base::refuse("Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current",
-               " step is ", found.name, " at element ", found.element, ", in ",
+  base::refuse(base::Call{"Writer::commit"}, "field '", spec.name, "' of the ",
+               next ? "next" : "current", " step is ", found.name, " at element ", found.element,
+               ", in ",
                transition ? base::text("transition ", *transition)
                           : base::text("step ", position_, " of episode ", episode_),
                "; allowed: finite (Schema::require_finite)");
@@ -444,13 +448,13 @@ void WriterCore::check_transitions(std::span<const End> ends,
 /// One priority for each item decided, or none where the selectors have a rule for that.
 void WriterCore::check_priorities(std::size_t items, std::span<const float> priorities) const {
   if (priorities.empty()) {
-    base::require(!needs_priorities_ || items == 0, "Writer::commit: 0 priorities; ",
-                  "InitialPriority::FromCaller takes one for each of the ", items,
-                  " items decided");
+    base::require(!needs_priorities_ || items == 0, base::Call{"Writer::commit"},
+                  "0 priorities; with initial = ", base::Enumerator{"FromCaller"},
+                  " one for each of the ", items, " items decided");
     return;
   }
-  base::require(priorities.size() == items, "Writer::commit: ", priorities.size(),
-                " priorities; this commit decides ", items, " items");
+  base::require(priorities.size() == items, base::Call{"Writer::commit"}, priorities.size(),
+                " priorities; this call decides ", items, " items");
   for (const auto& rule : core_->selectors().rules()) {
     buffer::check_priorities("Writer::commit", priorities, *rule);
   }

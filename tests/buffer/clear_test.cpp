@@ -186,7 +186,7 @@ TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
   for (const float bad :
        {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(bad); },
-                                          {"reset_priorities: priorities[0] is"});
+                                          {"reset_priorities: priority is"});
   }
   expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(1.0F, 2); },
                                         {"selector is 2"});

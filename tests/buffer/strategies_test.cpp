@@ -85,11 +85,13 @@ void set(Options& options, const RateLimiter& strategy) {
   options.rate_limiter = strategy;
 }
 
+Options usual_options() {
+  return Small{.max_times_sampled = 1, .chunk_steps = 0};  // A queue needs a limit.
+}
+
 TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
   for (const auto& kind : kinds<TypeParam>()) {
-    Options options = small_options();
-    options.max_times_sampled = 1;  // A queue needs a limit.
-    options.chunk_steps = 0;
+    Options options = usual_options();
     set(options, kind.make());
     Line line(options);
     Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});

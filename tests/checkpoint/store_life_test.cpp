@@ -183,7 +183,7 @@ TEST(StoreLife, RefusesASecondSaverAndOptionsOutOfRange) {
                                               {"keep", "0", "1 to 1000"});
   test::expect_refusal<std::invalid_argument>(
       [&] { save(system, kDirectory, {}, {.compression = {.level = 20}}); },
-      {"compression.level", "20", "0 to 19"});
+      {"compression is of level 20", "0 to 19"});
 }
 
 TEST(StoreLife, PublishesNothingThatAReaderWouldRefuse) {

@@ -89,7 +89,7 @@ TEST(RecurrentState, IsRefusedWithTransitions) {
   Options options = Small{};
   expect_refusal<std::invalid_argument>(
       [&] { RecurrentLine line(options); },
-      {"field 'lstm'", "recurrent state", "window is Transitions", "Sequences", "Schema::column"});
+      {"field 'lstm'", "recurrent state", "window is Transitions", "Sequences", "a column"});
 }
 
 TEST(RecurrentState, OfAnotherSchemaIsRefused) {

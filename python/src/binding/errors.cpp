@@ -1,6 +1,7 @@
 #include "errors.hpp"
 
 #include <reprise/checkpoint.hpp>
+#include <reprise/refusal.hpp>
 
 #include <algorithm>
 #include <array>
@@ -38,53 +39,37 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// What the core says, in the words of the package: the call of Python in place of that of C++, and
-/// its parameters in place of members of options. Names that the user gave stand in quotes or in
-/// paths, and stay as they are.
-std::string in_python(const std::string& call, std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kWords{
-      {{"0 priorities; InitialPriority::FromCaller", "no priorities; initial='from_caller'"},
-       {"draws is Epoch", "draws is 'epoch'"},
-       {"normalise is ByBuffer; allowed of exact parts: ByBatch and Not",
-        "normalise is 'by_buffer'; allowed of exact parts: 'by_batch' and 'not'"},
-       {"MixedSampler: ", "Mix: "},
-       {"draws is WithoutReplacement", "draws is 'without_replacement'"},
-       {"draws without replacement", "draws is 'without_replacement'"},
-       {"Stratified and Independent", "'stratified' and 'independent'"},
-       {"this commit decides", "this call decides"},
-       {"initial_constant is", "initial is"},
-       {"compression.level is", "compression is"},
-       {"storage: MappedFile in", "storage: a mapped file in"},
-       {"reset_priorities: priorities[0]", "reset_priorities: priority"}}};
-  for (const auto& [there, here] : kWords) {
-    if (const auto at = text.find(there); at != std::string::npos) {
-      text.replace(at, there.size(), here);
-    }
+/// "WithoutReplacement" is 'without_replacement' here.
+std::string word_of(std::string_view enumerator) {
+  std::string word;
+  for (const char c : enumerator) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    word += upper && !word.empty() ? "_" : "";
+    word += upper ? static_cast<char>(c - 'A' + 'a') : c;
   }
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz0123456789";
-  for (std::size_t at = 1; (at = text.find("::", at)) != std::string::npos;) {
-    const std::size_t first = text.find_last_not_of(kLetters, at - 1) + 1;
-    const std::string kind = text.substr(first, at - first);
-    const std::size_t end = std::min(text.find_first_not_of(kLetters, at + 2), text.size());
-    const bool alone = first == 0 || text[first - 1] == ' ' || text[first - 1] == '(';
-    if (!alone || kind.empty()) {
-      at = end;
-    } else if (kind.ends_with("Options")) {
-      text.replace(first, at + 2 - first, first == 0 ? call + ": " : "");
-    } else if (first == 0 && (text[end] == ':' || text.compare(end, 8, " outside") == 0)) {
-      text.replace(0, end, call);
-    } else {
-      text.replace(at, 2, ".");
-    }
+  return "'" + word + "'";
+}
+
+/// What the library refuses in the words of the package: the call of Python in place of that of
+/// C++, parameters in place of members of options, words in place of enumerators.
+std::string in_python(const std::string& call, const std::exception& error) {
+  const auto* const refusal = dynamic_cast<const Refusal*>(&error);
+  if (refusal == nullptr) {
+    return error.what();
   }
-  // What several classes have in common names the call without its class.
-  const std::size_t name = std::min(text.find(": "), text.size());
-  if (name < call.size() && call.ends_with(std::string_view(text).substr(0, name)) &&
-      call[call.size() - name - 1] == '.') {
-    text.replace(0, name, call);
+  using Is = Refusal::Is;
+  const bool of_strategy = refusal->parts().front().is == Is::Strategy;
+  std::string text = of_strategy ? "" : call + ": ";
+  for (const auto& [is, part] : refusal->parts()) {
+    text += is == Is::Text         ? part
+            : is == Is::Strategy   ? part + "."
+            : is == Is::Enumerator ? word_of(part)
+                                   : "";
   }
-  return text;
+  // Here a constant is given as the word itself.
+  constexpr std::string_view kConstant = "initial_constant is";
+  const auto at = of_strategy ? text.find(kConstant) : std::string::npos;
+  return at == std::string::npos ? text : text.replace(at, kConstant.size(), "initial is");
 }
 
 void set(nb::handle type, const std::string& what) {
@@ -111,7 +96,7 @@ void set_os_error(const std::system_error& error, const std::string& text,
 
 /// Rethrows what is being handled and sets Python's error.
 void translate(const std::string& call) {
-  const auto said = [&](const std::exception& error) { return in_python(call, error.what()); };
+  const auto said = [&](const std::exception& error) { return in_python(call, error); };
   try {
     throw;
   } catch (nb::python_error& error) {

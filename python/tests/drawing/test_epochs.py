@@ -41,5 +41,7 @@ def test_what_has_no_passes():
     for replay in (limited, ordered):
         fill(replay, 5)
         for call in (replay.sampler().sample, replay.prefetch):
-            with pytest.raises(ValueError, match="^draws is 'epoch', of a selector that draws in"):
+            with pytest.raises(
+                ValueError, match="^Sampler.sample: draws is 'epoch', of a selector that draws in"
+            ):
                 call(2, draws="epoch")

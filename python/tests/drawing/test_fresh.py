@@ -59,5 +59,5 @@ def test_what_has_no_queue():
         with pytest.raises(ValueError) as refused:
             plain.sampler(fresh=0.5).sample(2, draws=draws, timeout=0)
         assert str(refused.value) == (
-            f"draws is '{draws}'; allowed of a sampler with fresh: 'stratified' and 'independent'"
+            f"Sampler.sample: draws is '{draws}'; allowed of a sampler with fresh: 'stratified' and 'independent'"
         )

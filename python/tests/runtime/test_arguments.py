@@ -303,27 +303,27 @@ def test_what_is_wrong_is_named(call, message, made):
 # Errors of the C++ library, which Python has to put into its own words.
 REFUSED = {
     "make(window=reprise.Transitions(n_step=0))": "Transitions.n_step is 0; allowed: 1 to 65535",
-    "make(selectors=reprise.Proportional(initial=-1))": "Proportional.initial is -1; allowed: 0",
-    "make(selectors=[])": "number of selectors is 0; allowed: 1 to 16",
+    "make(selectors=reprise.Proportional(initial=-1))": "Proportional.initial is -1; allowed: finite, at least 0",
+    "make(selectors=[])": "ReplayBuffer: number of selectors is 0; allowed: 1 to 16",
     "make(rate_limiter=reprise.SampleToInsertRatio(10, 1, 2))": "SampleToInsertRatio.error_buffer "
     "is 2; allowed",
     "make(remover=reprise.LowestPriority(selector=4))": "LowestPriority.selector is 4; allowed",
-    "make(schema=plain_schema().recurrent_state('h', 'f4', (3,)))": "field 'h' is a recurrent "
+    "make(schema=plain_schema().recurrent_state('h', 'f4', (3,)))": "ReplayBuffer: field 'h' is a recurrent "
     "state, and window is Transitions; allowed: Sequences, of which each item has the state of its "
-    "first step; with Transitions Schema.column, which",
-    "make(rate_limiter=reprise.Queue(4), max_times_sampled=1).sampler().sample(5)": "batch size is 5; allowed: at most "
+    "first step; with Transitions a column, which",
+    "make(rate_limiter=reprise.Queue(4), max_times_sampled=1).sampler().sample(5)": "Sampler.sample: batch size is 5; allowed: at most "
     "Queue.size = 4",
-    "make(rate_limiter=reprise.Queue(4))": "max_times_sampled is 0, with a Queue as rate_limiter; "
+    "make(rate_limiter=reprise.Queue(4))": "ReplayBuffer: max_times_sampled is 0, with a Queue as rate_limiter; "
     "allowed: at least 1",
     "b.hindsight('state', share=2.0)": "ReplayBuffer.hindsight: share is 2; allowed: 0 to 1",
     "b.sampler(selector=5)": "ReplayBuffer.sampler: selector is 5; allowed: 0 to 0",
     "b.sampler(resume=5)": "ReplayBuffer.sampler: resume is 5; the buffer was loaded",
     "b.save(at, keep=0)": "ReplayBuffer.save: keep is 0; allowed: 1 to 1000",
-    "b.save(at, compression=30)": "ReplayBuffer.save: compression is 30; allowed: 0 to 19",
+    "b.save(at, compression=30)": "ReplayBuffer.save: compression is of level 30; allowed: 0 to 19",
     "b.save(at, attachments={'a' * 99999: b''})": "ReplayBuffer.save: attachments: a name of 99999",
     "b.reset_priorities(-1)": "ReplayBuffer.reset_priorities: priority is -1; allowed: finite",
     "make().set_alpha(10)": "ReplayBuffer.set_alpha: alpha is 10; allowed: 0 to 8",
-    "make().find(0, 0)": "finding items by episode needs episode_index, which is off",
+    "make().find(0, 0)": "ReplayBuffer.find: finding items by episode needs episode_index, which is off",
     "w.append(**step, priorities=[1, 2])": "Writer.append: 2 priorities; this call decides 1 items",
     "tree.assign([9], [1.0])": "SegmentTree.assign: leaves[0] = 9; allowed: below 4",
     "reprise.SegmentTree(0)": "SegmentTree: capacity = 0; allowed: 1 to",
@@ -352,7 +352,9 @@ def test_a_timeout_beyond_all_time_is_none(timeout, made):
 
 def test_names_of_the_user_stay_as_they_are():
     schema = reprise.Schema().column("A::b", np.int8)
-    refuses(ValueError, "^Schema: field 'A::b' is there already", schema.column, "A::b", np.int8)
+    refuses(
+        ValueError, "^Schema.column: field 'A::b' is there already", schema.column, "A::b", np.int8
+    )
 
 
 def test_errors_of_the_user_stay_as_they_are(made):

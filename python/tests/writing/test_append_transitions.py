@@ -199,7 +199,7 @@ def test_a_refusal_is_not_gone_on_with():
     writer = buffer.writer()
     given = {"x": [0, 1, 2], "reward": [0, 0, 0], "next_x": [1, 2, 3], "end": [0, 0, 0]}
     for _ in range(3):
-        refuses(ValueError, "initial='from_caller'", writer.append_transitions, **given)
+        refuses(ValueError, "initial = 'from_caller'", writer.append_transitions, **given)
         assert writer.episode_steps == 1
 
 

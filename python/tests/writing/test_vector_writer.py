@@ -218,7 +218,7 @@ def test_priorities_of_all_environments():
     step = {"reward": [0, 0, 0], "next_x": [0, 1, 2]}
     writers.append(end=[0, 0, 1], priorities=[7], **step)
     assert writers.completing([0, 1, 0]) == 3
-    refuses(ValueError, "no priorities; .* 3 items", writers.append, end=[0, 1, 0], **step)
+    refuses(ValueError, "0 priorities; .* 3 items", writers.append, end=[0, 1, 0], **step)
     with pytest.raises(ValueError, match="2 priorities; this call decides 3 items"):
         writers.append(end=[0, 1, 0], priorities=[1, 2], **step)
     with pytest.raises(ValueError, match=r"priorities\[1\] is nan"):

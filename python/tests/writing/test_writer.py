@@ -84,7 +84,9 @@ def test_priorities_for_completed_items():
         assert writer.completing(reprise.End.CONTINUE) == 0
         writer.append(reward=0, next_x=1)
         assert writer.completing(end=0) == 1
-        with pytest.raises(ValueError, match="Writer.append: no priorities; initial='from_caller'"):
+        with pytest.raises(
+            ValueError, match="Writer.append: 0 priorities; with initial = 'from_caller'"
+        ):
             writer.append(reward=0, next_x=2)
         writer.append(reward=0, next_x=2, priorities=[1.0])
         assert writer.completing(reprise.End.TERMINATED) == 2
