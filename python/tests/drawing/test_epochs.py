@@ -42,6 +42,6 @@ def test_what_has_no_passes():
         fill(replay, 5)
         for call in (replay.sampler().sample, replay.prefetch):
             with pytest.raises(
-                ValueError, match="^Sampler.sample: draws is 'epoch', of a selector that draws in"
+                ValueError, match=r"^\w+\.\w+: draws is 'epoch', of a selector that draws in"
             ):
                 call(2, draws="epoch")
