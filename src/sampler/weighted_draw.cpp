@@ -64,9 +64,12 @@ bool WeightedDraw::read_hints() noexcept {
     total += hint.total;
     lowest = std::min(lowest, static_cast<double>(hint.min_positive));
   }
+  if (!(total > 0.0)) {
+    return false;
+  }
   facts_.items = static_cast<double>(std::max<std::size_t>(shards_.items(), 1));
   facts_.lowest_probability = lowest / total;
-  return total > 0.0;
+  return true;
 }
 
 /// Takes the lock of each shard that has draws, once.
