@@ -22,7 +22,9 @@ DrawPlan::Outcome FreshDraw::draw(Drawing& drawing, base::Random& random) {
     draw_fresh(drawing);
     drawing.fresh = drawing.done();
   }
-  const Outcome outcome = rest_.draw(drawing, random);
+  if (const Outcome outcome = rest_.draw(drawing, random); outcome != Outcome::Drawn) {
+    return outcome;
+  }
   facts_ = rest_.facts();
   // The queue draws each item once, so all alike.
   const double alike = 1.0 / facts_.items;
@@ -31,7 +33,7 @@ DrawPlan::Outcome FreshDraw::draw(Drawing& drawing, base::Random& random) {
     std::ranges::fill(drawing.slots.probabilities.first(drawing.fresh), alike);
     facts_.lowest_drawn = std::min(facts_.lowest_drawn, alike);
   }
-  return outcome;
+  return Outcome::Drawn;
 }
 
 /// Draws the share of the batch, or as many as there are. Each shard gives in proportion to what it
