@@ -34,6 +34,9 @@ double priority_of(const LawItem& item) {
 auto mixed(double uniform) {
   return [uniform](Items items, double alpha) {
     Weights weights;
+    if (items.empty()) {
+      return weights;
+    }
     for (const LawItem& item : items) {
       const double priority = priority_of(item);
       weights.push_back(priority > 0.0 ? std::pow(priority, alpha) : 0.0);
