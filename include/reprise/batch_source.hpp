@@ -4,7 +4,7 @@
 #include <reprise/item_key.hpp>
 #include <reprise/rate_limiter.hpp>
 #include <reprise/update_result.hpp>
-#include <reprise/wait_hook.hpp>
+#include <reprise/waiting.hpp>
 
 #include <chrono>
 #include <cstddef>

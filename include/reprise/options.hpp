@@ -1,9 +1,9 @@
 #pragma once
 
-#include <reprise/fifo.hpp>
 #include <reprise/rate_limiter.hpp>
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
+#include <reprise/selectors/fifo.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/uniform.hpp>
 #include <reprise/storage.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/wait_stats.hpp>
+#include <reprise/waiting.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <reprise/fifo.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>
 #include <reprise/removers/least_recently_sampled.hpp>
 #include <reprise/removers/lowest_priority.hpp>
 #include <reprise/removers/second_chance.hpp>
+#include <reprise/selectors/fifo.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/loss_adjusted.hpp>

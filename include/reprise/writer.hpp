@@ -2,7 +2,7 @@
 
 #include <reprise/detail/row_view.hpp>
 #include <reprise/field.hpp>
-#include <reprise/wait_hook.hpp>
+#include <reprise/waiting.hpp>
 #include <reprise/window.hpp>
 
 #include <chrono>

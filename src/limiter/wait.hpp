@@ -1,7 +1,6 @@
 #pragma once
 
-#include <reprise/wait_hook.hpp>
-#include <reprise/wait_stats.hpp>
+#include <reprise/waiting.hpp>
 
 #include "base/event.hpp"
 #include "base/life.hpp"

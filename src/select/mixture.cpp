@@ -232,7 +232,7 @@ the probabilities of the whole. `initial` as of Proportional.
 
 uniform: 0 to 1. alpha: 0 to 8.)",
       base::option<&Mixture::uniform>("uniform", 0.0F, 1.0F),
-      base::option<&Mixture::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&Mixture::alpha>("alpha", 0.0F, select::kMaxAlpha),
       base::option<&Mixture::initial>("initial", select::kInitials),
       base::option<&Mixture::initial_constant>("initial_constant"));
 }

@@ -1,4 +1,4 @@
-#include <reprise/fifo.hpp>
+#include <reprise/selectors/fifo.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 

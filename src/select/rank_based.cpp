@@ -374,7 +374,7 @@ StrategyKind<Selector> RankBased::selector_kind() {
       "RankBased",
       R"(Draws item i with probability proportional to rank(i)^-alpha, where the item of highest
 priority has rank 1 (Schaul et al., 2016). `initial` as of Proportional.)",
-      base::option<&RankBased::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&RankBased::alpha>("alpha", 0.0F, select::kMaxAlpha),
       base::option<&RankBased::initial>("initial", select::kInitials),
       base::option<&RankBased::initial_constant>("initial_constant"));
 }

@@ -27,7 +27,7 @@ TD errors: the exponent is applied once, inside.
 alpha: 0 (uniform) to 8. epsilon: finite, at least 0.
 initial: what a new item weighs without a priority of its own: "maximum_in_buffer",
   "highest_seen", a raw priority, or "from_caller", with which appends have to bring one.)",
-      base::option<&Proportional::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&Proportional::alpha>("alpha", 0.0F, select::kMaxAlpha),
       base::option<&Proportional::epsilon>("epsilon"),
       base::option<&Proportional::initial>("initial", select::kInitials),
       base::option<&Proportional::initial_constant>("initial_constant"));
@@ -45,7 +45,7 @@ StrategyKind<Selector> LossAdjusted::selector_kind() {
 al., 2020). Learn with the Huber loss of threshold 1 and beta=0. `initial` as of Proportional.
 
 alpha: 0 (uniform) to 8.)",
-      base::option<&LossAdjusted::alpha>("alpha", 0.0F, 8.0F),
+      base::option<&LossAdjusted::alpha>("alpha", 0.0F, select::kMaxAlpha),
       base::option<&LossAdjusted::initial>("initial", select::kInitials),
       base::option<&LossAdjusted::initial_constant>("initial_constant"));
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/wait_hook.hpp>
+#include <reprise/waiting.hpp>
 
 #include "checks/arrivals.hpp"
 

@@ -4,6 +4,7 @@
 #include "testing/faults/hooked_fifo.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
+#include "testing/fixtures/forwarding_source.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
@@ -373,29 +374,17 @@ TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   }
 }
 
-/// A source that is not of the library: the batches of another one, every second one failing.
-class Halting final : public BatchSource {
+/// Every second batch fails.
+class Halting final : public ForwardingSource {
  public:
-  explicit Halting(BatchSource& of) : of_(of) {}
-  Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const override {
-    return of_.make_batch(n, memory);
-  }
+  using ForwardingSource::ForwardingSource;
   SampleStatus sample_into(Batch& batch, const SampleOptions& options) override {
     SampleStatus none = outlook(batch.capacity());
     none.code = SampleStatus::Code::NothingToDraw;
     return ++calls_ % 2 == 0 ? none : of_.sample_into(batch, options);
   }
-  UpdateResult update_priorities(std::span<const ItemKey> keys,
-                                 std::span<const float> priorities) override {
-    return of_.update_priorities(keys, priorities);
-  }
-  void check(const Batch& batch, const SampleOptions& options) const override {
-    of_.check(batch, options);
-  }
-  SampleStatus outlook(std::size_t n) const override { return of_.outlook(n); }
 
  private:
-  BatchSource& of_;
   int calls_ = 0;
 };
 

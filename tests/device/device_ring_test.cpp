@@ -1,6 +1,7 @@
 #include <reprise/device_ring.hpp>
 
 #include "device/devices.hpp"
+#include "testing/fixtures/forwarding_source.hpp"
 #include "testing/fixtures/line.hpp"
 
 #include <gtest/gtest.h>
@@ -154,26 +155,12 @@ TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
 }
 
 TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
-  class Elsewhere final : public BatchSource {
+  class Elsewhere final : public ForwardingSource {
    public:
-    explicit Elsewhere(BatchSource& of) : of_(of) {}
+    using ForwardingSource::ForwardingSource;
     Batch make_batch(std::size_t n, std::pmr::memory_resource* /*memory*/) const override {
       return of_.make_batch(n);
     }
-    SampleStatus sample_into(Batch& batch, const SampleOptions& options) override {
-      return of_.sample_into(batch, options);
-    }
-    UpdateResult update_priorities(std::span<const ItemKey> keys,
-                                   std::span<const float> priorities) override {
-      return of_.update_priorities(keys, priorities);
-    }
-    void check(const Batch& batch, const SampleOptions& options) const override {
-      of_.check(batch, options);
-    }
-    SampleStatus outlook(std::size_t n) const override { return of_.outlook(n); }
-
-   private:
-    BatchSource& of_;
   };
   Line line;
   Sampler sampler = line.replay.sampler();

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <reprise/fifo.hpp>
 #include <reprise/item_key.hpp>
 #include <reprise/remover.hpp>
+#include <reprise/selectors/fifo.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/uniform.hpp>
 

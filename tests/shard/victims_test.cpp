@@ -1,6 +1,6 @@
 #include "shard/victims.hpp"
 
-#include <reprise/fifo.hpp>
+#include <reprise/selectors/fifo.hpp>
 
 #include "storage/chunk_store.hpp"
 

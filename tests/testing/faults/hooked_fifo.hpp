@@ -1,7 +1,7 @@
 #pragma once
 
-#include <reprise/fifo.hpp>
 #include <reprise/selector.hpp>
+#include <reprise/selectors/fifo.hpp>
 
 #include <cstddef>
 #include <functional>
