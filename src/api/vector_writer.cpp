@@ -1,7 +1,7 @@
 #include <reprise/vector_writer.hpp>
 
 #include "base/text.hpp"
-#include "writer/writer_core.hpp"
+#include "writer/step_writer.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -94,8 +94,8 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     return taken_[e] || (!resets.empty() && resets[e]);
   };
   const std::size_t rows = chosen_.size();
-  const auto core = [&](std::size_t e) -> writer::WriterCore& {
-    return static_cast<writer::WriterCore&>(*writers_[chosen_[e]].rows_);
+  const auto core = [&](std::size_t e) -> writer::StepWriter& {
+    return static_cast<writer::StepWriter&>(*writers_[chosen_[e]].rows_);
   };
   if (!repeated()) {
     std::fill(taken_.begin(), taken_.end(), false);
@@ -104,7 +104,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
     }
   }
-  static_cast<writer::WriterCore&>(*writers_.front().rows_)
+  static_cast<writer::StepWriter&>(*writers_.front().rows_)
       .check_priorities(first_[rows], priorities);
   const auto own = [&](std::size_t e) {
     return priorities.empty() ? priorities
@@ -168,7 +168,7 @@ std::size_t VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
   base::require(index < rows.field_count && rows.fields[index].signature == signature,
                 base::Call{"VectorWriter"}, "field ", index, " is not of this buffer's schema");
   const std::size_t wanted = rows.fields[index].elements * chosen_.size();
-  const Schema& schema = static_cast<const writer::WriterCore&>(rows).buffer().schema();
+  const Schema& schema = static_cast<const writer::StepWriter&>(rows).schema();
   base::require(elements == wanted, base::Call{"VectorWriter"}, "field '",
                 schema.fields()[index].name.c_str(), "' has ", elements,
                 " elements; allowed: ", wanted, " for ", chosen_.size(), " environments");

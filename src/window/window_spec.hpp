@@ -27,6 +27,8 @@ class WindowSpec {
   /// std::invalid_argument for a capacity, in steps, with which there would be no item at times.
   void check_capacity(std::size_t steps) const { kind_->check_capacity(steps); }
 
+  /// As it was given.
+  [[nodiscard]] const Window& options() const noexcept { return window_; }
   /// The name of the kind.
   [[nodiscard]] const char* name() const noexcept { return kind_->name(); }
   /// Whether a batch has the steps of an item one by one; else it has its first.

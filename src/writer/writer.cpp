@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "schema/field_check.hpp"
-#include "writer/writer_core.hpp"
+#include "writer/step_writer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 namespace reprise {
 namespace {
 
-writer::WriterCore& core(detail::RowView& rows) noexcept {
-  return static_cast<writer::WriterCore&>(rows);
+writer::StepWriter& core(detail::RowView& rows) noexcept {
+  return static_cast<writer::StepWriter&>(rows);
 }
 
 }  // namespace
@@ -30,7 +30,8 @@ std::size_t Writer::check_episode(std::size_t steps, End end,
   return core(*rows_).check_episode(steps, end, priorities);
 }
 
-/// The first stop of the data path. The next one is `WriterCore::commit`.
+/// The first stop of the data path. The next one is `WriterCore::commit`, for a buffer of this
+/// process.
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
   core(*rows_).check_commit(end, priorities);
@@ -92,7 +93,7 @@ std::uint64_t Writer::episode_steps() const noexcept {
 namespace detail {
 
 void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
-  const Schema& schema = static_cast<const writer::WriterCore&>(*this).buffer().schema();
+  const Schema& schema = static_cast<const writer::StepWriter&>(*this).schema();
   if (index >= field_count || fields[index].signature != wanted) {
     schema::refuse_field(schema, index, wanted);
   }
@@ -105,7 +106,7 @@ void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
 }
 
 void WriterDeleter::operator()(RowView* writer) const noexcept {
-  delete static_cast<writer::WriterCore*>(writer);
+  delete static_cast<writer::StepWriter*>(writer);
 }
 
 }  // namespace detail

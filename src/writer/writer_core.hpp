@@ -1,24 +1,20 @@
 #pragma once
 
-#include <reprise/detail/row_view.hpp>
-#include <reprise/window.hpp>
 #include <reprise/writer.hpp>
 
-#include "base/one_thread.hpp"
 #include "buffer/buffer_core.hpp"
 #include "storage/row_layout.hpp"
 #include "window/window_spec.hpp"
 #include "writer/booked_inserts.hpp"
 #include "writer/open_chunk.hpp"
+#include "writer/step_writer.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 
 namespace reprise::writer {
 
@@ -55,41 +51,28 @@ class OpenStates {
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// One writer: the episode under way, and its steps in the chunk or the tail (`OpenChunk`).
+/// One writer into the chunks of a buffer: the episode under way, and its steps in the chunk or the
+/// tail (`OpenChunk`).
 ///
 /// Rows of the episode that matter here:
 /// ```
 ///   ............... row - open_ ....... row         row + 1
 ///   context, items  open items          now         next
 /// ```
-/// An open item is a committed step whose window is not complete, whether an item is to begin with
-/// it or not.
-///
 /// One thread at a time. What decided windows read of a row is never written again (I1): its
 /// observation is complete before an item that reaches it is published, its columns before one
 /// that spans it is; its header is read through its own item alone.
-class WriterCore final : public detail::RowView {
+class WriterCore final : public StepWriter {
  public:
   WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
              const WriterOptions& options);
-  ~WriterCore();
-  WriterCore(const WriterCore&) = delete;
-  WriterCore& operator=(const WriterCore&) = delete;
+  ~WriterCore() override;
 
-  void begin_episode();
-  [[nodiscard]] std::size_t completing(End end) const noexcept;
-  /// Throws for whatever `Writer::commit` refuses; changes nothing.
-  void check_commit(End end, std::span<const float> priorities) const;
-  // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
-  std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
-  /// As `Writer::commit` for so many decided items.
-  void check_priorities(std::size_t items, std::span<const float> priorities) const;
-  /// `Writer::commit` after that check. Throws `std::system_error` where the disk has no room for
-  /// the step; then nothing has changed.
-  CommitStatus commit(End end, std::span<const float> priorities);
-  /// `Writer::add_transitions` from number `done` on.
+  void begin_episode() override;
+  /// Throws `std::system_error` where the disk has no room for the step; then nothing has changed.
+  CommitStatus commit(End end, std::span<const float> priorities) override;
   CommitStatus add_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
-                               std::size_t& done);
+                               std::size_t& done) override;
 
   // Steps that were checked where they were written first, as blocks of their rows. `commit` takes
   // them without another check.
@@ -118,33 +101,10 @@ class WriterCore final : public detail::RowView {
     }
   }
 
-  base::OneThread one_thread;  ///< Entered by the public calls.
-
-  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
-  [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
-  [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
-  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
  private:
-  // Checks; none changes anything.
-  static void check_end(End end);
-  void check_step() const;
-  void check_discount(const void* given) const;
-  /// Out of line: inlined, it costs every append a third more.
-  [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
-                                         std::uint64_t missing_next) const;
-  /// Out of line: not every buffer asks for it.
-  [[gnu::noinline]] void check_finite() const;
-  /// `transition`: its number among those of `add_transitions`.
-  void check_finite(bool next, std::size_t field, const void* values,
-                    std::optional<std::size_t> transition = std::nullopt) const;
-  void check_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
-                         std::size_t first) const;
-
-  // Steps and items.
   [[nodiscard]] std::uint64_t take_episode_id() noexcept;
-  [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept;
   /// Out of line: most buffers have no log.
   [[gnu::noinline]] void log_step(End end, std::span<const float> priorities) const;
   void decide(End end, std::span<const float> priorities) noexcept;
@@ -156,19 +116,11 @@ class WriterCore final : public detail::RowView {
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t slot_;
-  std::chrono::nanoseconds timeout_;
-  const std::stop_token stop_;
-  WaitHook* const hook_;
-  const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
-  buffer::StepLog* const log_;   ///< Null in most buffers.
+  buffer::StepLog* const log_;  ///< Null in most buffers.
 
   OpenChunk chunk_;
   BookedInserts inserts_;
   const OpenStates states_;
-  std::uint32_t open_ = 0;  ///< Open steps, fewer than a whole window has.
-  std::uint64_t episode_ = 0;
-  std::uint64_t position_ = 0;  ///< Steps committed in the episode.
-  bool connected_ = false;      ///< add_transition: the last `next` is the current `now`.
 };
 
 }  // namespace reprise::writer

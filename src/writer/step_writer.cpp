@@ -1,0 +1,264 @@
+#include "writer/step_writer.hpp"
+
+#include <reprise/detail/finite.hpp>
+
+#include "base/text.hpp"
+#include "buffer/update.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+
+namespace reprise::writer {
+namespace {
+
+/// The values of one transition.
+const std::byte* row_of(const detail::RawValue& value, const FieldSpec& spec,
+                        std::size_t transition) noexcept {
+  return static_cast<const std::byte*>(value.data) + transition * spec.bytes;
+}
+
+template <class... Parts>
+void require_transition(bool ok, const Parts&... parts) {
+  base::require(ok, base::Call{"Writer::add_transition"}, parts...);
+}
+
+}  // namespace
+
+StepWriter::StepWriter(const Rules& rules, const WriterOptions& options)
+    : format_(rules.format),
+      timeout_(options.timeout),
+      stop_(options.stop),
+      hook_(options.hook),
+      selectors_(rules.selectors),
+      life_(rules.life),
+      needs_priorities_(rules.selectors.need_caller()) {
+  fields = format_.layout.fields().data();
+  field_count = format_.layout.fields().size();
+}
+
+std::size_t StepWriter::completing(End end) const noexcept {
+  if (!in_episode()) {
+    return 0;
+  }
+  if (end == End::Continue) {
+    return open_ + 1 == format_.window.ahead() && begins_item(open_, format_.window.ahead(), end)
+               ? 1
+               : 0;
+  }
+  if (format_.window.every_step()) {
+    return open_ + 1;
+  }
+  std::size_t items = 0;
+  for (std::uint32_t back = 0; back <= open_; ++back) {
+    items += begins_item(back, back + 1, end) ? 1U : 0U;
+  }
+  return items;
+}
+
+CommitStatus StepWriter::add_transitions(std::span<const End> ends,
+                                         std::span<const detail::RawValue> values,
+                                         std::size_t& done) {
+  check_values(values);
+  check_transitions(ends, values, done);
+  life_.check();  // Before rows are touched, which a forked child may not have.
+  const std::span<const FieldSpec> specs = format_.schema.fields();
+  const auto place = [&](const detail::RawValue& value) {
+    const int now = specs[value.index].traits().per_item ? kState : kNow;
+    return rows[value.next ? kNext : now] + fields[value.index].offset;
+  };
+  for (; done < ends.size(); ++done) {
+    const End end = ends[done];
+    bool continues = connected_ && in_episode();
+    for (const detail::RawValue& value : values) {
+      const FieldSpec& spec = specs[value.index];
+      continues =
+          continues && (value.next || !spec.traits().has_next ||
+                        std::memcmp(place(value), row_of(value, spec, done), spec.bytes) == 0);
+    }
+    if (needs_priorities_) {  // Refused before the episode under way is cut.
+      check_priorities(continues ? completing(end) : check_episode(1, end, {}), {});
+    }
+    if (!continues) {
+      begin_episode();
+    }
+    for (const detail::RawValue& value : values) {
+      const FieldSpec& spec = specs[value.index];
+      if (!continues || value.next || !spec.traits().has_next) {
+        std::memcpy(place(value), row_of(value, spec, done), spec.bytes);
+      }
+    }
+    taken[kNow] |= format_.layout.field_mask();
+    taken[kNext] |= format_.layout.observation_mask();
+    if (const CommitStatus status = commit(end, {}); status != CommitStatus::Committed) {
+      return status;
+    }
+    connected_ = true;
+  }
+  return CommitStatus::Committed;
+}
+
+void StepWriter::check_end(End end) {
+  base::require(end <= End::Truncated, base::Call{"Writer::commit"}, "end is ",
+                static_cast<unsigned>(end),
+                "; allowed: Continue (0), Terminated (1), Truncated (2)");
+}
+
+void StepWriter::check_commit(End end, std::span<const float> priorities) const {
+  check_end(end);
+  life_.check();
+  check_step();
+  if (format_.schema.requires_finite()) {
+    check_finite();
+  }
+  if (!priorities.empty() || needs_priorities_) {
+    check_priorities(completing(end), priorities);
+  }
+}
+
+std::size_t StepWriter::check_episode(std::size_t steps, End end,
+                                      std::span<const float> priorities) const {
+  check_end(end);
+  const std::size_t items = items_of_episode(format_.window.options(), steps, end);
+  check_priorities(items, priorities);
+  return items;
+}
+
+/// An episode under way, every field written, the discount within its range.
+void StepWriter::check_step() const {
+  const std::uint64_t missing_now = format_.layout.field_mask() & ~taken[kNow];
+  const std::uint64_t missing_next = format_.layout.observation_mask() & ~taken[kNext];
+  if (!in_episode() || (missing_now | missing_next) != 0) {
+    check_unwritten(missing_now, missing_next);
+  }
+  if (const auto field = format_.layout.discount_field()) {
+    check_discount(rows[kNow] + fields[*field].offset);
+  }
+}
+
+void StepWriter::check_discount(const void* given) const {
+  float discount = 0.0F;
+  std::memcpy(&discount, given, sizeof(discount));
+  if (!(discount >= 0.0F && discount <= 1.0F)) {
+    base::refuse(base::Call{"Writer::commit"}, "field '",
+                 format_.schema.fields()[*format_.layout.discount_field()].name, "' is ", discount,
+                 "; allowed: 0 to 1");
+  }
+}
+
+/// Throws outside an episode and for fields that are unwritten, but for recurrent states with which
+/// no item can begin.
+void StepWriter::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
+  if (!in_episode()) {
+    base::refuse<std::logic_error>(base::Call{"Writer::commit"},
+                                   "outside an episode: call begin_episode first");
+  }
+  if (!keeps_states(position_)) {
+    missing_now &= ~format_.layout.state_mask();
+  }
+  if ((missing_now | missing_next) == 0) {
+    return;
+  }
+  const bool now = missing_now != 0;
+  const auto field = static_cast<std::size_t>(std::countr_zero(now ? missing_now : missing_next));
+  base::refuse<std::logic_error>(
+      base::Call{"Writer::commit"}, "field '", format_.schema.fields()[field].name, "' of the ",
+      now ? "current" : "next", " step is unwritten: write it through ", now ? "now" : "next");
+}
+
+/// The current step's rewards and next observations. Its own observations were the next ones of the
+/// step before, but for the first step of an episode.
+void StepWriter::check_finite() const {
+  const std::span<const FieldSpec> specs = format_.schema.fields();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const bool observation = specs[i].traits().has_next;
+    if (specs[i].traits().spreads && (!observation || position_ == 0)) {
+      check_finite(false, i, rows[kNow] + fields[i].offset);
+    }
+    if (observation) {
+      check_finite(true, i, rows[kNext] + fields[i].offset);
+    }
+  }
+}
+
+void StepWriter::check_finite(bool next, std::size_t field, const void* values,
+                              std::optional<std::size_t> transition) const {
+  const FieldSpec& spec = format_.schema.fields()[field];
+  const detail::NotFinite found =
+      detail::find_not_finite(spec.dtype, {static_cast<const std::byte*>(values), spec.bytes});
+  if (found.name == nullptr) {
+    return;
+  }
+  base::refuse(base::Call{"Writer::commit"}, "field '", spec.name, "' of the ",
+               next ? "next" : "current", " step is ", found.name, " at element ", found.element,
+               ", in ",
+               transition ? base::text("transition ", *transition)
+                          : base::text("step ", position_, " of episode ", episode_),
+               "; allowed: finite (Schema::require_finite)");
+}
+
+/// What the transitions from number `first` on hold, before the first of them is taken.
+void StepWriter::check_transitions(std::span<const End> ends,
+                                   std::span<const detail::RawValue> values,
+                                   std::size_t first) const {
+  require_transition(first <= ends.size(), "taken is ", first, "; allowed: 0 to ", ends.size());
+  std::ranges::for_each(ends, check_end);
+  for (const detail::RawValue& value : values) {
+    const FieldSpec& spec = format_.schema.fields()[value.index];
+    const bool discount = format_.layout.discount_field() == value.index;
+    const bool finite = format_.schema.requires_finite() && spec.traits().spreads;
+    for (std::size_t i = first; (discount || finite) && i < ends.size(); ++i) {
+      if (finite) {
+        check_finite(value.next, value.index, row_of(value, spec, i), i);
+      }
+      if (discount) {
+        check_discount(row_of(value, spec, i));
+      }
+    }
+  }
+}
+
+/// One priority for each item decided, or none where the selectors have a rule for that.
+void StepWriter::check_priorities(std::size_t items, std::span<const float> priorities) const {
+  if (priorities.empty()) {
+    base::require(!needs_priorities_ || items == 0, base::Call{"Writer::commit"},
+                  "0 priorities; with initial = ", base::Enumerator{"FromCaller"},
+                  " one for each of the ", items, " items decided");
+    return;
+  }
+  base::require(priorities.size() == items, base::Call{"Writer::commit"}, priorities.size(),
+                " priorities; this call decides ", items, " items");
+  for (const auto& rule : selectors_.rules()) {
+    buffer::check_priorities("Writer::commit", priorities, *rule);
+  }
+}
+
+/// Every field once, every observation once more as next, each with its own shape.
+void StepWriter::check_values(std::span<const detail::RawValue> values) const {
+  std::uint64_t named[2] = {0, 0};
+  const auto& known = format_.layout.fields();
+  for (const detail::RawValue& value : values) {
+    require_transition(
+        value.index < known.size() && known[value.index].signature == value.signature, "field ",
+        value.index, " is not of this buffer's schema");
+    const char* const name = format_.schema.fields()[value.index].name.c_str();
+    require_transition(value.elements == known[value.index].elements, "field '", name, "' has ",
+                       value.elements, " elements; allowed: ", known[value.index].elements);
+    const std::uint64_t bit = std::uint64_t{1} << value.index;
+    require_transition(!value.next || (format_.layout.observation_mask() & bit) != 0, "field '",
+                       name, "' is no observation; allowed as next: observations");
+    require_transition((named[value.next ? 1 : 0] & bit) == 0, "field '", name, "' is named twice");
+    named[value.next ? 1 : 0] |= bit;
+  }
+  const std::uint64_t missing_now = format_.layout.field_mask() & ~named[0];
+  const std::uint64_t missing_next = format_.layout.observation_mask() & ~named[1];
+  if ((missing_now | missing_next) != 0) {
+    const auto first = static_cast<std::size_t>(std::countr_zero(missing_now | missing_next));
+    base::refuse(base::Call{"Writer::add_transition"}, "field '",
+                 format_.schema.fields()[first].name, "' is missing as ",
+                 (missing_now >> first & 1U) != 0 ? "now" : "next");
+  }
+}
+
+}  // namespace reprise::writer

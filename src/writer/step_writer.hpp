@@ -1,0 +1,125 @@
+#pragma once
+
+#include <reprise/detail/row_view.hpp>
+#include <reprise/window.hpp>
+#include <reprise/writer.hpp>
+
+#include "base/life.hpp"
+#include "base/one_thread.hpp"
+#include "buffer/buffer_core.hpp"
+#include "buffer/format.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+
+namespace reprise::writer {
+
+/// What all writers share, wherever their steps go: the episode under way, and every check of a
+/// step before it is taken. `WriterCore` has its rows in the chunks of a buffer of this process,
+/// `process::RingWriter` in memory from which the process of the buffer takes them.
+///
+/// An open step is a committed step whose window is not complete, whether an item is to begin with
+/// it or not.
+///
+/// One thread at a time.
+class StepWriter : public detail::RowView {
+ public:
+  /// What steps are checked against; all of it outlives the writer.
+  struct Rules {
+    const buffer::Format& format;
+    const buffer::Selectors& selectors;
+    const base::Life& life;
+  };
+  StepWriter(const Rules& rules, const WriterOptions& options);
+  virtual ~StepWriter() = default;
+  StepWriter(const StepWriter&) = delete;
+  StepWriter& operator=(const StepWriter&) = delete;
+
+  virtual void begin_episode() = 0;
+  /// `Writer::commit` after `check_commit`.
+  virtual CommitStatus commit(End end, std::span<const float> priorities) = 0;
+  /// `Writer::add_transitions` from number `done` on.
+  virtual CommitStatus add_transitions(std::span<const End> ends,
+                                       std::span<const detail::RawValue> values, std::size_t& done);
+
+  [[nodiscard]] std::size_t completing(End end) const noexcept;
+  /// Throws for whatever `Writer::commit` refuses; changes nothing.
+  void check_commit(End end, std::span<const float> priorities) const;
+  // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
+  std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
+  /// As `Writer::commit` for so many decided items.
+  void check_priorities(std::size_t items, std::span<const float> priorities) const;
+
+  base::OneThread one_thread;  ///< Entered by the public calls.
+
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
+  [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
+  [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
+  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] const Schema& schema() const noexcept { return format_.schema; }
+
+ protected:
+  /// The first step of an episode is to be written; nothing of it is yet.
+  void start_episode(std::uint64_t episode) noexcept {
+    episode_ = episode;
+    position_ = 0;
+    open_ = 0;
+    connected_ = false;
+    taken[kNow] = taken[kNext] = 0;
+  }
+  /// After a commit that goes on: the next observation is the current one.
+  void go_on() noexcept {
+    taken[kNow] = format_.layout.observation_mask();
+    taken[kNext] = 0;
+  }
+  /// Outside an episode.
+  void leave_episode() noexcept {
+    open_ = 0;
+    rows[kNow] = rows[kNext] = nullptr;
+  }
+  /// Whether an item begins with the step `back` rows before the current one.
+  [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
+    return format_.window.every_step() ||
+           format_.window.begins_item(position_ - back, length, end != End::Continue);
+  }
+  /// Whether an item may begin with the step at this position, which then keeps its states.
+  [[nodiscard]] bool keeps_states(std::uint64_t position) const noexcept {
+    return position % format_.window.item_every() == 0;
+  }
+
+  const buffer::Format& format_;
+  std::chrono::nanoseconds timeout_;
+  const std::stop_token stop_;
+  WaitHook* const hook_;
+  std::uint32_t open_ = 0;  ///< Open steps, fewer than a whole window has.
+  std::uint64_t episode_ = 0;
+  std::uint64_t position_ = 0;  ///< Steps committed in the episode.
+
+ private:
+  // Checks; none changes anything.
+  static void check_end(End end);
+  void check_step() const;
+  void check_discount(const void* given) const;
+  /// Out of line: inlined, it costs every append a third more.
+  [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
+                                         std::uint64_t missing_next) const;
+  /// Out of line: not every buffer asks for it.
+  [[gnu::noinline]] void check_finite() const;
+  /// `transition`: its number among those of `add_transitions`.
+  void check_finite(bool next, std::size_t field, const void* values,
+                    std::optional<std::size_t> transition = std::nullopt) const;
+  void check_values(std::span<const detail::RawValue> values) const;
+  void check_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
+                         std::size_t first) const;
+
+  const buffer::Selectors& selectors_;
+  const base::Life& life_;
+  const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
+  bool connected_ = false;       ///< add_transition: the last `next` is the current `now`.
+};
+
+}  // namespace reprise::writer
