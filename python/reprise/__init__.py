@@ -54,6 +54,7 @@ from . import _batch  # noqa: F401  # Adds methods to Batch.
 from ._options import classes as _strategies
 from ._files import from_files as _from_files  # noqa: F401  # Pickles refer to it by this name.
 from ._memory import Tensors
+from ._source import BatchSource
 from ._spaces import final_observations, named
 from ._vocabulary import (
     AppendResult,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Self
 
+from ._source import BatchSource as BatchSource
 from ._spaces import final_observations as final_observations, named as named
 from ._vocabulary import Autoreset as _Autoreset, Draws as _Draws
 from ._vocabulary import Goal as _Goal, Normalise as _Normalise
@@ -361,6 +362,19 @@ class Sampler:
         timeout: float | None = None,
         gather: bool = True,
     ) -> None: ...
+    def prefetch(
+        self,
+        n: int,
+        *,
+        depth: int = 2,
+        beta: float = 0.4,
+        normalise: _Normalise = "by_batch",
+        draws: _Draws = "stratified",
+        gather: bool = True,
+        allocator: Callable[[int], Any] | None = None,
+        timeout: float | None = None,
+    ) -> Prefetcher: ...
+    def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
     @property
     def fresh(self) -> int: ...
     @property
@@ -511,9 +525,11 @@ class Mix:
         selector: int = 0,
         unique_frames: bool = False,
         fresh: float = 0.0,
+        allocator: Callable[[int], Any] | None = None,
     ) -> None: ...
     def sample(
         self,
+        n: int | None = None,
         *,
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
@@ -522,6 +538,7 @@ class Mix:
     ) -> Batch: ...
     def prefetch(
         self,
+        n: int | None = None,
         *,
         depth: int = 2,
         beta: float = 0.4,

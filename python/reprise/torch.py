@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from numpy.typing import NDArray
 
 from ._memory import COLUMNS, Tensors, ahead_of, stacks_of
 from ._options import classes as strategies
-from ._reprise import Batch, Closed, Mix, NothingToDraw, ReplayBuffer, Sampler
+from ._reprise import Batch, Closed, NothingToDraw
+from ._source import BatchSource
 from ._vocabulary import Draws, Normalise, UpdateResult
 
 __all__ = ["Loader", "loader", "pinned"]
@@ -82,8 +84,8 @@ class _Cuda:
     def send(self, host: Any) -> tuple[Any, Any]:
         if not host.is_pinned():
             raise ValueError(
-                "loader: sampler has memory that is not page-locked; allowed: one of "
-                "replay.sampler(allocator=reprise.torch.pinned)"
+                "loader: the source's batches are in memory that is not page-locked; allowed: a "
+                "source made with allocator=reprise.torch.pinned, or thread=True"
             )
         with torch.cuda.stream(self._stream):
             # Allocated on the copy stream, so that the copy does not wait for the learner's work.
@@ -158,9 +160,10 @@ def _typed(flat: Any, name: str) -> Any:
 
 class _Layout:
     """The places of a batch's columns in its one block of memory. All batches of a loader have the
-    same layout."""
+    same layout. Keys of a cluster are no numbers, so they stay where they are."""
 
     def __init__(self, batch: Batch) -> None:
+        self.moves_keys = batch.item_keys.dtype.names is None
         found = list(self._arrays(batch))
         begin = min(_begin(array) for _, array in found)
         self._first = next(place for place, array in found if _begin(array) == begin)
@@ -174,15 +177,16 @@ class _Layout:
         for name, frames in batch.frames.items():
             self._ahead = ahead_of(frames, batch[name])
 
-    @staticmethod
-    def _arrays(batch: Batch) -> Iterator[tuple[tuple[str, str], NDArray[Any]]]:
+    def _arrays(self, batch: Batch) -> Iterator[tuple[tuple[str, str], NDArray[Any]]]:
         """Yields each column by its kind and name."""
         frames = batch.frames
         stacks = {*frames, *(f"next_{name}" for name in frames)}
         yield from ((("frames", name), array) for name, array in frames.items())
         yield from ((("fields", name), batch[name]) for name in batch if name not in stacks)
         yield from ((("returns", name), array) for name, array in batch.returns.items())
-        yield from ((("columns", name), getattr(batch, name)) for name in COLUMNS)
+        for name in COLUMNS:
+            if name != "item_keys" or self.moves_keys:
+                yield ("columns", name), getattr(batch, name)
 
     def memory(self, batch: Batch) -> Any:
         """A tensor of bytes over all columns, which keeps the batch alive."""
@@ -218,7 +222,7 @@ class Loader(Iterator[Tensors]):
 
     def __init__(
         self,
-        replay: ReplayBuffer | Mix,
+        source: BatchSource,
         draw: Callable[..., Batch],
         end: Callable[[], None],
         device: Any,
@@ -226,21 +230,23 @@ class Loader(Iterator[Tensors]):
         timeout: float | None,
     ) -> None:
         self._closed = self._over = False
-        self._replay, self._device, self._depth, self._timeout = replay, device, depth, timeout
+        self._source, self._device, self._depth, self._timeout = source, device, depth, timeout
         self._draw, self._end = draw, end
         # Draws ahead of the learner make batches older, so they are made only to hide a copy.
         self._ahead = depth if device.copies else 1
-        self._ready: deque[tuple[Any, Any, bool]] = deque()  # Batches whose copies have begun.
-        self._slabs: deque[tuple[Any, Batch]] = (
-            deque()
-        )  # Batches that the device may still copy from.
-        self._updates: deque[tuple[Any, Any, Any, int]] = deque()
+        # Batches whose copies have begun, and their keys.
+        self._ready: deque[tuple[Any, Any, bool, Any]] = deque()
+        # Batches that the device may still copy from.
+        self._slabs: deque[tuple[Any, Batch]] = deque()
+        self._updates: deque[tuple[Any, Any, Any]] = deque()
         self._updated = UpdateResult(0, 0)
+        self._unconfirmed: Any = None  # The last update for which the source has not waited.
         self._layout: _Layout | None = None
 
     @property
     def updates(self) -> UpdateResult:
-        """How many updates were applied and how many were stale so far."""
+        """How many updates were applied and how many were stale so far. A source over Ray does not
+        wait for updates: ReplayBuffer.stats of reprise.ray has their counts."""
         return self._updated
 
     def __next__(self) -> Tensors:
@@ -253,10 +259,13 @@ class Loader(Iterator[Tensors]):
             pass
         if not self._ready:
             raise StopIteration
-        sent, event, whole = self._ready.popleft()
+        sent, event, whole, keys = self._ready.popleft()
         self._device.receive(sent, event)
         assert self._layout is not None
-        return self._layout.tensors(sent, whole)
+        made = self._layout.tensors(sent, whole)
+        if not self._layout.moves_keys:
+            made.item_keys = keys
+        return made
 
     def _begin_one(self) -> bool:
         """Draws a batch and begins its copy. Waits only if no other batch is under way."""
@@ -275,7 +284,7 @@ class Loader(Iterator[Tensors]):
             self._layout = _Layout(batch)
         sent, event = self._device.send(self._layout.memory(batch))
         self._slabs.append((event, batch))
-        self._ready.append((sent, event, self._layout.whole(batch)))
+        self._ready.append((sent, event, self._layout.whole(batch), batch.item_keys))
         return True
 
     def _free_slabs(self, most: int) -> None:
@@ -285,13 +294,11 @@ class Loader(Iterator[Tensors]):
             self._slabs[0][0].synchronize()
             self._slabs.popleft()
 
-    def update_priorities(self, keys: Any, priorities: Any, selector: int = 0) -> None:
-        """Sets priorities, as ReplayBuffer.update_priorities, without waiting for the device.
+    def update_priorities(self, keys: Any, priorities: Any) -> None:
+        """Sets priorities by the source's `update_priorities`, without waiting for the device.
 
-        keys: of batch.item_keys, int64 [n], or some of them. priorities: [n], not negative. Both
-          are tensors of any device, or arrays, and are copied as the work before this call leaves
-          them.
-        selector: whose, by its place among the buffer's selectors; of a Mix its own, so 0.
+        keys: of batch.item_keys, [n], or some of them. priorities: [n], not negative. Both are
+          tensors of any device, or arrays, and are copied as the work before this call leaves them.
 
         On a device they are copied in the background, and applied by the first call of the loader
         after the copy has ended: of `__next__`, this one or `flush`. At most `depth` of them wait;
@@ -300,40 +307,41 @@ class Loader(Iterator[Tensors]):
         the call that applies it, and nothing of that update is set.
         """
         self._check_open("Loader.update_priorities")
-        keys, priorities = torch.as_tensor(keys), torch.as_tensor(priorities)
-        if keys.dtype != torch.int64:
-            raise TypeError(f"Loader.update_priorities: keys is {keys.dtype}; allowed: int64")
-        if keys.ndim != 1 or keys.shape != priorities.shape:
+        priorities = torch.as_tensor(priorities)
+        moves = getattr(getattr(keys, "dtype", None), "names", None) is None  # As _Layout.
+        if moves:
+            keys = torch.as_tensor(keys)
+            if keys.dtype != torch.int64:
+                raise TypeError(f"Loader.update_priorities: keys is {keys.dtype}; allowed: int64")
+        if keys.ndim != 1 or tuple(keys.shape) != tuple(priorities.shape):
             raise ValueError(
                 f"Loader.update_priorities: keys has shape {tuple(keys.shape)} and priorities "
                 f"{tuple(priorities.shape)}; allowed: (n,) for both"
             )
-        if selector != 0 and isinstance(self._replay, Mix):
-            raise ValueError(
-                f"Loader.update_priorities: selector is {selector}; allowed of a Mix: 0, as it has "
-                "its own"
-            )
         values = priorities.detach().to(torch.float32)
-        (keys, values), event = self._device.fetch([keys, values])
-        self._updates.append((event, keys, values, selector))
+        (values, *here), event = self._device.fetch([values, keys] if moves else [values])
+        self._updates.append((event, here[0].numpy() if moves else keys.copy(), values))
         self._apply(most=self._depth)
 
     def flush(self) -> None:
         """Waits for the priorities that are on their way and applies them."""
         self._check_open("Loader.flush")
         self._apply(most=0)
+        if self._unconfirmed is not None:
+            self._unconfirmed.wait()
+            self._unconfirmed = None
 
     def _apply(self, most: int) -> None:
         """Applies updates that have arrived, in their order, and waits until at most so many are
         left."""
         while self._updates and (len(self._updates) > most or self._updates[0][0].query()):
-            event, keys, priorities, selector = self._updates.popleft()
+            event, keys, priorities = self._updates.popleft()
             event.synchronize()
-            which = () if isinstance(self._replay, Mix) else (selector,)
-            done = self._replay.update_priorities(keys.numpy(), priorities.numpy(), *which)
-            self._updated = UpdateResult(
-                self._updated.applied + done.applied, self._updated.stale + done.stale
-            )
+            done = self._source.update_priorities(keys, priorities.numpy())
+            if isinstance(done, UpdateResult):
+                self._updated = UpdateResult(*map(sum, zip(self._updated, done)))
+            else:
+                self._unconfirmed = done
 
     def close(self) -> None:
         """Applies the priorities that are on their way and ends the thread. Batches that were given
@@ -368,21 +376,17 @@ class Loader(Iterator[Tensors]):
 
 
 def loader(
-    replay: ReplayBuffer | Mix,
+    source: Any,
     batch: int,
     *,
     device: Any = None,
     depth: int = 3,
     thread: bool = True,
-    unique_frames: bool | None = None,
-    sampler: Sampler | None = None,
     beta: float = 0.4,
     normalise: Normalise = "by_batch",
     draws: Draws = "stratified",
-    seed: int = 0,
-    selector: int = 0,
-    fresh: float = 0.0,
     timeout: float | None = None,
+    **sampler: Any,
 ) -> Loader:
     """An iterator over batches of n items as tensors on a device; `close` or `with` ends it.
 
@@ -390,14 +394,16 @@ def loader(
             for batch in batches:
                 batches.update_priorities(batch.item_keys, update(batch))
 
-    replay: a buffer, or a Mix, of which `batch` is the length, and whose own arguments stand for
-      `unique_frames`, `selector` and `fresh` of this call, and for `seed` if that is 0.
+    source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a buffer of
+      either kind, of which `sampler(**sampler)` is the source: seed, selector, fresh, unique_frames.
+      Without unique_frames, or with None, batches hold the frames of an observation once where
+      n_step < frame_stack, and of Sequences with frame_stack > 1; the device makes the stacks.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
     [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape] and
     [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
     `.weights`, `.lengths`, `.item_keys` and so on, and of unique frames `batch.frames["obs"]`,
     [B, F + n_step, *shape] or of Sequences [B, F + T, *shape].
-    uint16, uint32 and uint64 are int64.
+    uint16, uint32 and uint64 are int64. The `item_keys` of reprise.ray stay an array of numpy.
     The tensors are yours: no later batch changes them. They are views of one piece of memory, which
     is free again when none of them is held any more. On the CPU it is that of a reprise.Batch. On
     CUDA it is of torch's allocator, and is for work on the stream that is current in `__next__`;
@@ -405,18 +411,14 @@ def loader(
 
     device: "cpu", "cuda", "cuda:1", or a torch.device; None takes CUDA if torch has it. ValueError
       if it is not there.
-    depth: batches under way to the device, at least 1; so many are in its memory, and `depth` + 2
+    depth: batches under way to the device, at least 1; so many are in its memory, and `depth` + 3
       in page-locked memory, which is used again and again. Draws by priority do not know of the
       last `depth` updates, or so. On the CPU nothing is under way.
-    thread: whether a thread of its own draws, as ReplayBuffer.prefetch does, two batches ahead: the
-      learner waits only if draws are slower than it is. Without it `__next__` draws, so batches
-      are a function of the seed and the calls. A Mix needs it for CUDA.
-    unique_frames: whether batches hold the frames of an observation once, from which the device
-      makes the stacks; None does where n_step < frame_stack, or for Sequences with frame_stack > 1.
-    sampler: draws by this one, in the thread that calls `__next__`; then `thread`, `unique_frames`,
-      `seed`, `selector` and `fresh` do not count. For CUDA its memory has to be page-locked:
-      replay.sampler(allocator=reprise.torch.pinned).
-    beta, normalise, draws: as of Sampler.sample. seed, selector, fresh: as of ReplayBuffer.sampler.
+    thread: whether a thread of its own draws, as the source's `prefetch` does: the learner waits
+      only if draws are slower than it is. Without it `__next__` draws, so batches are a function
+      of the seed and the calls; for CUDA the source is then one that was made with
+      allocator=reprise.torch.pinned, as that of a buffer is.
+    beta, normalise, draws: as of Sampler.sample.
     timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
 
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
@@ -425,54 +427,27 @@ def loader(
     if depth < 1:
         raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
     to = _device_of(device)
+    if hasattr(source, "sampler"):
+        if sampler.get("unique_frames") is None:
+            sampler["unique_frames"] = _has_fewer_frames(source.options.get("window"))
+        source = source.sampler(**{"allocator": to.allocator, **sampler})
+    elif sampler:
+        name, value = next(iter(sampler.items()))
+        raise ValueError(f"loader: {name} is {value!r}; allowed of a buffer alone")
     how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
-    if isinstance(replay, Mix):
-        return Loader(
-            replay,
-            *_draws_of_mix(replay, batch, to, thread, sampler, seed, how),
-            to,
-            depth,
-            timeout,
-        )
-    if sampler is None:
-        if unique_frames is None:
-            window = replay.options["window"]
-            ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step
-            unique_frames = ahead < window.frame_stack
-        own = {
-            "seed": seed,
-            "selector": selector,
-            "unique_frames": unique_frames,
-            "fresh": fresh,
-            "allocator": to.allocator,
-        }
-        if thread:
-            drawing = replay.prefetch(batch, depth=1, **own, **how)
-            return Loader(replay, drawing.get, drawing.close, to, depth, timeout)
-        sampler = replay.sampler(**own)
-    by = sampler
-    draw = lambda timeout: by.sample(batch, timeout=timeout, **how)
-    return Loader(replay, draw, lambda: None, to, depth, timeout)
+    if not thread:
+        return Loader(source, partial(source.sample, batch, **how), _nothing, to, depth, timeout)
+    ahead = source.prefetch(batch, allocator=to.allocator, **how)
+    return Loader(source, ahead.get, ahead.close, to, depth, timeout)
 
 
-def _draws_of_mix(
-    mix: Mix, batch: int, device: Any, thread: bool, sampler: Any, seed: int, how: dict[str, Any]
-) -> tuple[Callable[..., Batch], Callable[[], None]]:
-    """The source of a Mix's batches, and the function that ends it."""
-    if sampler is not None:
-        raise ValueError("loader: sampler is of one buffer; allowed of a Mix: None")
-    if batch != len(mix):
-        raise ValueError(f"loader: batch is {batch!r}; allowed of this Mix: its length, {len(mix)}")
-    if thread:
-        drawing = mix.prefetch(depth=1, allocator=device.allocator, seed=seed or None, **how)
-        return drawing.get, drawing.close
-    if seed != 0:
-        raise ValueError(
-            f"loader: seed is {seed}; allowed of a Mix without a thread: 0, as it has its own"
-        )
-    if device.copies:
-        raise ValueError(
-            "loader: thread is False; allowed of a Mix for this device: True, whose batches are in "
-            "page-locked memory"
-        )
-    return lambda timeout: mix.sample(timeout=timeout, **how), lambda: None
+def _nothing() -> None:
+    pass
+
+
+def _has_fewer_frames(window: Any) -> bool:
+    """Whether the unique frames of an item are fewer than those of its stacks."""
+    if window is None:
+        return False
+    ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step
+    return bool(ahead < window.frame_stack)

@@ -30,10 +30,10 @@ They have equal schemas and windows; a ValueError says what differs. seed: of th
 part has its own. selector: its place among the selectors of each buffer; by the common total
 Uniform, Proportional or LossAdjusted, without max_times_sampled. fresh, unique_frames: as of
 ReplayBuffer.sampler; each exact part has its share of items that nobody has drawn before, by the
-common total there are none.)";
+common total there are none. allocator: as of ReplayBuffer.sampler.)";
 
 constexpr const char* kSample =
-    R"(A batch whose first items are those of the first part, and so on.
+    R"(A batch whose first items are those of the first part, and so on. n: the length of the mix, or None.
 
 Arguments and errors as of Sampler.sample, `timeout` for all parts together. If a part raises, such
 as TimeoutError, what the parts before it drew is kept: the next call goes on there.
@@ -63,9 +63,9 @@ thread of its own, as another mix of the same arguments draws them; so `parts` a
 one say nothing of them, and the tags of keys tell by the common total which items are whose.
 `update_priorities` takes its keys.
 
-seed: in place of that of the mix; give each prefetcher its own, or they draw alike. allocator: as
-of ReplayBuffer.sampler. timeout: seconds that the iterator waits for a batch. The other arguments
-and the errors are those of `sample`.)";
+n: the length of the mix, or None. seed, allocator: in place of those of the mix; give each
+prefetcher its own seed, or they draw alike. timeout: seconds that the iterator waits for a batch.
+The other arguments and the errors are those of `sample`.)";
 
 /// The marks of one call in several buffers.
 using Calls = std::forward_list<SharedBuffer::Call>;
@@ -124,12 +124,12 @@ std::unique_ptr<MixedSampler> Parts::mixed(const SamplerOptions& options) const 
 /// reprise.Mix.
 class MixObject {
  public:
-  MixObject(Parts parts, const SamplerOptions& options)
+  MixObject(Parts parts, const SamplerOptions& options, Allocator allocator)
       : parts_(std::move(parts)),
         buffers_(parts_.buffers),
         options_(options),
         mixed_(parts_.mixed(options)),
-        pool_(std::make_shared<BatchPool>(*buffers_.front(), nb::handle(), options.unique_frames)),
+        pool_(std::make_shared<BatchPool>(*buffers_.front(), allocator, options.unique_frames)),
         hook_([this] { return &buffers_[mixed_->waits_for()]->buffer; }) {
     for (const auto& buffer : buffers_) {
       restored_.push_back(buffer->restored);
@@ -148,9 +148,11 @@ class MixObject {
   };
   [[nodiscard]] Entered enter(const char* call) { return {*this, call}; }
 
-  nb::object sample(CallName call, const HowDrawn& how, std::chrono::nanoseconds timeout);
-  nb::object prefetch(CallName call, std::size_t depth, const HowDrawn& how, Allocator allocator,
-                      std::chrono::nanoseconds timeout, std::optional<std::uint64_t> seed);
+  nb::object sample(CallName call, std::optional<Count> n, const HowDrawn& how,
+                    std::chrono::nanoseconds timeout);
+  nb::object prefetch(CallName call, std::optional<Count> n, std::size_t depth, const HowDrawn& how,
+                      Allocator allocator, std::chrono::nanoseconds timeout,
+                      std::optional<std::uint64_t> seed);
   nb::object update_priorities(CallName call, const Keys& keys, const Priorities& priorities) {
     check_current(call.text);
     return updated(keys, priorities, [this](auto own_keys, auto own_priorities) {
@@ -167,6 +169,8 @@ class MixObject {
   }
 
  private:
+  /// ValueError for a batch of another length than that of the mix.
+  void check_length(CallName call, std::optional<Count> n) const;
   /// Closed if a buffer was restored since, whose new items `mixed_` does not know.
   void check_current(const char* call) const;
 
@@ -184,12 +188,21 @@ class MixObject {
 using GivenParts = Given<"Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer]">;
 
 void make(MixObject* place, CallName call, GivenParts given, std::optional<Count> n,
-          const SamplerOptions& options) {
+          const SamplerOptions& options, Allocator allocator) {
   Calls calls;
-  new (place) MixObject(Parts(given, n, call.text, calls), options);
+  new (place) MixObject(Parts(given, n, call.text, calls), options, allocator);
 }
 
-nb::object MixObject::sample(CallName call, const HowDrawn& how, std::chrono::nanoseconds timeout) {
+void MixObject::check_length(CallName call, std::optional<Count> n) const {
+  if (n && n->items != mixed_->size()) {
+    fail(What(call.text, "n"), " is ", n->items, "; allowed: the length of the mix, ",
+         mixed_->size());
+  }
+}
+
+nb::object MixObject::sample(CallName call, std::optional<Count> n, const HowDrawn& how,
+                             std::chrono::nanoseconds timeout) {
+  check_length(call, n);
   SampleOptions options = how;
   options.timeout = timeout;
   options.hook = &hook_;
@@ -208,11 +221,15 @@ nb::object MixObject::sample(CallName call, const HowDrawn& how, std::chrono::na
   return std::exchange(begun_, nb::object());
 }
 
-nb::object MixObject::prefetch(CallName call, std::size_t depth, const HowDrawn& how,
-                               Allocator allocator, std::chrono::nanoseconds timeout,
+nb::object MixObject::prefetch(CallName call, std::optional<Count> n, std::size_t depth,
+                               const HowDrawn& how, Allocator allocator,
+                               std::chrono::nanoseconds timeout,
                                std::optional<std::uint64_t> seed) {
+  check_length(call, n);
   check_current(call.text);
-  auto pool = std::make_shared<BatchPool>(*buffers_.front(), allocator, options_.unique_frames);
+  auto pool = !allocator.is_valid() ? pool_
+                                    : std::make_shared<BatchPool>(*buffers_.front(), allocator,
+                                                                  options_.unique_frames);
   SamplerOptions options = options_;
   options.seed = seed.value_or(options.seed);
   return make_prefetcher({buffers_, parts_.mixed(options), std::move(pool), mixed_->size()}, how,
@@ -243,11 +260,12 @@ nb::object MixObject::parts() const {
 void bind_mix(nb::module_& module) {
   using Self = MixObject;
   Type<Self>("Mix", kDoc)
-      .constructor<&make>(kInit, arg("parts"), arg("n", std::nullopt))
-      .method<&Self::sample>("sample", "Batch", kSample, keyword("timeout", kNoTimeout))
-      .method<&Self::prefetch>("prefetch", "Prefetcher", kPrefetch, keyword("depth", 2U),
-                               keyword("allocator", "None"), keyword("timeout", kNoTimeout),
-                               keyword("seed", std::nullopt))
+      .constructor<&make>(kInit, arg("parts"), arg("n", std::nullopt), keyword("allocator", "None"))
+      .method<&Self::sample>("sample", "Batch", kSample, arg("n", std::nullopt),
+                             keyword("timeout", kNoTimeout))
+      .method<&Self::prefetch>("prefetch", "Prefetcher", kPrefetch, arg("n", std::nullopt),
+                               keyword("depth", 2U), keyword("allocator", "None"),
+                               keyword("timeout", kNoTimeout), keyword("seed", std::nullopt))
       .method<&Self::update_priorities>("update_priorities", "UpdateResult", kUpdate, arg("keys"),
                                         arg("priorities"))
       .special<&Self::size>(Py_mp_length, "__len__(self) -> int")

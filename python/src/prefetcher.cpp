@@ -164,15 +164,11 @@ nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::
 
 namespace {
 
-nb::object prefetch(BufferObject& self, std::size_t n, std::size_t depth, const HowDrawn& how,
-                    bool gather, const SamplerOptions& options, Allocator allocator,
-                    std::chrono::nanoseconds timeout) {
-  SampleOptions sample = how;
-  sample.gather = gather;
-  auto pool = std::make_shared<BatchPool>(*self.shared, allocator, options.unique_frames);
-  auto source = std::make_unique<Sampler>(self.buffer().sampler(options));
-  return make_prefetcher({{self.shared}, std::move(source), std::move(pool), n}, sample, depth,
-                         timeout);
+nb::object prefetch(BufferObject& self, CallName call, Count n, std::size_t depth,
+                    const HowDrawn& how, bool gather, const SamplerOptions& options,
+                    Allocator allocator, std::chrono::nanoseconds timeout) {
+  return SamplerObject(self.shared, options, allocator)
+      .prefetch(call, n, depth, how, gather, Allocator(), timeout);
 }
 
 }  // namespace

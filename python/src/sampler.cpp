@@ -40,6 +40,15 @@ also of another buffer of equal schema and window, to mix them in another way th
 'by_batch' normalises over these n. The other arguments and the errors are those of `sample`;
 ValueError for places outside the batch and for a batch of other fields or another window.)";
 
+constexpr const char* kPrefetch =
+    R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
+of its own, as another sampler of the same arguments draws them; so `fresh` and `passes` of this one
+say nothing of them. allocator: in place of that of the sampler. timeout: seconds that the iterator
+waits for a batch. The other arguments and the errors are those of `sample`.)";
+
+constexpr const char* kUpdate =
+    R"(As ReplayBuffer.update_priorities, for the selector that this draws by.)";
+
 constexpr const char* kSampler =
     R"(A Sampler for one learner thread.
 
@@ -92,6 +101,7 @@ void raise_status(const SampleStatus& status, const char* call) {
 SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options,
                              nb::handle allocator)
     : buffer_(std::move(buffer)),
+      options_(options),
       pool_(std::make_shared<BatchPool>(*buffer_, allocator, options.unique_frames)),
       sampler_(buffer_->buffer.sampler(options)),
       hook_(&buffer_->buffer) {}
@@ -129,6 +139,34 @@ void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t o
   fill(call, batch.batch, offset, n.items, options);
 }
 
+void SamplerObject::check_current(CallName call) const {
+  if (buffer_->restored != restored_) {
+    fail<Closed>(call.text, ": the buffer was restored since; make another sampler");
+  }
+}
+
+nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, const HowDrawn& how,
+                                   bool gather, Allocator allocator,
+                                   std::chrono::nanoseconds timeout) {
+  check_current(call);
+  SampleOptions sample = how;
+  sample.gather = gather;
+  auto pool = !allocator.is_valid()
+                  ? pool_
+                  : std::make_shared<BatchPool>(*buffer_, allocator, options_.unique_frames);
+  auto source = std::make_unique<Sampler>(buffer_->buffer.sampler(options_));
+  return make_prefetcher({{buffer_}, std::move(source), std::move(pool), n.items}, sample, depth,
+                         timeout);
+}
+
+nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,
+                                            const Priorities& priorities) {
+  check_current(call);
+  return updated(keys, priorities, [this](auto own_keys, auto own_priorities) {
+    return sampler_.update_priorities(own_keys, own_priorities);
+  });
+}
+
 void bind_sampler(nb::module_& module, Type<BufferObject>& type) {
   type.method<&make_sampler>("sampler", "Sampler", kSampler, keyword("allocator", "None"),
                              keyword("resume", std::nullopt));
@@ -137,6 +175,11 @@ void bind_sampler(nb::module_& module, Type<BufferObject>& type) {
       .method<&Self::sample>("sample", "Batch", kSample, arg("n"), keyword("views", false))
       .method<&Self::empty_batch>("empty_batch", "Batch", kEmpty, arg("n"))
       .method<&Self::sample_into>("sample_into", kSampleInto, arg("batch"), arg("offset"), arg("n"))
+      .method<&Self::prefetch>("prefetch", "Prefetcher", kPrefetch, arg("n"), keyword("depth", 2U),
+                               keyword("gather", true), keyword("allocator", "None"),
+                               keyword("timeout", kNoTimeout))
+      .method<&Self::update_priorities>("update_priorities", "UpdateResult", kUpdate, arg("keys"),
+                                        arg("priorities"))
       .property<&Self::fresh>(
           "fresh", "Items of the last batch that came from the queue of `fresh`: its first ones.")
       .property<&Self::passes>("passes", "Passes completed with draws='epoch'.")

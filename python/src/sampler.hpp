@@ -51,6 +51,9 @@ class SamplerObject {
   nb::object empty_batch(Count n) { return make_batch(pool_, buffer_->buffer, n.items); }
   void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                    const SampleOptions& options);
+  nb::object prefetch(CallName call, Count n, std::size_t depth, const HowDrawn& how, bool gather,
+                      Allocator allocator, std::chrono::nanoseconds timeout);
+  nb::object update_priorities(CallName call, const Keys& keys, const Priorities& priorities);
 
   [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
@@ -60,8 +63,12 @@ class SamplerObject {
 
  private:
   void fill(CallName call, Batch& batch, std::size_t offset, std::size_t n, SampleOptions options);
+  /// Closed if the buffer was restored since, whose new items `sampler_` does not know.
+  void check_current(CallName call) const;
 
   std::shared_ptr<SharedBuffer> buffer_;
+  const unsigned restored_ = buffer_->restored;  ///< When this was made.
+  const SamplerOptions options_;
   std::shared_ptr<BatchPool> pool_;
   Sampler sampler_;
   SampleStatus last_;  ///< Of the last call that gave a batch.

@@ -43,7 +43,6 @@ from ._options import check_start, in_words, own_options, refuse_options, spec_o
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
-from ._session import keys_of, priorities_of
 from ._waiting import Wait
 from ._writer import Writer
 
@@ -258,12 +257,16 @@ class ReplayBuffer:
         Batches depend on when shards answer, so a seed does not bring the same ones again. Shards
         send unique frames once each."""
         refuse_options("sampler", other)
-        process = self._process
-        process.membership.check_open()
-        session = process.session(
-            selector, new=True, seed=seed, allocator=allocator, unique_frames=unique_frames
+        self._process.membership.check_open()
+        return Sampler(
+            self._process,
+            {
+                "selector": selector,
+                "seed": seed,
+                "allocator": allocator,
+                "unique_frames": unique_frames,
+            },
         )
-        return Sampler(process.membership, session)
 
     def prefetch(
         self,
@@ -273,34 +276,19 @@ class ReplayBuffer:
         beta: float = 0.4,
         normalise: Normalise = "by_batch",
         draws: Draws = "stratified",
-        seed: int = 0,
-        selector: int = 0,
-        allocator: Any = None,
         timeout: float | None = None,
-        unique_frames: bool = False,
-        **other: Any,
+        **sampler: Any,
     ) -> Prefetcher:
-        """As ReplayBuffer.prefetch of reprise, over all shards. Priorities of up to `depth` batches
-        are updated after later ones were drawn."""
-        sampler = self.sampler(
-            seed=seed,
-            selector=selector,
-            allocator=allocator,
-            unique_frames=unique_frames,
-            **other,
-        )
-        return Prefetcher(sampler, Draw(n, beta, normalise, draws), depth, timeout)
+        """As ReplayBuffer.prefetch of reprise, over all shards: batches of `sampler(**sampler)`.
+        Priorities of up to `depth` batches are updated after later ones were drawn."""
+        draw = Draw(n, beta, normalise, draws)
+        return Prefetcher(self.sampler(**sampler), draw, depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike, selector: int = 0) -> Update:
         """Sets priorities of items of any shards. It does not wait: they go out with the next
         draw, or within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError
         for priorities that are negative or not finite, before anything is set."""
-        self._process.membership.check_open()
-        keys = keys_of(keys, len(self._actors))
-        values = priorities_of(priorities, keys)
-        session = self._process.session(selector)
-        session.update(keys, values)
-        return Update(session)
+        return self._process.update(keys, priorities, selector)
 
     def set_alpha(self, alpha: float, selector: int = 0) -> None:
         self._everywhere("set_alpha", alpha, selector)

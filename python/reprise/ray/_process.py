@@ -10,7 +10,7 @@ from typing import Any
 
 from ._membership import Membership
 from ._options import Spec
-from ._session import ClientSession
+from ._session import ClientSession, keys_of, priorities_of
 from ._waiting import Wait
 from ._writer import Shipper, Writer
 
@@ -37,6 +37,15 @@ class Process:
                 name = f"{selector}-{uuid.uuid4().hex[:6]}"
                 self.sessions[selector] = ClientSession(self.membership, name, selector, **options)
             return self.sessions[selector]
+
+    def update(self, keys: Any, priorities: Any, selector: int) -> Update:
+        """Queues an update of priorities for the next request of a session."""
+        self.membership.check_open()
+        keys = keys_of(keys, len(self.membership.remotes))
+        values = priorities_of(priorities, keys)
+        session = self.session(selector)
+        session.update(keys, values)
+        return Update(session)
 
     @property
     def shipper(self) -> Shipper:

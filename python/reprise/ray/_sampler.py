@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import ray
+from numpy.typing import ArrayLike
 
 import reprise
 from reprise import Batch as LocalBatch
 from reprise import Tensors
 from reprise._vocabulary import Draws, Normalise
 
-from ._membership import Membership
 from ._options import draws_of
+from ._process import Process, Update
 from ._session import KEY, ClientSession
 from ._waiting import Wait
 
@@ -84,10 +85,13 @@ class Draw:
 
 
 class Sampler:
-    """Draws batches from all shards; made by `ReplayBuffer.sampler`. One thread at a time."""
+    """Draws batches from all shards; made by `ReplayBuffer.sampler`. One thread at a time. It is a
+    reprise.BatchSource."""
 
-    def __init__(self, membership: Membership, session: ClientSession) -> None:
-        self._membership, self._session = membership, session
+    def __init__(self, process: Process, options: dict[str, Any]) -> None:
+        membership = process.membership
+        self._process, self._membership, self._options = process, membership, options
+        self._session = process.session(new=True, **options)
         self._limited = membership.spec.rate_limiter_holds_writers
         self._missing = "items"
         self._name = uuid.uuid4().hex  # The coordinator lets waiting samplers in by turns, by name.
@@ -122,6 +126,27 @@ class Sampler:
             except BaseException:
                 self.give_back(draw.n)
                 raise
+
+    def prefetch(
+        self,
+        n: int,
+        *,
+        depth: int = 4,
+        beta: float = 0.4,
+        normalise: Normalise = "by_batch",
+        draws: Draws = "stratified",
+        allocator: Any = None,
+        timeout: float | None = None,
+    ) -> Prefetcher:
+        """As Sampler.prefetch of reprise: batches drawn ahead as another sampler of the same
+        arguments draws them, `depth` from 1 to 64."""
+        options = self._options if allocator is None else {**self._options, "allocator": allocator}
+        draw = Draw(n, beta, normalise, draws)
+        return Prefetcher(Sampler(self._process, options), draw, depth, timeout)
+
+    def update_priorities(self, keys: Any, priorities: ArrayLike) -> Update:
+        """As ReplayBuffer.update_priorities, for the selector that this draws by."""
+        return self._process.update(keys, priorities, self._options["selector"])
 
     def _draw(self, draw: Draw, wait: Wait) -> Batch:
         ticket = self.begin([draw], wait)[0]
@@ -229,7 +254,9 @@ class Sampler:
 
 
 class Prefetcher(Iterator[Batch]):
-    """Batches drawn ahead by a thread of its own; made by `ReplayBuffer.prefetch`."""
+    """As Prefetcher of reprise: batches drawn ahead by a thread of its own. That of reprise draws one
+    batch after the other; this one has several under way, as each is a round trip to all shards.
+    """
 
     def __init__(self, sampler: Sampler, draw: Draw, depth: int, timeout: float | None) -> None:
         if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= 64:
@@ -314,13 +341,22 @@ class Prefetcher(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
-        wait = Wait("next", self._timeout, lambda: self._sampler._missing)
+        return self._take("Prefetcher.__next__", self._timeout)
+
+    def get(self, *, timeout: float | None = None) -> Batch:
+        """The next batch, as of the iterator, with a timeout of this call's own."""
+        return self._take("Prefetcher.get", timeout)
+
+    def _take(self, call: str, timeout: float | None) -> Batch:
+        wait = Wait(call, timeout, lambda: self._sampler._missing)
         with self._news:
+            if self._ended:
+                raise reprise.Closed(f"{call}: the prefetcher is closed")
             while not self._ready:
+                if isinstance(self._failure, reprise.Closed):
+                    raise StopIteration
                 if self._failure is not None:
                     raise self._failure
-                if self._ended:
-                    raise StopIteration
                 self._news.wait(wait.left())
                 if not self._ready and self._failure is None:
                     wait.check()

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 import reprise.torch  # noqa: E402
 from testing.late_device import device, late, latest  # noqa: E402, F401
 from testing.refusals import refuses
+from testing.sources import SOURCES, check_priorities_come_back
 from reprise.torch import loader  # noqa: E402
 
 
@@ -100,10 +101,10 @@ def test_batches_are_those_of_a_sampler(name, thread, device):
         assert_equal(tensors, batch.torch())
 
 
-def mixes(unique_frames=False):
+def mixes(unique_frames=False, **given):
     """A mix of exact parts, and one by the common total."""
     one, other = frames(key_tag=1), frames(key_tag=2)
-    own = {"seed": 5, "unique_frames": unique_frames}
+    own = {"seed": 5, "unique_frames": unique_frames, **given}
     return reprise.mix([(one, 8), (other, 16)], **own), reprise.mix([one, other], 24, **own)
 
 
@@ -111,11 +112,8 @@ def mixes(unique_frames=False):
 @pytest.mark.parametrize("unique", [False, True])
 @pytest.mark.parametrize("kind", [0, 1])
 def test_batches_are_those_of_a_mix(kind, unique, thread, device):
-    if not thread and device != "cpu":
-        with pytest.raises(ValueError, match="loader: thread is False; allowed of a Mix"):
-            loader(mixes()[kind], 24, device=device, thread=False)
-        return
-    mix, same = mixes(unique)[kind], mixes(unique)[kind]
+    allocator = reprise.torch._device_of(device).allocator
+    mix, same = mixes(unique, allocator=allocator)[kind], mixes(unique)[kind]
     expected = [same.sample(beta=0.7) for _ in range(12)]
     with loader(mix, 24, device=device, beta=0.7, thread=thread) as batches:
         for batch in expected:
@@ -167,7 +165,7 @@ def test_page_locked_memory_goes_round(thread, depth, latest):
     with loader(frames(), 24, thread=thread, depth=depth) as batches:
         for _ in range(50):
             next(batches)
-    assert len(latest.memory) <= depth + 2 * thread
+    assert len(latest.memory) <= depth + 3 * thread
 
 
 def test_copies_run_ahead_of_the_learner(latest):
@@ -195,7 +193,7 @@ def test_on_the_cpu_nothing_is_copied_and_nothing_drawn_ahead():
         return taken[-1]
 
     sampler = replay.sampler(allocator=allocator, unique_frames=True)
-    with loader(replay, 24, device="cpu", sampler=sampler) as batches:
+    with loader(sampler, 24, device="cpu", thread=False) as batches:
         batch = next(batches)
         assert replay.stats()["sampled_batches"] == 1
         for tensor in (batch["frame"], batch["next_frame"], batch.weights, batch.returns["reward"]):
@@ -213,6 +211,14 @@ def test_tensors_are_the_callers(device):
     del batches
     assert torch.equal(first.item_keys, before[1])
     assert torch.equal(first["next_frame"][:, -1], before[0][:, -1])
+
+
+@pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_priorities_come_back_to_every_source(name, stage, device):
+    source = SOURCES[name](allocator=reprise.torch._device_of(device).allocator)
+    numbers_of = lambda batch: batch["state"][:, 0].cpu()
+    check_priorities_come_back(stage, source, 16, numbers_of, device)
 
 
 def by_key(replay, batch):
@@ -382,27 +388,23 @@ def test_options_that_are_wrong():
         loader(replay, 8, device="meta")
     refuses(ValueError, "beta", loader, replay, 8, device="cpu", beta=2.0)
     mix = reprise.mix([(replay, 4), (replay, 4)])
-    with pytest.raises(ValueError, match="batch is 7; allowed of this Mix: its length, 8"):
-        loader(mix, 7, device="cpu")
-    with pytest.raises(ValueError, match="sampler is of one buffer; allowed of a Mix: None"):
-        loader(mix, 8, device="cpu", sampler=replay.sampler())
-    with pytest.raises(ValueError, match="seed is 3; allowed of a Mix without a thread: 0"):
-        loader(mix, 8, device="cpu", thread=False, seed=3)
-    with loader(mix, 8, device="cpu", seed=3) as batches:
-        keys = next(batches).item_keys
-        assert not (keys.numpy() == mix.sample().item_keys).all()
-        with pytest.raises(ValueError, match="selector is 1; allowed of a Mix: 0"):
-            batches.update_priorities([1], [1.0], selector=1)
+    for thread in (False, True):
+        with pytest.raises(ValueError, match="n is 7; allowed: the length of the mix, 8"):
+            next(loader(mix, 7, device="cpu", thread=thread))
+    for source in (mix, replay.sampler()):
+        with pytest.raises(ValueError, match="seed is 3; allowed of a buffer alone"):
+            loader(source, 8, device="cpu", seed=3)
+    refuses(TypeError, "sede", loader, replay, 8, device="cpu", sede=3)
 
 
 def test_memory_that_is_not_page_locked_is_refused():
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
     replay = frames()
-    with loader(replay, 8, device="cuda", sampler=replay.sampler()) as batches:
+    with loader(replay.sampler(), 8, device="cuda", thread=False) as batches:
         refuses(ValueError, "allocator=reprise.torch.pinned", next, batches)
     sampler = replay.sampler(allocator=reprise.torch.pinned)
-    with loader(replay, 8, device="cuda", sampler=sampler) as batches:
+    with loader(sampler, 8, device="cuda", thread=False) as batches:
         assert next(batches)["frame"].device.type == "cuda"
 
 

@@ -205,8 +205,7 @@ def test_prefetched_batches_go_on_until_it_is_closed(replay):
             batch = next(batches)
             check(batch)
             replay.update_priorities(batch.item_keys, batch["step"] + 1.0)
-    with pytest.raises(StopIteration):
-        next(batches)
+    refuses(reprise.Closed, "the prefetcher is closed", next, batches)
 
 
 def wait_until_it_says(what, call):

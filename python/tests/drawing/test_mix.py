@@ -1,6 +1,5 @@
 """reprise.mix: several buffers in one batch, with one set of weights."""
 
-import itertools
 import signal
 import time
 
@@ -218,8 +217,6 @@ def test_what_does_not_fit_a_common_total_is_refused():
         message = "^Mix.sample: draws .* common total: 'stratified' and 'independent'"
         refuses(ValueError, message, both.sample, draws=draws)
     refuses(TypeError, r"Mix: parts\[0\] is 3; allowed", reprise.mix, [3], 4)
-    for each in (both, reprise.mix([(one, 4)])):
-        refuses(TypeError, "Mix.sample takes 0 positional arguments; given 1", each.sample, 16)
     assert one.stats()["sampled_items"] == 0
 
 
@@ -254,28 +251,6 @@ def test_what_does_not_fit_is_refused():
             TypeError, match=r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
         ):
             reprise.mix(*given)
-
-
-@pytest.mark.parametrize("parts", [lambda a, b: ([(a, 3), (b, 5)],), lambda a, b: ([a, b], 8)])
-def test_a_thread_draws_ahead(parts):
-    one, other = buffer_of(0.0), buffer_of(1000.0)
-    fresh, same = (reprise.mix(*parts(one, other), seed=4) for _ in range(2))
-    with fresh.prefetch(depth=3, beta=0.7) as batches:
-        for batch in itertools.islice(batches, 20):
-            expected = same.sample(beta=0.7)
-            assert (batch.item_keys == expected.item_keys).all()
-            assert (batch.weights == expected.weights).all()
-        with pytest.raises(TimeoutError, match="Prefetcher.get"):
-            for _ in range(100_000):  # The thread may be as fast for a while.
-                batches.get(timeout=0)
-    # The mix itself has drawn nothing, and goes on beside it.
-    again = reprise.mix(*parts(one, other), seed=4)
-    assert (fresh.sample().item_keys == again.sample().item_keys).all()
-    refuses(ValueError, "depth is 0; allowed: 1 to 1024", fresh.prefetch, depth=0)
-    refuses(ValueError, "beta is 2; allowed: 0 to 1", fresh.prefetch, beta=2.0)
-    with fresh.prefetch() as batches:
-        other.close()
-        assert len(list(batches)) <= 4
 
 
 def test_another_is_made_after_a_restore(tmp_path):

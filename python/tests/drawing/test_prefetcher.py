@@ -86,7 +86,7 @@ def test_memory_of_the_user(buffer):
 
 def test_wrong_arguments(buffer):
     for given, message in (
-        ({"n": 0}, "batch size"),
+        ({"n": 0}, "n is 0"),
         ({"n": 4, "depth": 0}, "depth is 0"),
         ({"n": 4, "beta": 3}, "beta"),
         ({"n": 4, "draws": "all"}, "draws is 'all'"),

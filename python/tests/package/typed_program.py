@@ -3,9 +3,10 @@ test_typed_program.py runs it, so that what the types allow works."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,13 @@ from numpy.typing import NDArray
 import reprise
 from reprise.compat import baselines, cpprb
 from reprise.compat.experience_replay import ExperienceReplay, PickSelector
+
+if TYPE_CHECKING:
+    import reprise.ray
+
+    def cluster_is_a_source(sampler: reprise.ray.Sampler) -> reprise.BatchSource:
+        return sampler
+
 
 STEPS = 12
 
@@ -153,6 +161,10 @@ def relabelled(schema: reprise.Schema) -> bool:
 def mixed(replay: reprise.ReplayBuffer) -> int:
     common: reprise.Mix = reprise.mix([replay], 4, seed=2)
     mix: reprise.Mix = reprise.mix([(replay, 3), (replay, 1)], seed=2)
+    sources: list[reprise.BatchSource] = [mix, common, replay.sampler()]
+    for source in sources:
+        with contextlib.closing(source.prefetch(4, beta=1.0)) as ahead:
+            source.update_priorities(ahead.get(timeout=1.0).item_keys, np.ones(4))
     passes: list[int] = mix.passes
     batch: reprise.Batch = mix.sample(beta=1.0)
     places: list[slice] = mix.parts

@@ -194,7 +194,10 @@ FLAGS = {
     "b.save(at, incremental={})": "ReplayBuffer.save: incremental",
 }
 # Counts whose C++ type is signed, so that -1 is refused by value.
-SIGNED = ("Sampler.sample: n", "Sampler.empty_batch: n", "ReplayBuffer.save: compression", "Mix: n")
+SIGNED = (
+    *("Sampler.sample: n", "Sampler.empty_batch: n", "ReplayBuffer.prefetch: n"),
+    *("ReplayBuffer.save: compression", "Mix: n"),
+)
 
 
 @pytest.mark.parametrize("call, name", [*COUNTS.items(), *REALS.items(), *TIMES.items()])

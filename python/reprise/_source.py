@@ -1,0 +1,60 @@
+"""What the stages of a learner need of a source of batches."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike
+
+from ._vocabulary import Draws, Normalise
+
+
+class BatchesAhead(Protocol):
+    """Batches that a thread draws ahead: a Prefetcher, or one of reprise.ray. An iterator, too."""
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        """The next batch. StopIteration when the buffer is closed and all that was drawn is given
+        out, TimeoutError, or Closed after `close`."""
+
+    def close(self) -> None:
+        """Ends the thread. Batches that were given out stay as they are."""
+
+
+class BatchSource(Protocol):
+    """Where batches come from: a Sampler, a Mix, a Sampler of reprise.ray, or a class of your own.
+    Its stages are `prefetch`, which draws ahead on a thread, and reprise.torch.loader, which copies
+    to a device.
+
+    The buffer's own `prefetch` and `loader(replay, n)` make a sampler and draw from that. One thread
+    at a time uses a source; what `prefetch` returns may be used beside it by another one.
+    """
+
+    def sample(
+        self,
+        n: int,
+        *,
+        beta: float = 0.4,
+        normalise: Normalise = "by_batch",
+        draws: Draws = "stratified",
+        timeout: float | None = None,
+    ) -> Any:
+        """A batch of n items, a mapping as reprise.Batch. ValueError for an n that the source never
+        gives, TimeoutError, Closed, NothingToDraw."""
+
+    def prefetch(
+        self,
+        n: int,
+        *,
+        beta: float = 0.4,
+        normalise: Normalise = "by_batch",
+        draws: Draws = "stratified",
+        allocator: Any = None,
+        timeout: float | None = None,
+    ) -> BatchesAhead:
+        """Batches as those of `sample`, drawn ahead. allocator: where they live, as of
+        ReplayBuffer.sampler; None means where those of `sample` live."""
+
+    def update_priorities(self, keys: Any, priorities: ArrayLike) -> Any:
+        """Sets priorities, [n], of items that this source drew, in the selector that it draws by.
+        keys: `item_keys` of its batches, or some of them. Returns an UpdateResult, or where nobody
+        waits for the update an object whose `wait()` does."""

@@ -1,0 +1,73 @@
+"""A sampler over a cluster is a source of batches, over which every stage works."""
+
+import numpy as np
+import pytest
+
+from testing.ray_cluster import SECONDS, check, filled, make
+from testing.refusals import refuses
+from testing.sources import STAGES, check_priorities_come_back
+
+import reprise
+import reprise.ray
+
+
+@pytest.fixture
+def replay(cluster):
+    with make() as made:
+        yield filled(made, 40)
+
+
+def step(batch):
+    return batch["step"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_priorities_come_back_through_every_stage(replay, stage):
+    check_priorities_come_back(stage, replay.sampler(seed=1), 32, step)
+
+
+@pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
+def test_priorities_come_back_from_a_device(replay, stage, monkeypatch):
+    pytest.importorskip("torch")
+    from testing.late_device import Late, put
+
+    device = put(Late(), monkeypatch)
+    source = replay.sampler(allocator=device.allocator)
+    check_priorities_come_back(stage, source, 32, step)
+    assert device.sent > 20
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_a_loader_gives_tensors_of_a_cluster(replay, thread):
+    torch = pytest.importorskip("torch")
+    from reprise.torch import loader
+
+    with loader(replay, 32, device="cpu", thread=thread, timeout=SECONDS) as batches:
+        batch = next(batches)
+        assert isinstance(batch["step"], torch.Tensor)
+        arrays = {name: tensor.numpy() for name, tensor in batch.items()}
+        assert np.array_equal(arrays["at"], arrays["step"])
+        assert np.array_equal(arrays["next_at"], arrays["step"] + 1)
+        assert np.array_equal(batch.returns["reward"].numpy(), arrays["step"])
+        batches.update_priorities(batch.item_keys, batch["step"] + 1.0)
+        for keys, says in ((batch.item_keys[:3], r"shape \(3,\) and"), ([1, 2], r"shape \(2,\)")):
+            refuses(ValueError, says, batches.update_priorities, keys, batch["step"])
+        batches.flush()
+        assert replay.stats()["applied_updates"] == 32
+        assert batches.updates == (0, 0)  # A cluster counts them.
+
+
+def test_a_closed_buffer_ends_every_stage_and_a_closed_one_says_so(cluster):
+    pytest.importorskip("torch")
+    from reprise.torch import loader
+
+    replay = filled(make(), 40)
+    ahead, loading = replay.prefetch(32, timeout=SECONDS), loader(replay, 32, device="cpu")
+    check(ahead.get(timeout=SECONDS))
+    next(loading)
+    replay.close()
+    assert len(list(ahead)) <= 5 and len(list(loading)) <= 5
+    loading.close()
+    ahead.close()
+    for call in (lambda: next(ahead), lambda: ahead.get(timeout=0)):
+        refuses(reprise.Closed, "the prefetcher is closed", call)

@@ -1,0 +1,83 @@
+"""A sampler and mixes are sources of batches, over which every stage works."""
+
+import numpy as np
+import pytest
+from testing.refusals import refuses
+from testing.sources import SOURCES, STAGES, buffer_of, check_priorities_come_back
+
+import reprise
+
+
+def state(batch):
+    return batch["state"][:, 0]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", SOURCES)
+def test_priorities_come_back_through_every_stage(name, stage):
+    check_priorities_come_back(stage, SOURCES[name](), 16, state)
+
+
+def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by():
+    selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
+    replay = buffer_of(0.0, selectors=selectors)
+    sampler = replay.sampler(selector=1)
+    check_priorities_come_back("prefetch", sampler, 16, state)
+    assert (state(sampler.sample(64)) % 2 == 1).all()
+    assert (state(replay.sampler().sample(64)) % 2 == 0).any()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_thread_draws_ahead_what_another_source_would(name):
+    source, same = SOURCES[name](), SOURCES[name]()
+    with source.prefetch(16, depth=3, beta=0.7) as batches:
+        for _, batch in zip(range(20), batches):
+            expected = same.sample(16, beta=0.7)
+            assert (state(batch) == state(expected)).all()
+            assert (batch.weights == expected.weights).all()
+        with pytest.raises(TimeoutError, match="Prefetcher.get"):
+            for _ in range(100_000):  # The thread may be as fast for a while.
+                batches.get(timeout=0)
+    assert (state(source.sample(16)) == state(SOURCES[name]().sample(16))).all()
+    refuses(ValueError, "depth is 0; allowed: 1 to 1024", source.prefetch, 16, depth=0)
+    refuses(ValueError, "beta is 2; allowed: 0 to 1", source.prefetch, 16, beta=2.0)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_batches_are_in_the_memory_of_the_source_or_of_the_call(name):
+    def allocator(made):
+        def allocate(nbytes):
+            made.append(np.empty(nbytes, np.uint8))
+            return made[-1]
+
+        return allocate
+
+    def is_in(memory, batch):
+        return any(np.shares_memory(batch["state"], each) for each in memory)
+
+    own, other = [], []
+    source = SOURCES[name](allocator=allocator(own))
+    assert is_in(own, source.sample(16))
+    with source.prefetch(16) as batches:
+        assert is_in(own, next(batches))
+    with source.prefetch(16, allocator=allocator(other)) as batches:
+        assert is_in(other, next(batches))
+
+
+def test_a_mix_gives_batches_of_its_length():
+    for kind in ("exact parts", "common total"):
+        mix = SOURCES[kind]()
+        assert len(mix.sample(16)) == len(mix.sample()) == 16
+        for call in (mix.sample, mix.prefetch):
+            refuses(ValueError, "n is 7; allowed: the length of the mix, 16", call, 7)
+
+
+def test_another_sampler_is_made_after_a_restore(tmp_path):
+    replay = buffer_of(0.0)
+    sampler = replay.sampler()
+    keys = sampler.sample(4).item_keys
+    replay.save(tmp_path)
+    replay.restore(tmp_path)
+    for call in (lambda: sampler.update_priorities(keys, np.ones(4)), lambda: sampler.prefetch(4)):
+        refuses(reprise.Closed, "the buffer was restored since; make another sampler", call)
+    assert replay.sampler().update_priorities(keys, np.ones(4)) == (4, 0)

@@ -1,0 +1,61 @@
+"""The stages over a source of batches, which are the same for a sampler, a mix and a cluster."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import reprise
+from testing.buffers import fill, plain_buffer
+
+
+def buffer_of(first, steps=40, selectors=None, **options):
+    selectors = selectors or reprise.Proportional(alpha=1.0, epsilon=0.0)
+    made = plain_buffer(1000, selectors=selectors, shards=1, **options)
+    fill(made, steps, first)
+    return made
+
+
+def parts():
+    return buffer_of(0.0, key_tag=1), buffer_of(100.0, key_tag=2)
+
+
+SOURCES = {
+    "sampler": lambda **given: parts()[0].sampler(seed=1, **given),
+    "exact parts": lambda **given: reprise.mix([(one, 8) for one in parts()], seed=1, **given),
+    "common total": lambda **given: reprise.mix(parts(), 16, seed=1, **given),
+}
+
+STAGES = ("sample", "prefetch", "loader", "loader without a thread")
+
+
+@contextlib.contextmanager
+def staged(stage, source, n, device="cpu"):
+    """Yields the function that gives the next batch of a stage, and the one that takes priorities."""
+    if stage == "sample":
+        yield (lambda: source.sample(n)), source.update_priorities
+    elif stage == "prefetch":
+        with source.prefetch(n) as batches:
+            yield batches.__next__, source.update_priorities
+    else:
+        pytest.importorskip("torch")
+        from reprise.torch import loader
+
+        with loader(source, n, device=device, thread=stage == "loader") as batches:
+            yield batches.__next__, batches.update_priorities
+            batches.flush()
+
+
+def check_priorities_come_back(stage, source, n, numbers_of, device="cpu"):
+    """Gives items priority 0 unless their number is odd, until nothing else is drawn any more."""
+    with staged(stage, source, n, device) as (next_batch, update):
+        odd_alone = 0
+        for _ in range(2000):
+            batch = next_batch()
+            assert len(batch.item_keys) == n
+            odd = np.asarray(numbers_of(batch)) % 2
+            update(batch.item_keys, odd.astype(np.float32))
+            odd_alone = odd_alone + 1 if odd.all() else 0
+            if odd_alone == 20:
+                return
+        raise AssertionError("items of priority 0 are drawn on")
