@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ._extend import method
-from ._memory import COLUMNS, Tensors, tensors_of
+from ._memory import Tensors, arrays_of, tensors_of
 from ._reprise import Batch
 
 
@@ -43,10 +43,7 @@ def _torch(self: Batch, device: Any = None) -> Tensors:
 
 
 def _columns(batch: Batch) -> list[NDArray[Any]]:
-    """All arrays of a batch, except stacks that are made from unique frames."""
-    frames = batch.frames
-    own = [of[name] for of in (batch.now, batch.next) for name in of if name not in frames]
-    return [*frames.values(), *own, *batch.returns.values(), *(getattr(batch, c) for c in COLUMNS)]
+    return [array for _, _, array in arrays_of(batch)]
 
 
 def _batch_of(layout: tuple[Any, ...], n: int, columns: list[NDArray[Any]]) -> Batch:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -134,14 +135,25 @@ def needs_gradient(given: Any) -> bool:
     return any(getattr(one, "requires_grad", None) is True for one in tensors)
 
 
-def ahead_of(frames: Any, stacks: Any) -> int:
-    """The largest number of frames between the first frame of a stack of `now` and that of its
-    stack of `next`; 1 for sequences. frames, stacks: the array of an observation's frames, and of
-    `now`."""
-    if stacks.ndim > frames.ndim:
-        return 1
-    ahead: int = frames.shape[1] - (stacks.shape[1] if stacks.ndim == frames.ndim else 1)
-    return ahead
+def arrays_of(batch: Any) -> Iterator[tuple[str, str, NDArray[Any]]]:
+    """Yields all arrays of a batch with their kind and name, except stacks that are made from unique
+    frames."""
+    frames = batch.frames
+    stacks = {*frames, *(f"next_{name}" for name in frames)}
+    yield from (("frames", name, array) for name, array in frames.items())
+    yield from (("fields", name, batch[name]) for name in batch if name not in stacks)
+    yield from (("returns", name, array) for name, array in batch.returns.items())
+    yield from (("columns", name, getattr(batch, name)) for name in COLUMNS)
+
+
+def is_whole(batch: Any) -> bool:
+    """Whether all windows are whole, so that the stacks of unique frames are views of these."""
+    for name, frames in batch.frames.items():
+        now = batch[name]
+        # Frames between the first one of a stack of `now` and that of its stack of `next`.
+        ahead = frames.shape[1] - (now.shape[1] if now.ndim == frames.ndim else 1)
+        return now.ndim > frames.ndim or ahead == 1 or bool((batch.lengths == ahead).all())
+    return True
 
 
 def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, Any]:
@@ -161,6 +173,27 @@ def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, 
         places = lengths[:, None].long() + torch.arange(stack, device=device)
         following = frames[torch.arange(len(frames), device=device)[:, None], places]
     return (now[:, 0], following[:, 0]) if alone else (now, following)
+
+
+def tensors_from(
+    parts: Iterable[tuple[str, str, Any]], stacks: dict[str, Any], whole: bool
+) -> Tensors:
+    """The Tensors of these parts, which have kinds and names as those of `arrays_of`. stacks: the
+    shapes of the stacks to be made from frames."""
+    made = Tensors()
+    made.frames, made.returns = {}, {}
+    kinds: dict[str, dict[str, Any]] = {
+        "frames": made.frames,
+        "fields": made,
+        "returns": made.returns,
+        "columns": vars(made),
+    }
+    for kind, name, tensor in parts:
+        kinds[kind][name] = tensor
+    for name, shape in stacks.items():
+        both = stacks_of(made.frames[name], shape, made.lengths, whole)
+        made[name], made["next_" + name] = both
+    return made
 
 
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
@@ -185,18 +218,9 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         return copy
 
     try:
-        made = Tensors()
-        for name in COLUMNS:
-            setattr(made, name, tensor(getattr(batch, name)))
-        made.frames = {name: tensor(array) for name, array in batch.frames.items()}
-        for name, frames in made.frames.items():
-            now = batch[name]
-            ahead = ahead_of(frames, now)
-            whole = ahead == 1 or bool((batch.lengths == ahead).all())
-            both = stacks_of(frames, now.shape, made.lengths, whole)
-            made[name], made["next_" + name] = both
-        made.update((name, tensor(batch[name])) for name in batch if name not in made)
-        made.returns = {name: tensor(array) for name, array in batch.returns.items()}
+        arrays = ((kind, name, tensor(array)) for kind, name, array in arrays_of(batch))
+        stacks = {name: batch[name].shape for name in batch.frames}
+        made = tensors_from(arrays, stacks, is_whole(batch))
     finally:
         # Even if a copy failed, because the copies before it are under way.
         if in_background and target is not None and target.type == "cuda":

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._memory import COLUMNS, Tensors, ahead_of, stacks_of
+from ._memory import Tensors, arrays_of, is_whole, tensors_from
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, NothingToDraw
 from ._source import BatchSource
@@ -164,57 +164,28 @@ class _Layout:
 
     def __init__(self, batch: Batch) -> None:
         self.moves_keys = batch.item_keys.dtype.names is None
-        found = list(self._arrays(batch))
-        begin = min(_begin(array) for _, array in found)
-        self._first = next(place for place, array in found if _begin(array) == begin)
-        self._nbytes = max(_begin(array) + array.nbytes for _, array in found) - begin
+        found = [one for one in arrays_of(batch) if one[2].dtype.names is None]
+        begin = min(_begin(array) for _, _, array in found)
+        self._nbytes = max(_begin(array) + array.nbytes for _, _, array in found) - begin
         self._columns = [
-            (place, _begin(array) - begin, array.nbytes, array.shape, array.dtype.name)
-            for place, array in found
+            (kind, name, _begin(array) - begin, array.nbytes, array.shape, array.dtype.name)
+            for kind, name, array in found
         ]
+        self._lengths = _begin(batch.lengths) - begin
         self._stacks = {name: batch[name].shape for name in batch.frames}
-        self._ahead = 1
-        for name, frames in batch.frames.items():
-            self._ahead = ahead_of(frames, batch[name])
-
-    def _arrays(self, batch: Batch) -> Iterator[tuple[tuple[str, str], NDArray[Any]]]:
-        """Yields each column by its kind and name."""
-        frames = batch.frames
-        stacks = {*frames, *(f"next_{name}" for name in frames)}
-        yield from ((("frames", name), array) for name, array in frames.items())
-        yield from ((("fields", name), batch[name]) for name in batch if name not in stacks)
-        yield from ((("returns", name), array) for name, array in batch.returns.items())
-        for name in COLUMNS:
-            if name != "item_keys" or self.moves_keys:
-                yield ("columns", name), getattr(batch, name)
 
     def memory(self, batch: Batch) -> Any:
         """A tensor of bytes over all columns, which keeps the batch alive."""
-        kind, name = self._first
-        first = {"frames": batch.frames, "fields": batch, "returns": batch.returns}.get(kind)
-        array = getattr(batch, name) if first is None else first[name]
-        return torch.from_numpy(np.asarray(_Memory(batch, _begin(array), self._nbytes)))
-
-    def whole(self, batch: Batch) -> bool:
-        """Whether all stacks are views of the frames."""
-        return self._ahead == 1 or bool((batch.lengths == self._ahead).all())
+        begin = _begin(batch.lengths) - self._lengths
+        return torch.from_numpy(np.asarray(_Memory(batch, begin, self._nbytes)))
 
     def tensors(self, memory: Any, whole: bool) -> Tensors:
         """The Tensors of a batch whose columns are in these bytes, on any device."""
-        made = Tensors()
-        made.frames, made.returns = {}, {}
-        kinds: dict[str, dict[str, Any]] = {
-            "frames": made.frames,
-            "fields": made,
-            "returns": made.returns,
-            "columns": vars(made),
-        }
-        for (kind, name), begin, nbytes, shape, dtype in self._columns:
-            kinds[kind][name] = _typed(memory[begin : begin + nbytes], dtype).view(shape)
-        for name, stacks in self._stacks.items():
-            both = stacks_of(made.frames[name], stacks, made.lengths, whole)
-            made[name], made["next_" + name] = both
-        return made
+        parts = (
+            (kind, name, _typed(memory[begin : begin + nbytes], dtype).view(shape))
+            for kind, name, begin, nbytes, shape, dtype in self._columns
+        )
+        return tensors_from(parts, self._stacks, whole)
 
 
 class Loader(Iterator[Tensors]):
@@ -284,7 +255,7 @@ class Loader(Iterator[Tensors]):
             self._layout = _Layout(batch)
         sent, event = self._device.send(self._layout.memory(batch))
         self._slabs.append((event, batch))
-        self._ready.append((sent, event, self._layout.whole(batch), batch.item_keys))
+        self._ready.append((sent, event, is_whole(batch), batch.item_keys))
         return True
 
     def _free_slabs(self, most: int) -> None:

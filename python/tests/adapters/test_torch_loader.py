@@ -15,6 +15,7 @@ import reprise.torch  # noqa: E402
 from testing.late_device import device, late, latest  # noqa: E402, F401
 from testing.refusals import refuses
 from testing.sources import SOURCES, check_priorities_come_back
+from reprise._memory import COLUMNS  # noqa: E402
 from reprise.torch import loader  # noqa: E402
 
 
@@ -74,7 +75,7 @@ def assert_equal(tensors, expected):
         same(tensors[name], tensor, name)
     for name, tensor in expected.returns.items():
         same(tensors.returns[name], tensor, name)
-    for name in reprise.torch.COLUMNS:
+    for name in COLUMNS:
         same(getattr(tensors, name), getattr(expected, name), name)
 
 
