@@ -300,6 +300,7 @@ class ReplayBuffer {
  private:
   explicit ReplayBuffer(std::shared_ptr<buffer::BufferCore> core) noexcept;
 
+  friend class Host;
   friend class MixedSampler;
   friend class ReplayShard;
   friend class ShardClient;

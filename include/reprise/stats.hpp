@@ -58,6 +58,10 @@ struct Stats {
   WaitStats samplers_for_items;
   WaitStats samplers_for_limiter;  ///< Waits in `sample` for the ratio of samples to inserts.
 
+  std::size_t guests = 0;              ///< Processes attached to a `Host` of this buffer.
+  std::uint64_t dead_guest_steps = 0;  ///< Steps taken from guests after their death.
+  std::uint64_t cut_episodes = 0;      ///< Episodes that ended as truncated as their guest died.
+
   double samples_per_insert = 0.0;  ///< sampled_items / committed_steps, 0 before the first.
   std::string limiter;              ///< The rate limiter's state in a sentence.
 };

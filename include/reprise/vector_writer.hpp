@@ -32,6 +32,9 @@ class VectorWriter {
   /// Takes `environments` of the buffer's writers. Errors as for `ReplayBuffer::writer`.
   VectorWriter(ReplayBuffer& buffer, std::size_t environments, const WriterOptions& options = {});
 
+  /// One writer for each environment, at least one, all of one buffer and each outside an episode.
+  explicit VectorWriter(std::vector<Writer> writers);
+
   /// Number of environments.
   [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
   /// The writer of one environment.

@@ -203,6 +203,7 @@ class Writer {
  private:
   friend class ReplayBuffer;
   friend class VectorWriter;
+  friend class Guest;
   explicit Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter> rows) noexcept
       : rows_(std::move(rows)) {}
   CommitStatus add_raw_transition(End end, std::span<const detail::RawValue> values);

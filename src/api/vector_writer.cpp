@@ -8,17 +8,35 @@
 
 namespace reprise {
 
+namespace {
+
+std::vector<Writer> make_writers(ReplayBuffer& buffer, std::size_t environments,
+                                 const WriterOptions& options) {
+  std::vector<Writer> writers;
+  writers.reserve(environments);
+  for (std::size_t e = 0; e < environments; ++e) {
+    writers.push_back(buffer.writer(options));
+  }
+  return writers;
+}
+
+}  // namespace
+
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
                            const WriterOptions& options)
-    : named_(environments), first_(environments + 1, 0), taken_(environments, false) {
-  base::require(environments != 0, base::Call{"VectorWriter"},
+    : VectorWriter(make_writers(buffer, environments, options)) {}
+
+VectorWriter::VectorWriter(std::vector<Writer> writers)
+    : writers_(std::move(writers)),
+      named_(writers_.size()),
+      first_(writers_.size() + 1, 0),
+      taken_(writers_.size(), false) {
+  base::require(!writers_.empty(), base::Call{"VectorWriter"},
                 "0 environments; allowed: at least 1");
-  writers_.reserve(environments);
-  chosen_.reserve(environments);
-  steps_.reserve(environments);
-  for (std::size_t e = 0; e < environments; ++e) {
-    writers_.push_back(buffer.writer(options));
-    writers_.back().begin_episode();
+  chosen_.reserve(writers_.size());
+  steps_.reserve(writers_.size());
+  for (Writer& writer : writers_) {
+    writer.begin_episode();
   }
   choose_all();
 }

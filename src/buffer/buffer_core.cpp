@@ -55,6 +55,9 @@ Stats BufferCore::stats() {
 
   stats.sampled_items = counters.sampled_items.load(std::memory_order_relaxed);
   stats.sampled_batches = counters.sampled_batches.load(std::memory_order_relaxed);
+  stats.guests = counters.guests.load(std::memory_order_relaxed);
+  stats.dead_guest_steps = counters.dead_guest_steps.load(std::memory_order_relaxed);
+  stats.cut_episodes = counters.cut_episodes.load(std::memory_order_relaxed);
   stats.applied_updates = counters.applied_updates.load(std::memory_order_relaxed);
   stats.stale_updates = counters.stale_updates.load(std::memory_order_relaxed);
   stats.closed_chunks = counters.closed_chunks.load(std::memory_order_relaxed);

@@ -101,6 +101,10 @@ struct alignas(base::kCacheLine) Counters {
   /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
   /// of these steps.
   std::atomic<std::uint64_t> dropped_steps{0};
+  // Of processes that are attached (src/process).
+  std::atomic<std::uint64_t> guests{0};
+  std::atomic<std::uint64_t> dead_guest_steps{0};
+  std::atomic<std::uint64_t> cut_episodes{0};
 };
 
 /// State that saves of a buffer hand on to the next save.

@@ -161,6 +161,11 @@ class Wait {
     std::this_thread::sleep_until(until(look_again));
   }
 
+  /// How long `pause` would sleep, for a caller that sleeps on something else.
+  [[nodiscard]] std::chrono::nanoseconds nap(std::chrono::nanoseconds look_again) const noexcept {
+    return std::max(until(look_again) - now_, std::chrono::nanoseconds(0));
+  }
+
   [[nodiscard]] std::chrono::nanoseconds waited() const noexcept {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(base::Clock::now() - start_);
   }

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <reprise/batch_source.hpp>
+#include <reprise/sampler.hpp>
+#include <reprise/schema.hpp>
+#include <reprise/stats.hpp>
+#include <reprise/vector_writer.hpp>
+#include <reprise/window.hpp>
+#include <reprise/writer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <string>
+#include <vector>
+
+/// The other side of `reprise/host.hpp`: a buffer of another process of this machine.
+///
+/// Not stable: calls may change with any version.
+namespace reprise {
+
+namespace process {
+class GuestCore;
+class DrawClient;
+}  // namespace process
+
+/// Draws batches from the buffer of a host.
+///
+/// Thread safety: one thread at a time. Lifetime: may outlive its guest.
+class GuestSampler final : public BatchSource {
+ public:
+  GuestSampler(GuestSampler&&) noexcept;
+  GuestSampler& operator=(GuestSampler&&) noexcept;
+  ~GuestSampler() override;
+
+  /// As `Sampler::sample`; the host draws, and copies rows into memory of this batch. A draw that
+  /// has to wait is tried again with each step that arrives, and behind samplers of the host's own
+  /// process that wait. Closed once the host is gone. Errors: as `Sampler::sample`, found by the
+  /// host, with its words; `std::bad_alloc`, `std::system_error` without memory.
+  /// Cost: two messages over a socket, some 10 us, on top of the draw.
+  SampleResult sample(std::size_t n, const SampleOptions& options = {});
+  /// As `Sampler::sample_into`. Costs a copy of the rows more than `sample`.
+  SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
+                           const SampleOptions& options = {});
+
+  [[nodiscard]] Batch make_batch(std::size_t n,
+                                 std::pmr::memory_resource* memory = nullptr) const override;
+  SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
+  UpdateResult update_priorities(std::span<const ItemKey> keys,
+                                 std::span<const float> priorities) override;
+  /// Checks the batch; the rest is checked by the host.
+  void check(const Batch& batch, const SampleOptions& options) const override;
+  /// As of the last call that the host answered.
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
+
+ private:
+  friend class Guest;
+  explicit GuestSampler(std::unique_ptr<process::DrawClient> client) noexcept;
+
+  std::unique_ptr<process::DrawClient> client_;
+};
+
+/// A buffer that another process has: its writers and samplers for this one.
+///
+/// Thread safety: every method from any thread. Lifetime: its writers and samplers may outlive it.
+/// Fork: as `ReplayBuffer`; a child attaches by itself.
+class Guest {
+ public:
+  Guest(Guest&&) noexcept;
+  Guest& operator=(Guest&&) noexcept;
+  ~Guest();
+
+  /// Of the host's buffer.
+  [[nodiscard]] const Schema& schema() const noexcept;
+  /// Of the host's buffer.
+  [[nodiscard]] const Window& window() const noexcept;
+
+  /// A writer for one environment. As `ReplayBuffer::writer`, but: `Committed` means that the step
+  /// will be in the buffer, whatever becomes of this process, unless the host ends before it has
+  /// taken the step; `Writer::episode_id` counts this writer's own episodes, from 0. A commit waits
+  /// while the host has so many steps to take as the writer may be ahead (`HostOptions`). Errors:
+  /// `std::runtime_error` if the host has no writer left (`Options::max_writers`) or is gone.
+  [[nodiscard]] Writer writer(const WriterOptions& options = {});
+  /// A writer for each environment, which share a connection.
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
+                                           const WriterOptions& options = {});
+  /// A sampler; of the options, `memory`, `resume` and `parallel_gather_bytes` are not used.
+  /// Errors: as `ReplayBuffer::sampler`; `std::runtime_error` if the host is gone.
+  [[nodiscard]] GuestSampler sampler(const SamplerOptions& options = {});
+
+  /// As `ReplayBuffer::update_priorities`: applied by the host when the call returns. All keys are
+  /// stale once the host is gone.
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                 std::size_t selector = 0);
+  /// Those of the host's buffer. `std::runtime_error` if the host is gone.
+  [[nodiscard]] Stats stats() const;
+
+  /// Closes its own connection; writers and samplers keep theirs.
+  void close() noexcept;
+  /// Whether `close` was called, or the host was seen to be gone.
+  [[nodiscard]] bool closed() const noexcept;
+
+ private:
+  friend Guest attach(const std::string& address, std::chrono::nanoseconds timeout);
+  explicit Guest(std::shared_ptr<process::GuestCore> core) noexcept;
+  [[nodiscard]] std::vector<Writer> writers(std::size_t environments, const WriterOptions& options);
+
+  std::shared_ptr<process::GuestCore> core_;
+};
+
+/// Attaches to the host at an address (`Host::address`). `timeout`: how long it may take until a
+/// host listens there and answers. Errors: `std::system_error` if none does;
+/// `std::runtime_error` with the reason if the host refuses, for example a process of another
+/// version of reprise, both of which it names.
+[[nodiscard]] Guest attach(const std::string& address,
+                           std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+
+}  // namespace reprise

@@ -1,0 +1,221 @@
+#include "process/channel.hpp"
+
+#include "base/event.hpp"
+#include "base/text.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+namespace reprise::process {
+namespace {
+
+struct Address {
+  sockaddr_un name{};
+  socklen_t bytes = 0;
+};
+
+Address address_of(const std::string& text) {
+  Address address;
+  base::require(text.size() >= 2 && text.size() < sizeof(address.name.sun_path),
+                base::OptionsOf{"HostOptions"}, "address is '", text,
+                "'; allowed: a path or @name of 2 to ", sizeof(address.name.sun_path) - 1,
+                " bytes");
+  address.name.sun_family = AF_UNIX;
+  std::memcpy(address.name.sun_path, text.data(), text.size());
+  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size());
+  if (text.front() == '@') {
+    address.name.sun_path[0] = '\0';
+  } else {
+    ++address.bytes;
+  }
+  return address;
+}
+
+Descriptor make_socket() {
+  Descriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!made.valid()) {
+    throw std::system_error(errno, std::generic_category(), "a socket for other processes");
+  }
+  return made;
+}
+
+[[noreturn]] void fail(int error, const std::string& address, const char* what) {
+  throw std::system_error(error, std::generic_category(), base::text(what, " '", address, "'"));
+}
+
+/// Whether what was asked for has come; false after the timeout, too.
+bool wait_for(int socket, short events, std::chrono::nanoseconds timeout) noexcept {
+  pollfd one{socket, events, 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec most{seconds.count(), (timeout - seconds).count()};
+  return ::ppoll(&one, 1, &most, nullptr) > 0;
+}
+
+}  // namespace
+
+bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds patience) noexcept {
+  Head head{static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(says),
+            file >= 0 ? 1U : 0U};
+  std::array<iovec, 2> parts{
+      {{&head, sizeof(head)}, {const_cast<std::byte*>(bytes.data()), bytes.size()}}};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  if (file >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const with = CMSG_FIRSTHDR(&message);
+    with->cmsg_level = SOL_SOCKET;
+    with->cmsg_type = SCM_RIGHTS;
+    with->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(with), &file, sizeof(int));
+  }
+  while (message.msg_iovlen != 0) {
+    const ssize_t sent = ::sendmsg(socket(), &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR ||
+          ((errno == EAGAIN || errno == EWOULDBLOCK) && wait_for(socket(), POLLOUT, patience))) {
+        continue;
+      }
+      return false;
+    }
+    message.msg_control = nullptr;
+    message.msg_controllen = 0;
+    auto left = static_cast<std::size_t>(sent);
+    while (message.msg_iovlen != 0 && left >= message.msg_iov->iov_len) {
+      left -= message.msg_iov->iov_len;
+      ++message.msg_iov;
+      --message.msg_iovlen;
+    }
+    if (message.msg_iovlen != 0) {
+      message.msg_iov->iov_base = static_cast<std::byte*>(message.msg_iov->iov_base) + left;
+      message.msg_iov->iov_len -= left;
+    }
+  }
+  return true;
+}
+
+bool Channel::receive() {
+  for (;;) {
+    std::array<std::byte, 16384> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+    iovec part{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(socket(), &message, MSG_CMSG_CLOEXEC);
+    if (got < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return errno == EAGAIN || errno == EWOULDBLOCK;
+    }
+    for (cmsghdr* with = CMSG_FIRSTHDR(&message); with != nullptr;
+         with = CMSG_NXTHDR(&message, with)) {
+      if (with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
+        int file = -1;
+        std::memcpy(&file, CMSG_DATA(with), sizeof(int));
+        files_.emplace_back(file);
+      }
+    }
+    if (got == 0) {
+      return false;
+    }
+    received_.insert(received_.end(), bytes.begin(), bytes.begin() + got);
+    if (received_.size() - taken_ > kMostBytes + sizeof(Head)) {
+      return false;
+    }
+  }
+}
+
+std::optional<Message> Channel::next() {
+  Head head;
+  const std::size_t there = received_.size() - taken_;
+  if (there < sizeof(head)) {
+    return std::nullopt;
+  }
+  std::memcpy(&head, received_.data() + taken_, sizeof(head));
+  if (there - sizeof(head) < head.bytes || files_.size() < head.files) {
+    return std::nullopt;
+  }
+  Message message;
+  message.says = static_cast<Says>(head.says);
+  const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(taken_ + sizeof(head));
+  message.bytes.assign(begin, begin + head.bytes);
+  if (head.files != 0) {
+    message.file = std::move(files_.front());
+    files_.pop_front();
+  }
+  taken_ += sizeof(head) + head.bytes;
+  if (taken_ == received_.size()) {
+    received_.clear();
+    taken_ = 0;
+  }
+  return message;
+}
+
+void Channel::wait(std::chrono::nanoseconds timeout) const noexcept {
+  wait_for(socket(), POLLIN, timeout);
+}
+
+Listener::Listener(const std::string& address) : address_(address), socket_(make_socket()) {
+  const Address at = address_of(address);
+  if (::bind(socket(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) != 0 ||
+      (address_.front() != '@' && ::chmod(address_.c_str(), S_IRUSR | S_IWUSR) != 0) ||
+      ::listen(socket(), 128) != 0) {
+    fail(errno, address_, "serving a buffer at");
+  }
+}
+
+Listener::~Listener() {
+  if (address_.front() != '@') {
+    ::unlink(address_.c_str());
+  }
+}
+
+Descriptor Listener::accept() const noexcept {
+  return Descriptor(::accept4(socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+Peer peer_of(int socket) noexcept {
+  ucred who{};
+  socklen_t bytes = sizeof(who);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0) {
+    return {-1, -1};
+  }
+  return {who.pid, static_cast<std::int64_t>(who.uid)};
+}
+
+Descriptor connect(const std::string& address, std::chrono::nanoseconds timeout) {
+  const Address at = address_of(address);
+  const base::Clock::time_point deadline = base::deadline_after(timeout);
+  for (;;) {
+    Descriptor made = make_socket();
+    if (::connect(made.number(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) == 0) {
+      return made;
+    }
+    const int error = errno;
+    const bool may_come =
+        error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == EINTR;
+    if (!may_come || base::Clock::now() >= deadline) {
+      fail(error, address, "attaching to a buffer at");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace reprise::process

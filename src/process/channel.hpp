@@ -1,0 +1,106 @@
+#pragma once
+
+#include "process/region.hpp"
+#include "record/bytes.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::process {
+
+using record::Bytes;
+
+/// What a message says. The first ones are those of every version.
+enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
+  Hello = 1,
+  Welcome = 2,
+  Refused = 3,  ///< Why, in a sentence.
+  Wake,         ///< To the host: look at the rings. To a guest: there is room.
+  Bye,          ///< The guest closes by itself, and has not died.
+  Sample,
+  Cancel,
+  Sampled,
+  Update,
+  Updated,
+  AskStats,
+  Stats,
+  Failed,  ///< A request threw.
+};
+
+struct Message {
+  Says says = Says::Wake;
+  std::vector<std::byte> bytes;
+  Descriptor file;  ///< That came with it.
+};
+
+/// One end of a connection of two processes: whole messages in both directions, over a Unix socket.
+/// One thread at a time.
+class Channel {
+ public:
+  Channel() noexcept = default;
+  explicit Channel(Descriptor socket) noexcept : socket_(std::move(socket)) {}
+
+  [[nodiscard]] int socket() const noexcept { return socket_.number(); }
+
+  /// False if the other end is gone, or takes nothing for `patience`; then the channel is of no use
+  /// any more.
+  bool send(Says says, Bytes bytes = {}, int file = -1,
+            std::chrono::nanoseconds patience = std::chrono::nanoseconds(0)) noexcept;
+  /// Takes what has come, without waiting. False if the other end is gone, or sends what is no
+  /// message; whole messages may be left.
+  [[nodiscard]] bool receive();
+  /// The next whole message that has been received.
+  [[nodiscard]] std::optional<Message> next();
+  /// Waits until something has come, or the other end is gone.
+  void wait(std::chrono::nanoseconds timeout) const noexcept;
+
+ private:
+  struct Head {
+    std::uint32_t bytes = 0;
+    std::uint32_t says = 0;
+    std::uint32_t files = 0;
+  };
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+
+  Descriptor socket_;
+  std::vector<std::byte> received_;
+  std::size_t taken_ = 0;  ///< Of `received_`, in messages that were given out.
+  std::deque<Descriptor> files_;
+};
+
+/// A socket at which guests attach.
+class Listener {
+ public:
+  /// `std::invalid_argument` for an address that is too long; `std::system_error` naming it.
+  explicit Listener(const std::string& address);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  [[nodiscard]] int socket() const noexcept { return socket_.number(); }
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  /// The next one who wants to attach; not valid if there is none.
+  [[nodiscard]] Descriptor accept() const noexcept;
+
+ private:
+  const std::string address_;
+  Descriptor socket_;
+};
+
+/// Who is at the other end of a socket.
+struct Peer {
+  std::int64_t process = 0;
+  std::int64_t user = 0;
+};
+[[nodiscard]] Peer peer_of(int socket) noexcept;
+
+/// A socket connected to a listener. Waits until there is one, or throws `std::system_error`, which
+/// names the address.
+[[nodiscard]] Descriptor connect(const std::string& address, std::chrono::nanoseconds timeout);
+
+}  // namespace reprise::process

@@ -1,0 +1,160 @@
+#include "buffer/update.hpp"
+#include "process/session.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+
+namespace reprise::process {
+namespace {
+
+void fail(Channel& channel, std::uint64_t number, Failure::Is is, std::string_view what) {
+  channel.send(Says::Failed, joined(Failure{.number = number, .is = is},
+                                    std::as_bytes(std::span(what.data(), what.size()))));
+}
+
+}  // namespace
+
+template <class Call>
+bool CallSession::guarded(std::uint64_t number, Channel& channel, const Call& call) {
+  try {
+    return call();
+  } catch (const std::invalid_argument& error) {
+    fail(channel, number, Failure::Is::Invalid, error.what());
+  } catch (const std::logic_error& error) {
+    fail(channel, number, Failure::Is::Logic, error.what());
+  } catch (const std::bad_alloc& error) {
+    fail(channel, number, Failure::Is::Memory, error.what());
+  } catch (const std::exception& error) {
+    fail(channel, number, Failure::Is::Other, error.what());
+  }
+  return true;
+}
+
+bool CallSession::handle(const Message& message, Channel& channel) {
+  const std::optional<std::uint64_t> number = value_of<std::uint64_t>(message.bytes);
+  if (!number) {
+    return false;
+  }
+  if (message.says == Says::AskStats) {
+    // Its own copy of the shared pointer keeps the buffer while it is read.
+    channel.send(Says::Stats, joined(*number, bytes_of(core_->stats())));
+    return true;
+  }
+  const auto call = value_of<UpdateCall>(message.bytes);
+  constexpr std::size_t kEach = sizeof(ItemKey) + sizeof(float);
+  if (message.says != Says::Update || !call ||
+      (message.bytes.size() - sizeof(UpdateCall)) % kEach != 0 ||
+      (message.bytes.size() - sizeof(UpdateCall)) / kEach != call->keys) {
+    return false;
+  }
+  std::vector<ItemKey> keys(call->keys);
+  std::vector<float> priorities(call->keys);
+  if (!keys.empty()) {
+    const std::byte* const at = message.bytes.data() + sizeof(UpdateCall);
+    std::memcpy(static_cast<void*>(keys.data()), at, keys.size() * sizeof(ItemKey));
+    std::memcpy(priorities.data(), at + keys.size() * sizeof(ItemKey),
+                priorities.size() * sizeof(float));
+  }
+  return guarded(*number, channel, [&] {
+    const UpdateResult result = buffer::update(*core_, keys, priorities, call->selector);
+    channel.send(Says::Updated, bytes_of(UpdateAnswer{.number = *number, .result = result}));
+    return true;
+  });
+}
+
+bool DrawSession::handle(const Message& message, Channel& channel) {
+  if (message.says == Says::Cancel) {
+    if (draw_ && value_of<std::uint64_t>(message.bytes) == draw_->call.number) {
+      draw_->options.timeout = std::chrono::nanoseconds(0);
+      draw_->deadline = base::Clock::time_point::min();
+      attempt(channel, true);
+    }
+    return true;
+  }
+  if (message.says != Says::Sample) {
+    return CallSession::handle(message, channel);
+  }
+  const auto call = value_of<SampleCall>(message.bytes);
+  if (!call || draw_) {
+    return false;
+  }
+  return guarded(call->number, channel, [&] {
+    begin(*call);
+    attempt(channel, false);
+    return true;
+  });
+}
+
+/// Checks the call, and has memory for its batch.
+void DrawSession::begin(const SampleCall& call) {
+  const auto n = static_cast<std::size_t>(call.items);
+  SampleOptions options;
+  options.beta = call.beta;
+  options.normalise = call.normalise;
+  options.draws = call.draws;
+  options.gather = call.gather != 0;
+  options.timeout = std::chrono::nanoseconds(call.timeout_ns);
+  base::require(call.normalise <= Normalise::Not && call.draws <= Draws::Epoch,
+                base::OptionsOf{"SampleOptions"}, "normalise or draws is of no known kind");
+  base::require(n != 0, base::Call{"sample"}, "0 items; allowed: at least 1");
+  const std::size_t bytes = batch_.block_bytes(n);
+  if (bytes > memory_.size()) {
+    memory_ = Region::make(bytes);
+    shared_ = false;
+  }
+  batch_.lay_over(memory_.data(), n);
+  sampler_.check(batch_, 0, n, options);
+  const base::Clock::time_point now = base::Clock::now();
+  const base::Clock::time_point deadline = base::deadline_after(options.timeout);
+  options.timeout = std::chrono::nanoseconds(0);
+  options.hook = &never_wait_;
+  draw_ = Draw{.call = call, .options = options, .began = now, .deadline = deadline};
+}
+
+/// `last`: the wait is over, whatever comes of this attempt.
+bool DrawSession::attempt(Channel& channel, bool last) {
+  using Code = SampleStatus::Code;
+  SampleStatus status;
+  try {
+    status =
+        sampler_.sample(batch_, 0, static_cast<std::size_t>(draw_->call.items), draw_->options);
+  } catch (...) {
+    draw_.reset();
+    throw;
+  }
+  const base::Clock::time_point now = base::Clock::now();
+  if (status.code == Code::Stopped || status.code == Code::TimedOut) {
+    if (!last && now < draw_->deadline) {
+      return false;
+    }
+    status.code =
+        draw_->deadline == base::Clock::time_point::min() ? Code::Stopped : Code::TimedOut;
+  }
+  status.waited = now - draw_->began;
+  channel.send(Says::Sampled,
+               bytes_of(SampleAnswer{.number = draw_->call.number,
+                                     .memory_bytes = shared_ ? 0 : memory_.size(),
+                                     .status = status}),
+               shared_ ? -1 : memory_.file());
+  shared_ = true;
+  draw_.reset();
+  return true;
+}
+
+Session::Did DrawSession::serve(Channel* channel) {
+  if (!draw_ || channel == nullptr) {
+    return Did::Nothing;
+  }
+  bool answered = false;
+  const std::uint64_t number = draw_->call.number;
+  static_cast<void>(guarded(number, *channel, [&] {
+    answered = attempt(*channel, false);
+    return true;
+  }));
+  return answered ? Did::Something : Did::Nothing;
+}
+
+}  // namespace reprise::process

@@ -1,0 +1,178 @@
+#include "process/guest_core.hpp"
+
+#include "window/batch_access.hpp"
+
+#include <new>
+#include <string_view>
+
+namespace reprise::process {
+namespace {
+
+/// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
+constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
+
+/// Throws again what the host has thrown.
+[[noreturn]] void rethrow(const Message& message) {
+  const auto failure = value_of<Failure>(message.bytes);
+  std::string what;
+  if (failure) {
+    what.assign(reinterpret_cast<const char*>(message.bytes.data()) + sizeof(Failure),
+                message.bytes.size() - sizeof(Failure));
+  }
+  switch (failure ? failure->is : Failure::Is::Other) {
+    case Failure::Is::Invalid:
+      base::refuse(what);
+    case Failure::Is::Logic:
+      base::refuse<std::logic_error>(what);
+    case Failure::Is::Memory:
+      throw std::bad_alloc();
+    case Failure::Is::Other:
+      break;
+  }
+  base::refuse<std::runtime_error>(what);
+}
+
+}  // namespace
+
+std::optional<Message> Caller::answer(limiter::Wait& wait) {
+  bool cancelled = false;
+  for (;;) {
+    connection_->receive();
+    while (std::optional<Message> message = connection_->channel.next()) {
+      // Answers to requests that were given up may come late.
+      if (value_of<std::uint64_t>(message->bytes) != number_) {
+        continue;
+      }
+      if (message->says == Says::Failed) {
+        rethrow(*message);
+      }
+      return message;
+    }
+    if (const auto end = wait.over()) {
+      if (*end != limiter::WaitEnd::Stopped) {
+        return std::nullopt;
+      }
+      if (!cancelled) {
+        connection_->send(Says::Cancel, bytes_of(number_));
+        cancelled = true;
+      }
+    }
+    connection_->channel.wait(cancelled ? kLookAgain : wait.nap(kLookAgain));
+  }
+}
+
+UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                            std::size_t selector) {
+  base::require(keys.size() == priorities.size(), base::Call{"update_priorities"}, keys.size(),
+                " keys and ", priorities.size(), " priorities; allowed: as many of each");
+  std::vector<std::byte> behind;
+  behind.reserve(keys.size_bytes() + priorities.size_bytes());
+  for (const Bytes part : {std::as_bytes(keys), std::as_bytes(priorities)}) {
+    behind.insert(behind.end(), part.begin(), part.end());
+  }
+  const std::optional<Message> message =
+      ask(Says::Update, UpdateCall{.selector = selector, .keys = keys.size()}, behind);
+  const auto answer = message ? value_of<UpdateAnswer>(message->bytes) : std::nullopt;
+  return answer ? answer->result : UpdateResult{.applied = 0, .stale = keys.size()};
+}
+
+void Caller::close() noexcept {
+  if (!life().forked() && !life().closed()) {
+    connection_->send(Says::Bye);
+    life().close();
+  }
+}
+
+DrawClient::DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options)
+    : caller_(std::move(opened)),
+      selector_(options.selector),
+      unique_frames_(options.unique_frames),
+      store_(new window::BatchStore(caller_.format().format.schema, caller_.format().format.window,
+                                    nullptr, options.unique_frames)),
+      batch_(window::BatchAccess::batch(store_)) {}
+
+SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
+  base::require(options.timeout.count() >= 0, base::OptionsOf{"SampleOptions"}, "timeout is ",
+                options.timeout.count(), " ns; allowed: at least 0");
+  // The host ends the wait; if it is stopped itself, this process does, a little later.
+  const std::chrono::nanoseconds patience = options.timeout >= kNoTimeout - Connection::kPatience
+                                                ? kNoTimeout
+                                                : options.timeout + Connection::kPatience;
+  limiter::WaitTerms terms(&caller_.life(), patience, options.stop, options.hook);
+  limiter::Wait wait(terms, nullptr, nullptr);
+  const bool stopped = wait.refused() || options.stop.stop_requested();
+  std::optional<Message> message =
+      caller_.ask(Says::Sample,
+                  SampleCall{.items = n,
+                             .timeout_ns = stopped ? 0 : options.timeout.count(),
+                             .beta = options.beta,
+                             .normalise = options.normalise,
+                             .draws = options.draws,
+                             .gather = options.gather ? std::uint8_t{1} : std::uint8_t{0}},
+                  {}, wait);
+  const auto answer = message ? value_of<SampleAnswer>(message->bytes) : std::nullopt;
+  if (!answer) {
+    SampleStatus status = outlook(n);
+    status.waited = wait.waited();
+    return status;
+  }
+  if (answer->memory_bytes != 0) {
+    memory_ = Region::map(std::move(message->file), answer->memory_bytes);
+  }
+  last_ = answer->status;
+  if (last_.code == SampleStatus::Code::TimedOut && stopped) {
+    last_.code = SampleStatus::Code::Stopped;
+  }
+  if (last_.code == SampleStatus::Code::Ok) {
+    if (memory_.size() < store_->block_bytes(n)) {
+      base::refuse<std::runtime_error>("the host answered with a batch that it has no memory for");
+    }
+    store_->lay_over(memory_.data(), n);
+    store_->size = n;
+  }
+  return last_;
+}
+
+Batch DrawClient::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
+  const buffer::Format& format = caller_.format().format;
+  return window::BatchAccess::make(format.schema, format.window, n, memory, unique_frames_);
+}
+
+SampleStatus DrawClient::outlook(std::size_t n) const {
+  caller_.life().check();
+  SampleStatus status = last_;
+  status.code = caller_.life().closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
+  status.batch = status.draws = n;
+  return status;
+}
+
+void DrawClient::check(const window::BatchStore& batch, std::size_t offset, std::size_t n) const {
+  const buffer::Format& format = caller_.format().format;
+  batch.check_places("GuestSampler::sample_into", format.schema, format.window, offset, n);
+}
+
+std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
+  life_.check();
+  {
+    const base::MutexLock lock(mutex_);
+    caller_.look();
+  }
+  if (closed()) {
+    base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
+  }
+  return open_connection(address_, hello, Connection::kPatience);
+}
+
+Stats GuestCore::stats() {
+  const base::MutexLock lock(mutex_);
+  struct {
+    std::uint64_t number = 0;
+  } const call;
+  const std::optional<Message> message = caller_.ask(Says::AskStats, call, {});
+  if (!message) {
+    base::refuse<std::runtime_error>(base::Call{"Guest::stats"}, "the host is gone");
+  }
+  return stats_of(std::span(message->bytes).subspan(sizeof(std::uint64_t)));
+}
+
+}  // namespace reprise::process

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <reprise/guest.hpp>
+
+#include "base/mutex.hpp"
+#include "limiter/wait.hpp"
+#include "process/ring_writer.hpp"
+#include "window/batch_store.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace reprise::process {
+
+/// The requests of one connection, one after the other. One thread at a time.
+class Caller {
+ public:
+  explicit Caller(std::unique_ptr<Connection> opened) noexcept : connection_(std::move(opened)) {}
+
+  [[nodiscard]] const GuestFormat& format() const noexcept { return *connection_->format; }
+  [[nodiscard]] base::Life& life() noexcept { return connection_->life; }
+  [[nodiscard]] const base::Life& life() const noexcept { return connection_->life; }
+
+  /// The answer to a request, or nothing once the host is gone or `wait` is over otherwise than by
+  /// a stop: that is passed on to the host, which then answers. Throws what the host threw.
+  template <class Call>
+  [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind,
+                                           limiter::Wait& wait) {
+    connection_->life.check();
+    call.number = ++number_;
+    connection_->send(says, joined(call, behind));
+    return answer(wait);
+  }
+  /// As the other one, for a request that the host answers at once.
+  template <class Call>
+  [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind) {
+    const std::stop_token never;
+    limiter::WaitTerms terms(&life(), Connection::kPatience, never, nullptr);
+    limiter::Wait wait(terms, nullptr, nullptr);
+    return ask(says, call, behind, wait);
+  }
+  /// `ReplayBuffer::update_priorities`. All keys are stale once the host is gone.
+  UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                      std::size_t selector);
+  /// Notices if the host is gone.
+  void look() { connection_->receive(); }
+  /// Tells the host that the connection is closed on purpose.
+  void close() noexcept;
+
+ private:
+  [[nodiscard]] std::optional<Message> answer(limiter::Wait& wait);
+
+  const std::unique_ptr<Connection> connection_;
+  std::uint64_t number_ = 0;  ///< Of the last request.
+};
+
+/// What is behind a `GuestSampler`.
+class DrawClient {
+ public:
+  DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options);
+
+  /// Draws into the memory that the host shares; `own` is then that batch.
+  [[nodiscard]] SampleStatus draw(std::size_t n, const SampleOptions& options);
+  [[nodiscard]] const Batch& own() const noexcept { return batch_; }
+  [[nodiscard]] window::BatchStore& own_store() noexcept { return *store_; }
+  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const;
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const;
+  /// `std::invalid_argument` for places that the batch has not.
+  void check(const window::BatchStore& batch, std::size_t offset, std::size_t n) const;
+  [[nodiscard]] UpdateResult update(std::span<const ItemKey> keys,
+                                    std::span<const float> priorities) {
+    return caller_.update(keys, priorities, selector_);
+  }
+  ~DrawClient() { caller_.close(); }
+  DrawClient(const DrawClient&) = delete;
+  DrawClient& operator=(const DrawClient&) = delete;
+
+ private:
+  Caller caller_;
+  const std::size_t selector_;
+  const bool unique_frames_;
+  Region memory_;  ///< Of the batch, which the host fills.
+  window::BatchStore* store_;
+  Batch batch_;
+  SampleStatus last_;  ///< As the host told it last.
+};
+
+/// What is behind a `Guest`. Any thread.
+class GuestCore {
+ public:
+  GuestCore(std::string address, std::unique_ptr<Connection> opened)
+      : address_(std::move(address)), format_(opened->format), caller_(std::move(opened)) {}
+  ~GuestCore() { close(); }
+  GuestCore(const GuestCore&) = delete;
+  GuestCore& operator=(const GuestCore&) = delete;
+
+  [[nodiscard]] const GuestFormat& format() const noexcept { return *format_; }
+  /// Another connection to the host. `std::runtime_error` once the guest is closed.
+  [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
+  UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                      std::size_t selector) REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    return caller_.update(keys, priorities, selector);
+  }
+  [[nodiscard]] Stats stats() REPRISE_EXCLUDES(mutex_);
+  void close() noexcept REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    caller_.close();
+  }
+  [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
+
+ private:
+  const std::string address_;
+  const std::shared_ptr<const GuestFormat> format_;
+  base::Mutex mutex_;
+  Caller caller_ REPRISE_GUARDED_BY(mutex_);
+  const base::Life& life_ = caller_.life();
+};
+
+}  // namespace reprise::process

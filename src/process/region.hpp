@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace reprise::process {
+
+/// A file descriptor, closed with this object.
+class Descriptor {
+ public:
+  Descriptor() noexcept = default;
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+
+  [[nodiscard]] int number() const noexcept { return number_; }
+  [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+/// Memory that two processes have mapped, zeroed at first: a file without a name (`memfd_create`),
+/// which no limit of /dev/shm concerns and of which nothing is left when both are gone. Its size is
+/// sealed, so neither can make the other's accesses fail. A forked child does not have it.
+class Region {
+ public:
+  Region() noexcept = default;
+  Region(Region&& other) noexcept
+      : file_(std::move(other.file_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  Region& operator=(Region&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  ~Region();
+
+  /// `std::system_error` if the system has none.
+  [[nodiscard]] static Region make(std::size_t bytes);
+  /// What another process made, of which the first `bytes` are used. `std::runtime_error` if it is
+  /// smaller, or may become so.
+  [[nodiscard]] static Region map(Descriptor file, std::size_t bytes);
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] int file() const noexcept { return file_.number(); }
+
+ private:
+  Region(Descriptor file, std::size_t bytes);
+
+  Descriptor file_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace reprise::process

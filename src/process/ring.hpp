@@ -1,0 +1,167 @@
+#pragma once
+
+#include "base/divider.hpp"
+#include "base/sync.hpp"
+#include "buffer/format.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace reprise::process {
+
+using base::Order;
+
+/// How far the ring of one environment is: rows are numbered from 0, and row r lies in place
+/// r % rows. The guest writes `published`, the host `consumed`.
+template <class Sync>
+class RingWords {
+ public:
+  /// Guest. R1: release; partner: published. The rows below are complete: the columns of each step,
+  /// and the observation after it.
+  void publish(std::uint64_t rows) noexcept { published_.store(rows, Order::Release); }
+  /// Host. R1: acquire; partner: publish.
+  [[nodiscard]] std::uint64_t published() const noexcept { return published_.load(Order::Acquire); }
+
+  /// Host. R2: release, and R3: seq_cst, before the look at `Waiting`; partners: consumed,
+  /// consumed_while_waiting. The guest may write rows below again.
+  void consume(std::uint64_t rows) noexcept { consumed_.store(rows, Order::SeqCst); }
+  /// Guest. R2: acquire; partner: consume. What the host has read of these rows it has read.
+  [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_.load(Order::Acquire); }
+  /// Guest, after `Waiting::begin`. R3: seq_cst; partner: consume.
+  [[nodiscard]] std::uint64_t consumed_while_waiting() const noexcept {
+    return consumed_.load(Order::SeqCst);
+  }
+
+ private:
+  using Word = typename Sync::template Atomic<std::uint64_t>;
+  alignas(base::kCacheLine) Word published_{0};
+  alignas(base::kCacheLine) Word consumed_{0};
+};
+
+/// Whether the guest of a connection waits for room in one of its rings. It says so and looks once
+/// more; the host makes room and looks whether somebody waits. Both are Dekker's pattern (I11).
+template <class Sync>
+class Waiting {
+ public:
+  /// Guest. R3: seq_cst, before the last look for room; partner: take.
+  void begin() noexcept { waits_.store(1, Order::SeqCst); }
+  /// Host, after `consume`. R3: seq_cst; partner: begin. Relaxed store: whoever it takes back too
+  /// much of is woken by the message that follows, and says so again.
+  [[nodiscard]] bool take() noexcept {
+    const bool waits = waits_.load(Order::SeqCst) != 0;
+    if (waits) {
+      waits_.store(0, Order::Relaxed);
+    }
+    return waits;
+  }
+
+ private:
+  typename Sync::template Atomic<std::uint32_t> waits_{0};
+};
+
+/// Why the host takes no more steps of a writer.
+enum class Held : std::uint32_t {
+  No,
+  ByLimiter,  ///< The rate limiter holds it, or no chunk is free.
+  ByDisk,     ///< The disk of a mapped file is full.
+};
+
+/// The memory of one connection, in front of its rings.
+struct SharedWords {
+  alignas(base::kCacheLine) Waiting<base::StdSync> waiting;
+  /// Written by the host. Relaxed: words for a message, on which nothing depends.
+  alignas(base::kCacheLine) base::StdSync::Atomic<std::uint32_t> held{0};
+};
+static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);
+
+/// What lies in the place of an item's header in a row of a ring: what the host has to know of the
+/// step.
+struct StepHeader {
+  enum class Is : std::uint8_t {
+    Step,
+    Cut,  ///< No step: the episode ended at its last one, as truncated.
+  };
+  Is is = Is::Step;
+  std::uint8_t end = 0;    ///< An `End`.
+  std::uint8_t first = 0;  ///< 1: the first step of an episode, whose own observation is new too.
+  std::uint8_t unused = 0;
+  std::uint32_t priorities = 0;  ///< Those that the step brings.
+  std::uint64_t zero = 0;
+};
+static_assert(sizeof(StepHeader) == sizeof(storage::ItemHeader));
+
+/// Where everything lies in the memory of a writer's connection: the shared words, those of each
+/// ring, and the rings. A ring's row is a row of the buffer (`RowLayout`), and behind it the
+/// recurrent states and the priorities of its step. The step of row r has its observation and
+/// columns there, and the observation after it in row r + 1, as in a chunk; so does the row after
+/// the last step of an episode, which has no step.
+class RingLayout {
+ public:
+  /// `rows`: a power of two.
+  RingLayout(const buffer::Format& format, std::size_t environments, std::size_t rows)
+      : environments_(environments), rows_(rows), row_(format) {}
+
+  /// Rows of each ring for steps that take so many bytes in all.
+  static std::size_t rows_for(const buffer::Format& format, std::size_t environments,
+                              std::size_t bytes) noexcept {
+    const std::size_t fit = bytes / environments / Row(format).bytes;
+    return std::bit_floor(std::clamp<std::size_t>(fit, kFewest, kMost));
+  }
+  static constexpr std::size_t kFewest = 16;
+  static constexpr std::size_t kMost = 4096;
+
+  [[nodiscard]] std::size_t environments() const noexcept { return environments_; }
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+  [[nodiscard]] std::size_t priorities() const noexcept { return row_.priorities; }
+  /// Of the whole memory.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return rings_at() + environments_ * rows_ * row_.bytes;
+  }
+
+  using Words = RingWords<base::StdSync>;
+  [[nodiscard]] static SharedWords& shared(std::byte* memory) noexcept {
+    return *reinterpret_cast<SharedWords*>(memory);
+  }
+  [[nodiscard]] static Words& words(std::byte* memory, std::size_t environment) noexcept {
+    return reinterpret_cast<Words*>(memory + sizeof(SharedWords))[environment];
+  }
+  [[nodiscard]] std::byte* row(std::byte* memory, std::size_t environment,
+                               std::uint64_t row) const noexcept {
+    return memory + rings_at() + (environment * rows_ + (row & (rows_ - 1))) * row_.bytes;
+  }
+  [[nodiscard]] std::byte* state(std::byte* row) const noexcept { return row + row_.state_at; }
+  [[nodiscard]] std::byte* priorities(std::byte* row) const noexcept {
+    return row + row_.priorities_at;
+  }
+
+ private:
+  struct Row {
+    explicit Row(const buffer::Format& format) noexcept
+        : state_at(aligned(format.layout.stride())),
+          priorities_at(aligned(state_at + format.layout.state_stride())),
+          // An end decides all open steps, and each of them, or each `item_every`th, begins an
+          // item.
+          priorities(format.window.ahead() / format.window.item_every() + 2),
+          bytes(aligned(priorities_at + priorities * sizeof(float))) {}
+    static std::size_t aligned(std::size_t bytes) noexcept {
+      return base::divide_up(bytes, base::kCacheLine) * base::kCacheLine;
+    }
+
+    std::size_t state_at;
+    std::size_t priorities_at;
+    std::size_t priorities;
+    std::size_t bytes;
+  };
+  [[nodiscard]] std::size_t rings_at() const noexcept {
+    return sizeof(SharedWords) + environments_ * sizeof(Words);
+  }
+
+  std::size_t environments_;
+  std::size_t rows_;
+  Row row_;
+};
+
+}  // namespace reprise::process

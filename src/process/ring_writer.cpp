@@ -1,0 +1,213 @@
+#include "process/ring_writer.hpp"
+
+#include "limiter/wait.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace reprise::process {
+namespace {
+
+/// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
+constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
+
+/// Rows after which a writer that finds room looks whether the host is there.
+constexpr std::uint64_t kLookEvery = 256;
+
+[[noreturn]] void refuse_version(const std::array<char, 24>& host) {
+  base::refuse<std::runtime_error>(
+      base::Call{"attach"}, "the host has reprise ", std::string(host.data()), ", this process ",
+      std::string(Hello::this_version().data()), "; allowed: the same version");
+}
+
+}  // namespace
+
+bool Connection::send(Says says, Bytes bytes) noexcept {
+  if (!life.closed() && !channel.send(says, bytes, -1, kPatience)) {
+    life.close();
+  }
+  return !life.closed();
+}
+
+void Connection::receive() {
+  if (!channel.receive()) {
+    life.close();
+  }
+}
+
+void Connection::look() {
+  receive();
+  while (channel.next()) {
+  }
+}
+
+std::unique_ptr<Connection> open_connection(const std::string& address, const Hello& hello,
+                                            std::chrono::nanoseconds timeout) {
+  const base::Clock::time_point deadline = base::deadline_after(timeout);
+  auto made = std::make_unique<Connection>();
+  made->channel = Channel(connect(address, timeout));
+  made->send(Says::Hello, bytes_of(hello));
+  for (;;) {
+    made->receive();
+    if (std::optional<Message> answer = made->channel.next()) {
+      const std::string_view said(reinterpret_cast<const char*>(answer->bytes.data()),
+                                  answer->bytes.size());
+      if (answer->says == Says::Refused) {
+        base::refuse<std::runtime_error>(base::Call{"attach"}, std::string(said));
+      }
+      const auto welcome = value_of<Welcome>(answer->bytes);
+      base::require(answer->says == Says::Welcome && welcome && welcome->magic == Hello::kMagic,
+                    base::Call{"attach"}, "what listens at '", address, "' is no host");
+      if (welcome->version != Hello::this_version()) {
+        refuse_version(welcome->version);
+      }
+      made->welcome = *welcome;
+      made->format = std::make_shared<const GuestFormat>(
+          description_of(std::span(answer->bytes).subspan(sizeof(Welcome))));
+      if (answer->file.valid()) {
+        const RingLayout layout(made->format->format, hello.environments, welcome->ring_rows);
+        made->memory = Region::map(std::move(answer->file), layout.bytes());
+      }
+      return made;
+    }
+    if (made->life.closed()) {
+      base::refuse<std::runtime_error>(base::Call{"attach"}, "the host at '", address,
+                                       "' is gone, or runs for another user");
+    }
+    const auto left = deadline - base::Clock::now();
+    if (left <= std::chrono::nanoseconds(0)) {
+      throw std::system_error(ETIMEDOUT, std::generic_category(),
+                              base::text("attach: the host at '", address,
+                                         "' does not answer: is a thread in Host::run?"));
+    }
+    made->channel.wait(left);
+  }
+}
+
+WriterConnection::WriterConnection(std::unique_ptr<Connection> opened, std::size_t environments)
+    : connection(std::move(opened)),
+      layout(connection->format->format, environments, connection->welcome.ring_rows) {}
+
+WriterConnection::~WriterConnection() {
+  if (!connection->life.forked()) {
+    connection->send(Says::Bye);
+  }
+}
+
+RingWriter::RingWriter(std::shared_ptr<WriterConnection> connection, std::size_t environment,
+                       const WriterOptions& options)
+    : StepWriter({connection->connection->format->format, connection->connection->format->selectors,
+                  connection->connection->life},
+                 options),
+      connection_(std::move(connection)),
+      layout_(connection_->layout),
+      memory_(connection_->connection->memory.data()),
+      environment_(environment),
+      words_(RingLayout::words(memory_, environment)) {}
+
+void RingWriter::begin_episode() {
+  connection_->connection->life.check();
+  if (in_episode() && position_ != 0) {
+    // The row has the observation after the last step, which the host may be reading.
+    write_header({.is = StepHeader::Is::Cut});
+    words_.publish(++row_);
+  }
+  start_episode(episodes_++);
+  point_at_rows();
+}
+
+CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
+  Connection& connection = *connection_->connection;
+  if (row_ % kLookEvery == 0) {
+    connection.look();
+  }
+  if (connection.life.closed()) {
+    return CommitStatus::Closed;
+  }
+  if (!has_room()) {
+    if (const auto status = wait_for_room()) {
+      return *status;
+    }
+  }
+  write_header({.is = StepHeader::Is::Step,
+                .end = static_cast<std::uint8_t>(end),
+                .first = position_ == 0 ? std::uint8_t{1} : std::uint8_t{0},
+                .priorities = static_cast<std::uint32_t>(priorities.size())});
+  if (!priorities.empty()) {
+    std::memcpy(layout_.priorities(layout_.row(memory_, environment_, row_)), priorities.data(),
+                priorities.size_bytes());
+  }
+  ++position_;
+  if (end != End::Continue) {
+    row_ += 2;
+    leave_episode();
+  } else {
+    row_ += 1;
+    open_ += open_ + 1 < format_.window.ahead() ? 1U : 0U;
+    go_on();
+    point_at_rows();
+  }
+  words_.publish(row_);
+  return CommitStatus::Committed;
+}
+
+/// Nothing once the ring has room, else why the step is not taken.
+std::optional<CommitStatus> RingWriter::wait_for_room() {
+  consumed_ = words_.consumed();
+  if (has_room()) {
+    return std::nullopt;
+  }
+  Connection& connection = *connection_->connection;
+  limiter::WaitTerms terms(&connection.life, timeout_, stop_, hook_);
+  limiter::Wait wait(terms, nullptr, nullptr);
+  std::optional<limiter::WaitEnd> end;
+  if (wait.refused()) {
+    end = limiter::WaitEnd::Stopped;
+  }
+  for (bool told = false; !end; told = true) {
+    // I11: say so, look again, only then sleep.
+    RingLayout::shared(memory_).waiting.begin();
+    consumed_ = words_.consumed_while_waiting();
+    if (has_room()) {
+      return std::nullopt;
+    }
+    connection.look();
+    end = wait.over();
+    if (!end && !told) {
+      connection.send(Says::Wake);  // The host may be asleep.
+    }
+    if (!end) {
+      connection.channel.wait(wait.nap(kLookAgain));
+    }
+  }
+  if (*end == limiter::WaitEnd::TimedOut) {
+    check_disk();
+  }
+  constexpr CommitStatus kAnswers[] = {CommitStatus::TimedOut, CommitStatus::Stopped,
+                                       CommitStatus::Closed};
+  return kAnswers[static_cast<std::size_t>(*end)];
+}
+
+void RingWriter::check_disk() const {
+  // Relaxed: see SharedWords.
+  const auto held = static_cast<Held>(RingLayout::shared(memory_).held.load(base::Order::Relaxed));
+  if (held == Held::ByDisk) {
+    throw std::system_error(ENOSPC, std::generic_category(),
+                            "Writer::commit: the host has no disk space for another chunk");
+  }
+}
+
+void RingWriter::write_header(const StepHeader& header) noexcept {
+  std::memcpy(layout_.row(memory_, environment_, row_), &header, sizeof(header));
+}
+
+void RingWriter::point_at_rows() noexcept {
+  rows[kNow] = layout_.row(memory_, environment_, row_);
+  rows[kNext] = layout_.row(memory_, environment_, row_ + 1);
+  rows[kState] = layout_.state(rows[kNow]);
+}
+
+}  // namespace reprise::process

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "process/channel.hpp"
+#include "process/messages.hpp"
+#include "process/ring.hpp"
+#include "writer/step_writer.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace reprise::process {
+
+/// What a guest knows of the host's buffer. Immutable.
+struct GuestFormat {
+  explicit GuestFormat(const Description& description)
+      : format(description.schema, description.options.window),
+        selectors(description.options.selectors) {}
+
+  const buffer::Format format;
+  const buffer::Selectors selectors;
+};
+
+/// A connection of a guest, once the host has let it in. One thread at a time.
+struct Connection {
+  Channel channel;
+  std::shared_ptr<const GuestFormat> format;
+  Welcome welcome;
+  Region memory;    ///< Of a writer.
+  base::Life life;  ///< Closed once the host is seen to be gone.
+
+  /// Sends, and notices if the host is gone. A stopped host that takes nothing for so long counts
+  /// as gone.
+  bool send(Says says, Bytes bytes = {}) noexcept;
+  /// Takes what has come, and notices if the host is gone.
+  void receive();
+  /// Likewise, of a writer: a wake says no more than that there may be room.
+  void look();
+  static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
+};
+
+/// Asks the host at an address for a connection. `std::system_error` if there is none;
+/// `std::runtime_error` with the reason if it refuses.
+[[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
+                                                          const Hello& hello,
+                                                          std::chrono::nanoseconds timeout);
+
+/// The memory of a guest's writer, or of the writers of a vector writer.
+struct WriterConnection {
+  WriterConnection(std::unique_ptr<Connection> opened, std::size_t environments);
+  ~WriterConnection();
+  WriterConnection(const WriterConnection&) = delete;
+  WriterConnection& operator=(const WriterConnection&) = delete;
+
+  const std::unique_ptr<Connection> connection;
+  const RingLayout layout;
+};
+
+/// One writer of a guest: the episode under way, in the ring of its environment.
+///
+/// ```
+///   consumed ............. row         row + 1    row + 2, row + 3
+///   not taken by the host  now         next       free
+/// ```
+/// A commit waits until two rows behind `next` are free, and only then takes its step: so there is
+/// always room for `now` and `next`, also behind the final row of an episode.
+///
+/// One thread at a time.
+class RingWriter final : public writer::StepWriter {
+ public:
+  RingWriter(std::shared_ptr<WriterConnection> connection, std::size_t environment,
+             const WriterOptions& options);
+
+  void begin_episode() override;
+  CommitStatus commit(End end, std::span<const float> priorities) override;
+
+ private:
+  static constexpr std::uint64_t kRowsAhead = 4;  ///< From `row_` on, that have to be free.
+
+  [[nodiscard]] bool has_room() noexcept { return row_ + kRowsAhead <= consumed_ + layout_.rows(); }
+  [[nodiscard]] std::optional<CommitStatus> wait_for_room();
+  void check_disk() const;
+  void write_header(const StepHeader& header) noexcept;
+  void point_at_rows() noexcept;
+
+  const std::shared_ptr<WriterConnection> connection_;
+  const RingLayout& layout_;
+  std::byte* const memory_;
+  const std::size_t environment_;
+  RingLayout::Words& words_;
+  std::uint64_t row_ = 0;       ///< Of the current step.
+  std::uint64_t consumed_ = 0;  ///< As last seen.
+  std::uint64_t episodes_ = 0;  ///< Begun so far.
+};
+
+}  // namespace reprise::process

@@ -1,0 +1,269 @@
+#include "process/server.hpp"
+
+#include "base/text.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace reprise {
+namespace process {
+namespace {
+
+/// The pauses of the serving thread while nothing comes: each is twice the one before.
+constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
+constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
+/// Memory of a writer's ring, or of the rings of a vector writer, by default.
+constexpr std::size_t kRingBytes = std::size_t{4} << 20U;
+
+std::string chosen_address(const HostOptions& options) {
+  if (!options.address.empty()) {
+    return options.address;
+  }
+  std::random_device source;
+  return base::text("@reprise-", std::uint64_t{source()} << 32U | source());
+}
+
+std::size_t checked_rows(const HostOptions& options) {
+  base::require(options.ring_steps == 0 ||
+                    (options.ring_steps >= 8 && options.ring_steps <= std::size_t{1} << 20U),
+                base::OptionsOf{"HostOptions"}, "ring_steps is ", options.ring_steps,
+                "; allowed: 0, and 8 to ", std::size_t{1} << 20U);
+  return options.ring_steps == 0 ? 0 : std::bit_ceil(options.ring_steps);
+}
+
+Descriptor pidfd_of(std::int64_t process) noexcept {
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0U)));
+}
+
+void refuse(Channel& channel, std::string_view why) noexcept {
+  channel.send(Says::Refused, std::as_bytes(std::span(why.data(), why.size())));
+}
+
+}  // namespace
+
+Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& options)
+    : core_(std::move(core)),
+      ring_rows_(checked_rows(options)),
+      listener_(chosen_address(options)) {
+  core_->life().check();
+}
+
+Server::~Server() {
+  guests_.clear();
+  count();
+}
+
+void Server::run(const std::stop_token& stop) {
+  std::chrono::nanoseconds pause(0);
+  while (!stop.stop_requested()) {
+    core_->life().check();
+    if (core_->closed()) {
+      guests_.clear();  // Their connections end, which they see at once.
+      count();
+      return;
+    }
+    wait(pause);
+    bool something = false;
+    bool more = false;
+    for (std::size_t i = 0; i < guests_.size(); ++i) {
+      Guest& guest = *guests_[i];
+      const bool said = (polled_[1 + 2 * i].revents | polled_[2 + 2 * i].revents) != 0;
+      something = (said && receive(guest)) || something;
+      const Session::Did did = serve(guest);
+      something = something || did != Session::Did::Nothing;
+      more = more || did == Session::Did::AsMuchAsItMay;
+    }
+    const bool ended = std::erase_if(guests_, [](const auto& guest) {
+                         return !guest->here && (!guest->session || guest->session->finished());
+                       }) != 0;
+    if ((polled_.front().revents & POLLIN) != 0) {
+      accept();
+      something = true;
+    }
+    if (ended || something) {
+      count();
+    }
+    pause = more        ? std::chrono::nanoseconds(0)
+            : something ? kShortest
+                        : std::clamp(2 * pause, kShortest, kLongest);
+  }
+}
+
+/// Waits until a guest says something or is gone, or somebody wants to attach.
+void Server::wait(std::chrono::nanoseconds timeout) {
+  polled_.clear();
+  polled_.push_back({listener_.socket(), POLLIN, 0});
+  for (const auto& guest : guests_) {
+    const bool here = guest->here;
+    polled_.push_back({here ? guest->channel.socket() : -1, POLLIN, 0});
+    polled_.push_back({here ? guest->alive.number() : -1, POLLIN, 0});
+  }
+  const timespec most{0, timeout.count()};
+  if (::ppoll(polled_.data(), polled_.size(), &most, nullptr) < 0) {
+    if (errno != EINTR) {
+      throw std::system_error(errno, std::generic_category(), "Host::run: waiting for guests");
+    }
+    std::ranges::for_each(polled_, [](pollfd& one) { one.revents = 0; });
+  }
+}
+
+void Server::accept() {
+  for (Descriptor socket = listener_.accept(); socket.valid(); socket = listener_.accept()) {
+    const Peer peer = peer_of(socket.number());
+    Channel channel(std::move(socket));
+    if (peer.user != static_cast<std::int64_t>(::geteuid())) {
+      refuse(channel, base::text("this process is of user ", peer.user, ", the host of user ",
+                                 ::geteuid(), "; allowed: the same user"));
+      continue;
+    }
+    guests_.push_back(std::make_unique<Guest>(Guest{
+        .channel = std::move(channel), .process = peer.process, .alive = pidfd_of(peer.process)}));
+  }
+}
+
+bool Server::receive(Guest& guest) {
+  bool any = false;
+  try {
+    const bool open = guest.channel.receive();
+    while (std::optional<Message> message = guest.channel.next()) {
+      any = true;
+      if (!handle(guest, *message)) {
+        lose(guest);
+        return true;
+      }
+    }
+    pollfd process{guest.alive.number(), POLLIN, 0};
+    if (!open || (guest.alive.valid() && ::poll(&process, 1, 0) > 0)) {
+      lose(guest);
+    }
+  } catch (const std::bad_alloc&) {  // For what one guest sends.
+    lose(guest);
+  }
+  return any || !guest.here;
+}
+
+bool Server::handle(Guest& guest, const Message& message) {
+  if (message.says == Says::Bye) {
+    guest.bye = true;
+    return true;
+  }
+  return guest.session ? guest.session->handle(message, guest.channel) : greet(guest, message);
+}
+
+bool Server::greet(Guest& guest, const Message& message) {
+  const auto hello = value_of<Hello>(message.bytes);
+  Welcome welcome;
+  if (message.says != Says::Hello || !hello || hello->magic != welcome.magic) {
+    return false;
+  }
+  if (hello->version != welcome.version) {
+    refuse(guest.channel,
+           base::text("this process has reprise ", std::string(hello->version.data()),
+                      ", the host ", welcome.version.data(), "; allowed: the same version"));
+    return false;
+  }
+  try {
+    int memory = -1;
+    guest.session = open(*hello, welcome, memory);
+    guest.channel.send(Says::Welcome, joined(welcome, described(core_->schema(), core_->options())),
+                       memory);
+  } catch (const std::exception& error) {
+    refuse(guest.channel, error.what());
+    return false;
+  }
+  return true;
+}
+
+std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int& memory) {
+  if (hello.purpose == Purpose::Writer) {
+    const auto environments = static_cast<std::size_t>(hello.environments);
+    base::require(environments != 0 && environments <= core_->options().max_writers,
+                  "a guest wants ", environments, " writers; allowed: 1 to max_writers, which is ",
+                  core_->options().max_writers);
+    auto session = std::make_unique<WriterSession>(
+        core_, environments,
+        ring_rows_ != 0 ? ring_rows_
+                        : RingLayout::rows_for(core_->format(), environments, kRingBytes));
+    welcome.ring_rows = session->rows();
+    memory = session->memory();
+    return session;
+  }
+  if (hello.purpose == Purpose::Sampler) {
+    SamplerOptions options;
+    options.seed = hello.seed;
+    options.selector = static_cast<std::size_t>(hello.selector);
+    options.fresh = hello.fresh;
+    options.unique_frames = hello.unique_frames != 0;
+    static_cast<void>(core_->selectors().at(options.selector));
+    return std::make_unique<DrawSession>(core_, options);
+  }
+  return std::make_unique<CallSession>(core_);
+}
+
+Session::Did Server::serve(Guest& guest) {
+  if (!guest.session) {
+    return Session::Did::Nothing;
+  }
+  try {
+    return guest.session->serve(guest.here ? &guest.channel : nullptr);
+  } catch (const std::exception& error) {
+    // Its memory is damaged, or there is none for what it asks: the buffer is as it was.
+    refuse(guest.channel, error.what());
+    lose(guest);
+    guest.session.reset();
+    return Session::Did::Something;
+  }
+}
+
+/// The connection has ended. Only a writer's session may have steps left to take.
+void Server::lose(Guest& guest) noexcept {
+  if (guest.here) {
+    guest.here = false;
+    if (!guest.bye && guest.session) {
+      guest.session->died();
+    }
+    guest.channel = Channel();
+    guest.alive = Descriptor();
+  }
+}
+
+void Server::count() noexcept {
+  std::size_t processes = 0;
+  for (std::size_t i = 0; i < guests_.size(); ++i) {
+    const auto same = [&](const auto& other) {
+      return other->here && other->process == guests_[i]->process;
+    };
+    processes +=
+        guests_[i]->here && std::none_of(guests_.begin(),
+                                         guests_.begin() + static_cast<std::ptrdiff_t>(i), same)
+            ? 1U
+            : 0U;
+  }
+  // Relaxed: a statistic.
+  core_->counters.guests.store(processes, std::memory_order_relaxed);
+}
+
+}  // namespace process
+
+Host::Host(ReplayBuffer& buffer, const HostOptions& options)
+    : server_(std::make_unique<process::Server>(buffer.core_, options)) {}
+Host::~Host() = default;
+
+const std::string& Host::address() const noexcept {
+  return server_->address();
+}
+
+void Host::run(std::stop_token stop) {
+  server_->run(stop);
+}
+
+}  // namespace reprise

@@ -1,0 +1,193 @@
+#include "buffer/update.hpp"
+#include "process/session.hpp"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace reprise::process {
+namespace {
+
+std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::BufferCore>& core,
+                                                WaitHook& hook) {
+  const std::optional<std::size_t> slot = core->slots().take();
+  if (!slot) {
+    base::refuse<std::runtime_error>("max_writers is ", core->options().max_writers,
+                                     ", and that many writers are alive");
+  }
+  try {
+    WriterOptions options{.timeout = std::chrono::nanoseconds(0)};
+    options.hook = &hook;
+    return std::make_unique<writer::WriterCore>(core, *slot, options);
+  } catch (...) {
+    core->slots().give_back(*slot);
+    throw;
+  }
+}
+
+/// A ring holds what no writer of this library has written.
+[[noreturn]] void refuse_ring(const char* what) {
+  base::refuse<std::runtime_error>("the memory of a guest's writer is damaged: ", what);
+}
+
+}  // namespace
+
+WriterSession::WriterSession(std::shared_ptr<buffer::BufferCore> core, std::size_t environments,
+                             std::size_t rows)
+    : core_(std::move(core)),
+      layout_(core_->format(), environments, rows),
+      memory_(Region::make(layout_.bytes())) {
+  ::new (memory_.data()) SharedWords();
+  for (std::size_t e = 0; e < environments; ++e) {
+    ::new (&RingLayout::words(memory_.data(), e)) RingLayout::Words();
+    streams_.push_back({.writer = make_writer(core_, never_wait_)});
+  }
+}
+
+WriterSession::~WriterSession() {
+  if (died_) {
+    const auto cut = std::ranges::count_if(
+        streams_, [](const Stream& stream) { return stream.writer->in_episode(); });
+    // Relaxed: a statistic.
+    core_->counters.cut_episodes.fetch_add(static_cast<std::uint64_t>(cut),
+                                           std::memory_order_relaxed);
+  }
+}
+
+bool WriterSession::handle(const Message& message, Channel& /*channel*/) {
+  return message.says == Says::Wake;
+}
+
+bool WriterSession::finished() const noexcept {
+  for (std::size_t e = 0; e < streams_.size(); ++e) {
+    if (RingLayout::words(memory_.data(), e).published() != streams_[e].row) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Session::Did WriterSession::serve(Channel* channel) {
+  std::size_t steps = 0;
+  bool more = false;
+  for (std::size_t e = 0; e < streams_.size(); ++e) {
+    const std::size_t taken = take(e);
+    steps += taken;
+    more = more || taken == kSteps;
+  }
+  if (steps == 0) {
+    return Did::Nothing;
+  }
+  if (died_) {
+    // Relaxed: a statistic.
+    core_->counters.dead_guest_steps.fetch_add(steps, std::memory_order_relaxed);
+  }
+  if (channel != nullptr && RingLayout::shared(memory_.data()).waiting.take()) {
+    channel->send(Says::Wake);
+  }
+  return more ? Did::AsMuchAsItMay : Did::Something;
+}
+
+/// Takes the steps that have been published and for which there is room; says how many.
+std::size_t WriterSession::take(std::size_t environment) {
+  Stream& stream = streams_[environment];
+  RingLayout::Words& words = RingLayout::words(memory_.data(), environment);
+  const std::uint64_t published = words.published();
+  const std::uint64_t first = stream.row;
+  if (published - first > layout_.rows()) {
+    refuse_ring("more rows are published than a ring has");
+  }
+  std::size_t steps = 0;
+  while (stream.row != published && steps < kSteps) {
+    std::byte* const row = layout_.row(memory_.data(), environment, stream.row);
+    StepHeader header;  // Copied once: the guest can change what is in the row.
+    std::memcpy(&header, row, sizeof(header));
+    if (header.is == StepHeader::Is::Cut) {
+      stream.writer->end_at_last_commit();
+      ++stream.row;
+      continue;
+    }
+    const bool ends = header.end != static_cast<std::uint8_t>(End::Continue);
+    if (header.is != StepHeader::Is::Step ||
+        header.end > static_cast<std::uint8_t>(End::Truncated) ||
+        published - stream.row < (ends ? 2U : 1U)) {
+      refuse_ring("a row is no step");
+    }
+    if (!take_step(environment, row, header)) {
+      break;
+    }
+    stream.row += ends ? 2 : 1;
+    ++steps;
+  }
+  if (stream.row != first) {
+    words.consume(stream.row);
+  }
+  return steps;
+}
+
+/// False if there is no room for the step.
+bool WriterSession::take_step(std::size_t environment, std::byte* row, const StepHeader& header) {
+  Stream& stream = streams_[environment];
+  const storage::RowLayout& layout = core_->layout();
+  const End end = static_cast<End>(header.end);
+  try {
+    if (!stream.written) {
+      if (header.first != 0) {
+        stream.writer->begin_episode();
+        stream.writer->write_first(row + layout.headers_end());
+      } else if (!stream.writer->in_episode()) {
+        refuse_ring("a step goes on with no episode");
+      }
+      const std::byte* const next =
+          layout_.row(memory_.data(), environment, stream.row + 1) + layout.headers_end();
+      const bool keeps_states =
+          layout.state_mask() != 0 && stream.writer->position() % core_->window().item_every() == 0;
+      stream.writer->write_step(row + layout.observations_end(), next,
+                                keeps_states ? layout_.state(row) : nullptr);
+      stream.written = true;
+    }
+    const CommitStatus status = stream.writer->commit(end, priorities(stream, row, header));
+    if (status != CommitStatus::Committed) {
+      tell(Held::ByLimiter);
+      return false;
+    }
+  } catch (const std::system_error&) {  // The disk of a mapped file is full, for now.
+    tell(Held::ByDisk);
+    return false;
+  }
+  stream.written = false;
+  tell(Held::No);
+  return true;
+}
+
+/// Those that the step brings, checked as far as the buffer depends on them.
+std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* row,
+                                             const StepHeader& header) const {
+  if (header.priorities == 0) {
+    return {};
+  }
+  if (header.priorities > layout_.priorities() ||
+      header.priorities != stream.writer->completing(static_cast<End>(header.end))) {
+    refuse_ring("a step brings more or fewer priorities than it decides items");
+  }
+  std::vector<float> priorities(header.priorities);
+  std::memcpy(priorities.data(), layout_.priorities(row), priorities.size() * sizeof(float));
+  for (const auto& rule : core_->selectors().rules()) {
+    if (!buffer::weighable(priorities, *rule)) {
+      refuse_ring("a priority cannot be weighed");
+    }
+  }
+  return priorities;
+}
+
+void WriterSession::tell(Held held) noexcept {
+  if (held != held_) {
+    held_ = held;
+    // Relaxed: see SharedWords.
+    RingLayout::shared(memory_.data())
+        .held.store(static_cast<std::uint32_t>(held), base::Order::Relaxed);
+  }
+}
+
+}  // namespace reprise::process

@@ -1,0 +1,181 @@
+#include "process/hosted.hpp"
+#include "testing/fixtures/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
+  Line line(Small{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 1'000);
+  for (const bool unique : {false, true}) {
+    Sampler here = line.replay.sampler({.seed = 5, .unique_frames = unique});
+    GuestSampler there = guest.sampler({.seed = 5, .unique_frames = unique});
+    for (const std::size_t n : {1U, 64U, 64U, 7U, 500U}) {
+      const auto a = require_batch(here.sample(n, {.beta = 0.7F}));
+      const auto b = require_batch(there.sample(n, {.beta = 0.7F}));
+      ASSERT_EQ(b->size(), n);
+      EXPECT_TRUE(std::ranges::equal(a->keys(), b->keys()));
+      EXPECT_TRUE(std::ranges::equal(a->weights(), b->weights()));
+      EXPECT_TRUE(std::ranges::equal(a->probabilities(), b->probabilities()));
+      EXPECT_TRUE(std::ranges::equal(a->returns(line.reward), b->returns(line.reward)));
+      EXPECT_TRUE(unique ? std::ranges::equal(a->frames(line.id), b->frames(line.id))
+                         : std::ranges::equal(a->now(line.id), b->now(line.id)));
+    }
+  }
+}
+
+TEST(GuestSampler, FillsBatchesOfTheLearner) {
+  Line line;
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 64, 1.0F);
+  GuestSampler sampler = guest.sampler();
+  Batch batch = sampler.make_batch(20);
+  ASSERT_EQ(sampler.sample_into(batch, 5, 10).code, SampleStatus::Code::Ok);
+  EXPECT_EQ(batch.size(), 15U);
+  ASSERT_EQ(sampler.sample_into(batch).code, SampleStatus::Code::Ok);
+  EXPECT_EQ(batch.size(), 20U);
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(batch.now(line.id)[i], batch.now(line.action)[i]);
+  }
+  EXPECT_THROW(sampler.sample_into(batch, 15, 6), std::invalid_argument);
+}
+
+TEST(GuestSampler, UpdatesPrioritiesOfTheSelectorThatItDrawsBy) {
+  Line line(Small{.selectors = {kRaw, kRaw}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 32, 1.0F);
+  GuestSampler sampler = guest.sampler({.selector = 1});
+  const auto drawn = require_batch(sampler.sample(32));
+  const std::vector<ItemKey> keys(drawn->keys().begin(), drawn->keys().end());
+  const std::vector<float> zeros(keys.size(), 0.0F);
+  EXPECT_GT(sampler.update_priorities(keys, zeros).applied, 0U);
+  EXPECT_LT(line.probabilities(4096, 1).size(), 32U);
+  EXPECT_EQ(line.probabilities(4096, 0).size(), 32U);
+  EXPECT_GT(guest.update_priorities(keys, zeros).applied, 0U);
+  EXPECT_LT(line.probabilities(4096, 0).size(), 32U);
+}
+
+TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
+  Line line(Small{.rate_limiter = MinSize{10}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  GuestSampler sampler = guest.sampler();
+  const SampleResult none = sampler.sample(4, {.timeout = 20ms});
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(none.status().needed, 10U);
+  EXPECT_GE(none.status().waited, 20ms);
+  std::jthread actor([&] {
+    Writer writer = guest.writer();
+    std::this_thread::sleep_for(20ms);
+    line.append_many(writer, 0, 11);
+  });
+  EXPECT_TRUE(sampler.sample(4, {.timeout = 10s}));
+}
+
+TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
+  for (const int how : {0, 1, 2}) {
+    Line line;
+    auto hosted = std::make_unique<Hosted>(line.replay);
+    hosted->serve();
+    Guest guest = attach(hosted->address());
+    GuestSampler sampler = guest.sampler();
+    std::stop_source source;
+    std::jthread later([&] {
+      std::this_thread::sleep_for(20ms);
+      if (how == 0) {
+        source.request_stop();
+      } else if (how == 1) {
+        line.replay.close();
+      } else {
+        hosted.reset();
+      }
+    });
+    const SampleResult none = sampler.sample(4, {.stop = source.get_token()});
+    EXPECT_FALSE(none);
+    EXPECT_EQ(none.status().code,
+              how == 0 ? SampleStatus::Code::Stopped : SampleStatus::Code::Closed);
+    later.join();
+    if (how == 0) {  // The connection is as good as before.
+      line.append_many(0, 5);
+      EXPECT_TRUE(sampler.sample(4));
+    } else {
+      const std::vector<ItemKey> keys(3);
+      const std::vector<float> priorities(3, 1.0F);
+      EXPECT_EQ(sampler.update_priorities(keys, priorities).stale, 3U);
+    }
+  }
+}
+
+TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
+  Line line;
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 30, 1.0F);
+  expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.sampler({.selector = 9})); },
+                                     {"selector is 9"});
+  GuestSampler sampler = guest.sampler();
+  expect_refusal<std::invalid_argument>([&] { sampler.sample(0); }, {"0"});
+  expect_refusal<std::invalid_argument>([&] { sampler.sample(4, {.beta = 2.0F}); }, {"beta is 2"});
+  expect_refusal<std::invalid_argument>([&] { sampler.sample(4, {.timeout = -1ns}); },
+                                        {"timeout is -1"});
+  const auto batch = require_batch(sampler.sample(4));
+  const std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
+  const std::vector<float> wrong = {1.0F, -2.0F, 1.0F, 1.0F};
+  expect_refusal<std::invalid_argument>([&] { sampler.update_priorities(keys, wrong); }, {"-2"});
+  EXPECT_THROW(sampler.update_priorities(keys, std::span(wrong).first(2)), std::invalid_argument);
+}
+
+TEST(GuestSampler, IsASourceForAPrefetcher) {
+  Line line;
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 64, 1.0F);
+  GuestSampler sampler = guest.sampler();
+  Prefetcher prefetcher(sampler, 16);
+  std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(prefetcher.next(10s));
+  }
+}
+
+TEST(Guest, TellsTheHostsStatisticsSchemaAndWindow) {
+  Line line(Small{.window = Transitions{.n_step = 4}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 30);
+  const Stats stats = guest.stats();
+  EXPECT_EQ(stats.committed_steps, 30U);
+  EXPECT_EQ(stats.guests, 1U);
+  EXPECT_EQ(stats.limiter, line.replay.stats().limiter);
+  EXPECT_EQ(guest.window(), Window(Transitions{.n_step = 4}));
+  EXPECT_EQ(guest.schema().fields().size(), line.schema.fields().size());
+  guest.close();
+  EXPECT_TRUE(guest.closed());
+  expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.writer()); }, {"closed"});
+}
+
+}  // namespace
+}  // namespace reprise::test

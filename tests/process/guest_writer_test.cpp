@@ -1,0 +1,360 @@
+#include "process/hosted.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Case {
+  std::string name;
+  std::function<void(Schema&)> add;
+  Window window;
+  bool priorities = false;
+};
+
+void PrintTo(const Case& one, std::ostream* to) {
+  *to << one.name;
+}
+
+std::vector<Case> cases() {
+  const Transitions stacked{.n_step = 3, .frame_stack = 4};
+  const Sequences sequences{.length = 4, .period = 2, .burn_in = 1};
+  return {
+      {"Plain", [](Schema&) {}, Transitions{}},
+      {"ThreeStepsAndStacks", [](Schema&) {}, stacked, true},
+      {"Compressed",
+       [](Schema& schema) {
+         schema.compress(schema.observation<std::uint8_t>("frame", {16, 40}));
+       },
+       stacked},
+      {"Discount", [](Schema& schema) { schema.discount("discount"); }, Transitions{.n_step = 2}},
+      {"MutableColumn", [](Schema& schema) { schema.mutable_column<float>("latent", {5}); },
+       Transitions{}},
+      {"SequencesWithStates",
+       [](Schema& schema) {
+         schema.recurrent_state<float>("lstm", {2, 3});
+       },
+       sequences, true},
+      {"OverlappingSequences", [](Schema&) {},
+       Sequences{.length = 5, .period = 3, .end = SequenceEnd::Overlap}},
+  };
+}
+
+/// The same random steps, through a writer of the buffer's process and one of a guest.
+class GuestWriter : public ::testing::TestWithParam<Case> {
+ protected:
+  GuestWriter() {
+    GetParam().add(schema_);
+    const Options options = Small{.capacity_steps = 400,
+                                  .window = GetParam().window,
+                                  // The maximum in the buffer depends on who has ingested what.
+                                  .selectors = {Proportional{.initial = InitialPriority::Constant}},
+                                  .max_writers = 2,
+                                  .chunk_steps = 16};
+    here_ = std::make_unique<ReplayBuffer>(schema_, options);
+    there_ = std::make_unique<ReplayBuffer>(schema_, options);
+  }
+
+  /// Writes random bytes, or a number between 0 and 1 where only that is allowed.
+  void write(std::span<std::byte> to, const FieldSpec& spec, Rng& rng) const {
+    if (spec.dtype == DType::F32) {
+      for (std::size_t at = 0; at < to.size(); at += sizeof(float)) {
+        const auto value = static_cast<float>(rng.unit());
+        std::memcpy(to.data() + at, &value, sizeof(value));
+      }
+    } else {
+      for (std::byte& byte : to) {
+        byte = static_cast<std::byte>(rng.below(4));
+      }
+    }
+  }
+
+  CommitStatus step(Writer& writer, Rng rng, End end) const {
+    const std::span<const FieldSpec> specs = schema_.fields();
+    for (const FieldSpec& spec : specs) {
+      const AnyField field = *schema_.find(spec.name);
+      if (!spec.traits().has_next || writer.episode_steps() == 0) {
+        write(writer.now(field), spec, rng);
+      }
+      if (spec.traits().has_next) {
+        write(writer.next(field), spec, rng);
+      }
+    }
+    std::vector<float> priorities(GetParam().priorities ? writer.completing(end) : 0);
+    for (float& priority : priorities) {
+      priority = static_cast<float>(rng.unit());
+    }
+    return writer.commit(end, priorities);
+  }
+
+  static void expect_equal(std::span<const std::byte> a, std::span<const std::byte> b,
+                           const std::string& what) {
+    EXPECT_TRUE(std::ranges::equal(a, b)) << what;
+  }
+  void expect_equal_batches(const Batch& a, const Batch& b) const {
+    for (const FieldSpec& spec : schema_.fields()) {
+      const AnyField field = *schema_.find(spec.name);
+      expect_equal(a.now(field), b.now(field), spec.name);
+      if (spec.traits().has_next) {
+        expect_equal(a.next(field), b.next(field), "next " + spec.name);
+      }
+    }
+    expect_equal(std::as_bytes(a.probabilities()), std::as_bytes(b.probabilities()), "P");
+    expect_equal(std::as_bytes(a.positions()), std::as_bytes(b.positions()), "positions");
+    expect_equal(std::as_bytes(a.episode_ids()), std::as_bytes(b.episode_ids()), "episodes");
+    expect_equal(std::as_bytes(a.lengths()), std::as_bytes(b.lengths()), "lengths");
+    expect_equal(std::as_bytes(a.discounts()), std::as_bytes(b.discounts()), "discounts");
+    expect_equal(std::as_bytes(a.keys()), std::as_bytes(b.keys()), "keys");
+  }
+
+  Schema schema_;
+  ScalarObservation<std::uint32_t> id_ = schema_.observation<std::uint32_t>("id");
+  Column<std::uint8_t> action_ = schema_.column<std::uint8_t>("action", {3});
+  Reward reward_ = schema_.reward("reward");
+  std::unique_ptr<ReplayBuffer> here_;
+  std::unique_ptr<ReplayBuffer> there_;
+};
+
+TEST_P(GuestWriter, LeavesTheBufferAsAWriterOfItsProcessDoes) {
+  Hosted hosted(*there_, {.ring_steps = 16});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  std::optional<Writer> of_here = here_->writer();
+  std::optional<Writer> of_there = guest.writer();
+  Writer& here = *of_here;
+  Writer& there = *of_there;
+  Rng rng(7);
+  // Nobody else ingests meanwhile, or chunks would be taken in another sequence.
+  for (int i = 0; i < 3'000; ++i) {
+    if (!here.in_episode() || rng.one_in(40)) {
+      here.begin_episode();
+      there.begin_episode();
+    }
+    const End end =
+        rng.one_in(9) ? (rng.one_in(2) ? End::Terminated : End::Truncated) : End::Continue;
+    ASSERT_EQ(there.completing(end), here.completing(end));
+    const Rng values(rng.next());
+    ASSERT_EQ(step(here, values, end), CommitStatus::Committed);
+    ASSERT_EQ(step(there, values, end), CommitStatus::Committed);
+  }
+  of_here.reset();
+  of_there.reset();
+  yield_while([&] { return there_->stats().writers != 0; });
+  ASSERT_EQ(here_->size(), there_->size());
+  Sampler from_here = here_->sampler({.seed = 3});
+  Sampler from_there = there_->sampler({.seed = 3});
+  for (int i = 0; i < 20; ++i) {
+    const SampleResult a = from_here.sample(64, kAtOnce);
+    const SampleResult b = from_there.sample(64, kAtOnce);
+    ASSERT_TRUE(a && b);
+    expect_equal_batches(*a, *b);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GuestWriter, ::testing::ValuesIn(cases()),
+                         [](const auto& one) { return one.param.name; });
+
+TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
+  Line line(Small{.capacity_steps = 1'000});
+  Hosted hosted(line.replay, {.ring_steps = 16});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  Writer writer = guest.writer({.timeout = 0ns});
+  hosted.thread = {};  // Nobody serves any more.
+  std::uint64_t taken = 0;
+  while (line.append(writer, taken) == CommitStatus::Committed) {
+    ++taken;
+  }
+  EXPECT_GE(taken, 12U);
+  EXPECT_LE(taken, 16U);
+  EXPECT_EQ(line.append(writer, taken), CommitStatus::TimedOut);
+  hosted.serve();
+  writer.set_timeout(kNoTimeout);
+  for (; taken < 500; ++taken) {
+    ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
+  }
+  writer.begin_episode();  // Its last step is an item then, too.
+  hosted.await_steps(500);
+  yield_while([&] { return line.replay.size() != 500; });
+  EXPECT_EQ(line.numbers(), numbers_between(0, 500));
+}
+
+TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
+  Line line;
+  Hosted hosted(line.replay, {.ring_steps = 8});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  std::stop_source source;
+  Writer writer = guest.writer({.stop = source.get_token()});
+  struct Once final : WaitHook {
+    bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+      longest = std::max(longest, waited);
+      return waited == 0ns;
+    }
+    std::chrono::nanoseconds longest{0};
+  } once;
+  Writer hooked = guest.writer({.hook = &once});
+  hosted.thread = {};
+  const auto fill = [&](Writer& one) {
+    CommitStatus status = CommitStatus::Committed;
+    for (std::uint64_t i = 0; status == CommitStatus::Committed; ++i) {
+      status = line.append(one, i);
+    }
+    return status;
+  };
+  EXPECT_EQ(fill(hooked), CommitStatus::Stopped);
+  EXPECT_GT(once.longest, 0ns);
+  std::jthread later([&] {
+    std::this_thread::sleep_for(20ms);
+    source.request_stop();
+  });
+  EXPECT_EQ(fill(writer), CommitStatus::Stopped);
+}
+
+TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
+  Line line(Small{.capacity_steps = 1'000,
+                  .rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0}});
+  Hosted hosted(line.replay, {.ring_steps = 8});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  Writer writer = guest.writer({.timeout = 30ms});
+  std::uint64_t taken = 0;
+  while (line.append(writer, taken) == CommitStatus::Committed) {
+    ++taken;
+  }
+  const std::uint64_t committed = line.replay.stats().committed_steps;
+  EXPECT_GE(committed, 30U);
+  EXPECT_LE(taken, committed + 8);
+  EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U) << "no wait is counted";
+  Sampler sampler = line.replay.sampler();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(sampler.sample(10, {.timeout = 10s}));
+    for (int k = 0; k < 10; ++k) {
+      ASSERT_EQ(line.append(writer, taken++), CommitStatus::Committed);
+    }
+  }
+}
+
+TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
+  constexpr std::size_t kEnvironments = 5;
+  Line line(Small{.capacity_steps = 10'000, .window = Transitions{.n_step = 3}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  VectorWriter writers = guest.vector_writer(kEnvironments);
+  EXPECT_EQ(line.replay.stats().writers, kEnvironments);
+  std::vector<std::uint64_t> now(kEnvironments);
+  std::vector<std::uint64_t> next(kEnvironments);
+  std::vector<float> rewards(kEnvironments);
+  std::vector<End> ends(kEnvironments);
+  Rng rng(1);
+  std::uint64_t steps = 0;
+  for (std::size_t e = 0; e < kEnvironments; ++e) {
+    now[e] = e * 1'000'000;
+  }
+  for (int t = 0; t < 500; ++t) {
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      next[e] = now[e] + 1;
+      rewards[e] = static_cast<float>(now[e] % 1'000'000);
+      ends[e] = rng.one_in(10) ? End::Terminated : End::Continue;
+    }
+    writers.now(line.id, now);
+    writers.now(line.action, now);
+    writers.now(line.reward, rewards);
+    writers.next(line.id, next);
+    ASSERT_EQ(writers.commit(ends), CommitStatus::Committed);
+    steps += kEnvironments;
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      now[e] = next[e] + (ends[e] == End::Continue ? 0 : 1'000);
+    }
+  }
+  hosted.await_steps(steps);
+  Sampler sampler = line.replay.sampler();
+  const auto batch = require_batch(sampler.sample(2'000));
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    ASSERT_EQ(batch->now(line.action)[i], batch->now(line.id)[i]);
+    ASSERT_EQ(batch->next(line.id)[i], batch->now(line.id)[i] + batch->lengths()[i])
+        << "windows stay within an episode";
+  }
+}
+
+TEST(GuestWriterRefusals, SayWhatIsWrong) {
+  Line line(
+      Small{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}, .max_writers = 3});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  Writer writer = guest.writer();
+  writer.begin_episode();
+  expect_refusal<std::logic_error>([&] { static_cast<void>(writer.commit()); }, {"unwritten"});
+  writer.now(line.id) = writer.now(line.action) = writer.next(line.id) = 0;
+  writer.now(line.reward) = 0.0F;
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(writer.commit()); },
+                                        {"0 priorities", "FromCaller"});
+  const std::vector<float> wrong = {-1.0F};
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(writer.commit(End::Continue, wrong)); }, {"-1"});
+  expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.vector_writer(3)); },
+                                     {"max_writers is 3"});
+  EXPECT_EQ(line.replay.stats().writers, 1U) << "a refused vector writer keeps no place";
+  EXPECT_NO_THROW(static_cast<void>(guest.vector_writer(2)));
+}
+
+TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
+  Line line(Small{.window = Transitions{.n_step = 5}, .max_writers = 1});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  {
+    Writer writer = guest.writer();
+    line.append_many(writer, 0, 10);
+  }
+  yield_while([&] { return line.replay.stats().writers != 0; });
+  EXPECT_EQ(line.numbers(), numbers_between(0, 10));
+  EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it did not die";
+  static_cast<void>(guest.writer());
+}
+
+TEST(GuestWriterLife, EndsWithTheBufferOrItsHost) {
+  for (const bool close : {true, false}) {
+    Line line;
+    auto hosted = std::make_unique<Hosted>(line.replay, HostOptions{.ring_steps = 8});
+    hosted->serve();
+    Guest guest = attach(hosted->address());
+    Writer writer = guest.writer();
+    line.append_many(writer, 0, 3);
+    std::jthread later([&] {
+      std::this_thread::sleep_for(10ms);
+      if (close) {
+        line.replay.close();
+      } else {
+        hosted.reset();
+      }
+    });
+    CommitStatus status = CommitStatus::Committed;
+    for (std::uint64_t i = 3; status == CommitStatus::Committed; ++i) {
+      status = line.append(writer, i);
+    }
+    EXPECT_EQ(status, CommitStatus::Closed);
+    later.join();
+    EXPECT_ANY_THROW(static_cast<void>(guest.writer()));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

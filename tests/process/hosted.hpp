@@ -1,0 +1,34 @@
+#pragma once
+
+#include <reprise/guest.hpp>
+#include <reprise/host.hpp>
+#include <reprise/reprise.hpp>
+
+#include "testing/fixtures/line.hpp"
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+namespace reprise::test {
+
+/// A buffer that a thread serves to guests.
+struct Hosted {
+  explicit Hosted(ReplayBuffer& buffer, const HostOptions& options = {})
+      : replay(buffer), host(buffer, options) {}
+
+  void serve() {
+    thread = std::jthread([this](const std::stop_token& stop) { host.run(stop); });
+  }
+  /// Until the buffer has so many steps, decided or not.
+  void await_steps(std::uint64_t steps) const {
+    yield_while([&] { return replay.stats().committed_steps < steps; });
+  }
+  [[nodiscard]] const std::string& address() const { return host.address(); }
+
+  ReplayBuffer& replay;
+  Host host;
+  std::jthread thread;
+};
+
+}  // namespace reprise::test
