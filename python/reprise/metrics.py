@@ -24,7 +24,7 @@ __all__ = ["numbers", "unwatch", "watch"]
 
 _COUNTERS = (
     *("committed_steps", "evicted_steps", "sampled_items", "sampled_batches"),
-    *("applied_updates", "stale_updates"),
+    *("applied_updates", "stale_updates", "dead_guest_steps", "cut_episodes"),
 )
 # Metrics of each kind of wait: name, whether it only increases, and name in `stats()`.
 _WAITS = (
@@ -104,8 +104,8 @@ def watch(replay: reprise.ReplayBuffer, *, name: str = "replay", registry: Any =
     prometheus_client's own by default. The buffer is kept alive until `unwatch`.
 
     Each number of `stats()` is a metric, such as reprise_items: counters, with "_total" at the end,
-    are committed_steps, evicted_steps, sampled_items, sampled_batches, applied_updates and
-    stale_updates. Of waits, by the label "what": waits, wait_timeouts, wait_stops, wait_seconds,
+    are committed_steps, evicted_steps, sampled_items, sampled_batches, applied_updates,
+    stale_updates, dead_guest_steps and cut_episodes. Of waits, by the label "what": waits, wait_timeouts, wait_stops, wait_seconds,
     wait_longest_seconds, waiting_now, waiting_for_seconds.
     """
     _collector(registry).buffers[name] = replay

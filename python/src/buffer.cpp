@@ -20,9 +20,10 @@ inline constexpr auto members_of<Stats> =
             &Stats::writers, &Stats::queued_chunks, &Stats::retired_pinned, &Stats::chunks,
             &Stats::chunks_touched, &Stats::chunk_bytes, &Stats::reserved_bytes,
             &Stats::touched_bytes, &Stats::compressed_bytes, &Stats::uncompressed_bytes,
-            &Stats::file_bytes, &Stats::closed_chunks, &Stats::writer_ingests,
-            &Stats::samples_per_insert, &Stats::limiter, &Stats::writers_for_chunk,
-            &Stats::writers_for_limiter, &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
+            &Stats::file_bytes, &Stats::closed_chunks, &Stats::writer_ingests, &Stats::guests,
+            &Stats::dead_guest_steps, &Stats::cut_episodes, &Stats::samples_per_insert,
+            &Stats::limiter, &Stats::writers_for_chunk, &Stats::writers_for_limiter,
+            &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
 
 namespace {
 
@@ -97,6 +98,9 @@ uncompressed_bytes: bytes that the same observations would take as they are.
 file_bytes: bytes of disk space that the mapped file takes; 0 without one.
 closed_chunks: chunks filled.
 writer_ingests: times a writer took a shard's lock to make room itself.
+guests: processes attached to the buffer.
+dead_guest_steps: steps taken from such processes after their death.
+cut_episodes: episodes that ended as truncated as their process died.
 samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
 limiter: the rate limiter's state, a sentence.
 writers_for_chunk: waits of appends for memory, a dict as below.

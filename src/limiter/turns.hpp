@@ -80,6 +80,10 @@ class Turns {
     }
   }
 
+  /// As the other one, for a thread that must not sleep: false if it would. The turn stands where
+  /// it is until `leave`, so that no call that came later is let in before it.
+  [[nodiscard]] bool come(Turn& turn) noexcept { return stand(turn); }
+
   /// After `come`: whether the call is let in. It may be called again; `gate(turn)` must not wait.
   template <class Gate>
   [[nodiscard]] bool ask(Turn& turn, Gate gate) noexcept {

@@ -25,6 +25,8 @@ constexpr std::pair<const char*, Count> kCounters[] = {
     {"reprise_sampled_batches_total", &Stats::sampled_batches},
     {"reprise_applied_updates_total", &Stats::applied_updates},
     {"reprise_stale_updates_total", &Stats::stale_updates},
+    {"reprise_dead_guest_steps_total", &Stats::dead_guest_steps},
+    {"reprise_cut_episodes_total", &Stats::cut_episodes},
 };
 constexpr std::pair<const char*, Count> kGauges[] = {
     {"reprise_resident_steps", &Stats::resident_steps},
@@ -44,6 +46,7 @@ constexpr std::pair<const char*, Count> kGauges[] = {
     {"reprise_file_bytes", &Stats::file_bytes},
     {"reprise_closed_chunks", &Stats::closed_chunks},
     {"reprise_writer_ingests", &Stats::writer_ingests},
+    {"reprise_guests", &Stats::guests},
 };
 constexpr std::pair<const char*, WaitStats Stats::*> kKindsOfWait[] = {
     {"writers_for_chunk", &Stats::writers_for_chunk},

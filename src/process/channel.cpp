@@ -89,6 +89,7 @@ bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds pa
           ((errno == EAGAIN || errno == EWOULDBLOCK) && wait_for(socket(), POLLOUT, patience))) {
         continue;
       }
+      broken_ = true;
       return false;
     }
     message.msg_control = nullptr;
@@ -108,6 +109,8 @@ bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds pa
 }
 
 bool Channel::receive() {
+  received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(taken_));
+  taken_ = 0;
   for (;;) {
     std::array<std::byte, 16384> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
@@ -136,7 +139,7 @@ bool Channel::receive() {
       return false;
     }
     received_.insert(received_.end(), bytes.begin(), bytes.begin() + got);
-    if (received_.size() - taken_ > kMostBytes + sizeof(Head)) {
+    if (received_.size() > kMostBytes + sizeof(Head)) {
       return false;
     }
   }
@@ -161,10 +164,6 @@ std::optional<Message> Channel::next() {
     files_.pop_front();
   }
   taken_ += sizeof(head) + head.bytes;
-  if (taken_ == received_.size()) {
-    received_.clear();
-    taken_ = 0;
-  }
   return message;
 }
 
@@ -172,7 +171,8 @@ void Channel::wait(std::chrono::nanoseconds timeout) const noexcept {
   wait_for(socket(), POLLIN, timeout);
 }
 
-Listener::Listener(const std::string& address) : address_(address), socket_(make_socket()) {
+Listener::Listener(const std::string& address)
+    : address_(address), maker_(::getpid()), socket_(make_socket()) {
   const Address at = address_of(address);
   if (::bind(socket(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) != 0 ||
       (address_.front() != '@' && ::chmod(address_.c_str(), S_IRUSR | S_IWUSR) != 0) ||
@@ -182,7 +182,7 @@ Listener::Listener(const std::string& address) : address_(address), socket_(make
 }
 
 Listener::~Listener() {
-  if (address_.front() != '@') {
+  if (address_.front() != '@' && maker_ == ::getpid()) {
     ::unlink(address_.c_str());
   }
 }

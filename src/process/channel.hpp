@@ -51,6 +51,8 @@ class Channel {
   /// any more.
   bool send(Says says, Bytes bytes = {}, int file = -1,
             std::chrono::nanoseconds patience = std::chrono::nanoseconds(0)) noexcept;
+  /// Whether a `send` has failed.
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
   /// Takes what has come, without waiting. False if the other end is gone, or sends what is no
   /// message; whole messages may be left.
   [[nodiscard]] bool receive();
@@ -71,6 +73,7 @@ class Channel {
   std::vector<std::byte> received_;
   std::size_t taken_ = 0;  ///< Of `received_`, in messages that were given out.
   std::deque<Descriptor> files_;
+  bool broken_ = false;
 };
 
 /// A socket at which guests attach.
@@ -89,6 +92,7 @@ class Listener {
 
  private:
   const std::string address_;
+  const std::int64_t maker_;  ///< Process id.
   Descriptor socket_;
 };
 

@@ -154,7 +154,7 @@ Session::Did DrawSession::serve(Channel* channel) {
     answered = attempt(*channel, false);
     return true;
   }));
-  return answered ? Did::Something : Did::Nothing;
+  return answered ? Did::Something : Did::Waits;
 }
 
 }  // namespace reprise::process

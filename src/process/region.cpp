@@ -33,12 +33,13 @@ Region::Region(Descriptor file, std::size_t bytes) : file_(std::move(file)), siz
     fail("mapping", bytes);
   }
   data_ = static_cast<std::byte*>(data);
+  maker_ = ::getpid();
   // The parent would see what a child writes.
   static_cast<void>(::madvise(data, bytes, MADV_DONTFORK));
 }
 
 Region::~Region() {
-  if (data_ != nullptr) {
+  if (data_ != nullptr && maker_ == ::getpid()) {  // In a forked child something else may be there.
     ::munmap(data_, size_);
   }
 }

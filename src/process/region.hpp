@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace reprise::process {
@@ -35,11 +36,13 @@ class Region {
   Region(Region&& other) noexcept
       : file_(std::move(other.file_)),
         data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)) {}
+        size_(std::exchange(other.size_, 0)),
+        maker_(other.maker_) {}
   Region& operator=(Region&& other) noexcept {
     std::swap(file_, other.file_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(maker_, other.maker_);
     return *this;
   }
   Region(const Region&) = delete;
@@ -62,6 +65,7 @@ class Region {
   Descriptor file_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::int64_t maker_ = 0;  ///< Process id.
 };
 
 }  // namespace reprise::process

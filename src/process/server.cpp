@@ -58,8 +58,8 @@ Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& opti
 }
 
 Server::~Server() {
-  guests_.clear();
-  count();
+  // Relaxed: a statistic.
+  core_->counters.guests.fetch_sub(processes_, std::memory_order_relaxed);
 }
 
 void Server::run(const std::stop_token& stop) {
@@ -72,29 +72,35 @@ void Server::run(const std::stop_token& stop) {
       return;
     }
     wait(pause);
-    bool something = false;
-    bool more = false;
+    bool said = false;
+    Session::Did most = Session::Did::Nothing;
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       Guest& guest = *guests_[i];
-      const bool said = (polled_[1 + 2 * i].revents | polled_[2 + 2 * i].revents) != 0;
-      something = (said && receive(guest)) || something;
-      const Session::Did did = serve(guest);
-      something = something || did != Session::Did::Nothing;
-      more = more || did == Session::Did::AsMuchAsItMay;
+      if ((polled_[1 + 2 * i].revents | polled_[2 + 2 * i].revents) != 0) {
+        said = receive(guest) || said;
+      }
+      most = std::max(most, serve(guest));
+      if (guest.channel.broken()) {
+        lose(guest);
+      }
     }
-    const bool ended = std::erase_if(guests_, [](const auto& guest) {
-                         return !guest->here && (!guest->session || guest->session->finished());
-                       }) != 0;
+    std::erase_if(guests_, [](const auto& guest) {
+      return !guest->here && (!guest->session || guest->session->finished());
+    });
     if ((polled_.front().revents & POLLIN) != 0) {
       accept();
-      something = true;
+      said = true;
     }
-    if (ended || something) {
+    if (changed_) {
       count();
     }
-    pause = more        ? std::chrono::nanoseconds(0)
-            : something ? kShortest
-                        : std::clamp(2 * pause, kShortest, kLongest);
+    if (most == Session::Did::AsMuchAsItMay) {
+      pause = std::chrono::nanoseconds(0);
+    } else if (said || most != Session::Did::Nothing) {
+      pause = kShortest;
+    } else {
+      pause = std::clamp(2 * pause, kShortest, kLongest);
+    }
   }
 }
 
@@ -125,6 +131,7 @@ void Server::accept() {
                                  ::geteuid(), "; allowed: the same user"));
       continue;
     }
+    changed_ = true;
     guests_.push_back(std::make_unique<Guest>(Guest{
         .channel = std::move(channel), .process = peer.process, .alive = pidfd_of(peer.process)}));
   }
@@ -228,6 +235,7 @@ Session::Did Server::serve(Guest& guest) {
 void Server::lose(Guest& guest) noexcept {
   if (guest.here) {
     guest.here = false;
+    changed_ = true;
     if (!guest.bye && guest.session) {
       guest.session->died();
     }
@@ -236,20 +244,18 @@ void Server::lose(Guest& guest) noexcept {
   }
 }
 
-void Server::count() noexcept {
-  std::size_t processes = 0;
-  for (std::size_t i = 0; i < guests_.size(); ++i) {
-    const auto same = [&](const auto& other) {
-      return other->here && other->process == guests_[i]->process;
-    };
-    processes +=
-        guests_[i]->here && std::none_of(guests_.begin(),
-                                         guests_.begin() + static_cast<std::ptrdiff_t>(i), same)
-            ? 1U
-            : 0U;
+/// Tells the statistics how many processes are attached.
+void Server::count() {
+  std::set<std::int64_t> here;
+  for (const auto& guest : guests_) {
+    if (guest->here) {
+      here.insert(guest->process);
+    }
   }
-  // Relaxed: a statistic.
-  core_->counters.guests.store(processes, std::memory_order_relaxed);
+  // Relaxed: a statistic, which wraps around where processes leave.
+  core_->counters.guests.fetch_add(here.size() - processes_, std::memory_order_relaxed);
+  processes_ = here.size();
+  changed_ = false;
 }
 
 }  // namespace process

@@ -48,13 +48,15 @@ class Server {
   [[nodiscard]] std::unique_ptr<Session> open(const Hello& hello, Welcome& welcome, int& memory);
   [[nodiscard]] Session::Did serve(Guest& guest);
   void lose(Guest& guest) noexcept;
-  void count() noexcept;
+  void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t ring_rows_;  ///< 0: by their bytes.
   Listener listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<pollfd> polled_;  ///< The listener, and two for each guest.
+  std::vector<pollfd> polled_;   ///< The listener, and two for each guest.
+  bool changed_ = false;         ///< Who is here, since it was counted.
+  std::uint64_t processes_ = 0;  ///< As counted last.
 };
 
 }  // namespace reprise::process

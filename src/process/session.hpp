@@ -35,7 +35,12 @@ class Session {
   /// Does what a message asks for. False if no guest sends such a message here.
   [[nodiscard]] virtual bool handle(const Message& message, Channel& channel) = 0;
   /// How much there was to do in a round.
-  enum class Did : std::uint8_t { Nothing, Something, AsMuchAsItMay };
+  enum class Did : std::uint8_t {
+    Nothing,
+    Waits,  ///< Nothing, and somebody may have to wait for what it waits for.
+    Something,
+    AsMuchAsItMay,
+  };
   /// Does what has come up without a message. `channel`: null once the guest is gone.
   [[nodiscard]] virtual Did serve(Channel* channel) = 0;
   /// Whether there is nothing left to do once the guest is gone.

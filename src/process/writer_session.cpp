@@ -19,7 +19,7 @@ std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::Bu
   try {
     WriterOptions options{.timeout = std::chrono::nanoseconds(0)};
     options.hook = &hook;
-    return std::make_unique<writer::WriterCore>(core, *slot, options);
+    return std::make_unique<writer::WriterCore>(core, *slot, options, true);
   } catch (...) {
     core->slots().give_back(*slot);
     throw;
@@ -77,7 +77,7 @@ Session::Did WriterSession::serve(Channel* channel) {
     more = more || taken == kSteps;
   }
   if (steps == 0) {
-    return Did::Nothing;
+    return held_ == Held::ByLimiter ? Did::Waits : Did::Nothing;
   }
   if (died_) {
     // Relaxed: a statistic.

@@ -18,7 +18,12 @@ class BookedInserts {
       : core_(core),
         left_(core.limiter().limits_inserts() ? 0 : std::numeric_limits<std::size_t>::max()) {}
   /// Lets other writers have what is left; afterwards nothing else may be called.
-  void give_back() noexcept { core_.limiter().return_inserts(left_); }
+  void give_back() noexcept {
+    if (standing_) {
+      leave(*standing_);
+    }
+    core_.limiter().return_inserts(left_);
+  }
 
   [[nodiscard]] bool none() const noexcept { return left_ == 0; }
   void use_one() noexcept { --left_; }
@@ -42,9 +47,27 @@ class BookedInserts {
     if (!end) {
       end = wait_for_booking(booking, wait);
     }
-    core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
-    left_ = booking.inserts;  // Those that came too late for this call are for the next one.
+    leave(booking);  // Inserts that came too late for this call are for the next one.
     return end;
+  }
+
+  /// As `wait`, for a thread that must not wait: false if there is no insert. The writer keeps its
+  /// turn among those that wait until there is one.
+  [[nodiscard]] bool poll() noexcept {
+    bool known = true;
+    if (left_ == 0 && !standing_ && !core_.writer_turns.anybody()) {
+      left_ = book(known);
+    }
+    if (left_ != 0) {
+      return true;
+    }
+    Booking& booking = standing_ ? *standing_ : standing_.emplace();
+    if (core_.writer_turns.come(booking) &&
+        core_.writer_turns.ask(booking, [&](Turn& turn) { return book(turn, known); })) {
+      leave(booking);
+      standing_.reset();
+    }
+    return left_ != 0;
   }
 
  private:
@@ -54,6 +77,12 @@ class BookedInserts {
     std::size_t inserts = 0;
   };
 
+  /// Ends a turn, also for those behind it, and takes what it got.
+  void leave(Booking& booking) noexcept {
+    bool known = true;
+    core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
+    left_ += booking.inserts;
+  }
   /// The part of `wait` in which it is the writer's turn.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_booking(Booking& booking,
                                                                  limiter::Wait& wait) noexcept {
@@ -121,6 +150,7 @@ class BookedInserts {
 
   buffer::BufferCore& core_;
   std::size_t left_;
+  std::optional<Booking> standing_;  ///< The turn that `poll` keeps.
 };
 
 }  // namespace reprise::writer

@@ -13,10 +13,11 @@ constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 }  // namespace
 
 WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
-                       const WriterOptions& options)
+                       const WriterOptions& options, bool polls)
     : StepWriter({core->format(), core->selectors(), core->life()}, options),
       core_(std::move(core)),
       slot_(slot),
+      polls_(polls),
       log_(core_->step_log.get()),
       chunk_(*core_, slot),
       inserts_(*core_),
@@ -119,7 +120,11 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
     chunk_.check_disk();
   } else {
     point_at_rows();
-    end = inserts_.wait(terms);
+    if (!polls_) {
+      end = inserts_.wait(terms);
+    } else if (!inserts_.poll()) {
+      end = limiter::WaitEnd::Stopped;
+    }
   }
   constexpr CommitStatus kAnswers[] = {CommitStatus::TimedOut, CommitStatus::Stopped,
                                        CommitStatus::Closed};

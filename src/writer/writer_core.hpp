@@ -64,8 +64,11 @@ class OpenStates {
 /// that spans it is; its header is read through its own item alone.
 class WriterCore final : public StepWriter {
  public:
+  /// `polls`: for a thread that must not wait. A commit without room then answers `Stopped`, and
+  /// the writer keeps its turn until the commit is repeated. It waits for no chunk either if the
+  /// hook refuses.
   WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
-             const WriterOptions& options);
+             const WriterOptions& options, bool polls = false);
   ~WriterCore() override;
 
   void begin_episode() override;
@@ -116,6 +119,7 @@ class WriterCore final : public StepWriter {
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t slot_;
+  const bool polls_;
   buffer::StepLog* const log_;  ///< Null in most buffers.
 
   OpenChunk chunk_;

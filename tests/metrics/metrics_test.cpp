@@ -51,6 +51,8 @@ TEST(Metrics, SayWhatStatsSay) {
       {"sampled_batches_total", stats.sampled_batches},
       {"applied_updates_total", stats.applied_updates},
       {"stale_updates_total", stats.stale_updates},
+      {"dead_guest_steps_total", stats.dead_guest_steps},
+      {"cut_episodes_total", stats.cut_episodes},
       {"resident_steps", stats.resident_steps},
       {"excess_steps", stats.excess_steps},
       {"items", stats.items},
@@ -66,6 +68,7 @@ TEST(Metrics, SayWhatStatsSay) {
       {"file_bytes", stats.file_bytes},
       {"closed_chunks", stats.closed_chunks},
       {"writer_ingests", stats.writer_ingests},
+      {"guests", stats.guests},
   };
   const std::map<std::string, double> values = served.values();
   for (const auto& [name, number] : expected) {
@@ -96,7 +99,7 @@ TEST(Metrics, HaveEachNumberOfStats) {
   const Meter meter = served.metrics.watch(line.replay);
   const std::string text = served.text();
   std::set<std::string> numbers = members({"std::uint64_t", "std::size_t"});
-  EXPECT_EQ(numbers.size(), 23U);
+  EXPECT_EQ(numbers.size(), 26U);
   numbers.insert("samples_per_insert");
   for (const std::string& name : numbers) {
     EXPECT_TRUE(text.find("reprise_" + name + "{") != std::string::npos ||

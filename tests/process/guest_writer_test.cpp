@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -248,6 +251,40 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
       ASSERT_EQ(line.append(writer, taken++), CommitStatus::Committed);
     }
   }
+}
+
+TEST(GuestWriterRoom, ComesByTurnsBesideWritersOfTheHost) {
+  Line line(Small{.capacity_steps = 10'000,
+                  .rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
+  Hosted hosted(line.replay, {.ring_steps = 8});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  std::array<std::atomic<std::uint64_t>, 3> steps{};
+  std::vector<std::jthread> actors;
+  for (std::size_t a = 0; a < steps.size(); ++a) {
+    actors.emplace_back([&, a] {
+      Writer writer = a == 0 ? guest.writer() : line.replay.writer();
+      while (line.append(writer, steps[a]) == CommitStatus::Committed) {
+        ++steps[a];
+      }
+    });
+  }
+  Sampler sampler = line.replay.sampler();
+  const auto draw = [&] { ASSERT_TRUE(sampler.sample(1, {.timeout = 30s})); };
+  while (std::ranges::any_of(steps, [](const auto& one) { return one == 0; })) {
+    draw();
+  }
+  const std::uint64_t before = steps[0];
+  for (int i = 0; i < 300; ++i) {  // The host looks for room every 50 us.
+    draw();
+    std::this_thread::sleep_for(200us);
+  }
+  const std::uint64_t gained = steps[0] - before;
+  line.replay.close();
+  actors.clear();
+  // Two always wait in front of it: without a turn of its own it would get next to nothing.
+  EXPECT_GT(gained, 50U);
 }
 
 TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
