@@ -35,11 +35,10 @@ class GuestSampler final : public BatchSource {
   GuestSampler& operator=(GuestSampler&&) noexcept;
   ~GuestSampler() override;
 
-  /// As `Sampler::sample`; the host draws, and copies rows into memory of this batch. A draw that
-  /// has to wait is tried again with each step that arrives, and behind samplers of the host's own
-  /// process that wait. Closed once the host is gone. Errors: as `Sampler::sample`, found by the
-  /// host, with its words; `std::bad_alloc`, `std::system_error` without memory.
-  /// Cost: two messages over a socket, some 10 us, on top of the draw.
+  /// As `Sampler::sample`; the host draws, and copies rows into memory of this batch. Closed once
+  /// the host is gone. Errors: as `Sampler::sample`, found by the host, with its words;
+  /// `std::bad_alloc`, `std::system_error` without memory. Cost: two messages over a socket, some
+  /// 10 us, on top of the draw.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});
   /// As `Sampler::sample_into`. Costs a copy of the rows more than `sample`.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,

@@ -68,7 +68,6 @@ bool CallSession::handle(const Message& message, Channel& channel) {
 bool DrawSession::handle(const Message& message, Channel& channel) {
   if (message.says == Says::Cancel) {
     if (draw_ && value_of<std::uint64_t>(message.bytes) == draw_->call.number) {
-      draw_->options.timeout = std::chrono::nanoseconds(0);
       draw_->deadline = base::Clock::time_point::min();
       attempt(channel, true);
     }
@@ -109,8 +108,6 @@ void DrawSession::begin(const SampleCall& call) {
   sampler_.check(batch_, 0, n, options);
   const base::Clock::time_point now = base::Clock::now();
   const base::Clock::time_point deadline = base::deadline_after(options.timeout);
-  options.timeout = std::chrono::nanoseconds(0);
-  options.hook = &never_wait_;
   draw_ = Draw{.call = call, .options = options, .began = now, .deadline = deadline};
 }
 
@@ -119,14 +116,13 @@ bool DrawSession::attempt(Channel& channel, bool last) {
   using Code = SampleStatus::Code;
   SampleStatus status;
   try {
-    status =
-        sampler_.sample(batch_, 0, static_cast<std::size_t>(draw_->call.items), draw_->options);
+    status = sampler_.poll(batch_, 0, static_cast<std::size_t>(draw_->call.items), draw_->options);
   } catch (...) {
-    draw_.reset();
+    end_draw();
     throw;
   }
   const base::Clock::time_point now = base::Clock::now();
-  if (status.code == Code::Stopped || status.code == Code::TimedOut) {
+  if (status.code == Code::Stopped) {
     if (!last && now < draw_->deadline) {
       return false;
     }
@@ -140,8 +136,13 @@ bool DrawSession::attempt(Channel& channel, bool last) {
                                      .status = status}),
                shared_ ? -1 : memory_.file());
   shared_ = true;
-  draw_.reset();
+  end_draw();
   return true;
+}
+
+void DrawSession::end_draw() noexcept {
+  sampler_.give_up();
+  draw_.reset();
 }
 
 Session::Did DrawSession::serve(Channel* channel) {

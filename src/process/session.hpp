@@ -88,8 +88,8 @@ class DrawSession final : public CallSession {
   void begin(const SampleCall& call);
   /// True once the draw is answered.
   bool attempt(Channel& channel, bool last);
+  void end_draw() noexcept;
 
-  NeverWait never_wait_;
   sampler::SamplerCore sampler_;
   Region memory_;
   bool shared_ = false;       ///< The guest has the memory.

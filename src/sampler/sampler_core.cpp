@@ -97,6 +97,23 @@ void SamplerCore::reserve(std::size_t n) {
 
 SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
                                  const SampleOptions& options) {
+  Call call(core_->sampler_turns);
+  return sample(call, batch, offset, n, options);
+}
+
+SampleStatus SamplerCore::poll(window::BatchStore& batch, std::size_t offset, std::size_t n,
+                               const SampleOptions& options) {
+  Call& call = polled_ ? *polled_ : polled_.emplace(core_->sampler_turns, true);
+  call.status = {};
+  const SampleStatus status = sample(call, batch, offset, n, options);
+  if (status.code != SampleStatus::Code::Stopped) {
+    polled_.reset();
+  }
+  return status;
+}
+
+SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::size_t offset,
+                                 std::size_t n, const SampleOptions& options) {
   const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
   DrawPlan& plan = this->plan(options.draws);
   reserve(n);
@@ -106,7 +123,6 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
                   options.draws,
                   runs_};
   plan.reserve(drawing);  // It may throw, so it comes before the limiter counts the batch.
-  Call call(core_->sampler_turns);
   call.status.batch = call.status.draws = n;
   if (!core_->limiter().is_unlimited()) {  // With it nobody waits, not even for items.
     call.takes = plan.takes(n, options.draws);
@@ -211,9 +227,28 @@ void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
     return;
   }
   call.status.held_by_turn = call.turns.anybody();
-  if (call.status.held_by_turn || !admit(call)) {
-    wait_until_admitted(call, terms);
+  if (!call.status.held_by_turn && admit(call)) {
+    return;
   }
+  if (!call.polled) {
+    wait_until_admitted(call, terms);
+  } else if (!admit_polled(call)) {
+    call.status.code = SampleStatus::Code::Stopped;
+  }
+}
+
+/// As `wait_until_admitted`, without waiting: the call stays where it stands.
+bool SamplerCore::admit_polled(Call& call) noexcept {
+  call.in_turn = core_->draws_take();
+  call.status.held_by_turn = call.in_turn && !call.turns.come(call);
+  if (!call.status.held_by_turn && admit_in_turn(call)) {
+    return true;
+  }
+  if (call.demand != 0) {
+    core_->room_event.wake_registered();  // E1: progress for writers that a ratio holds.
+  }
+  say_why(call);
+  return false;
 }
 
 /// The part of `wait` after a first look that was not admitted, or not made because others wait.
@@ -278,13 +313,16 @@ bool SamplerCore::admit_in_turn(Call& call) noexcept {
 
 /// Writes into the status of a call that waits no longer why there is no batch.
 void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
+  call.status.held_by_turn = call.leave() || call.status.held_by_turn;
+  call.status.code = code_of(end);
+  if (end != limiter::WaitEnd::Closed) {
+    say_why(call);
+  }
+}
+
+void SamplerCore::say_why(Call& call) noexcept {
   using Answer = limiter::Limiter::Answer;
   SampleStatus& status = call.status;
-  status.held_by_turn = call.leave() || status.held_by_turn;
-  status.code = code_of(end);
-  if (end == limiter::WaitEnd::Closed) {
-    return;
-  }
   if (status.held_by_turn) {
     status.items = core_->shards().items();
     return;

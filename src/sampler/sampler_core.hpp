@@ -52,6 +52,12 @@ class SamplerCore {
   SampleStatus sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
                       const SampleOptions& options);
 
+  /// As `sample`, for a thread that must not wait: `Stopped` if there is no batch yet. The call
+  /// then keeps its turn until it is repeated with the same arguments, or given up.
+  SampleStatus poll(window::BatchStore& batch, std::size_t offset, std::size_t n,
+                    const SampleOptions& options);
+  void give_up() noexcept { polled_.reset(); }
+
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
 
@@ -77,7 +83,8 @@ class SamplerCore {
   /// One call of `sample`, and its turn if it has to wait. It keeps the turn until it has drawn, so
   /// that no other call that waits takes what it was let in for.
   struct Call : limiter::Turns::Turn {
-    explicit Call(limiter::Turns& all) noexcept : turns(all) {}
+    explicit Call(limiter::Turns& all, bool is_polled = false) noexcept
+        : turns(all), polled(is_polled) {}
     ~Call() { leave(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -85,6 +92,7 @@ class SamplerCore {
     bool leave() noexcept { return std::exchange(in_turn, false) && turns.leave(*this); }
 
     limiter::Turns& turns;
+    const bool polled;
     bool in_turn = false;
     Takes takes;
     SampleStatus status;
@@ -93,6 +101,8 @@ class SamplerCore {
   [[nodiscard]] DrawPlan& plan(Draws draws) const {
     return *plans_.at(static_cast<std::size_t>(draws));
   }
+  SampleStatus sample(Call& call, window::BatchStore& batch, std::size_t offset, std::size_t n,
+                      const SampleOptions& options);
   [[nodiscard]] float fresh_share() const;
   [[nodiscard]] Takes has(const Takes& takes) const noexcept;
   void wait(Call& call, limiter::WaitTerms& terms);
@@ -101,7 +111,9 @@ class SamplerCore {
   [[nodiscard]] bool admit_in_turn(Call& call) noexcept;
   [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_items(Call& call,
                                                                limiter::Wait& wait) noexcept;
+  [[nodiscard]] bool admit_polled(Call& call) noexcept;
   void give_up(Call& call, limiter::WaitEnd end) noexcept;
+  void say_why(Call& call) noexcept;
   [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
 
   void reserve(std::size_t n);
@@ -130,6 +142,7 @@ class SamplerCore {
   FreshDraw fresh_;
   window::RowCopier copier_;
   std::array<DrawPlan*, 4> plans_{};  ///< By the options of a call, `Draws`.
+  std::optional<Call> polled_;
   base::OneThread one_thread_;
 };
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <stop_token>
@@ -90,6 +92,42 @@ TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
     line.append_many(writer, 0, 11);
   });
   EXPECT_TRUE(sampler.sample(4, {.timeout = 10s}));
+}
+
+TEST(GuestSampler, ComesByTurnsBesideSamplersOfTheHost) {
+  Line line(Small{.capacity_steps = 10'000,
+                  .rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 8.0, .min_size = 1, .error_buffer = 16.0}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  std::array<std::atomic<int>, 3> batches{};
+  const auto learn = [&](auto sampler, std::atomic<int>& drawn) {
+    while (sampler.sample(8, {.timeout = 30s})) {
+      ++drawn;
+    }
+  };
+  std::vector<std::jthread> learners;
+  learners.emplace_back([&] { learn(guest.sampler(), batches[0]); });
+  learners.emplace_back([&] { learn(line.replay.sampler(), batches[1]); });
+  learners.emplace_back([&] { learn(line.replay.sampler(), batches[2]); });
+  std::uint64_t step = 0;
+  const auto append = [&] {
+    line.append(step++);
+    std::this_thread::sleep_for(200us);  // The host looks every 50 us.
+  };
+  while (std::ranges::any_of(batches, [](const auto& one) { return one == 0; })) {
+    append();
+  }
+  const int before = batches[0];
+  for (int i = 0; i < 300; ++i) {
+    append();
+  }
+  const int gained = batches[0] - before;
+  line.replay.close();
+  learners.clear();
+  // Two always wait in front of it: without a turn of its own it would get next to nothing.
+  EXPECT_GT(gained, 50);
 }
 
 TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {

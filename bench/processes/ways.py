@@ -1,0 +1,270 @@
+"""Ways in which processes bring steps to the buffer of a learner. Each makes a buffer in the learner's
+process, and says how a process that appends gets there and what one append is."""
+
+import multiprocessing
+import queue
+import threading
+
+import numpy as np
+
+import reprise
+
+BATCH = 512
+ENVIRONMENTS = 64  # Of each process; they step together.
+SPAWN = multiprocessing.get_context("spawn")
+# For each kind of row: the dtype and shape of an observation, environments, and capacity.
+ROWS = {
+    "vectors": (np.float32, (8,), ENVIRONMENTS, 1 << 20),
+    "frames": (np.uint8, (84, 84), 1, 20_000),
+}
+
+
+def schema_of(rows):
+    dtype, shape, _, _ = ROWS[rows]
+    return reprise.Schema().observation("obs", dtype, shape).column("action", np.int32).reward()
+
+
+def buffer_of(rows, capacity=None):
+    return reprise.ReplayBuffer(
+        schema_of(rows), capacity or ROWS[rows][3], selectors=reprise.Proportional(), max_writers=1024
+    )
+
+
+def arrays(rows):
+    """What one append of all environments brings."""
+    dtype, shape, environments, _ = ROWS[rows]
+    observations = np.random.default_rng(1).integers(0, 255, (environments, *shape)).astype(dtype)
+    return observations, np.ones(environments, np.int32), np.ones(environments, np.float32)
+
+
+def steps_into(writers, rows):
+    """An append of a reprise.VectorWriter."""
+    observations, actions, rewards = arrays(rows)
+    writers.begin(obs=observations)
+    return lambda: writers.append(action=actions, reward=rewards, next_obs=observations)
+
+
+class Host:
+    """reprise.attach: rings in shared memory."""
+
+    def __init__(self, rows):
+        self.replay = buffer_of(rows)
+        self.sampler = self.replay.sampler(seed=1)
+        self.errors = np.random.default_rng(2).random(BATCH).astype(np.float32)
+        self.shared = self.replay.share()
+        self.argument = self.shared.__enter__()
+
+    def cycle(self):
+        batch = self.sampler.sample(BATCH, timeout=30)
+        self.replay.update_priorities(batch.item_keys, self.errors)
+
+    @staticmethod
+    def appender(address, rows):
+        guest = reprise.attach(address)
+        writers = guest.vector_writer(ROWS[rows][2], autoreset="disabled")
+        return steps_into(writers, rows), writers.close
+
+    def taken(self):
+        return self.replay.stats()["committed_steps"]
+
+    def close(self):
+        self.shared.__exit__(None, None, None)
+
+
+class Pipe(Host):
+    """StepPacker over a pipe into a ReplayShard: the simplest carrier of packed steps."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.shard = reprise.ReplayShard(self.replay)
+        self.closing = False
+
+    @property
+    def argument(self):
+        """A new pipe for each process, and a thread that takes what comes out of it."""
+        here, there = SPAWN.Pipe(duplex=False)
+        threading.Thread(target=self._take, args=(here,), daemon=True).start()
+        return there
+
+    @argument.setter
+    def argument(self, _):
+        pass
+
+    def _take(self, pipe):
+        try:
+            while True:
+                self.shard.append(pipe.recv_bytes(), timeout=30)
+        except (EOFError, OSError, reprise.Closed):
+            pass
+
+    @staticmethod
+    def appender(pipe, rows):
+        local = buffer_of(rows, 4_096)
+        packer = reprise.StepPacker(local)
+        append = steps_into(local.vector_writer(ROWS[rows][2], autoreset="disabled"), rows)
+
+        def append_and_send():
+            append()
+            if packer.steps >= 1_024 or packer.nbytes > 1 << 20:
+                pipe.send_bytes(packer.take())
+
+        return append_and_send, pipe.close
+
+
+class Queue(Host):
+    """multiprocessing.Queue of arrays, which a thread of the learner appends."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.argument = SPAWN.Queue(maxsize=64)
+        self.ended = threading.Event()
+        environments = ROWS[rows][2]
+        self.writers = self.replay.vector_writer(environments, autoreset="disabled")
+        self.append = steps_into(self.writers, rows)
+        threading.Thread(target=self._take, daemon=True).start()
+
+    def _take(self):
+        while not self.ended.is_set():
+            try:
+                observations, actions, rewards = self.argument.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            self.writers.append(action=actions, reward=rewards, next_obs=observations)
+
+    @staticmethod
+    def appender(to, rows):
+        brought = arrays(rows)
+
+        def put():
+            to.put(brought)
+
+        return put, lambda: (to.cancel_join_thread(), to.close())
+
+    def close(self):
+        self.ended.set()
+        super().close()
+
+
+class Cpprb:
+    """cpprb's MPPrioritizedReplayBuffer, in shared memory."""
+
+    def __init__(self, rows):
+        import cpprb
+
+        dtype, shape, _, self.capacity = ROWS[rows]
+        self.argument = cpprb.MPPrioritizedReplayBuffer(
+            self.capacity,
+            {
+                "obs": {"dtype": dtype, "shape": shape},
+                "next_obs": {"dtype": dtype, "shape": shape},
+                "action": {"dtype": np.int32},
+                "reward": {"dtype": np.float32},
+                "done": {"dtype": np.float32},
+            },
+            ctx=SPAWN,
+        )
+        self.errors = np.random.default_rng(2).random(BATCH).astype(np.float32)
+        self.appender(self.argument, rows)[0]()
+
+    def cycle(self):
+        batch = self.argument.sample(BATCH, beta=0.4)
+        self.argument.update_priorities(batch["indexes"], self.errors)
+
+    @staticmethod
+    def appender(buffer, rows):
+        observations, actions, rewards = arrays(rows)
+        done = np.zeros_like(rewards)
+
+        def add():
+            buffer.add(obs=observations, next_obs=observations, action=actions, reward=rewards, done=done)
+
+        return add, lambda: None
+
+    def taken(self):
+        return None  # It counts no more than its capacity.
+
+    def close(self):
+        pass
+
+
+class Torchrl:
+    """torchrl's prioritized buffer over a memory-mapped storage, shared, with sync=False."""
+
+    def __init__(self, rows):
+        import torch
+        from torchrl.data import LazyMemmapStorage, TensorDictPrioritizedReplayBuffer
+
+        torch.set_num_threads(1)
+        self.errors = torch.rand(BATCH)
+        self.argument = TensorDictPrioritizedReplayBuffer(
+            alpha=0.6,
+            beta=0.4,
+            storage=LazyMemmapStorage(ROWS[rows][3]),
+            batch_size=BATCH,
+            shared=True,
+            sync=False,
+        )
+        for _ in range(BATCH):
+            self.appender(self.argument, rows)[0]()
+
+    def cycle(self):
+        batch = self.argument.sample()
+        batch["td_error"] = self.errors
+        self.argument.update_tensordict_priority(batch)
+
+    @staticmethod
+    def appender(buffer, rows):
+        import torch
+        from tensordict import TensorDict
+
+        observations, actions, rewards = map(torch.from_numpy, arrays(rows))
+        columns = {"obs": observations, "next_obs": observations, "action": actions, "reward": rewards}
+        step = TensorDict(columns, batch_size=[len(actions)])
+        return lambda: buffer.extend(step), lambda: None
+
+    def taken(self):
+        return None
+
+    def close(self):
+        pass
+
+
+class Ray:
+    """reprise.ray: shards that are actors of Ray, on this node."""
+
+    def __init__(self, rows):
+        import ray
+
+        import reprise.ray
+
+        if not ray.is_initialized():
+            ray.init(num_cpus=16, include_dashboard=False, log_to_driver=False)
+        self.replay = reprise.ray.ReplayBuffer(
+            schema_of(rows), ROWS[rows][3], shards=1, selectors=reprise.Proportional(), name="bench"
+        )
+        self.argument = ray.get_runtime_context().gcs_address
+        self.sampler = self.replay.sampler(seed=1)
+        self.errors = np.random.default_rng(2).random(BATCH).astype(np.float32)
+
+    def cycle(self):
+        batch = self.sampler.sample(BATCH, timeout=30)
+        self.replay.update_priorities(batch.item_keys, self.errors)
+
+    @staticmethod
+    def appender(address, rows):
+        import ray
+
+        import reprise.ray
+
+        ray.init(address=address, log_to_driver=False, ignore_reinit_error=True)
+        writers = reprise.ray.attach("bench").vector_writer(ROWS[rows][2], autoreset="disabled")
+        return steps_into(writers, rows), writers.close
+
+    def taken(self):
+        return self.replay.stats()["committed_steps"]
+
+    def close(self):
+        self.replay.close()
+
+
+WAYS = {"host": Host, "pipe": Pipe, "queue": Queue, "cpprb": Cpprb, "torchrl": Torchrl, "ray": Ray}
