@@ -76,13 +76,12 @@ class PlainBuffer:
         self.highest = 1.0
         self.at = 0
 
-    def fill(self, rows, priorities):
-        """Sets all rows and priorities at once."""
-        for name, column in self.columns.items():
-            column[:] = rows[name]
-        leaves = ((priorities + self.epsilon) ** self.alpha).tolist()
-        self.sums.fill(leaves)
-        self.minima.fill(leaves)
+    def set_priorities(self, priorities):
+        """Sets the priorities of the first items; the rest have none."""
+        leaves = ((priorities.astype(float) + self.epsilon) ** self.alpha).tolist()
+        rest = self.capacity - len(leaves)
+        self.sums.fill(leaves + [0.0] * rest)
+        self.minima.fill(leaves + [float("inf")] * rest)
 
     def add(self, **row):
         for name, column in self.columns.items():
@@ -92,24 +91,15 @@ class PlainBuffer:
         self.minima[self.at] = leaf
         self.at = (self.at + 1) % self.capacity
 
-    def draw(self, n, beta):
-        """Draws n indices, one from each of n equal parts of the total. Returns them and their
-        weights."""
+    def sample(self, n, beta):
+        """Draws n rows, one from each of n equal parts of the total. Returns their columns, weights
+        and indices."""
         part = self.sums.root / n
         indices = [self.sums.find_prefix_sum((i + random.random()) * part) for i in range(n)]
         least = self.minima.root
         weights = [(self.sums[index] / least) ** -beta for index in indices]
-        return indices, np.array(weights, np.float32)
-
-    def sample(self, n, beta):
-        indices, weights = self.draw(n, beta)
-        return {name: column[indices] for name, column in self.columns.items()}, weights, indices
-
-    def sample_windows(self, n, length, beta):
-        """Rows of `length` consecutive steps, [n, length, ...]."""
-        indices, weights = self.draw(n, beta)
-        rows = (np.array(indices)[:, None] + np.arange(length)) % self.capacity
-        return {name: column[rows] for name, column in self.columns.items()}, weights, indices
+        rows = {name: column[indices] for name, column in self.columns.items()}
+        return rows, np.array(weights, np.float32), indices
 
     def update_priorities(self, indices, priorities):
         for index, priority in zip(indices, priorities):

@@ -337,9 +337,7 @@ class Lists(Subject):
             at = steps["act"]
             for name, column in steps.items():
                 self.buffer.columns[name][at] = column
-        weights = ((priorities.astype(float) + EPSILON) ** ALPHA).tolist()
-        self.buffer.sums.fill(weights + [0.0] * (leaves - size))
-        self.buffer.minima.fill(weights + [float("inf")] * (leaves - size))
+        self.buffer.set_priorities(priorities)
 
     def native(self, priorities):
         return priorities.tolist()
