@@ -1,6 +1,7 @@
 """reprise.torch.loader on the CPU, on a device that copies as late as it may, and on CUDA."""
 
 import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -409,16 +410,17 @@ def test_memory_that_is_not_page_locked_is_refused():
         assert next(batches)["frame"].device.type == "cuda"
 
 
-def test_the_benchmark_runs(capsys):
-    program = ROOT / "bench" / "python" / "to_device"
-    main = runpy.run_path(str(program))["main"]
-    short = "--batch 16 --size 8 --steps 500 --seconds 0.001 --turns 1"
-    main([*short.split(), "--device", "cpu"])
+def test_the_benchmark_runs(capsys, monkeypatch):
+    program = str(ROOT / "bench" / "python" / "to_device")
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setattr("sys.argv", [program, "--quick", "--device", "cpu"])
+    runpy.run_path(program, run_name="__main__")
     shown = capsys.readouterr().out
     for way in ("loader, unique frames", "pageable .to()", "pin per batch", "the bus"):
         assert way in shown
     if not torch.cuda.is_available():
-        main([])
+        monkeypatch.setattr("sys.argv", [program])
+        runpy.run_path(program, run_name="__main__")
         assert capsys.readouterr().out == (
             "skipped: bench/python/to_device: torch finds no CUDA device\n"
         )
