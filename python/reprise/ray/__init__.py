@@ -84,57 +84,41 @@ class ReplayBuffer:
         """
         if not ray.is_initialized():
             raise RuntimeError("reprise.ray.ReplayBuffer: Ray is not running; call ray.init first")
-        check_start(name, max_restarts, answer_timeout, start_timeout)
-        called = name or f"replay-{uuid.uuid4().hex[:12]}"
-        spec = spec_of(
-            schema, capacity_steps, called, shards, placement, answer_timeout, detached, options
+        check_start(
+            name,
+            max_restarts,
+            shards,
+            placement,
+            answer_timeout=answer_timeout,
+            start_timeout=start_timeout,
         )
+        called = name or f"replay-{uuid.uuid4().hex[:12]}"
+        spec = spec_of(schema, capacity_steps, called, shards, placement, answer_timeout, options)
         own = [own_options(shard_options or {}, i, shards) for i in range(shards)]
-        lifetime = "detached" if detached else None
         common = {
             "namespace": NAMESPACE,
-            "lifetime": lifetime,
+            "lifetime": "detached" if detached else None,
             "num_cpus": 0,
             "memory": 1,  # Ray would place an actor that needs nothing on any node.
             "enable_task_events": False,  # Otherwise Ray would keep a record of each call.
+            "max_concurrency": THREADS,
+            "scheduling_strategy": this_node(),
         }
-        here = this_node()
+        always = {"name": f"{called}.coordinator", "max_restarts": -1, "max_task_retries": -1}
         try:
-            coordinator = (
-                ray.remote(Coordinator)
-                .options(
-                    **common,
-                    name=f"{called}.coordinator",
-                    max_restarts=-1,
-                    max_task_retries=-1,
-                    max_concurrency=THREADS,
-                    scheduling_strategy=here,
-                )
-                .remote(spec)
-            )
+            coordinator = ray.remote(Coordinator).options(**common, **always).remote(spec)
         except ValueError as error:
-            taken = (
-                f"name is {name!r}, and a buffer has it already; attach to it, or choose another"
-            )
-            raise ValueError(f"reprise.ray.ReplayBuffer: {taken}") from error
+            taken = f"name is {name!r}, and a buffer has it already"
+            raise ValueError(
+                f"reprise.ray.ReplayBuffer: {taken}; attach to it, or choose another"
+            ) from error
         ask(coordinator.begin.remote(), start_timeout)
-        actors = [
-            ray.remote(Shard)
-            .options(
-                **{
-                    **common,
-                    "name": f"{called}.shard-{i}",
-                    "max_restarts": max_restarts,
-                    "max_concurrency": THREADS,
-                    "scheduling_strategy": (
-                        here if placement == "learner" and not own[i] else "SPREAD"
-                    ),
-                    **own[i],
-                }
-            )
-            .remote(i, spec, _load)
-            for i in range(shards)
-        ]
+        actors = []
+        for i in range(shards):
+            how = {**common, "name": f"{called}.shard-{i}", "max_restarts": max_restarts}
+            if placement == "actors" or own[i]:
+                how["scheduling_strategy"] = "SPREAD"
+            actors.append(ray.remote(Shard).options(**{**how, **own[i]}).remote(i, spec, _load))
         self._take(spec, coordinator, actors, [0] * shards)
         started = [one.info.remote() for one in actors]
         _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
@@ -381,7 +365,7 @@ class ReplayBuffer:
         where = os.path.abspath(os.fspath(directory))
         if not 1 <= keep <= 1000:
             raise ValueError(f"save: keep is {keep!r}; allowed: 1 to 1000")
-        _checkpoint.prepare(where)
+        os.makedirs(where, exist_ok=True)
         gone = [one.index for one in self._process.membership.remotes if not one.alive]
         if gone:
             raise RuntimeError(

@@ -22,8 +22,9 @@ def shard_directory(directory: str, shard: int) -> str:
     return os.path.join(directory, f"shard-{shard:04}")
 
 
-def _number(name: str) -> int:
-    found = re.fullmatch(r"all-(\d{20})", name)
+def _number(name: str, kind: str = "all") -> int:
+    """The number of a manifest of all shards, or of one ("manifest"); 0 for other files."""
+    found = re.fullmatch(rf"{kind}-(\d{{20}})", name)
     return int(found.group(1)) if found else 0
 
 
@@ -33,17 +34,6 @@ def _sync(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def prepare(directory: str) -> None:
-    os.makedirs(directory, exist_ok=True)
 
 
 class Manifest(NamedTuple):
@@ -76,7 +66,9 @@ def write(directory: str, saved: Manifest, attachments: dict[str, Any], keep: in
     head = json.dumps(body).encode() + b"\n"
     whole = head + b"".join(value for _, value in data)
     made = os.path.join(directory, f"{uuid.uuid4().hex}.tmp")
-    _write(made, b"%08x\n" % zlib.crc32(whole) + whole)
+    with open(made, "wb") as file:
+        file.write(b"%08x\n" % zlib.crc32(whole) + whole)
+    _sync(made)
     while True:
         number = max([0, *(_number(name) for name in os.listdir(directory))]) + 1
         try:
@@ -155,22 +147,17 @@ def kept_with(directory: str, oldest: int) -> int:
     """How many checkpoints a shard has to keep, so that a save removes none from `oldest` on. They
     include those that no manifest names, because a save of all ended early."""
     try:
-        found = [_shard_number(name) for name in os.listdir(directory)]
+        found = [_number(name, "manifest") for name in os.listdir(directory)]
     except FileNotFoundError:
         return 1
-    return 1 + sum(oldest <= one for one in found if one is not None)
-
-
-def _shard_number(name: str) -> int | None:
-    found = re.fullmatch(r"manifest-(\d{20})", name)
-    return int(found.group(1)) if found else None
+    return 1 + sum(max(1, oldest) <= one for one in found)
 
 
 @contextlib.contextmanager
 def _up_to(directory: str, manifest: int) -> Iterator[str]:
     """A view of a shard's directory without the checkpoints after number `manifest`, which a save
     of all that ended early may have left."""
-    later = [name for name in os.listdir(directory) if (_shard_number(name) or 0) > manifest]
+    later = [name for name in os.listdir(directory) if _number(name, "manifest") > manifest]
     if not later:
         yield directory
         return

@@ -18,6 +18,7 @@ import reprise
 from ._coordinator import CLIENT_COUNTERS, Counts
 from ._options import Spec
 from ._shard import ShardInfo
+from ._waiting import SLICE_SECONDS
 
 log = logging.getLogger("reprise.ray")
 
@@ -67,6 +68,60 @@ class Remote:
         self.probed = 0.0
 
 
+class Request:
+    """A call to a shard, which is made again with the same arguments until there is an answer, or the
+    shard is taken out. One thread at a time."""
+
+    def __init__(self, membership: Membership, remote: Remote) -> None:
+        self.membership, self.remote = membership, remote
+        self.incarnation = remote.info.incarnation
+        self.calls: list[Any] = []  # Those of Ray that may still be answered.
+        self.connection: Any = None  # That of the first attempt, if it did not go by Ray.
+        self.attempts = 0
+        self._sent = 0.0  # When the last attempt began.
+
+    def begin(self) -> None:
+        self.attempts += 1
+        self._sent = time.monotonic()
+
+    def call(self, method: Any, *arguments: Any) -> BaseException | None:
+        """Calls the shard by Ray. Returns the error if it is lost."""
+        self.begin()
+        try:
+            self.calls.append(method.remote(*arguments))
+        except LOST as error:
+            failure: BaseException = error
+            return failure
+        except ray.exceptions.RayError as error:
+            if not is_full(error):
+                raise
+            self.found_no_room()
+        return None
+
+    def found_no_room(self, call: Any = None) -> None:
+        """The object store had no room for the arguments, or for the answer to a call."""
+        self.membership.count("full_object_store")
+        if call is not None:
+            self.calls.remove(call)
+        self.attempts -= 1
+        self._sent = time.monotonic()
+
+    def retry(
+        self, ask: Callable[[Any], None], give_up: Callable[[Any, BaseException], None]
+    ) -> None:
+        """Asks again if nothing is under way, or if the answer is late."""
+        waited = time.monotonic() - self._sent
+        if not (self.calls or self.connection):
+            if waited > SLICE_SECONDS:
+                ask(self)
+        elif waited > self.membership.spec.answer_timeout:
+            if self.attempts < ATTEMPTS:
+                self.membership.count("asked_again")
+                ask(self)
+            else:
+                give_up(self, TimeoutError("it does not answer"))
+
+
 class Membership:
     """Which shards are alive. Any thread; no thread waits for an answer while it holds the lock."""
 
@@ -80,9 +135,7 @@ class Membership:
         ]
         self.lock = threading.RLock()
         self.closed = False
-        self.counts = (
-            Counts()
-        )  # The newest of the rate limiter; a restarted coordinator needs them.
+        self.counts = Counts()  # The newest of the rate limiter, for a restarted coordinator.
         self.counters: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         # Threads take no other lock while they hold this one: sessions hear of losses with `lock`
         # held, and count with their own lock held.

@@ -18,7 +18,6 @@ from ._waiting import is_number
 NAMESPACE = "reprise"
 CHUNK_STEPS = 64  # The smallest chunk that a buffer chooses by itself.
 RUN_STEPS = 1024  # Few calls per step, and still only milliseconds of a fast simulator.
-PLACEMENTS = ("learner", "actors")
 
 # Calls of the in-process buffer that the sharded buffer does not have, and why.
 MISSING = {
@@ -38,6 +37,16 @@ MISSING = {
     ),
     "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
     "alpha": "each shard has its own until set_alpha has come to all; options has the first one",
+}
+# Options of in-process buffers without a meaning here: the value that is allowed, and why.
+REFUSED = {
+    "max_times_sampled": (0, "a draw that is made again after a fault would count twice"),
+    "episode_index": (False, "ids of episodes are those of one shard; update by item_keys"),
+    "key_tag": (None, "each shard has a tag of its own"),
+}
+DRAWS_REFUSED = {
+    "without_replacement": ", and the totals of all shards would have to stand still meanwhile",
+    "epoch": ", and what a lost shard had left of a pass could not be given to another",
 }
 # Options of in-process samplers without a meaning here: the value that is allowed, and why.
 OTHERWISE = {
@@ -76,7 +85,6 @@ class Spec:
     rate_limiter: Any
     placement: str
     answer_timeout: float  # Seconds after which a request is sent again.
-    detached: bool
 
     @property
     def rate_limiter_holds_writers(self) -> bool:
@@ -122,70 +130,48 @@ class Spec:
         return reprise.ReplayBuffer(self.schema, capacity, **options)
 
 
-def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
-    raise ValueError(
-        f"reprise.ray.ReplayBuffer: {option} is {value!r}, and {reason}; allowed: {allowed}"
-    )
+def check(option: str, value: Any, fits: Any, allowed: str, reason: str = "") -> None:
+    if not fits:
+        given = f"{option} is {value!r}{reason and ', and '}{reason}"
+        raise ValueError(f"reprise.ray.ReplayBuffer: {given}; allowed: {allowed}")
 
 
 def check_start(
-    name: str | None, max_restarts: int, answer_timeout: float, start_timeout: float
+    name: Any, max_restarts: Any, shards: Any, placement: Any, **seconds: float
 ) -> None:
     """Refuses values with which a buffer cannot start."""
-    for option, value, fits, allowed in (
-        ("name", name, name is None or isinstance(name, str) and name, "None, or a name"),
-        (
-            "max_restarts",
-            max_restarts,
-            isinstance(max_restarts, int) and is_number(max_restarts) and max_restarts >= -1,
-            "an integer of at least -1",
-        ),
-        ("answer_timeout", answer_timeout, is_above_0(answer_timeout), "seconds above 0"),
-        ("start_timeout", start_timeout, is_above_0(start_timeout), "seconds above 0"),
-    ):
-        if not fits:
-            raise ValueError(f"reprise.ray.ReplayBuffer: {option} is {value!r}; allowed: {allowed}")
 
+    def is_integer(given: Any) -> bool:
+        return isinstance(given, int) and not isinstance(given, bool)
 
-def is_above_0(given: Any) -> bool:
-    return is_number(given) and given > 0
+    check("name", name, name is None or isinstance(name, str) and name, "None, or a name")
+    fits = is_integer(max_restarts) and max_restarts >= -1
+    check("max_restarts", max_restarts, fits, "an integer of at least -1")
+    fits = is_integer(shards) and 1 <= shards <= 1024
+    check("shards", shards, fits, "an integer from 1 to 1024")
+    check("placement", placement, placement in ("learner", "actors"), "'learner', 'actors'")
+    for option, given in seconds.items():
+        check(option, given, is_number(given) and given > 0, "seconds above 0")
 
 
 def limiter_of(given: Any, capacity_steps: int) -> Any:
     limiter = reprise.MinSize() if given is None else given
-    if isinstance(limiter, reprise.Queue):
-        refuse(
-            "rate_limiter",
-            limiter,
-            "a queue counts items that wait in one buffer",
-            "MinSize, SampleToInsertRatio, Unlimited",
-        )
+    allowed = "MinSize, SampleToInsertRatio, Unlimited"
+    why = "a queue counts items that wait in one buffer"
+    check("rate_limiter", limiter, not isinstance(limiter, reprise.Queue), allowed, why)
     if not isinstance(limiter, (reprise.MinSize, reprise.SampleToInsertRatio, reprise.Unlimited)):
-        raise TypeError(
-            f"reprise.ray.ReplayBuffer: rate_limiter is {limiter!r}; allowed: MinSize, "
-            "SampleToInsertRatio, Unlimited"
-        )
+        given = f"rate_limiter is {limiter!r}"
+        raise TypeError(f"reprise.ray.ReplayBuffer: {given}; allowed: {allowed}")
     # The in-process buffer checks the ranges of the limiter's options.
     trial = reprise.Schema().reward("reward")
     reprise.ReplayBuffer(trial, capacity_steps, rate_limiter=limiter).close()
     return limiter
 
 
-def draws_of(draws: str) -> None:
-    if draws == "without_replacement":
-        raise ValueError(
-            "Sampler.sample: draws is 'without_replacement', and the totals of all shards would "
-            "have to stand still between draws; allowed: 'stratified', 'independent'"
-        )
-    if draws == "epoch":
-        raise ValueError(
-            "Sampler.sample: draws is 'epoch', and what a lost shard had left of a pass could not be "
-            "given to another; allowed: 'stratified', 'independent'"
-        )
+def check_draws(draws: str) -> None:
     if draws not in ("stratified", "independent"):
-        raise ValueError(
-            f"Sampler.sample: draws is {draws!r}; allowed: 'stratified', 'independent'"
-        )
+        given = f"draws is {draws!r}{DRAWS_REFUSED.get(draws, '')}"
+        raise ValueError(f"Sampler.sample: {given}; allowed: 'stratified', 'independent'")
 
 
 def spec_of(
@@ -195,51 +181,21 @@ def spec_of(
     shards: int,
     placement: str,
     answer_timeout: float,
-    detached: bool,
     options: Mapping[str, Any],
 ) -> Spec:
     given = dict(options)
-    if placement not in PLACEMENTS:
-        raise ValueError(
-            f"reprise.ray.ReplayBuffer: placement is {placement!r}; allowed: 'learner', 'actors'"
-        )
-    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
-        raise ValueError(
-            f"reprise.ray.ReplayBuffer: shards is {shards!r}; allowed: an integer from 1 to 1024"
-        )
     for field in schema.fields:
-        if field.role == reprise.Role.MUTABLE_COLUMN:
-            refuse(
-                "schema",
-                schema,
-                f"field {field.name!r} is a mutable column, which other processes cannot update",
-                "columns that do not change",
-            )
-    if given.get("max_times_sampled"):
-        refuse(
-            "max_times_sampled",
-            given["max_times_sampled"],
-            "a draw that is made again after a fault would count twice",
-            "0",
-        )
-    if given.get("episode_index"):
-        refuse(
-            "episode_index",
-            True,
-            "ids of episodes are those of one shard",
-            "False; update by item_keys",
-        )
-    if given.get("key_tag") is not None:
-        refuse("key_tag", given["key_tag"], "each shard has a tag of its own", "None")
+        why = f"field {field.name!r} is a mutable column, which other processes cannot update"
+        fits = field.role != reprise.Role.MUTABLE_COLUMN
+        check("schema", schema, fits, "columns that do not change", why)
+    for option, (allowed, why) in REFUSED.items():
+        value = given.get(option, allowed)
+        check(option, value, value == allowed, repr(allowed), why)
     limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
     selectors = given.get("selectors") or reprise.Proportional()
     given["selectors"] = list(selectors) if isinstance(selectors, Sequence) else [selectors]
     share, rest = divmod(capacity_steps, shards)
-    if share < 1:
-        raise ValueError(
-            f"reprise.ray.ReplayBuffer: capacity_steps is {capacity_steps}; allowed: at least one "
-            f"for each of {shards} shards"
-        )
+    check("capacity_steps", capacity_steps, share > 0, f"at least one for each of {shards} shards")
     spec = Spec(
         name=name,
         schema=copy.copy(schema),  # The caller may add fields to its own.
@@ -248,7 +204,6 @@ def spec_of(
         rate_limiter=limiter,
         placement=placement,
         answer_timeout=float(answer_timeout),
-        detached=detached,
     )
     # A small buffer with one shard's options is made here, so that the caller sees the error, and
     # not an actor. ReplayShard refuses selectors that need all shards at one moment.

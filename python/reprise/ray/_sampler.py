@@ -18,7 +18,7 @@ from reprise import Batch as LocalBatch
 from reprise import Tensors
 from reprise._vocabulary import Draws, Normalise
 
-from ._options import draws_of
+from ._options import check_draws
 from ._process import Process, Update
 from ._session import KEY, ClientSession
 from ._waiting import Wait
@@ -72,7 +72,7 @@ class Draw:
                 "Sampler.sample: normalise is 'by_buffer', and the least probable item may be in a "
                 "shard that has just changed; allowed: 'by_batch', 'not'"
             )
-        draws_of(draws)
+        check_draws(draws)
         self.n, self.beta, self.normalise, self.draws = int(n), beta, normalise, draws
 
     def begin(self, session: ClientSession) -> int:

@@ -17,7 +17,7 @@ import reprise
 from .._files import uncompressed
 from .._memory import bfloat16_of
 from ._connection import Answer, Connection, connect_to
-from ._membership import ATTEMPTS, LOST, Membership, Remote, is_full
+from ._membership import LOST, Membership, Remote, Request, is_full
 from ._shard import ShardInfo
 from ._waiting import SLICE_SECONDS, Wait
 
@@ -71,15 +71,12 @@ def priorities_of(given: Any, keys: Any) -> Any:
         return np.ascontiguousarray(values, np.float32)
 
 
-class _Request:
+class _Exchange(Request):
     """A request to one shard, until its answer was given to the client."""
 
-    def __init__(self, number: int, incarnation: int, payload: Any) -> None:
-        self.number, self.incarnation, self.payload = number, incarnation, payload
-        self.calls: list[Any] = []
-        self.connection: Connection | None = None  # The first attempt went over it.
-        self.attempts = 0
-        self.sent = 0.0  # When the last attempt began.
+    def __init__(self, membership: Membership, remote: Remote, number: int, payload: Any) -> None:
+        super().__init__(membership, remote)
+        self.number, self.payload = number, payload
         self.answer: Any = None
 
 
@@ -111,7 +108,7 @@ class ClientSession:
             allocator=allocator,
             unique_frames=unique_frames,
         )
-        self._requests: list[deque[_Request]] = [deque() for _ in membership.remotes]
+        self._requests: list[deque[_Exchange]] = [deque() for _ in membership.remotes]
         # For each shard an incarnation and the connection to it, which is None if it cannot be made
         # or broke.
         self._connections: dict[int, tuple[int, Connection | None]] = {}
@@ -142,7 +139,7 @@ class ClientSession:
         self.membership.count("reallotted_draws", now[0] - before[0])
         self.membership.count("stale_updates_at_clients", now[1] - before[1])
 
-    def send(self) -> list[tuple[int, _Request]]:
+    def send(self) -> list[_Exchange]:
         """Sends every shard a request with its draws and updates; it asks for the shard's totals
         too."""
         self.changed = False
@@ -151,39 +148,40 @@ class ClientSession:
         sent = []
         for remote in self.membership.alive():
             with self.lock:
-                known = remote.info.incarnation
-                request = _Request(self._numbered, known, self.client.request(remote.index))
+                payload = self.client.request(remote.index)
+                request = _Exchange(self.membership, remote, self._numbered, payload)
                 self._numbered += 1
                 self._requests[remote.index].append(request)
-            sent.append((remote.index, request))
-            self._ask(remote, request)
+            sent.append(request)
+            self._ask(request)
         return sent
 
-    def _ask(self, remote: Remote, request: _Request) -> None:
+    def _ask(self, request: _Exchange) -> None:
+        remote = request.remote
         with self.lock:
             requests = self._requests[remote.index]
             oldest = requests[0].number if requests else request.number
-            request.sent = time.monotonic()
-            request.attempts += 1
-            connection = self._connection_to(remote) if request.attempts == 1 else None
+            message = request.number, oldest, request.incarnation, request.payload
+            connection = self._connection_to(remote) if request.attempts == 0 else None
             try:
                 if connection is not None:
-                    connection.send(request.number, oldest, request.incarnation, request.payload)
+                    connection.send(*message)
                     request.connection = connection
+                    request.begin()
                     return
             except BlockingIOError:
                 pass  # The shard is stopped, or the request is too large: Ray carries it.
             except OSError:
                 self._connections[remote.index] = request.incarnation, None
-            try:
-                call = remote.actor.exchange.remote(
-                    self._name, request.number, oldest, request.incarnation, request.payload
-                )
-                request.calls.append(call)
-                return
-            except LOST as error:
-                failure = error
-        self.membership.take_out(remote, failure, request.incarnation)
+            failure = request.call(remote.actor.exchange, self._name, *message)
+        if failure is not None:
+            self._give_up(request, failure)
+
+    def _give_up(self, request: _Exchange, error: BaseException) -> None:
+        self.membership.take_out(request.remote, error, request.incarnation)
+        with self.lock:
+            if request in self._requests[request.remote.index]:
+                self._lost(request.remote.index)  # Sent while the shard was taken out.
 
     def _connection_to(self, remote: Remote) -> Connection | None:
         known = remote.info.incarnation
@@ -207,30 +205,23 @@ class ClientSession:
             news = self._collect(wait)
         finally:
             self._reading.release()
-        self._retry_late()
+        with self.lock:
+            waiting = [one for requests in self._requests for one in requests]
+        for request in waiting:
+            if request.answer is None:
+                request.retry(self._ask, self._give_up)
         if not news:
             wait.check()
         return news
 
     def _collect(self, wait: Wait) -> bool:
         with self.lock:
-            waiting = [
-                (self.membership.remotes[shard], request)
-                for shard, requests in enumerate(self._requests)
-                for request in requests
-                if request.answer is None
-            ]
-            calls = {
-                call: (remote, request) for remote, request in waiting for call in request.calls
-            }
-            connections = {
-                request.connection: remote
-                for remote, request in waiting
-                if request.connection is not None
-            }
-        if not waiting:
+            waiting = [one for queue in self._requests for one in queue if one.answer is None]
+            calls = {call: request for request in waiting for call in request.calls}
+            connections = {one.connection: one.remote for one in waiting if one.connection}
+        if not calls and not connections:
             wait.pause(0.001)
-            return True
+            return not waiting
         heard = False
         if connections:
             heard = self._hear(connections, MIXED_SECONDS if calls else wait.left())
@@ -244,7 +235,7 @@ class ClientSession:
             if ready and not connections:
                 ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
         for call in ready:
-            self._take(call, *calls[call], wait)
+            self._take(call, calls[call])
         return heard or bool(ready)
 
     def _hear(self, connections: dict[Connection, Remote], seconds: float) -> bool:
@@ -278,10 +269,10 @@ class ClientSession:
         if answer.failed:
             request.connection = None
             if not request.calls:
-                self._ask(remote, request)
+                self._ask(request)
             return
         info = ShardInfo(answer.shard, answer.incarnation, answer.committed, answer.closed)
-        self._answered(remote, request, info, answer.blob)
+        self._answered(request, info, answer.blob)
 
     def _break(self, connection: Connection, remote: Remote) -> None:
         """Sends requests of a broken connection again by Ray, which knows whether the shard is
@@ -295,64 +286,36 @@ class ClientSession:
                 request.connection = None
         for request in again:
             if request.answer is None and not request.calls:
-                self._ask(remote, request)
+                self._ask(request)
 
-    def _take(self, call: Any, remote: Remote, request: _Request, wait: Wait) -> None:
+    def _take(self, call: Any, request: _Exchange) -> None:
         try:
             info, answer = ray.get(call)
         except LOST as error:
-            self.membership.take_out(remote, error, request.incarnation)
-            with self.lock:
-                if request in self._requests[remote.index]:
-                    self._lost(remote.index)  # Sent while the shard was taken out.
-            return
+            self._give_up(request, error)
         except ray.exceptions.RayError as error:
             if not is_full(error):
-                self._lost(remote.index)  # Otherwise the next call would raise the same error.
+                self._lost(request.remote.index)  # Otherwise the next call would raise it, too.
                 raise
-            self.membership.count("full_object_store")
             with self.lock:
-                request.calls.remove(call)
-                request.attempts -= 1
-            wait.pause(SLICE_SECONDS)
-            self._ask(remote, request)
-            return
-        self._answered(remote, request, info, answer)
+                request.found_no_room(call)
+        else:
+            self._answered(request, info, answer)
 
-    def _answered(self, remote: Remote, request: _Request, info: ShardInfo, answer: Any) -> None:
+    def _answered(self, request: _Exchange, info: ShardInfo, answer: Any) -> None:
         if not self.membership.learn(info):
             return
+        shard = request.remote.index
         with self.lock:
-            requests = self._requests[remote.index]
+            requests = self._requests[shard]
             if request not in requests:
                 return
             if answer is None:
-                self._lost(remote.index, restarted=True)  # The request was for an earlier one.
+                self._lost(shard, restarted=True)  # The request was for an earlier one.
                 return
             request.answer = answer
             while requests and requests[0].answer is not None:
-                self.client.answer(remote.index, requests.popleft().answer)
-
-    def _retry_late(self) -> None:
-        """Sends requests again that have waited too long; takes a shard out that still does not
-        answer."""
-        late = []
-        with self.lock:
-            for shard, requests in enumerate(self._requests):
-                for request in requests:
-                    waited = time.monotonic() - request.sent
-                    if request.answer is None and waited > self.membership.spec.answer_timeout:
-                        late.append((self.membership.remotes[shard], request))
-        for remote, request in late:
-            if request.attempts < ATTEMPTS:
-                self.membership.count("asked_again")
-                self._ask(remote, request)
-            else:
-                failure = TimeoutError("it does not answer")
-                self.membership.take_out(remote, failure, request.incarnation)
-                with self.lock:
-                    if request in self._requests[remote.index]:
-                        self._lost(remote.index)  # Sent while the shard was taken out.
+                self.client.answer(shard, requests.popleft().answer)
 
     def asked(self) -> set[int]:
         """The shards that have not answered yet."""
@@ -362,7 +325,7 @@ class ClientSession:
         """Waits until every shard has taken the updates and told its totals."""
         while True:
             sent = self.send()
-            while any(request in self._requests[shard] for shard, request in sent):
+            while any(request in self._requests[request.remote.index] for request in sent):
                 self.collect(wait)
             if not self.waiting_updates:  # Otherwise a shard was restarted, and gets them again.
                 return

@@ -12,7 +12,7 @@ import ray
 
 import reprise
 
-from ._membership import ATTEMPTS, LOST, Membership, Remote, is_full
+from ._membership import LOST, Membership, Remote, Request, is_full
 from ._queue import SHIP_SECONDS, ShipmentQueue, Part, Recorder, waiting_in
 from ._shard import NoWriter
 from ._waiting import SLICE_SECONDS, Wait
@@ -24,15 +24,19 @@ MOST_RETRY_SECONDS = 0.16
 MOST_HELD_SECONDS = 1.0  # Between two attempts to send a shipment that a shard refuses.
 
 
-class _Request:
+class _Append(Request):
     """A call to a shard: the ends of writers that left it, and shipments of several writers."""
 
-    def __init__(self, remote: Remote, ends: list[ShipmentQueue], parts: list[Part]) -> None:
-        self.remote, self.ends, self.parts = remote, ends, parts
+    def __init__(
+        self,
+        membership: Membership,
+        remote: Remote,
+        ends: list[ShipmentQueue],
+        parts: list[Part],
+    ) -> None:
+        super().__init__(membership, remote)
+        self.ends, self.parts = ends, parts
         self.shipments = [queue.end() for queue in ends] + [one for _, one in parts]
-        self.incarnation = remote.info.incarnation
-        self.calls: list[Any] = []
-        self.asked = 0.0
 
 
 class Shipper:
@@ -43,7 +47,7 @@ class Shipper:
         self._membership = membership
         self._lock = threading.Lock()  # Guards _queues.
         self._queues: list[ShipmentQueue] = []
-        self._requests: dict[int, _Request] = {}
+        self._requests: dict[int, _Append] = {}
         self._told = [
             0.0 for _ in membership.remotes
         ]  # When each shard last got a heartbeat or shipments.
@@ -176,25 +180,16 @@ class Shipper:
             if self.credit is not None:
                 self.credit -= one.steps
         self._told[index] = now
-        request = self._requests[index] = _Request(remote, ends, parts)
+        request = self._requests[index] = _Append(self._membership, remote, ends, parts)
         self._ask(request)
 
-    def _ask(self, request: _Request) -> None:
-        request.asked = time.monotonic()
-        try:
-            request.calls.append(
-                request.remote.actor.append.remote(
-                    self._membership.client, request.incarnation, request.shipments
-                )
-            )
-        except LOST as error:
-            self._failed(request, error)
-        except ray.exceptions.RayError as error:
-            if not is_full(error):
-                raise
-            self._membership.count("full_object_store")  # It had no room for the shipments.
+    def _ask(self, request: _Append) -> None:
+        append, client = request.remote.actor.append, self._membership.client
+        failure = request.call(append, client, request.incarnation, request.shipments)
+        if failure is not None:
+            self._failed(request, failure)
 
-    def _answered(self, request: _Request, call: Any) -> None:
+    def _answered(self, request: _Append, call: Any) -> None:
         index = request.remote.index
         if self._requests.get(index) is not request:
             return
@@ -205,9 +200,7 @@ class Shipper:
             return
         except ray.exceptions.RayError as error:
             if is_full(error):
-                self._membership.count("full_object_store")
-                request.calls.remove(call)
-                request.asked = time.monotonic()
+                request.found_no_room(call)
             else:
                 cause = getattr(error, "cause", None) or error
                 self._held[index] = time.monotonic() + SLICE_SECONDS
@@ -221,7 +214,7 @@ class Shipper:
             self.credit = 0
         self._ended(request, outcomes)
 
-    def _ended(self, request: _Request, outcomes: Sequence[BaseException | None]) -> None:
+    def _ended(self, request: _Append, outcomes: Sequence[BaseException | None]) -> None:
         """Takes the outcomes of a request's shipments. The rate limiter had no credit for those
         beyond."""
         del self._requests[request.remote.index]
@@ -269,7 +262,7 @@ class Shipper:
         for _ in range(shipments):
             self._membership.count("lost_in_flight_steps", queue.shipped.popleft().steps)
 
-    def _failed(self, request: _Request, error: BaseException) -> None:
+    def _failed(self, request: _Append, error: BaseException) -> None:
         """A lost shard may have appended and saved shipments that it did not acknowledge. Sent
         again, their steps could be there twice, so they are given up and counted."""
         self._requests.pop(request.remote.index, None)
@@ -282,15 +275,7 @@ class Shipper:
 
     def _retry_late(self) -> None:
         for request in list(self._requests.values()):
-            waited = time.monotonic() - request.asked
-            if not request.calls and waited > SLICE_SECONDS:
-                self._ask(request)  # The object store was full at the first attempt.
-            elif waited > self._membership.spec.answer_timeout:
-                if len(request.calls) < ATTEMPTS:
-                    self._membership.count("asked_again")
-                    self._ask(request)
-                else:
-                    self._failed(request, TimeoutError("it does not answer"))
+            request.retry(self._ask, self._failed)
 
 
 class Writer:

@@ -26,6 +26,17 @@ def test_priorities_come_back_through_every_stage(replay, stage):
     check_priorities_come_back(stage, replay.sampler(seed=1), 32, step)
 
 
+def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by(cluster):
+    selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
+    with make(selectors=selectors) as replay:
+        with replay.prefetch(32, timeout=SECONDS) as batches:
+            refuses(TimeoutError, "Prefetcher.get: timed out: 0 of the 1", batches.get, timeout=0.5)
+        sampler = filled(replay, 40).sampler(selector=1)
+        check_priorities_come_back("prefetch", sampler, 32, step)
+        assert (sampler.sample(64, timeout=SECONDS)["step"] % 2 == 1).all()
+        assert (replay.sampler().sample(64, timeout=SECONDS)["step"] % 2 == 0).any()
+
+
 @pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
 def test_priorities_come_back_from_a_device(replay, stage, monkeypatch):
     pytest.importorskip("torch")

@@ -158,7 +158,7 @@ def all_alive(replay):
 
 def spec(shards=1, steps=1000, **options):
     """The description of a buffer with these options, without a cluster."""
-    return spec_of(numbered_schema(), steps, "alone", shards, "learner", 1.0, False, options)
+    return spec_of(numbered_schema(), steps, "alone", shards, "learner", 1.0, options)
 
 
 def lone_coordinator(limiter, steps=1000):
@@ -170,4 +170,8 @@ def lone_coordinator(limiter, steps=1000):
 
 
 def pid_of(actor):
-    return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=SECONDS)
+    """The process of an actor; None while it is being restarted."""
+    try:
+        return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=SECONDS)
+    except ray.exceptions.RayError:
+        return None
