@@ -5,6 +5,7 @@ import pytest
 
 from testing.ray_cluster import SECONDS, check, filled, make
 from testing.refusals import refuses
+from testing.threads import running
 from testing.sources import STAGES, check_priorities_come_back
 
 import reprise
@@ -29,8 +30,6 @@ def test_priorities_come_back_through_every_stage(replay, stage):
 def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by(cluster):
     selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
     with make(selectors=selectors) as replay:
-        with replay.prefetch(32, timeout=SECONDS) as batches:
-            refuses(TimeoutError, "Prefetcher.get: timed out: 0 of the 1", batches.get, timeout=0.5)
         sampler = filled(replay, 40).sampler(selector=1)
         check_priorities_come_back("prefetch", sampler, 32, step)
         assert (sampler.sample(64, timeout=SECONDS)["step"] % 2 == 1).all()
@@ -43,7 +42,8 @@ def test_priorities_come_back_from_a_device(replay, stage, monkeypatch):
     from testing.late_device import Late, put
 
     device = put(Late(), monkeypatch)
-    source = replay.sampler(allocator=device.allocator)
+    # A thread of the loader's has the memory of the device.
+    source = replay.sampler(allocator=None if stage == "loader" else device.allocator)
     check_priorities_come_back(stage, source, 32, step)
     assert device.sent > 20
 
@@ -66,6 +66,13 @@ def test_a_loader_gives_tensors_of_a_cluster(replay, thread):
         batches.flush()
         assert replay.stats()["applied_updates"] == 32
         assert batches.updates == (0, 0)  # A cluster counts them.
+
+
+def test_each_call_may_have_a_timeout_of_its_own(cluster):
+    with make() as replay, replay.prefetch(32, timeout=0.001) as batches:
+        refuses(TimeoutError, "Prefetcher.__next__: timed out", next, batches)
+        with running(lambda: filled(replay, 40)):
+            check(batches.get(timeout=SECONDS))
 
 
 def test_a_closed_buffer_ends_every_stage_and_a_closed_one_says_so(cluster):

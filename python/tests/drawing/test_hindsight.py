@@ -46,15 +46,6 @@ def test_goals_are_of_the_items_own_episode(goal):
     assert (distances < 0).any() == (goal == "episode")
 
 
-def test_stale_items_keep_their_goals():
-    replay = filled()
-    hindsight = replay.hindsight("achieved", share=1)
-    batch = replay.sampler().sample(20)
-    replay.clear()
-    assert (hindsight.relabel(batch.item_keys, batch["goal"]) == 0).all()
-    assert (batch["goal"] == -1).all()
-
-
 def test_another_is_made_after_a_restore(tmp_path):
     replay = filled()
     replay.save(tmp_path)

@@ -94,31 +94,19 @@ def weight_of(state):
     return np.where(state < 1000, state + 1, 2.0)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_keys_say_which_buffer_they_are_of(exact):
-    one, other = two_of_known_weights()
-    both = (
-        reprise.mix([(one, 140), (other, 100), (one, 60)])
-        if exact
-        else reprise.mix([one, other], 300)
-    )
-    batch = both.sample()
-    assert both.sample() is not batch
-    keys, states = batch.item_keys[::-1].copy(), batch["state"][::-1, 0]
-    wanted = np.isin(states, (3, 1005)).astype(float)
-    assert both.update_priorities(keys, wanted) == (300, 0)
-    assert set(both.sample()["state"][:, 0].tolist()) == {3, 1005}
-    assert both.update_priorities(keys[:5], wanted[:5]) == (5, 0)
+def test_keys_that_are_wrong_change_nothing():
+    one, other = buffer_of(0.0, key_tag=3000), buffer_of(1000.0, key_tag=8)
+    both = reprise.mix([one, other], 300)
+    keys = both.sample().item_keys
     assert both.update_priorities([], []) == (0, 0)
-    before = one.stats()["applied_updates"] + other.stats()["applied_updates"]
     keys[7] ^= -(1 << 52)
     with pytest.raises(ValueError, match=r"keys\[7\] has tag .*; allowed: keys of the buffers"):
-        both.update_priorities(keys, wanted)
+        both.update_priorities(keys, np.ones(300))
     with pytest.raises(ValueError, match=r"shape \(300,\).*; given shape \(299,\)"):
-        both.update_priorities(keys, wanted[1:])
+        both.update_priorities(keys, np.ones(299))
     with pytest.raises(TypeError):
-        both.update_priorities(keys.astype(float), wanted)
-    assert one.stats()["applied_updates"] + other.stats()["applied_updates"] == before
+        both.update_priorities(keys.astype(float), np.ones(300))
+    assert one.stats()["applied_updates"] + other.stats()["applied_updates"] == 0
     twins = reprise.mix([buffer_of(0.0, key_tag=7), buffer_of(0.0, key_tag=7)], 4)
     refuses(ValueError, "key_tag", twins.update_priorities, twins.sample().item_keys, np.ones(4))
 

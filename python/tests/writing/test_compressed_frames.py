@@ -32,14 +32,6 @@ def film(compressed, n_step=2):
     return replay
 
 
-@pytest.mark.parametrize("unique", [False, True])
-def test_batches_are_those_of_frames_as_they_are(unique):
-    plain, packed = film(False), film(True)
-    a, b = (replay.sampler(seed=3, unique_frames=unique).sample(32) for replay in (plain, packed))
-    for name in ("frame", "next_frame", "action"):
-        np.testing.assert_array_equal(a[name], b[name])
-
-
 def test_stats_tell_both_sizes():
     plain, packed = film(False).stats(), film(True).stats()
     assert plain["compressed_bytes"] == plain["uncompressed_bytes"] == 0
