@@ -318,11 +318,6 @@ class ReplayBuffer:
         self._process.membership.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]
 
-    def run_in(self, shard: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """As `run`, in one shard."""
-        self._process.membership.check_open()
-        return self._actors[shard].run.remote(function, arguments)
-
     # The whole.
 
     @property

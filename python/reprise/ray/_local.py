@@ -45,24 +45,18 @@ class LocalWriter:
         self._credit = 0
 
     def append(self, **fields: Any) -> None:
-        self._reserve(self._steps)
-        self._writer.append(**fields)
-        self._credit -= self._steps
+        self._append("append", self._steps, fields)
 
     def append_transition(self, **fields: Any) -> None:
-        self._reserve(1)
-        self._writer.append_transition(**fields)
-        self._credit -= 1
+        self._append("append_transition", 1, fields)
 
     def append_episode(self, **fields: Any) -> None:
         steps = next((len(fields[name]) for name in self._local.per_step if name in fields), 1)
-        self._reserve(steps)
-        self._writer.append_episode(**fields)
-        self._credit -= steps
+        self._append("append_episode", steps, fields)
 
-    def _reserve(self, steps: int) -> None:
-        """Takes credit for so many steps. If the append then fails, the writer keeps the credit for
-        the next attempt."""
+    def _append(self, call: str, steps: int, fields: dict[str, Any]) -> None:
+        """Takes credit for so many steps, and appends. If the append fails, the writer keeps the
+        credit for the next attempt."""
         wait = Wait("append", self._timeout, lambda: "the rate limiter has no room for more steps")
         while self._credit < steps:
             if self._local.replay.closed:
@@ -71,6 +65,8 @@ class LocalWriter:
                 self._credit += self._local.block
             else:
                 wait.pause(PAUSE_SECONDS)
+        getattr(self._writer, call)(**fields)
+        self._credit -= steps
 
 
 class Local:
@@ -84,12 +80,8 @@ class Local:
         return_credit: Callable[[int], Any],
         spec: Spec,
     ) -> None:
-        self.replay, self.take_credit, self.return_credit, self.block = (
-            replay,
-            take_credit,
-            return_credit,
-            spec.run_steps,
-        )
+        self.replay, self.block = replay, spec.run_steps
+        self.take_credit, self.return_credit = take_credit, return_credit
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE)
         self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
 

@@ -23,6 +23,7 @@ from ._process import Process, Update
 from ._session import KEY, ClientSession
 from ._waiting import Wait
 
+NOTHING = "no item has a priority above 0"
 POLL_SECONDS = 0.01  # Between two attempts while items or credit are missing.
 
 
@@ -121,7 +122,7 @@ class Sampler:
                 self.give_back(draw.n)
                 if isinstance(self._membership.spec.rate_limiter, reprise.Unlimited):
                     raise
-                self._missing = "no item has a priority above 0"
+                self._missing = NOTHING
                 wait.pause(POLL_SECONDS)
             except BaseException:
                 self.give_back(draw.n)
@@ -255,8 +256,8 @@ class Sampler:
 
 class Prefetcher(Iterator[Batch]):
     """As Prefetcher of reprise: batches drawn ahead by a thread of its own. That of reprise draws one
-    batch after the other; this one has several under way, as each is a round trip to all shards.
-    """
+    batch after the other; this one has several under way, as each is a round trip to all shards. Where
+    `sample` would raise NothingToDraw, it waits, as that of reprise does."""
 
     def __init__(self, sampler: Sampler, draw: Draw, depth: int, timeout: float | None) -> None:
         if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= 64:
@@ -295,7 +296,8 @@ class Prefetcher(Iterator[Batch]):
             time.sleep(POLL_SECONDS)
         elif not tickets:
             with self._news:
-                self._news.wait_for(lambda: self._ended or self._free() >= together, 0.1)
+                most = self._depth - together
+                self._news.wait_for(lambda: self._ended or len(self._ready) <= most, 0.1)
         elif self._oldest_is_ready(tickets):
             batch = self._sampler.finish(tickets.popleft())
             with self._news:
@@ -312,12 +314,7 @@ class Prefetcher(Iterator[Batch]):
         except reprise.NothingToDraw:
             tickets.popleft()
             self._sampler.give_back(self._draw.n)
-            if isinstance(self._sampler._membership.spec.rate_limiter, reprise.Unlimited):
-                raise
             return False
-
-    def _free(self) -> int:
-        return self._depth - len(self._ready)
 
     def _begin(self, tickets: deque[int], most: int, wait: Wait) -> bool:
         admitted = 0
@@ -332,10 +329,10 @@ class Prefetcher(Iterator[Batch]):
         except BaseException as error:
             for _ in range(admitted):
                 self._sampler.give_back(self._draw.n)
-            unlimited = isinstance(self._sampler._membership.spec.rate_limiter, reprise.Unlimited)
-            if isinstance(error, reprise.NothingToDraw) and not unlimited:
-                return False
-            raise
+            if not isinstance(error, reprise.NothingToDraw):
+                raise
+            self._sampler._missing = NOTHING
+            return False
 
     def __iter__(self) -> Prefetcher:
         return self

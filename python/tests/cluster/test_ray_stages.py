@@ -68,8 +68,9 @@ def test_a_loader_gives_tensors_of_a_cluster(replay, thread):
         assert batches.updates == (0, 0)  # A cluster counts them.
 
 
-def test_each_call_may_have_a_timeout_of_its_own(cluster):
-    with make() as replay, replay.prefetch(32, timeout=0.001) as batches:
+@pytest.mark.parametrize("limiter", [reprise.MinSize(1), reprise.Unlimited()])
+def test_each_call_may_have_a_timeout_of_its_own_and_waits_for_items(cluster, limiter):
+    with make(rate_limiter=limiter) as replay, replay.prefetch(32, timeout=0.001) as batches:
         refuses(TimeoutError, "Prefetcher.__next__: timed out", next, batches)
         with running(lambda: filled(replay, 40)):
             check(batches.get(timeout=SECONDS))

@@ -358,7 +358,7 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
     replay = make(placement=placement, rate_limiter=LIMITER)
     shares = (9, 1)
     if placement == "actors":
-        running = [replay.run_in(i, _in_shard(write), share) for i, share in enumerate(shares)]
+        running = replay.run(lambda local, shard: write(local, shard, shares[shard]))
     else:
         remote = ray.remote(num_cpus=0)(write)
         running = [remote.remote(replay, i, share) for i, share in enumerate(shares)]
@@ -381,10 +381,6 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
             ray.get(one, timeout=SECONDS)
         except ray.exceptions.RayActorError:
             pass  # Simulators in a shard end with it.
-
-
-def _in_shard(write):
-    return lambda local, shard, share: write(local, shard, share)
 
 
 def test_an_append_waits_for_room_no_longer_than_its_timeout(cluster):
