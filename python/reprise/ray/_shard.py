@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -73,9 +73,8 @@ class Shard:
         self._index, self._spec, self._coordinator = index, spec, coordinator
         self._lock = threading.Lock()  # Guards _answers.
         self._append_lock = threading.Lock()  # Keeps the shipments of one call together.
-        self._answers: OrderedDict[str, _ClientAnswers] = (
-            OrderedDict()
-        )  # Silent for the longest first.
+        # Silent for the longest first.
+        self._answers: OrderedDict[str, _ClientAnswers] = OrderedDict()
         # The process of each remote writer that is open here.
         self._writers: dict[int, str] = {}
         self._heard: dict[str, float] = {}  # When each process was last heard of.
@@ -83,7 +82,6 @@ class Shard:
         self._counted: dict[int, int] = {}
         self._restarted = self._closed_writers = 0
         self._counts = Counts()
-        self._delays: deque[tuple[str, float]] = deque()
         self._ended = threading.Event()
         known = ray.get(coordinator.hello.remote(index), timeout=30)
         # Above all earlier ones, though the clocks of nodes differ.
@@ -136,9 +134,7 @@ class Shard:
             )
             if answer is None and right:
                 answer = kept[number] = self._served.exchange(request)
-        info = self.info()
-        self._delay("exchange")
-        return info, answer
+        return self.info(), answer
 
     def _kept(self, client: str, oldest: int) -> tuple[dict[int, Any], int]:
         """Forgets a client's answers before `oldest`; returns the others, and the highest `oldest`
@@ -175,9 +171,7 @@ class Shard:
                     if outcome is not None:
                         refused[one.writer] = outcome
                     outcomes.append(outcome)
-        info = self.info()
-        self._delay("append")
-        return info, outcomes
+        return self.info(), outcomes
 
     def _let_in(self, process: str, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
         """The shipments for which the rate limiter has credit, each with the credit taken now."""
@@ -299,18 +293,6 @@ class Shard:
     def close(self) -> None:
         self._buffer.close()
         self._ended.set()
-
-    def fault(self, call: str, seconds: float, times: int = 1) -> None:
-        """For tests: delays the next answers of a call after its work is done. Replaces earlier
-        delays."""
-        self._delays = deque([(call, seconds)] * times)
-
-    def _delay(self, call: str) -> None:
-        for planted in list(self._delays):
-            if planted[0] == call:
-                self._delays.remove(planted)
-                self._ended.wait(planted[1])
-                return
 
     def _heartbeat(self) -> None:
         """Reports to the coordinator: steps, to count losses, and the newest counts, in case it was

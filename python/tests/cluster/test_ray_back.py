@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
-from testing.ray_cluster import pid_of, record, spec, wait_for
+from testing.ray_cluster import answer_late, pid_of, record, spec, wait_for
 
 import reprise
 import reprise.ray
@@ -183,7 +183,7 @@ def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
 def test_what_a_shard_saved_and_did_not_acknowledge_is_not_there_twice(cluster, tmp_path):
     with make(shards=1, answer_timeout=SECONDS) as replay:
         record(replay, 0, 0, 50)
-        ray.get(replay._actors[0].fault.remote("append", 3600.0, 9), timeout=SECONDS)
+        answer_late(replay._actors[0], "append", 3600.0, 9)
         writer = replay.writer()
         writer.append_episode(
             at=np.arange(41), writer=np.ones(40, int), step=np.arange(40), reward=np.arange(40)

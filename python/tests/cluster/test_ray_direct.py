@@ -5,7 +5,17 @@ import socket
 import numpy as np
 import pytest
 
-from testing.ray_cluster import ray, SECONDS, append, check, filled, kill_shard, make, wait_for
+from testing.ray_cluster import (
+    ray,
+    SECONDS,
+    answer_late,
+    append,
+    check,
+    filled,
+    kill_shard,
+    make,
+    wait_for,
+)
 
 import reprise
 from reprise.ray import _connection
@@ -98,7 +108,7 @@ def test_a_connection_that_breaks_loses_nothing(cluster, when):
         check(sampler.sample(64, timeout=SECONDS))
         if when == "under way":
             for actor in replay._actors:
-                ray.get(actor.fault.remote("exchange", 0.5), timeout=SECONDS)
+                answer_late(actor, "exchange", 0.5)
 
         def shut(shard):
             listener = shard._listener

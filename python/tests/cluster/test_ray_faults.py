@@ -15,7 +15,15 @@ import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, add_node, all_alive, append, check, kill_shard
-from testing.ray_cluster import lone_coordinator, make, most_ahead, record, times, wait_for
+from testing.ray_cluster import (
+    answer_late,
+    lone_coordinator,
+    make,
+    most_ahead,
+    record,
+    times,
+    wait_for,
+)
 
 import reprise
 import reprise.ray
@@ -367,7 +375,7 @@ def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twi
         sampler = replay.sampler()
         for _ in range(times(1)):
             for shard in replay._actors:
-                ray.get(shard.fault.remote(call, seconds), timeout=SECONDS)
+                answer_late(shard, call, seconds)
             before = replay.stats()["applied_updates"]
             record(replay, 1, 0, 100)
             batch = sampler.sample(64, timeout=SECONDS)
@@ -388,11 +396,10 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
             record(replay, who, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        ray.get(replay._actors[0].fault.remote("exchange", 3600.0, 2), timeout=SECONDS)
+        answer_late(replay._actors[0], "exchange", 3600.0, 2)
         wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["asked_again"])
-        ray.get(
-            [replay._actors[i].fault.remote("exchange", 3600.0, 2) for i in (0, 1)], timeout=SECONDS
-        )
+        for shard in replay._actors:
+            answer_late(shard, "exchange", 3600.0, 2)
         with pytest.raises(TimeoutError):
             sampler.sample(64, timeout=0.3)
 

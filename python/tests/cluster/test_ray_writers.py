@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, all_alive, append, append_until_no_room, check, make
-from testing.ray_cluster import most_ahead, pid_of, record, wait_for
+from testing.ray_cluster import answer_late, most_ahead, pid_of, record, wait_for
 from testing.refusals import refuses
 
 import reprise
@@ -133,7 +133,7 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             append(writer, who, 0, 20)
             writer.flush(SECONDS)
         assert [one["writers"] for one in replay.stats()["shards"]] == [2, 2]
-        ray.get(replay._actors[0].fault.remote("append", 3600.0, 2), timeout=SECONDS)
+        answer_late(replay._actors[0], "append", 3600.0, 2)
         for who, writer in enumerate(writers):
             append(writer, who, 20, 40)
             writer.flush(SECONDS)
