@@ -26,7 +26,10 @@ def schema_of(rows):
 
 def buffer_of(rows, capacity=None):
     return reprise.ReplayBuffer(
-        schema_of(rows), capacity or ROWS[rows][3], selectors=reprise.Proportional(), max_writers=1024
+        schema_of(rows),
+        capacity or ROWS[rows][3],
+        selectors=reprise.Proportional(),
+        max_writers=1024,
     )
 
 
@@ -176,7 +179,9 @@ class Cpprb:
         done = np.zeros_like(rewards)
 
         def add():
-            buffer.add(obs=observations, next_obs=observations, action=actions, reward=rewards, done=done)
+            buffer.add(
+                obs=observations, next_obs=observations, action=actions, reward=rewards, done=done
+            )
 
         return add, lambda: None
 
@@ -218,7 +223,12 @@ class Torchrl:
         from tensordict import TensorDict
 
         observations, actions, rewards = map(torch.from_numpy, arrays(rows))
-        columns = {"obs": observations, "next_obs": observations, "action": actions, "reward": rewards}
+        columns = {
+            "obs": observations,
+            "next_obs": observations,
+            "action": actions,
+            "reward": rewards,
+        }
         step = TensorDict(columns, batch_size=[len(actions)])
         return lambda: buffer.extend(step), lambda: None
 

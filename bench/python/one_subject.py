@@ -57,9 +57,8 @@ def check(subject):
             weights = np.asarray(weights)
             assert weights.shape == (n,) and 0 < weights.min() and weights.max() < 1.0001, "weights"
             assert weights[is_raised].max() <= weights[~is_raised].min(), "weights of the raised"
-    rest = subject.first_priority or 1.0 / (
-        1.0 + ALPHA
-    )  # Otherwise the mean weight of uniform priorities.
+    # Otherwise the mean weight of uniform priorities.
+    rest = subject.first_priority or 1.0 / (1.0 + ALPHA)
     weight = len(raised) * high**ALPHA
     expected = weight / (weight + (scene.size - len(raised)) * rest)
     share = hits / (batches * n)

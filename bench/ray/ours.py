@@ -13,10 +13,8 @@ from rivals import ALPHA, BATCH, BETA, EPISODE, columns
 SELECTOR = reprise.Proportional(alpha=ALPHA)
 ENVIRONMENTS = 64  # Of each writing process.
 PACE = 300e3  # Steps per second of both processes together.
-FRAME_BYTES, FRAMES = (
-    84 * 84,
-    5,
-)  # Bytes of a frame; frames of an item: a stack of four and the next frame.
+FRAME_BYTES = 84 * 84
+FRAMES = 5  # Of an item: a stack of four and the next frame.
 
 
 @contextlib.contextmanager

@@ -273,9 +273,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         TimeoutError if there is nothing to draw.
         """
         self._check("n_step", n_step, n_step in (None, self._n_step), self._n_step)
-        same = (
-            gamma in (None, self._gamma) or self._n_step == 1
-        )  # One step's reward is not discounted.
+        # One step's reward is not discounted.
+        same = gamma in (None, self._gamma) or self._n_step == 1
         self._check("gamma", gamma, same, self._gamma)
         one = "0 and 1: stateful modules need sequences, which RLlib draws without priorities"
         self._check("batch_length_T", batch_length_T, batch_length_T in (None, 0, 1), one)

@@ -314,9 +314,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def _begin(self) -> None:
         super()._begin()
         self._max_priority = 1.0
-        self._given: deque[float | None] = (
-            deque()
-        )  # Priorities of steps whose window is not complete.
+        # Priorities of steps whose window is not complete.
+        self._given: deque[float | None] = deque()
 
     def add(self, *, priorities: ArrayLike | None = None, **kwargs: ArrayLike) -> int | None:
         """As `ReplayBuffer.add`, with a priority for each step, or none."""

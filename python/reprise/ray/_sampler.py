@@ -228,9 +228,8 @@ class Sampler:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
         except BaseException:
-            membership.coordinator.undo_admitted.remote(
-                answer, self._name, n
-            )  # The draw may be counted, or wait.
+            # The draw may be counted, or wait.
+            membership.coordinator.undo_admitted.remote(answer, self._name, n)
             raise
         try:
             done, closed, self._missing, counts = ray.get(answer)

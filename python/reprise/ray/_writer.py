@@ -28,11 +28,7 @@ class _Append(Request):
     """A call to a shard: the ends of writers that left it, and shipments of several writers."""
 
     def __init__(
-        self,
-        membership: Membership,
-        remote: Remote,
-        ends: list[ShipmentQueue],
-        parts: list[Part],
+        self, membership: Membership, remote: Remote, ends: list[ShipmentQueue], parts: list[Part]
     ) -> None:
         super().__init__(membership, remote)
         self.ends, self.parts = ends, parts
@@ -48,12 +44,10 @@ class Shipper:
         self._lock = threading.Lock()  # Guards _queues.
         self._queues: list[ShipmentQueue] = []
         self._requests: dict[int, _Append] = {}
-        self._told = [
-            0.0 for _ in membership.remotes
-        ]  # When each shard last got a heartbeat or shipments.
-        self._held = [
-            0.0 for _ in membership.remotes
-        ]  # When each shard, after an error, may get requests again.
+        # When each shard last got a heartbeat or shipments.
+        self._told = [0.0 for _ in membership.remotes]
+        # When each shard, after an error, may get requests again.
+        self._held = [0.0 for _ in membership.remotes]
         # Steps for which the rate limiter has credit; None if it has refused none.
         self.credit: int | None = None
         self._question: Any = None

@@ -195,9 +195,8 @@ def test_final_observations_are_to_be_finite_where_an_environment_ended():
     with pytest.raises(ValueError, match=r"'final.x' is nan at element 0 of row 0"):
         writers.append(**step, final={"x": np.array([np.nan, 1.0])})
     assert buffer.stats()["committed_steps"] == 0
-    writers.append(
-        **step, final={"x": np.array([1.0, np.nan])}
-    )  # Only the first environment's is read.
+    # Only the first environment's is read.
+    writers.append(**step, final={"x": np.array([1.0, np.nan])})
     assert buffer.stats()["committed_steps"] == 2
 
 

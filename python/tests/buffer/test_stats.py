@@ -169,9 +169,8 @@ def alarm():
 
     def start(buffer, kind, handler):
         signal.signal(signal.SIGALRM, lambda *_: handler())
-        ring = lambda: signal.pthread_kill(
-            threading.main_thread().ident, signal.SIGALRM
-        )  # noqa: E731
+        main = threading.main_thread().ident
+        ring = lambda: signal.pthread_kill(main, signal.SIGALRM)  # noqa: E731
         threads.append(when_waiting(buffer, kind, ring, 0.1))
 
     yield start

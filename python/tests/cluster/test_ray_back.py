@@ -109,9 +109,8 @@ def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_n
         time.sleep(0.5)
         assert not told  # Most processes have nothing to tell.
         membership.remotes[0].alive = False
-        membership.remotes[0].probed = (
-            time.monotonic() + SECONDS
-        )  # Keeps the upkeep thread from probing the shard.
+        # Keeps the upkeep thread from probing the shard.
+        membership.remotes[0].probed = time.monotonic() + SECONDS
         membership.losses[0, 5] = 30
         wait_for(lambda: len(told) > 3)
         assert told[-1][3] == [(0, 5, 30)]
@@ -124,9 +123,8 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     for _ in range(2):
         for client in "ab":
             coordinator.report(client, {}, Counts(), [(0, 11, 40), (0, 12, 30), (1, 7, 5)])
-        coordinator.report(
-            "c", {}, Counts(), [(0, 0, 9)]
-        )  # Of an incarnation that it does not know.
+        # Of an incarnation that it does not know.
+        coordinator.report("c", {}, Counts(), [(0, 0, 9)])
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
     coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
     coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.

@@ -108,11 +108,8 @@ def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
     assert found["obs"][:, 0].tolist() == [0, 1, 2]
     assert found["next_obs"][:, 0].tolist() == [101, 102, 103]
     assert found["rew"][:, 0].tolist() == [2, 2, 2]
-    assert found["next_act"][:, 0].tolist() == [
-        1,
-        2,
-        3,
-    ]  # Nstep does not name it, so it is the first step's.
+    # Nstep does not name it, so it is the first step's.
+    assert found["next_act"][:, 0].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("truncated", [False, True])

@@ -31,9 +31,8 @@ def test_parts_are_exact_and_in_their_places():
     assert (batch["next_state"][:, 0] == batch["state"][:, 0] + 1).all()
     np.testing.assert_array_equal(batch.returns["reward"], batch["reward"])
     keys = batch.item_keys.copy()
-    assert (
-        not both.sample().views and (batch.item_keys == keys).all()
-    )  # The batch is the caller's own.
+    # The batch is the caller's own.
+    assert not both.sample().views and (batch.item_keys == keys).all()
 
 
 def test_arguments_of_a_draw_reach_it():

@@ -240,9 +240,8 @@ def test_counts_are_integers_in_range(call, name, made):
 @pytest.mark.parametrize("call, name", REALS.items())
 def test_numbers_are_real_and_in_range(call, name, made):
     for given in ("x", 1j, [1.0, 2.0]):
-        error = (
-            (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError
-        )  # `initial` may be a word too.
+        # `initial` may be a word too.
+        error = (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError
         with pytest.raises(error, match=f"^{re.escape(name)} is .*; allowed: .*a number$"):
             eval(call.format(repr(given)), dict(made))
     with pytest.raises(
