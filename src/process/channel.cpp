@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -55,14 +56,30 @@ Descriptor make_socket() {
 }
 
 /// Whether what was asked for has come; false after the timeout, too.
-bool wait_for(int socket, short events, std::chrono::nanoseconds timeout) noexcept {
-  pollfd one{socket, events, 0};
+bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int other = -1) noexcept {
+  std::array<pollfd, 2> both{{{socket, events, 0}, {other, POLLIN, 0}}};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec most{seconds.count(), (timeout - seconds).count()};
-  return ::ppoll(&one, 1, &most, nullptr) > 0;
+  return ::ppoll(both.data(), both.size(), &most, nullptr) > 0;
 }
 
 }  // namespace
+
+Channel::Channel(Descriptor socket) noexcept
+    : socket_(std::move(socket)),
+      process_(static_cast<int>(
+          ::syscall(SYS_pidfd_open, static_cast<pid_t>(peer_of(socket_.number()).process), 0U))) {}
+
+void Channel::nudge(Says says) noexcept {
+  const Head head{0, static_cast<std::uint32_t>(says), 0};
+  if (::send(socket(), &head, sizeof(head), MSG_NOSIGNAL) < 0) {
+    broken_ = broken_ || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  }
+}
+
+void Channel::hang_up() noexcept {
+  ::shutdown(socket(), SHUT_RDWR);
+}
 
 bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds patience) noexcept {
   Head head{static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(says),
@@ -111,7 +128,9 @@ bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds pa
 bool Channel::receive() {
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
-  for (;;) {
+  // Looked at first: what a process has sent before it ended is read below.
+  const bool ended = process_.valid() && wait_for(process(), POLLIN, std::chrono::nanoseconds(0));
+  for (int reads = 0; reads < kReads; ++reads) {
     std::array<std::byte, 16384> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
     iovec part{bytes.data(), bytes.size()};
@@ -125,17 +144,19 @@ bool Channel::receive() {
       if (errno == EINTR) {
         continue;
       }
-      return errno == EAGAIN || errno == EWOULDBLOCK;
+      return !ended && (errno == EAGAIN || errno == EWOULDBLOCK);
     }
     for (cmsghdr* with = CMSG_FIRSTHDR(&message); with != nullptr;
          with = CMSG_NXTHDR(&message, with)) {
       if (with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
-        int file = -1;
-        std::memcpy(&file, CMSG_DATA(with), sizeof(int));
-        files_.emplace_back(file);
+        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= with->cmsg_len; at += sizeof(int)) {
+          int file = -1;
+          std::memcpy(&file, reinterpret_cast<const std::byte*>(with) + at, sizeof(int));
+          files_.emplace_back(file);
+        }
       }
     }
-    if (got == 0) {
+    if (got == 0 || files_.size() > kMostFiles) {
       return false;
     }
     received_.insert(received_.end(), bytes.begin(), bytes.begin() + got);
@@ -143,6 +164,7 @@ bool Channel::receive() {
       return false;
     }
   }
+  return true;
 }
 
 std::optional<Message> Channel::next() {
@@ -168,7 +190,7 @@ std::optional<Message> Channel::next() {
 }
 
 void Channel::wait(std::chrono::nanoseconds timeout) const noexcept {
-  wait_for(socket(), POLLIN, timeout);
+  wait_for(socket(), POLLIN, timeout, process());
 }
 
 Listener::Listener(const std::string& address)
@@ -182,7 +204,11 @@ Listener::Listener(const std::string& address)
 }
 
 Listener::~Listener() {
-  if (address_.front() != '@' && maker_ == ::getpid()) {
+  if (maker_ != ::getpid()) {
+    return;
+  }
+  ::shutdown(socket(), SHUT_RDWR);  // A forked child may have a copy.
+  if (address_.front() != '@') {
     ::unlink(address_.c_str());
   }
 }

@@ -39,22 +39,31 @@ struct Message {
 };
 
 /// One end of a connection of two processes: whole messages in both directions, over a Unix socket.
-/// One thread at a time.
+/// The other end is gone once it hangs up or its process has ended: a forked child of that may have
+/// a copy of the socket. One thread at a time.
 class Channel {
  public:
   Channel() noexcept = default;
-  explicit Channel(Descriptor socket) noexcept : socket_(std::move(socket)) {}
+  explicit Channel(Descriptor socket) noexcept;
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
+  /// A descriptor that is readable once the process at the other end has ended; -1 if the system
+  /// has none.
+  [[nodiscard]] int process() const noexcept { return process_.number(); }
 
   /// False if the other end is gone, or takes nothing for `patience`; then the channel is of no use
   /// any more.
   bool send(Says says, Bytes bytes = {}, int file = -1,
             std::chrono::nanoseconds patience = std::chrono::nanoseconds(0)) noexcept;
+  /// Sends a message without bytes, unless what was sent before fills the socket: then there is
+  /// enough to be seen at the other end.
+  void nudge(Says says) noexcept;
+  /// Ends the connection, also for forked children that have a copy of it.
+  void hang_up() noexcept;
   /// Whether a `send` has failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Takes what has come, without waiting. False if the other end is gone, or sends what is no
-  /// message; whole messages may be left.
+  /// Takes what has come, up to a megabyte, without waiting. False if the other end is gone, or
+  /// sends what is no message; whole messages may be left.
   [[nodiscard]] bool receive();
   /// The next whole message that has been received.
   [[nodiscard]] std::optional<Message> next();
@@ -68,8 +77,11 @@ class Channel {
     std::uint32_t files = 0;
   };
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+  static constexpr std::size_t kMostFiles = 4;  ///< That came with messages not given out yet.
+  static constexpr int kReads = 64;             ///< Of 16 KiB, in a call of `receive`.
 
   Descriptor socket_;
+  Descriptor process_;  ///< A pidfd.
   std::vector<std::byte> received_;
   std::size_t taken_ = 0;  ///< Of `received_`, in messages that were given out.
   std::deque<Descriptor> files_;

@@ -69,7 +69,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   if (message.says == Says::Cancel) {
     if (draw_ && value_of<std::uint64_t>(message.bytes) == draw_->call.number) {
       draw_->deadline = base::Clock::time_point::min();
-      attempt(channel, true);
+      return guarded(draw_->call.number, channel, [&] { return attempt(channel, true); });
     }
     return true;
   }
@@ -77,9 +77,10 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
     return CallSession::handle(message, channel);
   }
   const auto call = value_of<SampleCall>(message.bytes);
-  if (!call || draw_) {
+  if (!call) {
     return false;
   }
+  end_draw();  // The guest has given up the one before.
   return guarded(call->number, channel, [&] {
     begin(*call);
     attempt(channel, false);
@@ -102,7 +103,6 @@ void DrawSession::begin(const SampleCall& call) {
   const std::size_t bytes = batch_.block_bytes(n);
   if (bytes > memory_.size()) {
     memory_ = Region::make(bytes);
-    shared_ = false;
   }
   batch_.lay_over(memory_.data(), n);
   sampler_.check(batch_, 0, n, options);
@@ -130,12 +130,13 @@ bool DrawSession::attempt(Channel& channel, bool last) {
         draw_->deadline == base::Clock::time_point::min() ? Code::Stopped : Code::TimedOut;
   }
   status.waited = now - draw_->began;
+  // Memory only grows, so its size names it.
+  const bool shared = draw_->call.memory_bytes == memory_.size();
   channel.send(Says::Sampled,
                bytes_of(SampleAnswer{.number = draw_->call.number,
-                                     .memory_bytes = shared_ ? 0 : memory_.size(),
+                                     .memory_bytes = shared ? 0 : memory_.size(),
                                      .status = status}),
-               shared_ ? -1 : memory_.file());
-  shared_ = true;
+               shared ? -1 : memory_.file());
   end_draw();
   return true;
 }

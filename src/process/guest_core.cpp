@@ -78,7 +78,7 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
 
 void Caller::close() noexcept {
   if (!life().forked() && !life().closed()) {
-    connection_->send(Says::Bye);
+    connection_->channel.send(Says::Bye);  // Without patience: it is a matter of statistics.
     life().close();
   }
 }
@@ -105,6 +105,7 @@ SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
       caller_.ask(Says::Sample,
                   SampleCall{.items = n,
                              .timeout_ns = stopped ? 0 : options.timeout.count(),
+                             .memory_bytes = memory_.size(),
                              .beta = options.beta,
                              .normalise = options.normalise,
                              .draws = options.draws,

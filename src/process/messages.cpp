@@ -11,12 +11,16 @@
 
 namespace reprise::process {
 
-std::array<char, 24> Hello::this_version() noexcept {
+std::array<char, 24> Greeting::this_version() noexcept {
   std::array<char, 24> version{};
   constexpr std::string_view kText = REPRISE_VERSION;
   static_assert(kText.size() < sizeof(version));
   std::ranges::copy(kText, version.begin());
   return version;
+}
+
+std::string Greeting::text() const {
+  return {version.begin(), std::ranges::find(version, '\0')};
 }
 
 std::vector<std::byte> joined(Bytes front, Bytes behind) {

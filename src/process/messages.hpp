@@ -27,12 +27,19 @@ namespace reprise::process {
 /// What a connection is for.
 enum class Purpose : std::uint32_t { Calls, Writer, Sampler };  // NOLINT(performance-enum-size)
 
-/// The first message of a guest. Its first two members are the same in every version.
-struct Hello {
-  static constexpr std::array<char, 8> kMagic{'r', 'e', 'p', 'r', 'i', 's', 'e', '\x1a'};
-
-  std::array<char, 8> magic = kMagic;
+/// With what the first message of either side begins, in every version.
+struct Greeting {
+  std::array<char, 8> magic{'r', 'e', 'p', 'r', 'i', 's', 'e', '\x1a'};
   std::array<char, 24> version = this_version();
+
+  [[nodiscard]] static std::array<char, 24> this_version() noexcept;
+  /// The version as text, whatever the other process has sent.
+  [[nodiscard]] std::string text() const;
+};
+
+/// The first message of a guest.
+struct Hello {
+  Greeting greeting = {};
   Purpose purpose = Purpose::Calls;
   std::uint32_t unique_frames = 0;  ///< Of a sampler, as the next ones.
   std::uint64_t seed = 0;
@@ -40,14 +47,11 @@ struct Hello {
   std::uint64_t environments = 0;  ///< Of a writer.
   float fresh = 0.0F;
   std::uint32_t unused = 0;
-
-  [[nodiscard]] static std::array<char, 24> this_version() noexcept;
 };
 
 /// The answer to it, in front of the description of the buffer.
 struct Welcome {
-  std::array<char, 8> magic = Hello::kMagic;
-  std::array<char, 24> version = Hello::this_version();
+  Greeting greeting = {};
   std::uint64_t ring_rows = 0;  ///< Of a writer, whose memory comes with the message.
 };
 
@@ -56,6 +60,7 @@ struct SampleCall {
   std::uint64_t number = 0;  ///< Of the call, by which its answer is known.
   std::uint64_t items = 0;
   std::int64_t timeout_ns = 0;
+  std::uint64_t memory_bytes = 0;  ///< Of the memory for batches that the guest has.
   float beta = 0.0F;
   Normalise normalise = Normalise::ByBatch;
   Draws draws = Draws::Stratified;
@@ -63,10 +68,10 @@ struct SampleCall {
   std::uint8_t unused = 0;
 };
 
-/// The answer to it. New memory for the batch comes with the message, if that before was too small.
+/// The answer to it. The memory of the batch comes with it, unless the guest has that.
 struct SampleAnswer {
   std::uint64_t number = 0;
-  std::uint64_t memory_bytes = 0;  ///< Of the memory that is new; else 0.
+  std::uint64_t memory_bytes = 0;  ///< Of the memory that comes; else 0.
   SampleStatus status;
 };
 

@@ -17,12 +17,6 @@ constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
 /// Rows after which a writer that finds room looks whether the host is there.
 constexpr std::uint64_t kLookEvery = 256;
 
-[[noreturn]] void refuse_version(const std::array<char, 24>& host) {
-  base::refuse<std::runtime_error>(
-      base::Call{"attach"}, "the host has reprise ", std::string(host.data()), ", this process ",
-      std::string(Hello::this_version().data()), "; allowed: the same version");
-}
-
 }  // namespace
 
 bool Connection::send(Says says, Bytes bytes) noexcept {
@@ -58,12 +52,17 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
       if (answer->says == Says::Refused) {
         base::refuse<std::runtime_error>(base::Call{"attach"}, std::string(said));
       }
+      const Greeting own;
+      const auto greeting = value_of<Greeting>(answer->bytes);
       const auto welcome = value_of<Welcome>(answer->bytes);
-      base::require(answer->says == Says::Welcome && welcome && welcome->magic == Hello::kMagic,
-                    base::Call{"attach"}, "what listens at '", address, "' is no host");
-      if (welcome->version != Hello::this_version()) {
-        refuse_version(welcome->version);
+      const bool greets = answer->says == Says::Welcome && greeting && greeting->magic == own.magic;
+      if (greets && greeting->version != own.version) {
+        base::refuse<std::runtime_error>(base::Call{"attach"}, "the host has reprise ",
+                                         greeting->text(), ", this process ", own.text(),
+                                         "; allowed: the same version");
       }
+      base::require(greets && welcome, base::Call{"attach"}, "what listens at '", address,
+                    "' is no host");
       made->welcome = *welcome;
       made->format = std::make_shared<const GuestFormat>(
           description_of(std::span(answer->bytes).subspan(sizeof(Welcome))));
@@ -93,7 +92,7 @@ WriterConnection::WriterConnection(std::unique_ptr<Connection> opened, std::size
 
 WriterConnection::~WriterConnection() {
   if (!connection->life.forked()) {
-    connection->send(Says::Bye);
+    connection->channel.send(Says::Bye);  // Without patience: it is a matter of statistics.
   }
 }
 
@@ -167,17 +166,19 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
   if (wait.refused()) {
     end = limiter::WaitEnd::Stopped;
   }
-  for (bool told = false; !end; told = true) {
-    // I11: say so, look again, only then sleep.
+  while (!end) {
+    // I11: take what has come, say so, look again, only then sleep: the wake of whoever has made
+    // room since ends the sleep.
+    connection.look();
     RingLayout::shared(memory_).waiting.begin();
     consumed_ = words_.consumed_while_waiting();
     if (has_room()) {
       return std::nullopt;
     }
-    connection.look();
     end = wait.over();
-    if (!end && !told) {
-      connection.send(Says::Wake);  // The host may be asleep.
+    if (!end && told_at_ != consumed_) {
+      connection.channel.nudge(Says::Wake);  // The host may be asleep.
+      told_at_ = consumed_;
     }
     if (!end) {
       connection.channel.wait(wait.nap(kLookAgain));

@@ -91,9 +91,10 @@ class RingWriter final : public writer::StepWriter {
   std::byte* const memory_;
   const std::size_t environment_;
   RingLayout::Words& words_;
-  std::uint64_t row_ = 0;       ///< Of the current step.
-  std::uint64_t consumed_ = 0;  ///< As last seen.
-  std::uint64_t episodes_ = 0;  ///< Begun so far.
+  std::uint64_t row_ = 0;                         ///< Of the current step.
+  std::uint64_t consumed_ = 0;                    ///< As last seen.
+  std::uint64_t told_at_ = std::uint64_t{0} - 1;  ///< What was consumed at the last `Wake`.
+  std::uint64_t episodes_ = 0;                    ///< Begun so far.
 };
 
 }  // namespace reprise::process

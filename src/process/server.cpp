@@ -2,7 +2,6 @@
 
 #include "base/text.hpp"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,10 +39,6 @@ std::size_t checked_rows(const HostOptions& options) {
   return options.ring_steps == 0 ? 0 : std::bit_ceil(options.ring_steps);
 }
 
-Descriptor pidfd_of(std::int64_t process) noexcept {
-  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0U)));
-}
-
 void refuse(Channel& channel, std::string_view why) noexcept {
   channel.send(Says::Refused, std::as_bytes(std::span(why.data(), why.size())));
 }
@@ -58,16 +53,31 @@ Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& opti
 }
 
 Server::~Server() {
+  if (!core_->life().forked()) {
+    std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
+  }
   // Relaxed: a statistic.
   core_->counters.guests.fetch_sub(processes_, std::memory_order_relaxed);
 }
 
 void Server::run(const std::stop_token& stop) {
+  struct Paused {
+    Server& server;
+    ~Paused() {
+      for (const auto& guest : server.guests_) {
+        if (guest->session) {
+          guest->session->pause();
+        }
+      }
+    }
+  } const paused{*this};
   std::chrono::nanoseconds pause(0);
   while (!stop.stop_requested()) {
     core_->life().check();
     if (core_->closed()) {
-      guests_.clear();  // Their connections end, which they see at once.
+      // Their connections end, which they see at once.
+      std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
+      guests_.clear();
       count();
       return;
     }
@@ -111,7 +121,7 @@ void Server::wait(std::chrono::nanoseconds timeout) {
   for (const auto& guest : guests_) {
     const bool here = guest->here;
     polled_.push_back({here ? guest->channel.socket() : -1, POLLIN, 0});
-    polled_.push_back({here ? guest->alive.number() : -1, POLLIN, 0});
+    polled_.push_back({here ? guest->channel.process() : -1, POLLIN, 0});
   }
   const timespec most{0, timeout.count()};
   if (::ppoll(polled_.data(), polled_.size(), &most, nullptr) < 0) {
@@ -132,8 +142,8 @@ void Server::accept() {
       continue;
     }
     changed_ = true;
-    guests_.push_back(std::make_unique<Guest>(Guest{
-        .channel = std::move(channel), .process = peer.process, .alive = pidfd_of(peer.process)}));
+    guests_.push_back(
+        std::make_unique<Guest>(Guest{.channel = std::move(channel), .process = peer.process}));
   }
 }
 
@@ -143,16 +153,15 @@ bool Server::receive(Guest& guest) {
     const bool open = guest.channel.receive();
     while (std::optional<Message> message = guest.channel.next()) {
       any = true;
-      if (!handle(guest, *message)) {
+      if (!handle(guest, *message) || guest.channel.broken()) {
         lose(guest);
         return true;
       }
     }
-    pollfd process{guest.alive.number(), POLLIN, 0};
-    if (!open || (guest.alive.valid() && ::poll(&process, 1, 0) > 0)) {
+    if (!open) {
       lose(guest);
     }
-  } catch (const std::bad_alloc&) {  // For what one guest sends.
+  } catch (const std::exception&) {  // No memory for what one guest sends.
     lose(guest);
   }
   return any || !guest.here;
@@ -161,21 +170,24 @@ bool Server::receive(Guest& guest) {
 bool Server::handle(Guest& guest, const Message& message) {
   if (message.says == Says::Bye) {
     guest.bye = true;
-    return true;
+    return false;  // Without waiting for the hang-up: a forked child may have a copy of the socket.
   }
   return guest.session ? guest.session->handle(message, guest.channel) : greet(guest, message);
 }
 
 bool Server::greet(Guest& guest, const Message& message) {
+  const auto greeting = value_of<Greeting>(message.bytes);
   const auto hello = value_of<Hello>(message.bytes);
   Welcome welcome;
-  if (message.says != Says::Hello || !hello || hello->magic != welcome.magic) {
+  if (message.says != Says::Hello || !greeting || greeting->magic != welcome.greeting.magic) {
     return false;
   }
-  if (hello->version != welcome.version) {
-    refuse(guest.channel,
-           base::text("this process has reprise ", std::string(hello->version.data()),
-                      ", the host ", welcome.version.data(), "; allowed: the same version"));
+  if (greeting->version != welcome.greeting.version) {
+    refuse(guest.channel, base::text("this process has reprise ", greeting->text(), ", the host ",
+                                     welcome.greeting.text(), "; allowed: the same version"));
+    return false;
+  }
+  if (!hello || hello->purpose > Purpose::Sampler) {
     return false;
   }
   try {
@@ -236,11 +248,11 @@ void Server::lose(Guest& guest) noexcept {
   if (guest.here) {
     guest.here = false;
     changed_ = true;
-    if (!guest.bye && guest.session) {
-      guest.session->died();
+    if (guest.session) {
+      guest.session->left(!guest.bye);
     }
+    guest.channel.hang_up();
     guest.channel = Channel();
-    guest.alive = Descriptor();
   }
 }
 

@@ -33,7 +33,6 @@ class Server {
   struct Guest {
     Channel channel;
     std::int64_t process = 0;
-    Descriptor alive;  ///< A pidfd, readable once the process has ended.
     std::unique_ptr<Session> session = nullptr;
     bool here = true;  ///< Else only what it has published is left.
     bool bye = false;  ///< It closed the connection by itself.

@@ -45,8 +45,10 @@ class Session {
   [[nodiscard]] virtual Did serve(Channel* channel) = 0;
   /// Whether there is nothing left to do once the guest is gone.
   [[nodiscard]] virtual bool finished() const noexcept { return true; }
-  /// The guest is gone, and did not close the connection itself.
-  virtual void died() noexcept {}
+  /// The guest is gone, and has not closed the connection itself if it died.
+  virtual void left(bool /*died*/) noexcept {}
+  /// Nobody serves from now on, or for a while: holds up nobody else.
+  virtual void pause() noexcept {}
 };
 
 /// Updates and statistics, which every connection but a writer's may ask for.
@@ -77,6 +79,7 @@ class DrawSession final : public CallSession {
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
   /// Tries a draw that has to wait once more.
   [[nodiscard]] Did serve(Channel* channel) override;
+  void pause() noexcept override { sampler_.give_up(); }
 
  private:
   struct Draw {
@@ -92,7 +95,6 @@ class DrawSession final : public CallSession {
 
   sampler::SamplerCore sampler_;
   Region memory_;
-  bool shared_ = false;       ///< The guest has the memory.
   window::BatchStore batch_;  ///< Over the memory.
   std::optional<Draw> draw_;  ///< Under way.
 };
@@ -111,21 +113,25 @@ class WriterSession final : public Session {
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
   [[nodiscard]] Did serve(Channel* channel) override;
-  /// Whether every published step has been taken.
+  /// Whether every published step has been taken, and the episodes have ended.
   [[nodiscard]] bool finished() const noexcept override;
-  void died() noexcept override { died_ = true; }
+  void left(bool died) noexcept override;
+  void pause() noexcept override;
 
  private:
   struct Stream {
     std::unique_ptr<writer::WriterCore> writer;
-    std::uint64_t row = 0;    ///< The next one to be taken.
-    bool written = false;     ///< The step of the row is in the writer's hands, refused so far.
-    std::uint64_t steps = 0;  ///< Of the episode under way.
+    std::uint64_t row = 0;  ///< The next one to be taken.
+    /// Of the step of the row, if that is in the writer's hands and was refused so far.
+    std::optional<StepHeader> refused;
+    std::uint64_t end = 0;  ///< Rows published when the guest left.
   };
   /// Steps that are taken from a ring before others have their turn.
   static constexpr std::size_t kSteps = 256;
 
   [[nodiscard]] std::size_t take(std::size_t environment);
+  void end_episodes() noexcept;
+  [[nodiscard]] std::uint64_t published(std::size_t environment) const noexcept;
   [[nodiscard]] bool take_step(std::size_t environment, std::byte* row, const StepHeader& header);
   [[nodiscard]] std::vector<float> priorities(const Stream& stream, std::byte* row,
                                               const StepHeader& header) const;
@@ -137,6 +143,7 @@ class WriterSession final : public Session {
   Region memory_;
   std::vector<Stream> streams_;
   Held held_ = Held::No;  ///< As the guest was told.
+  bool left_ = false;     ///< The guest is gone.
   bool died_ = false;
 };
 

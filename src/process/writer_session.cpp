@@ -1,4 +1,3 @@
-#include "buffer/update.hpp"
 #include "process/session.hpp"
 
 #include <algorithm>
@@ -41,31 +40,51 @@ WriterSession::WriterSession(std::shared_ptr<buffer::BufferCore> core, std::size
   ::new (memory_.data()) SharedWords();
   for (std::size_t e = 0; e < environments; ++e) {
     ::new (&RingLayout::words(memory_.data(), e)) RingLayout::Words();
-    streams_.push_back({.writer = make_writer(core_, never_wait_)});
+    streams_.emplace_back().writer = make_writer(core_, never_wait_);
   }
 }
 
-WriterSession::~WriterSession() {
-  if (died_) {
-    const auto cut = std::ranges::count_if(
-        streams_, [](const Stream& stream) { return stream.writer->in_episode(); });
-    // Relaxed: a statistic.
-    core_->counters.cut_episodes.fetch_add(static_cast<std::uint64_t>(cut),
-                                           std::memory_order_relaxed);
-  }
-}
+WriterSession::~WriterSession() = default;
 
 bool WriterSession::handle(const Message& message, Channel& /*channel*/) {
   return message.says == Says::Wake;
 }
 
 bool WriterSession::finished() const noexcept {
+  return std::ranges::all_of(streams_, [](const Stream& stream) {
+    return stream.row == stream.end && !stream.writer->in_episode();
+  });
+}
+
+/// What is published later is not the guest's: its memory may have another owner by now.
+void WriterSession::left(bool died) noexcept {
   for (std::size_t e = 0; e < streams_.size(); ++e) {
-    if (RingLayout::words(memory_.data(), e).published() != streams_[e].row) {
-      return false;
+    streams_[e].end = published(e);
+  }
+  left_ = true;
+  died_ = died;
+}
+
+void WriterSession::pause() noexcept {
+  for (const Stream& stream : streams_) {
+    stream.writer->give_up_turn();
+  }
+}
+
+std::uint64_t WriterSession::published(std::size_t environment) const noexcept {
+  return left_ ? streams_[environment].end
+               : RingLayout::words(memory_.data(), environment).published();
+}
+
+/// Ends the episodes of which the guest has left nothing more, as far as there is room for that.
+void WriterSession::end_episodes() noexcept {
+  for (Stream& stream : streams_) {
+    if (stream.row == stream.end && stream.writer->in_episode() && stream.writer->poll_end() &&
+        died_) {
+      // Relaxed: a statistic.
+      core_->counters.cut_episodes.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  return true;
 }
 
 Session::Did WriterSession::serve(Channel* channel) {
@@ -75,6 +94,9 @@ Session::Did WriterSession::serve(Channel* channel) {
     const std::size_t taken = take(e);
     steps += taken;
     more = more || taken == kSteps;
+  }
+  if (left_) {
+    end_episodes();
   }
   if (steps == 0) {
     return held_ == Held::ByLimiter ? Did::Waits : Did::Nothing;
@@ -93,7 +115,7 @@ Session::Did WriterSession::serve(Channel* channel) {
 std::size_t WriterSession::take(std::size_t environment) {
   Stream& stream = streams_[environment];
   RingLayout::Words& words = RingLayout::words(memory_.data(), environment);
-  const std::uint64_t published = words.published();
+  const std::uint64_t published = this->published(environment);
   const std::uint64_t first = stream.row;
   if (published - first > layout_.rows()) {
     refuse_ring("more rows are published than a ring has");
@@ -102,9 +124,16 @@ std::size_t WriterSession::take(std::size_t environment) {
   while (stream.row != published && steps < kSteps) {
     std::byte* const row = layout_.row(memory_.data(), environment, stream.row);
     StepHeader header;  // Copied once: the guest can change what is in the row.
-    std::memcpy(&header, row, sizeof(header));
+    if (stream.refused) {
+      header = *stream.refused;
+    } else {
+      std::memcpy(&header, row, sizeof(header));
+    }
     if (header.is == StepHeader::Is::Cut) {
-      stream.writer->end_at_last_commit();
+      if (!stream.writer->poll_end()) {
+        tell(Held::ByLimiter);
+        break;
+      }
       ++stream.row;
       continue;
     }
@@ -132,7 +161,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
   const storage::RowLayout& layout = core_->layout();
   const End end = static_cast<End>(header.end);
   try {
-    if (!stream.written) {
+    if (!stream.refused) {
       if (header.first != 0) {
         stream.writer->begin_episode();
         stream.writer->write_first(row + layout.headers_end());
@@ -145,7 +174,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
           layout.state_mask() != 0 && stream.writer->position() % core_->window().item_every() == 0;
       stream.writer->write_step(row + layout.observations_end(), next,
                                 keeps_states ? layout_.state(row) : nullptr);
-      stream.written = true;
+      stream.refused = header;
     }
     const CommitStatus status = stream.writer->commit(end, priorities(stream, row, header));
     if (status != CommitStatus::Committed) {
@@ -156,7 +185,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
     tell(Held::ByDisk);
     return false;
   }
-  stream.written = false;
+  stream.refused.reset();
   tell(Held::No);
   return true;
 }
@@ -164,20 +193,15 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
 /// Those that the step brings, checked as far as the buffer depends on them.
 std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* row,
                                              const StepHeader& header) const {
-  if (header.priorities == 0) {
-    return {};
-  }
-  if (header.priorities > layout_.priorities() ||
-      header.priorities != stream.writer->completing(static_cast<End>(header.end))) {
-    refuse_ring("a step brings more or fewer priorities than it decides items");
+  if (header.priorities > layout_.priorities()) {
+    refuse_ring("a step brings more priorities than there is room for");
   }
   std::vector<float> priorities(header.priorities);
-  std::memcpy(priorities.data(), layout_.priorities(row), priorities.size() * sizeof(float));
-  for (const auto& rule : core_->selectors().rules()) {
-    if (!buffer::weighable(priorities, *rule)) {
-      refuse_ring("a priority cannot be weighed");
-    }
+  if (!priorities.empty()) {
+    std::memcpy(priorities.data(), layout_.priorities(row), priorities.size() * sizeof(float));
   }
+  stream.writer->check_priorities(stream.writer->completing(static_cast<End>(header.end)),
+                                  priorities);
   return priorities;
 }
 

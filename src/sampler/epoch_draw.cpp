@@ -23,6 +23,7 @@ void EpochDraw::reserve(Drawing& drawing) {
   }
   if (next_.size() < n) {
     next_.resize(n);
+    keys_.resize(n);
     order_.resize(n);
   }
 }
@@ -76,12 +77,17 @@ std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexce
   }
   buffer::for_each_shard(std::span(next_).first(count), shards_, order_,
                          [&](std::size_t s, std::span<const std::uint32_t> of_shard) {
-                           const shard::Slots slots =
-                               drawing.slots.sub(drawing.done(), of_shard.size());
+                           const std::size_t done = drawing.done();
+                           shard::Slots slots = drawing.slots.sub(done, of_shard.size());
+                           // Others may have what the batch is written to mapped, and change it.
+                           const std::span<ItemKey> batch = slots.keys;
+                           slots.keys = std::span(keys_).first(of_shard.size());
                            std::ranges::transform(of_shard, slots.keys.begin(),
                                                   [this](std::uint32_t i) { return next_[i]; });
                            const buffer::ShardSet::One shard(shards_, s);
-                           drawing.add(s, shard->draw_items(selector_, slots));
+                           const shard::Drawn drawn = shard->draw_items(selector_, slots);
+                           std::ranges::copy(slots.keys.first(drawn.items), batch.begin());
+                           drawing.add(s, drawn);
                          });
   return drawing.done() - before;
 }

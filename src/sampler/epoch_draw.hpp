@@ -42,6 +42,7 @@ class EpochDraw final : public DrawPlan {
   bool any_drawn_ = false;   ///< In this pass.
   std::uint64_t passes_ = 0;
   std::vector<ItemKey> next_;
+  std::vector<ItemKey> keys_;  ///< Of a shard's part of them.
   std::vector<std::uint32_t> order_;
 };
 

@@ -19,10 +19,15 @@ class BookedInserts {
         left_(core.limiter().limits_inserts() ? 0 : std::numeric_limits<std::size_t>::max()) {}
   /// Lets other writers have what is left; afterwards nothing else may be called.
   void give_back() noexcept {
+    give_up_turn();
+    core_.limiter().return_inserts(left_);
+  }
+  /// Ends the turn that `poll` keeps, if there is one.
+  void give_up_turn() noexcept {
     if (standing_) {
       leave(*standing_);
+      standing_.reset();
     }
-    core_.limiter().return_inserts(left_);
   }
 
   [[nodiscard]] bool none() const noexcept { return left_ == 0; }
@@ -74,6 +79,7 @@ class BookedInserts {
   using Turn = limiter::Turns::Turn;
   /// A writer's turn, and what it got.
   struct Booking : limiter::Turns::Turn {
+    Booking() noexcept {}  // NOLINT(modernize-use-equals-default): clang has no other one here yet.
     std::size_t inserts = 0;
   };
 

@@ -192,13 +192,14 @@ void WriterCore::end_truncated() noexcept {
 }
 
 /// Whether there is a chunk for the open items of an episode that ends, if it has any. They are
-/// committed: neither a stop request nor a hook ends the wait for it.
+/// committed: neither a stop request nor a hook ends the wait for it, but of a thread that must not
+/// wait.
 bool WriterCore::can_decide() noexcept {
   if (open_ == 0) {
     return true;
   }
   const std::stop_token never;
-  limiter::WaitTerms terms(&core_->life(), kLastWait, never, nullptr);
+  limiter::WaitTerms terms(&core_->life(), kLastWait, never, polls_ ? hook_ : nullptr);
   return !chunk_.wait(terms);
 }
 

@@ -103,6 +103,17 @@ class WriterCore final : public StepWriter {
       end_truncated();
     }
   }
+  /// Likewise of a writer that polls. False if there is no room for the episode's open items; then
+  /// it stays as it is.
+  [[nodiscard]] bool poll_end() noexcept {
+    const bool ends = !in_episode() || can_decide();
+    if (ends) {
+      end_at_last_commit();
+    }
+    return ends;
+  }
+  /// Lets others pass, if a commit that polls has left this writer a turn.
+  void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 

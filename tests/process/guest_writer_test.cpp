@@ -244,12 +244,51 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
   EXPECT_GE(committed, 30U);
   EXPECT_LE(taken, committed + 8);
   EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U) << "no wait is counted";
+  writer.set_timeout(kNoTimeout);
   Sampler sampler = line.replay.sampler();
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(sampler.sample(10, {.timeout = 10s}));
     for (int k = 0; k < 10; ++k) {
       ASSERT_EQ(line.append(writer, taken++), CommitStatus::Committed);
     }
+  }
+}
+
+TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
+  Line line(Small{.capacity_steps = 1'000});
+  Hosted hosted(line.replay, {.ring_steps = 8});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  Writer writer = guest.writer({.timeout = 0ns});
+  hosted.thread = {};
+  std::uint64_t taken = 0;
+  while (line.append(writer, taken) == CommitStatus::Committed) {
+    ++taken;
+  }
+  for (int i = 0; i < 3'000; ++i) {
+    ASSERT_EQ(line.append(writer, taken), CommitStatus::TimedOut);
+  }
+  hosted.serve();
+  writer.set_timeout(kNoTimeout);
+  EXPECT_EQ(line.append(writer, taken), CommitStatus::Committed);
+}
+
+TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {
+  Line line(Small{.capacity_steps = 1'000,
+                  .rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
+  Hosted hosted(line.replay, {.ring_steps = 16});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  Writer there = guest.writer({.timeout = 100ms});
+  for (std::uint64_t i = 0; line.append(there, i) == CommitStatus::Committed; ++i) {
+  }
+  hosted.thread = {};
+  Writer here = line.replay.writer({.timeout = 10s});
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    ASSERT_TRUE(sampler.sample(1, {.timeout = 10s}));
+    ASSERT_EQ(line.append(here, i), CommitStatus::Committed);
   }
 }
 

@@ -1,0 +1,444 @@
+#include "process/forked.hpp"
+#include "process/found.hpp"
+#include "process/hosted.hpp"
+#include "process/lives.hpp"
+#include "testing/program/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+// Guests that are killed, stopped, or alive for a moment, and hosts that are killed. Children are
+// forked before the host has a thread.
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string own_address(const char* what) {
+  static int number = 0;
+  return std::string("@reprise-") + what + "-" + std::to_string(::getpid()) + "-" +
+         std::to_string(++number);
+}
+
+Options options_for(std::size_t steps) {
+  return Small{
+      .capacity_steps = steps,
+      .window = Transitions{.n_step = NamedSteps::kAhead, .discount = NamedSteps::kDiscount},
+      .selectors = {kRaw, Uniform{}},
+      .max_writers = 64,
+      .chunk_steps = 64};
+}
+
+/// Lives of guests that are killed at random moments, a few at a time.
+class Lives {
+ public:
+  static constexpr std::uint64_t kMostSteps = 3'000;  ///< Of a life, in each environment.
+  static constexpr std::size_t kAtOnce = 4;
+
+  Lives(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed), told_(count) {}
+
+  enum class Kind : std::uint8_t { Writer, VectorWriter, Sampler };
+  [[nodiscard]] static Kind kind(std::uint64_t life) noexcept {
+    constexpr std::array kKinds{Kind::Writer, Kind::Writer, Kind::VectorWriter, Kind::Sampler};
+    return kKinds[life % kKinds.size()];
+  }
+  [[nodiscard]] static std::uint64_t environments(std::uint64_t life) noexcept {
+    return kind(life) == Kind::Writer         ? 1
+           : kind(life) == Kind::VectorWriter ? NamedSteps::kEnvironments
+                                              : 0;
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  [[nodiscard]] Told& told(std::uint64_t life) noexcept { return told_[life]; }
+
+  /// In a child: forks every life, and kills it.
+  void run(const std::string& address) {
+    Rng rng(seed_);
+    std::vector<std::pair<Forked, std::chrono::steady_clock::time_point>> alive;
+    for (std::uint64_t next = 0; next < count_ || !alive.empty();) {
+      while (next < count_ && alive.size() < kAtOnce) {
+        const auto end =
+            std::chrono::steady_clock::now() + std::chrono::microseconds(rng.below(12'000));
+        alive.emplace_back(Forked([&] { live(address, next); }), end);
+        ++next;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(rng.below(400)));
+      const auto now = std::chrono::steady_clock::now();
+      std::erase_if(alive, [&](const auto& one) { return one.second <= now; });
+    }
+  }
+
+ private:
+  void live(const std::string& address, std::uint64_t life) {
+    Guest guest = attach(address, 60s);
+    switch (kind(life)) {
+      case Kind::Writer:
+        return write(guest, life);
+      case Kind::VectorWriter:
+        return write_many(guest, life);
+      case Kind::Sampler:
+        return draw(guest, life);
+    }
+  }
+
+  void write(Guest& guest, std::uint64_t life) {
+    Told& told = told_[life];
+    Writer writer = guest.writer();
+    for (std::uint64_t step = 0; step < kMostSteps; ++step) {
+      const NamedSteps::Name name{life, 0, step};
+      steps_.write(writer, name);
+      told.begun = step + 1;
+      told.wrong = writer.commit(NamedSteps::end(name)) != CommitStatus::Committed || told.wrong;
+      told.committed = step + 1;
+    }
+    ::pause();
+  }
+
+  void write_many(Guest& guest, std::uint64_t life) {
+    Told& told = told_[life];
+    VectorWriter writers = guest.vector_writer(NamedSteps::kEnvironments);
+    std::array<End, NamedSteps::kEnvironments> ends{};
+    for (std::uint64_t step = 0; step < kMostSteps; ++step) {
+      for (std::uint64_t e = 0; e < ends.size(); ++e) {
+        const NamedSteps::Name name{life, e, step};
+        steps_.write(writers[e], name);
+        ends[e] = NamedSteps::end(name);
+      }
+      told.begun = step + 1;
+      told.wrong = writers.commit(ends) != CommitStatus::Committed || told.wrong;
+      told.committed = step + 1;
+    }
+    ::pause();
+  }
+
+  void draw(Guest& guest, std::uint64_t life) {
+    Told& told = told_[life];
+    GuestSampler sampler = guest.sampler({.seed = life});
+    for (;;) {
+      const SampleResult batch = sampler.sample(32, {.timeout = 5ms});
+      for (std::size_t i = 0; batch && i < batch->size(); ++i) {
+        told.wrong = !steps_.complaint(*batch, i).empty() || told.wrong;
+      }
+      if (batch) {
+        const std::vector<float> priorities(batch->size(), 1.0F + static_cast<float>(life % 7));
+        sampler.update_priorities(batch->keys(), priorities);
+        ++told.drawn;
+      }
+    }
+  }
+
+  const NamedSteps steps_;
+  const std::size_t count_;
+  const std::uint64_t seed_;
+  Common<Told> told_;
+};
+
+/// Draws from the buffer while others die.
+void draw_meanwhile(ReplayBuffer& replay, const NamedSteps& named, const std::stop_token& stop) {
+  Sampler sampler = replay.sampler({.seed = 9});
+  while (!stop.stop_requested()) {
+    const SampleResult batch = sampler.sample(64, {.timeout = 10ms});
+    for (std::size_t i = 0; batch && i < batch->size(); ++i) {
+      ASSERT_EQ(named.complaint(*batch, i), "");
+    }
+  }
+}
+
+TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
+  const std::size_t kills = scaled(400, 24);
+  constexpr std::size_t kAtATime = 100;
+  const NamedSteps named;
+  std::uint64_t steps_in_all = 0;
+  const Holdings before = Holdings::now();
+  for (std::size_t done = 0; done < kills && !testing::Test::HasFatalFailure(); done += kAtATime) {
+    const std::string address = own_address("death");
+    Lives lives(std::min(kAtATime, kills - done), done);
+    Forked killer([&] { lives.run(address); });
+    ReplayBuffer replay(named.schema,
+                        options_for(kAtATime * Lives::kMostSteps * NamedSteps::kEnvironments));
+    Hosted hosted(replay, {.address = address, .ring_steps = 32});
+    hosted.serve();
+    {
+      std::jthread learner(
+          [&](const std::stop_token& stop) { draw_meanwhile(replay, named, stop); });
+      ASSERT_TRUE(killer.join());
+    }
+    yield_while([&] { return replay.stats().writers != 0 || replay.stats().guests != 0; });
+    expect_accounted(replay);
+    Found found(replay, named);
+    const Stats stats = replay.stats();
+    std::uint64_t steps = 0;
+    std::uint64_t cut = 0;
+    std::uint64_t perhaps_cut = 0;
+    for (std::uint64_t life = 0; life < lives.count(); ++life) {
+      const Told& told = lives.told(life);
+      EXPECT_FALSE(told.wrong) << "life " << life;
+      for (std::uint64_t e = 0; e < Lives::environments(life); ++e) {
+        const std::uint64_t there = found.steps[{life, e}].size();
+        ASSERT_GE(there, told.committed) << "life " << life << ", environment " << e;
+        ASSERT_LE(there, told.begun);
+        ASSERT_NO_FATAL_FAILURE(found.expect(life, e, there));
+        steps += there;
+        if (there != 0 && NamedSteps::end({life, e, there - 1}) == End::Continue) {
+          // It may have ended the episode itself, before the next step.
+          ++(NamedSteps::cuts({life, e, there}) ? perhaps_cut : cut);
+        }
+      }
+    }
+    EXPECT_EQ(stats.committed_steps, steps);
+    EXPECT_EQ(replay.size(), steps) << "each step is an item";
+    EXPECT_GE(stats.cut_episodes, cut);
+    EXPECT_LE(stats.cut_episodes, cut + perhaps_cut);
+    EXPECT_LE(stats.dead_guest_steps, steps);
+    steps_in_all += steps;
+  }
+  EXPECT_EQ(Holdings::now(), before);
+  EXPECT_GT(steps_in_all, kills) << "guests die before they have written anything";
+  RecordProperty("kills", static_cast<int>(kills));
+  RecordProperty("steps", std::to_string(steps_in_all));
+}
+
+void commit_of_vector(const NamedSteps& named, VectorWriter& writers, std::uint64_t step) {
+  std::vector<End> ends(writers.size(), End::Continue);
+  for (std::uint64_t e = 0; e < writers.size(); ++e) {
+    named.write(writers[e], {1, e, step});
+  }
+  ASSERT_EQ(writers.commit(ends), CommitStatus::Committed);
+}
+
+TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
+  const NamedSteps named;
+  const std::string address = own_address("counted");
+  enum : int { Attached = 1, Go, Done };
+  Common<std::atomic<int>> stage;
+  Forked guest([&] {
+    Guest attached = attach(address, 60s);
+    VectorWriter writers = attached.vector_writer(2);
+    Writer writer = attached.writer();
+    stage->store(Attached);
+    yield_while([&] { return stage->load() != Go; });
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      commit_of_vector(named, writers, step);
+    }
+    // Without a step: no episode of the buffer's.
+    writer.begin_episode();
+    stage->store(Done);
+    ::pause();
+  });
+  ReplayBuffer replay(named.schema, options_for(1'000));
+  Hosted hosted(replay, {.address = address});
+  hosted.serve();
+  yield_while([&] { return stage->load() != Attached; });
+  EXPECT_EQ(replay.stats().guests, 1U);
+  EXPECT_EQ(replay.stats().writers, 3U);
+  hosted.thread = {};
+  stage->store(Go);
+  yield_while([&] { return stage->load() != Done; });
+  guest.kill();
+  hosted.serve();
+  yield_while([&] { return replay.stats().writers != 0 || replay.stats().guests != 0; });
+  const Stats stats = replay.stats();
+  EXPECT_EQ(stats.committed_steps, 10U);
+  EXPECT_EQ(stats.dead_guest_steps, 10U);
+  EXPECT_EQ(stats.cut_episodes, 2U);
+  EXPECT_EQ(replay.size(), 10U);
+}
+
+/// Writers that live for a moment; every second one goes without a word.
+TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
+  const std::size_t count = scaled(600, 40);
+  constexpr std::uint64_t kSteps = 20;
+  const NamedSteps named;
+  const std::string address = own_address("short");
+  Common<std::atomic<std::uint64_t>> wrong;
+  const Holdings before = Holdings::now();
+  {
+    Forked maker([&] {
+      const auto begin = std::chrono::steady_clock::now();
+      std::vector<Forked> alive;
+      for (std::uint64_t life = 0; life < count; ++life) {
+        alive.emplace_back([&, life] {
+          Guest guest = attach(address, 60s);
+          std::optional<Writer> writer = guest.writer();
+          for (std::uint64_t step = 0; step < kSteps; ++step) {
+            const NamedSteps::Name name{2 * life + 1, 0, step};
+            named.write(*writer, name);
+            *wrong += writer->commit(NamedSteps::end(name)) != CommitStatus::Committed ? 1 : 0;
+          }
+          if (life % 2 == 0) {
+            ::_exit(0);
+          }
+        });
+        if (alive.size() == 8) {
+          *wrong += alive.front().join() ? 0 : 1;
+          alive.erase(alive.begin());
+        }
+        std::this_thread::sleep_until(begin + life * 5ms);  // 200 a second.
+      }
+      for (Forked& one : alive) {
+        *wrong += one.join() ? 0 : 1;
+      }
+    });
+    ReplayBuffer replay(named.schema, options_for(count * kSteps));
+    Hosted hosted(replay, {.address = address});
+    hosted.serve();
+    ASSERT_TRUE(maker.join());
+    yield_while([&] { return replay.stats().writers != 0 || replay.stats().guests != 0; });
+    EXPECT_EQ(*wrong, 0U);
+    EXPECT_EQ(replay.size(), count * kSteps);
+    Found found(replay, named);
+    std::uint64_t cut = 0;
+    for (std::uint64_t life = 0; life < count; ++life) {
+      ASSERT_NO_FATAL_FAILURE(found.expect(2 * life + 1, 0, kSteps));
+      cut += life % 2 == 0 && NamedSteps::end({2 * life + 1, 0, kSteps - 1}) == End::Continue;
+    }
+    EXPECT_EQ(replay.stats().cut_episodes, cut);
+  }
+  EXPECT_EQ(Holdings::now(), before);
+}
+
+TEST(StoppedGuest, HoldsUpNobody) {
+  const NamedSteps named;
+  const std::string address = own_address("stopped");
+  Common<Told> told(3);
+  const auto writes = [&](std::uint64_t life) {
+    return [&, life] {
+      Guest guest = attach(address, 60s);
+      Writer writer = guest.writer();
+      for (std::uint64_t step = 0;; ++step) {
+        const NamedSteps::Name name{life, 0, step % 0xffffff};
+        named.write(writer, name);
+        told[life].wrong = writer.commit(NamedSteps::end(name)) != CommitStatus::Committed;
+        ++told[life].committed;
+      }
+    };
+  };
+  Forked stopped(writes(0));
+  Forked other(writes(1));
+  Forked learner([&] {
+    Guest guest = attach(address, 60s);
+    GuestSampler sampler = guest.sampler();
+    for (;;) {
+      told[2].drawn += sampler.sample(32, {.timeout = 10s}) ? 1 : 0;
+    }
+  });
+  ReplayBuffer replay(named.schema, options_for(20'000));
+  Hosted hosted(replay, {.address = address, .ring_steps = 64});
+  hosted.serve();
+  Sampler sampler = replay.sampler();
+  const auto all_go_on = [&](std::uint64_t writer, std::uint64_t steps) {
+    const std::uint64_t committed = told[writer].committed + steps;
+    const std::uint64_t drawn = told[2].drawn + 20;
+    yield_while([&] { return told[writer].committed < committed || told[2].drawn < drawn; });
+    ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));
+  };
+  all_go_on(0, 1'000);
+  for (std::size_t i = 0; i < scaled(20, 3); ++i) {
+    stopped.signal(SIGSTOP);
+    all_go_on(1, 2'000);
+    stopped.signal(SIGCONT);
+    all_go_on(0, 200);
+    // A learner that is stopped in the middle of a draw holds nothing either.
+    learner.signal(SIGSTOP);
+    const std::uint64_t committed = told[1].committed + 2'000;
+    yield_while([&] { return told[1].committed < committed; });
+    ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));
+    learner.signal(SIGCONT);
+  }
+  for (Told& one : told) {
+    EXPECT_FALSE(one.wrong);
+  }
+}
+
+/// The host's process, in which `Host::run` serves a buffer whose limiter lets nothing through.
+/// Forks a child of its own, which has copies of its sockets, once `child` is -1.
+Forked host_of(const std::string& address, Common<std::atomic<pid_t>>& child) {
+  return Forked([&child, address] {
+    const NamedSteps named;
+    Options options = options_for(1'000);
+    options.rate_limiter =
+        SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0};
+    ReplayBuffer replay(named.schema, options);
+    Host host(replay, {.address = address, .ring_steps = 8});
+    std::jthread serves([&] { host.run({}); });
+    yield_while([&] { return *child != -1; });
+    const pid_t forked = ::fork();
+    if (forked == 0) {
+      ::pause();
+    }
+    *child = forked;
+    serves.join();
+  });
+}
+
+/// A writer of a guest waits for room, or a sampler for items, when the host is killed.
+void expect_closed_once_the_host_dies(const std::string& address, bool writes,
+                                      const std::function<void()>& kill) {
+  const NamedSteps named;
+  Guest guest = attach(address, 60s);
+  std::atomic<bool> waits{false};
+  bool closed = false;
+  std::jthread waiting([&] {
+    if (writes) {
+      Writer writer = guest.writer({.timeout = 100ms});
+      CommitStatus status = CommitStatus::Committed;
+      for (std::uint64_t step = 0; status == CommitStatus::Committed;) {
+        const NamedSteps::Name name{1, 0, step};
+        named.write(writer, name);
+        status = writer.commit(NamedSteps::end(name));
+        if (status == CommitStatus::TimedOut && !waits) {
+          waits = true;
+          writer.set_timeout(kNoTimeout);
+          status = writer.commit(NamedSteps::end(name));
+        }
+        ++step;
+      }
+      closed = status == CommitStatus::Closed;
+    } else {
+      GuestSampler sampler = guest.sampler();
+      waits = true;
+      closed = sampler.sample(9).status().code == SampleStatus::Code::Closed;
+    }
+  });
+  yield_while([&] { return !waits; });
+  std::this_thread::sleep_for(50ms);  // Most likely it sleeps by now.
+  kill();
+  waiting.join();
+  EXPECT_TRUE(closed);
+  EXPECT_THROW(static_cast<void>(guest.writer()), std::runtime_error);
+  EXPECT_TRUE(guest.closed());
+}
+
+TEST(HostDeath, EndsTheWaitsOfItsGuests) {
+  for (const bool writes : {true, false}) {
+    for (const bool forks : {false, true}) {
+      const std::string address = own_address("host");
+      Common<std::atomic<pid_t>> child;
+      Forked host = host_of(address, child);
+      expect_closed_once_the_host_dies(address, writes, [&] {
+        if (forks) {
+          *child = -1;
+          yield_while([&] { return *child == -1; });
+        }
+        host.kill();
+      });
+      if (forks) {
+        ::kill(*child, SIGKILL);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace reprise::test {
+
+/// A forked child that goes with this object, and with the process that made it. To be made while
+/// that process has a single thread: a child has no other, and copies of what they were doing.
+class Forked {
+ public:
+  /// `work` in the child, which ends with status 0 afterwards; with 1 if it throws.
+  template <class Work>
+  explicit Forked(Work&& work) {
+    std::fflush(nullptr);
+    const pid_t maker = ::getpid();
+    child_ = ::fork();
+    if (child_ != 0) {
+      return;
+    }
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != maker) {
+      ::_exit(1);
+    }
+    std::signal(SIGALRM, SIG_DFL);  // The parent's guard against tests that hang.
+    try {
+      work();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: threw: %s\n", error.what());
+      std::fflush(stderr);
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  Forked(Forked&& other) noexcept : child_(std::exchange(other.child_, -1)) {}
+  Forked& operator=(Forked&& other) noexcept {
+    std::swap(child_, other.child_);
+    return *this;
+  }
+  Forked(const Forked&) = delete;
+  Forked& operator=(const Forked&) = delete;
+  ~Forked() { kill(); }
+
+  [[nodiscard]] pid_t id() const noexcept { return child_; }
+  void signal(int number) const noexcept { ::kill(child_, number); }
+  /// Waits for its end; whether it ended by itself, with status 0.
+  bool join() noexcept {
+    int status = 0;
+    pid_t ended = -1;
+    do {
+      ended = ::waitpid(child_, &status, 0);
+    } while (ended < 0 && errno == EINTR);
+    child_ = -1;
+    return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  void kill() noexcept {
+    if (child_ > 0) {
+      signal(SIGKILL);
+      join();
+    }
+  }
+
+ private:
+  pid_t child_ = -1;
+};
+
+/// An array that this process and its children, who are forked later, have in common.
+template <class T>
+class Common {
+ public:
+  explicit Common(std::size_t size = 1) : bytes_(size * sizeof(T)), size_(size) {
+    void* const memory =
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw std::bad_alloc();
+    }
+    data_ = static_cast<T*>(memory);
+    std::uninitialized_value_construct_n(data_, size_);
+  }
+  ~Common() { ::munmap(data_, bytes_); }
+  Common(const Common&) = delete;
+  Common& operator=(const Common&) = delete;
+
+  T& operator[](std::size_t at) noexcept { return data_[at]; }
+  T* operator->() noexcept { return data_; }
+  T& operator*() noexcept { return *data_; }
+  T* begin() noexcept { return data_; }
+  T* end() noexcept { return data_ + size_; }
+
+ private:
+  std::size_t bytes_;
+  std::size_t size_;
+  T* data_;
+};
+
+/// What the process has of the system that guests and hosts use.
+struct Holdings {
+  std::size_t descriptors = 0;
+  std::size_t mappings = 0;  ///< Of memory without a name.
+  std::size_t names = 0;     ///< In /dev/shm and /tmp, that begin as those of this library would.
+
+  [[nodiscard]] static Holdings now() {
+    Holdings found;
+    for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++found.descriptors;
+    }
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      found.mappings += line.find("memfd:") != std::string::npos ? 1U : 0U;
+    }
+    const std::string ours = "reprise-" + std::to_string(::getpid());
+    for (const char* const place : {"/dev/shm", "/tmp"}) {
+      std::error_code ignored;
+      for (const auto& one : std::filesystem::directory_iterator(place, ignored)) {
+        found.names += one.path().filename().string().starts_with(ours) ? 1U : 0U;
+      }
+    }
+    return found;
+  }
+  bool operator==(const Holdings&) const = default;
+};
+
+inline void PrintTo(const Holdings& one, std::ostream* to) {
+  *to << one.descriptors << " descriptors, " << one.mappings << " mappings, " << one.names
+      << " names";
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,236 @@
+#include "process/forked.hpp"
+#include "process/raw_guest.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+// Memory that a guest shares, with what no guest of this library would write.
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using process::Says;
+using process::StepHeader;
+
+/// What stands in a ring as no writer would leave it.
+TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
+  struct Damage {
+    const char* what;
+    StepHeader header;
+    std::uint64_t published;
+  };
+  const StepHeader step{};
+  const StepHeader first{.first = 1};
+  const std::vector<Damage> cases = {
+      {"no episode", step, 1},
+      {"unknown kind", {.is = static_cast<StepHeader::Is>(2), .first = 1}, 1},
+      {"unknown end", {.end = 3, .first = 1}, 2},
+      {"no row behind the last", {.end = 1, .first = 1}, 1},
+      {"published beyond the ring", first, 17},
+      {"published far ahead", first, std::uint64_t{1} << 63U},
+      {"published before", first, ~std::uint64_t{0}},
+      {"too many priorities", {.first = 1, .priorities = ~0U}, 1},
+      {"a priority too many", {.first = 1, .priorities = 2}, 1},
+      {"a priority that is no number", {.first = 1, .priorities = 1}, 1},
+  };
+  for (const Damage& damage : cases) {
+    SCOPED_TRACE(damage.what);
+    HostileWorld world;
+    RawWriter writer(world.hosted.address());
+    writer.header(0, {.end = 1, .first = 1});
+    writer.words().publish(2);
+    world.hosted.await_steps(1);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(writer.layout.priorities(writer.row(2)), &nan, sizeof(nan));
+    writer.header(2, damage.header);
+    writer.words().publish(2 + damage.published);
+    yield_while([&] { return !writer.lost(); });
+    world.await_alone();
+    EXPECT_EQ(world.committed(), 1U);
+    expect_accounted(world.line.replay);
+    world.expect_served();
+  }
+}
+
+TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
+  HostileWorld world(Small{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
+  RawWriter writer(world.hosted.address());
+  writer.header(0, {.end = 1, .first = 1});
+  writer.words().publish(2);
+  yield_while([&] { return !writer.lost(); });
+  world.await_alone();
+  EXPECT_EQ(world.committed(), 0U);
+}
+
+/// A step that the limiter has refused is what it was, whatever becomes of its row.
+TEST(HostileRing, CannotChangeAStepThatWasRefused) {
+  for (const StepHeader::Is is : {StepHeader::Is::Cut, StepHeader::Is::Step}) {
+    HostileWorld world(Small{.rate_limiter = SampleToInsertRatio{
+                                 .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
+    RawWriter writer(world.hosted.address());
+    const auto held = [&] {
+      return process::RingLayout::shared(writer.memory).held.load(base::Order::Relaxed) ==
+             static_cast<std::uint32_t>(process::Held::ByLimiter);
+    };
+    std::uint64_t row = 0;
+    for (; !held() && row < 100; ++row) {
+      writer.header(row, {.first = row == 0 ? std::uint8_t{1} : std::uint8_t{0}});
+      writer.words().publish(row + 1);
+      yield_while([&] { return !held() && writer.words().consumed() <= row; });
+    }
+    ASSERT_LT(row, 100U);
+    const std::uint64_t before = world.committed();
+    writer.header(row - 1, {.is = is, .end = 2});  // It was the one refused.
+    for (std::uint64_t more = 0; more < 4; ++more) {
+      writer.header(row + more, {});
+    }
+    writer.words().publish(row + 4);
+    Sampler sampler = world.line.replay.sampler();
+    for (int i = 0; i < 20 && world.committed() < before + 2 && !writer.lost(); ++i) {
+      ASSERT_TRUE(sampler.sample(1, {.timeout = 10s}));
+      std::this_thread::sleep_for(2ms);
+    }
+    yield_while([&] { return world.committed() < before + 2 && !writer.lost(); });
+    EXPECT_FALSE(writer.lost());
+    expect_accounted(world.line.replay);
+    world.expect_served();
+  }
+}
+
+TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
+  HostileWorld world(Small{.rate_limiter = SampleToInsertRatio{
+                               .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
+  std::optional<RawWriter> writer(world.hosted.address());
+  for (std::uint64_t row = 0; row < 10; ++row) {
+    writer->header(row, {.first = row == 0 ? std::uint8_t{1} : std::uint8_t{0}});
+  }
+  writer->words().publish(10);
+  writer->connection->send(Says::Bye);
+  yield_while([&] { return !writer->lost(); });
+  ASSERT_LT(world.committed(), 10U) << "the limiter holds some of them";
+  writer->words().publish(14);
+  Sampler sampler = world.line.replay.sampler();
+  while (world.line.replay.stats().writers != 0) {
+    sampler.sample(1, {.timeout = 1ms});
+  }
+  EXPECT_EQ(world.committed(), 10U);
+}
+
+/// Guests in processes of their own that scribble over all that they share with the host.
+TEST(HostileMemory, IsNobodysButTheGuests) {
+  const std::string address = "@reprise-scribble-" + std::to_string(::getpid());
+  const std::size_t rounds = scaled(60, 6);
+  const auto scribble = [](std::byte* memory, std::size_t bytes, Rng& rng) {
+    auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(memory);
+    words[rng.below(bytes / sizeof(std::uint64_t))] = rng.one_in(2) ? rng.next() : rng.below(20);
+  };
+  Forked writers([&] {
+    Rng rng(11);
+    for (std::size_t round = 0; round < rounds; ++round) {
+      RawWriter writer(address, 3);
+      std::array<std::uint64_t, 3> published{};
+      for (int i = 0; i < 3'000 && (i % 64 != 0 || !writer.lost()); ++i) {
+        const std::size_t e = rng.below(3);
+        switch (rng.below(8)) {
+          case 0:
+            scribble(writer.memory, writer.layout.bytes(), rng);
+            break;
+          case 1: {
+            float priority = rng.one_in(2) ? static_cast<float>(rng.unit())
+                                           : std::numeric_limits<float>::quiet_NaN();
+            std::memcpy(writer.layout.priorities(writer.row(rng.below(16), e)), &priority, 4);
+            break;
+          }
+          case 2:
+            published[e] += rng.one_in(50) ? rng.below(40) : 0;
+            writer.words(e).publish(published[e]);
+            break;
+          default:
+            writer.header(
+                rng.below(16),
+                {.is = rng.one_in(6) ? StepHeader::Is::Cut : StepHeader::Is::Step,
+                 .end = static_cast<std::uint8_t>(rng.below(20) == 0 ? rng.below(4) : 0),
+                 .first = static_cast<std::uint8_t>(rng.below(3)),
+                 .priorities = static_cast<std::uint32_t>(rng.one_in(9) ? rng.below(3) : 0)},
+                e);
+            published[e] += published[e] < writer.words(e).consumed() + 14 ? 1U : 0U;
+            writer.words(e).publish(published[e]);
+        }
+      }
+    }
+  });
+  Forked samplers([&] {
+    Rng rng(12);
+    for (std::size_t round = 0; round < rounds; ++round) {
+      Guest guest = attach(address, 60s);
+      GuestSampler sampler = guest.sampler();
+      for (int i = 0; i < 20; ++i) {
+        const SampleResult result = sampler.sample(
+            200, {.draws = rng.one_in(2) ? Draws::Epoch : Draws::Stratified, .timeout = 20ms});
+        if (!result) {
+          continue;
+        }
+        // Over the memory of the batch, while the host draws the next one into it.
+        const auto keys = result->keys();
+        auto* const memory = reinterpret_cast<std::byte*>(const_cast<ItemKey*>(keys.data()));
+        const std::jthread other([&](const std::stop_token& stop) {
+          Rng random(round);
+          while (!stop.stop_requested()) {
+            scribble(memory, keys.size_bytes(), random);
+          }
+        });
+        static_cast<void>(sampler.sample(200, {.draws = Draws::Epoch, .timeout = 20ms}));
+        const std::vector<float> priorities(200, 1.0F);
+        try {
+          static_cast<void>(sampler.update_priorities(
+              std::span(reinterpret_cast<const ItemKey*>(memory), 200), priorities));
+        } catch (const std::invalid_argument&) {  // Keys of no buffer.
+        }
+      }
+    }
+  });
+  Line line(Small{
+      .capacity_steps = 500, .window = Transitions{.n_step = 3}, .max_writers = 16, .shards = 2});
+  Hosted hosted(line.replay, {.address = address, .ring_steps = 16});
+  hosted.serve();
+  {
+    Guest guest = attach(address);
+    Writer writer = guest.writer();
+    Sampler sampler = line.replay.sampler();
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < scaled(4'000, 400); ++i, ++number) {
+      ASSERT_EQ(line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue),
+                CommitStatus::Committed);
+      ASSERT_TRUE(sampler.sample(16, {.timeout = 10s}));
+    }
+    static_cast<void>(writers.join());
+    static_cast<void>(samplers.join());
+    number = 0;
+    for (; number < 600; ++number) {  // The buffer has no others then.
+      ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+    }
+  }
+  yield_while([&] { return line.replay.stats().guests != 0 || line.replay.stats().writers != 0; });
+  expect_accounted(line.replay);
+  EXPECT_EQ(line.replay.size(), 500U);
+  EXPECT_EQ(line.numbers(), numbers_between(100, 600));
+}
+
+}  // namespace
+}  // namespace reprise::test

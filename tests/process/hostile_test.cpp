@@ -1,0 +1,314 @@
+#include "process/forked.hpp"
+#include "process/raw_guest.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+// Peers that do not keep to what guests of this library say. Whatever they send, the host serves
+// the others.
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using process::Channel;
+using process::Greeting;
+using process::Hello;
+using process::Message;
+using process::Purpose;
+using process::SampleAnswer;
+using process::SampleCall;
+using process::Says;
+
+std::string text_of(const std::optional<Message>& message) {
+  return message ? std::string(reinterpret_cast<const char*>(message->bytes.data()),
+                               message->bytes.size())
+                 : "";
+}
+
+void send_bytes(const Channel& channel, const std::vector<std::byte>& bytes) {
+  static_cast<void>(::send(channel.socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+}
+
+std::vector<std::byte> random_bytes(Rng& rng, std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(rng.next()); });
+  return bytes;
+}
+
+TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
+  HostileWorld world;
+  const std::string own = Greeting().text();
+  // With a NUL behind it, as long as its room, and shorter than a greeting of this version is.
+  for (const bool whole : {true, false}) {
+    for (const bool full : {true, false}) {
+      Hello hello;
+      hello.greeting.version = {};
+      std::ranges::fill_n(hello.greeting.version.begin(), full ? 24 : 3, '9');
+      hello.purpose = static_cast<Purpose>(0x39393939);
+      hello.unique_frames = 0x39393939;
+      hello.seed = hello.selector = hello.environments = 0x3939393939393939;
+      hello.fresh = std::numeric_limits<float>::quiet_NaN();
+      hello.unused = 0x39393939;
+      Channel channel = raw_channel(world.hosted.address());
+      channel.send(Says::Hello,
+                   whole ? process::bytes_of(hello) : process::bytes_of(hello.greeting));
+      const auto refusal = answer(channel);
+      ASSERT_TRUE(refusal);
+      EXPECT_EQ(refusal->says, Says::Refused);
+      EXPECT_EQ(text_of(refusal), "this process has reprise " + std::string(full ? 24 : 3, '9') +
+                                      ", the host " + own + "; allowed: the same version");
+      EXPECT_FALSE(answer(channel)) << "the host hangs up";
+    }
+  }
+  world.expect_served();
+}
+
+/// A host of another version, and of none.
+TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
+  const std::string address = "@reprise-raw-" + std::to_string(::getpid());
+  process::Listener listener(address);
+  for (const bool whole : {true, false}) {
+    std::jthread host([&] {
+      process::Descriptor socket;
+      yield_while([&] { return !(socket = listener.accept()).valid(); });
+      Channel channel(std::move(socket));
+      process::Welcome welcome;
+      welcome.greeting.version = {};
+      std::ranges::fill(welcome.greeting.version, '8');
+      channel.send(Says::Welcome,
+                   whole ? process::bytes_of(welcome) : process::bytes_of(welcome.greeting));
+    });
+    expect_refusal<std::runtime_error>([&] { static_cast<void>(attach(address)); },
+                                       {Greeting().text(), std::string(24, '8')});
+  }
+  std::jthread host([&] {
+    process::Descriptor socket;
+    yield_while([&] { return !(socket = listener.accept()).valid(); });
+    Channel channel(std::move(socket));
+    channel.send(Says::Welcome);
+  });
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(attach(address)); }, {"no host"});
+}
+
+TEST(HostileMessages, EndTheConnectionAndNothingElse) {
+  HostileWorld world;
+  const Hello good;
+  Hello unknown;
+  unknown.purpose = static_cast<Purpose>(7);
+  Hello no_magic;
+  no_magic.greeting.magic.front() = 'R';
+  Hello many;
+  many.purpose = Purpose::Writer;
+  many.environments = std::numeric_limits<std::uint64_t>::max();
+  const auto greet = [](const Hello& hello) {
+    return [hello](Channel& channel) { channel.send(Says::Hello, process::bytes_of(hello)); };
+  };
+  const auto then = [&](Says says, std::vector<std::byte> bytes) {
+    return [=](Channel& channel) {
+      channel.send(Says::Hello, process::bytes_of(good));
+      static_cast<void>(answer(channel));
+      channel.send(says, bytes);
+    };
+  };
+  const process::UpdateCall too_many{.number = 1, .selector = 0, .keys = std::uint64_t{1} << 62U};
+  const std::vector<std::pair<const char*, std::function<void(Channel&)>>> cases = {
+      {"no magic", greet(no_magic)},
+      {"an unknown purpose", greet(unknown)},
+      {"too many environments", greet(many)},
+      {"no greeting", [](Channel& channel) { channel.send(Says::Sample); }},
+      {"half a greeting",
+       [&](Channel& channel) {
+         channel.send(Says::Hello, process::bytes_of(good).first(sizeof(Greeting) + 1));
+       }},
+      {"an empty request", then(Says::Update, {})},
+      {"an unknown request", then(static_cast<Says>(99), std::vector<std::byte>(64))},
+      {"more keys than bytes", then(Says::Update, process::joined(too_many, {}))},
+      {"a draw without a sampler", then(Says::Sample, std::vector<std::byte>(sizeof(SampleCall)))},
+      {"another greeting", then(Says::Hello, process::joined(good, {}))},
+      {"a message that is too long",
+       [](Channel& channel) {
+         const std::array<std::uint32_t, 3> head{~0U, 1, 0};
+         std::vector<std::byte> bytes(sizeof(head));
+         std::memcpy(bytes.data(), head.data(), sizeof(head));
+         send_bytes(channel, bytes);
+         ::shutdown(channel.socket(), SHUT_WR);
+       }},
+  };
+  for (const auto& [name, attack] : cases) {
+    Channel channel = raw_channel(world.hosted.address());
+    attack(channel);
+    while (const auto message = answer(channel)) {
+      EXPECT_EQ(message->says, Says::Refused) << name;
+    }
+    world.expect_served();
+  }
+}
+
+TEST(HostileMessages, OfRandomBytesEndTheConnection) {
+  HostileWorld world;
+  Rng rng(3);
+  for (std::size_t i = 0; i < scaled(300, 30); ++i) {
+    Channel channel = raw_channel(world.hosted.address());
+    if (rng.one_in(2)) {
+      Hello hello;
+      hello.purpose = rng.one_in(2) ? Purpose::Sampler : Purpose::Calls;
+      channel.send(Says::Hello, process::bytes_of(hello));
+      EXPECT_TRUE(answer(channel));
+    }
+    for (int k = 0; k < 3; ++k) {
+      if (rng.one_in(2)) {
+        channel.send(static_cast<Says>(rng.below(15)), random_bytes(rng, rng.below(100)));
+      } else {
+        send_bytes(channel, random_bytes(rng, rng.below(40)));
+      }
+    }
+    ::shutdown(channel.socket(), SHUT_WR);
+    while (answer(channel)) {
+    }
+  }
+  world.expect_served();
+  EXPECT_EQ(world.line.replay.stats().writers, 0U);
+}
+
+TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
+  HostileWorld world;
+  Channel silent = raw_channel(world.hosted.address());
+  Channel half = raw_channel(world.hosted.address());
+  send_bytes(half, std::vector<std::byte>(5));
+  Channel deaf = raw_channel(world.hosted.address());
+  deaf.send(Says::Hello, process::bytes_of(Hello()));
+  // Asks until the host gives up, as its answers are not read.
+  const std::uint64_t number = 1;
+  while (deaf.send(Says::AskStats, process::bytes_of(number), -1, 10s)) {
+  }
+  world.line.append_many(0, 20);
+  Writer writer = world.guest->writer();
+  world.line.append_many(writer, 100, 200);
+  world.hosted.await_steps(220);
+  GuestSampler sampler = world.guest->sampler();
+  EXPECT_TRUE(sampler.sample(8));
+}
+
+TEST(HostilePeer, LeavesNoDescriptorsBehind) {
+  HostileWorld world;
+  const Holdings before = Holdings::now();
+  for (const std::size_t files : {1U, 2U}) {
+    for (int i = 0; i < 20; ++i) {
+      Channel channel = raw_channel(world.hosted.address());
+      for (int k = 0; k < 10; ++k) {
+        // Bytes that announce a message that never comes.
+        std::array<std::uint32_t, 3> head{1000, 1, 0};
+        iovec part{head.data(), k == 0 ? sizeof(head) : 1};
+        alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(files * sizeof(int));
+        cmsghdr* const with = CMSG_FIRSTHDR(&message);
+        with->cmsg_level = SOL_SOCKET;
+        with->cmsg_type = SCM_RIGHTS;
+        with->cmsg_len = CMSG_LEN(files * sizeof(int));
+        const std::array<int, 2> sent{STDERR_FILENO, STDERR_FILENO};
+        std::memcpy(CMSG_DATA(with), sent.data(), files * sizeof(int));
+        static_cast<void>(::sendmsg(channel.socket(), &message, MSG_NOSIGNAL));
+      }
+      ::shutdown(channel.socket(), SHUT_WR);
+      while (answer(channel)) {
+      }
+    }
+  }
+  world.expect_served();
+  EXPECT_EQ(Holdings::now(), before);
+}
+
+TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
+  HostileWorld world;
+  Hello hello;
+  hello.purpose = Purpose::Sampler;
+  Channel channel = raw_channel(world.hosted.address());
+  channel.send(Says::Hello, process::bytes_of(hello));
+  ASSERT_TRUE(answer(channel));
+  const auto ask = [&](std::uint64_t number, std::chrono::nanoseconds timeout,
+                       std::uint64_t memory) {
+    channel.send(
+        Says::Sample,
+        process::bytes_of(SampleCall{
+            .number = number, .items = 4, .timeout_ns = timeout.count(), .memory_bytes = memory}));
+  };
+  // As a guest does whose host was stopped for longer than the guest's patience.
+  ask(1, 1h, 0);
+  ask(2, 0ns, 0);
+  auto message = answer(channel);
+  ASSERT_TRUE(message);
+  auto told = process::value_of<SampleAnswer>(message->bytes);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->number, 2U);
+  EXPECT_EQ(told->status.code, SampleStatus::Code::TimedOut);
+  world.line.append_many(0, 20);
+  // The memory comes until the guest says that it has it: it may have thrown an answer away.
+  std::uint64_t memory = 0;
+  for (std::uint64_t number = 3; number < 6; ++number) {
+    ask(number, 10s, number == 5 ? memory : 0);
+    message = answer(channel);
+    ASSERT_TRUE(message);
+    told = process::value_of<SampleAnswer>(message->bytes);
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->status.code, SampleStatus::Code::Ok);
+    EXPECT_EQ(message->file.valid(), number != 5);
+    EXPECT_EQ(told->memory_bytes != 0, number != 5);
+    memory = std::max(memory, told->memory_bytes);
+  }
+}
+
+TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
+  HostileWorld world;
+  world.line.append_many(0, 40);
+  Hello hello;
+  hello.purpose = Purpose::Sampler;
+  Channel channel = raw_channel(world.hosted.address());
+  channel.send(Says::Hello, process::bytes_of(hello));
+  ASSERT_TRUE(answer(channel));
+  std::vector<SampleCall> calls;
+  for (const std::uint64_t items :
+       {std::uint64_t{0}, std::uint64_t{1} << 40U, std::uint64_t{1} << 58U, ~std::uint64_t{0}}) {
+    calls.push_back({.items = items});
+  }
+  for (const float beta : {-1.0F, 1.5F, std::numeric_limits<float>::quiet_NaN()}) {
+    calls.push_back({.items = 4, .beta = beta});
+  }
+  calls.push_back({.items = 4, .timeout_ns = -1});
+  calls.push_back({.items = 4, .normalise = static_cast<Normalise>(9)});
+  calls.push_back({.items = 4, .draws = static_cast<Draws>(9)});
+  for (std::uint64_t i = 0; i < calls.size(); ++i) {
+    calls[i].number = i + 1;
+    channel.send(Says::Sample, process::bytes_of(calls[i]));
+    const auto message = answer(channel);
+    ASSERT_TRUE(message) << i;
+    EXPECT_EQ(message->says, Says::Failed) << i;
+    EXPECT_EQ(process::value_of<std::uint64_t>(message->bytes), i + 1);
+  }
+  channel.send(Says::Sample, process::bytes_of(SampleCall{.number = 99, .items = 4}));
+  const auto message = answer(channel);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->says, Says::Sampled) << "the connection is as good as before";
+}
+
+}  // namespace
+}  // namespace reprise::test

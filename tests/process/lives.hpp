@@ -1,0 +1,152 @@
+#pragma once
+
+#include <reprise/guest.hpp>
+#include <reprise/reprise.hpp>
+
+#include "testing/fixtures/rng.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+
+/// The steps of writers that may die at any moment: all of each follows from its number, which
+/// names the life of the writer, the environment, and how many steps came before it there.
+class NamedSteps {
+ public:
+  static constexpr std::size_t kEnvironments = 3;  ///< Of a vector writer.
+  static constexpr std::size_t kWords = 4;
+  static constexpr std::uint32_t kAhead = 3;
+  static constexpr float kDiscount = 0.5F;
+
+  struct Name {
+    std::uint64_t life = 0;
+    std::uint64_t environment = 0;
+    std::uint64_t step = 0;
+    bool operator==(const Name&) const = default;
+
+    [[nodiscard]] std::uint64_t number() const noexcept {
+      return life << 32U | environment << 24U | step;
+    }
+    [[nodiscard]] static Name of(std::uint64_t number) noexcept {
+      return {number >> 32U, number >> 24U & 0xffU, number & 0xffffffU};
+    }
+    [[nodiscard]] Name back(std::uint64_t steps) const noexcept {
+      return {life, environment, step - steps};
+    }
+  };
+
+  NamedSteps()
+      : observation(schema.observation<std::uint64_t>("observation", {kWords})),
+        name(schema.column<std::uint64_t>("name")),
+        check(schema.column<std::uint64_t>("check")) {}
+
+  /// How the step ends.
+  [[nodiscard]] static End end(const Name& name) noexcept {
+    switch (mix(name.number()) % 24) {
+      case 0:
+        return End::Terminated;
+      case 1:
+        return End::Truncated;
+      default:
+        return End::Continue;
+    }
+  }
+  /// Whether an episode is begun with the step, although the one before did not end.
+  [[nodiscard]] static bool cuts(const Name& name) noexcept {
+    return name.environment == 0 && name.life % 2 == 0 &&
+           mix(name.number() ^ 0x55555555U) % 29 == 0;
+  }
+  [[nodiscard]] static bool begins(const Name& name) noexcept {
+    return name.step == 0 || end(name.back(1)) != End::Continue || cuts(name);
+  }
+
+  /// Writes the step before its commit; begins an episode where it begins one.
+  void write(Writer& writer, const Name& of) const {
+    if (begins(of)) {
+      if (!writer.in_episode() || writer.episode_steps() != 0) {
+        writer.begin_episode();
+      }
+      words(of, true, writer.now(observation));
+    }
+    writer.now(name) = of.number();
+    writer.now(check) = mix(of.number());
+    words(of, false, writer.next(observation));
+  }
+
+  /// What is wrong with an item that is drawn at any moment; empty if nothing is.
+  [[nodiscard]] std::string complaint(const Batch& batch, std::size_t i) const {
+    const Name of = Name::of(batch.now(name)[i]);
+    const auto say = [&](const char* what) {
+      return std::string(what) + " in life " + std::to_string(of.life) + ", environment " +
+             std::to_string(of.environment) + ", step " + std::to_string(of.step);
+    };
+    if (batch.now(check)[i] != mix(of.number())) {
+      return say("a torn row");
+    }
+    std::uint64_t position = 0;
+    while (position < of.step && !begins(of.back(position))) {
+      ++position;
+    }
+    if (batch.positions()[i] != position) {
+      return say("a wrong position");
+    }
+    const std::uint32_t length = batch.lengths()[i];
+    if (length == 0 || length > kAhead) {
+      return say("a wrong length");
+    }
+    const Name last{of.life, of.environment, of.step + length - 1};
+    for (std::uint32_t k = 1; k < length; ++k) {
+      if (begins({of.life, of.environment, of.step + k})) {
+        return say("a window across the end of its episode");
+      }
+    }
+    std::array<std::uint64_t, kWords> expected{};
+    begins(of) ? words(of, true, expected) : words(of.back(1), false, expected);
+    if (!equal(batch.now(observation), i, expected)) {
+      return say("a wrong observation");
+    }
+    words(last, false, expected);
+    if (!equal(batch.next(observation), i, expected)) {
+      return say("a wrong next observation");
+    }
+    return {};
+  }
+
+  Schema schema;
+  Observation<std::uint64_t> observation;
+  ScalarColumn<std::uint64_t> name;
+  ScalarColumn<std::uint64_t> check;
+
+ private:
+  /// The observation after a step, or that with which an episode begins.
+  static void words(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
+    for (std::size_t w = 0; w < to.size(); ++w) {
+      to[w] = mix(of.number() * 8 + w + (first ? kWords : 0));
+    }
+  }
+  static bool equal(std::span<const std::uint64_t> all, std::size_t item,
+                    std::span<const std::uint64_t> expected) noexcept {
+    for (std::size_t w = 0; w < kWords; ++w) {
+      if (all[item * kWords + w] != expected[w]) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+/// What a guest tells others in memory that outlives it.
+struct Told {
+  std::atomic<std::uint64_t> begun;      ///< Commits.
+  std::atomic<std::uint64_t> committed;  ///< Commits that were answered so.
+  std::atomic<std::uint64_t> drawn;      ///< Batches.
+  std::atomic<bool> wrong;               ///< It has seen what should not be.
+};
+
+}  // namespace reprise::test

@@ -1,0 +1,89 @@
+#pragma once
+
+#include "process/hosted.hpp"
+#include "process/messages.hpp"
+#include "process/ring_writer.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace reprise::test {
+
+/// A guest's writer without any of its care: writes whatever it is told into its memory.
+class RawWriter {
+ public:
+  explicit RawWriter(const std::string& address, std::size_t environments = 1)
+      : connection(process::open_connection(
+            address, {.purpose = process::Purpose::Writer, .environments = environments},
+            std::chrono::seconds(60))),
+        layout(connection->format->format, environments, connection->welcome.ring_rows),
+        memory(connection->memory.data()) {}
+
+  [[nodiscard]] process::RingLayout::Words& words(std::size_t environment = 0) const {
+    return process::RingLayout::words(memory, environment);
+  }
+  [[nodiscard]] std::byte* row(std::uint64_t row, std::size_t environment = 0) const {
+    return layout.row(memory, environment, row);
+  }
+  void header(std::uint64_t at, const process::StepHeader& header,
+              std::size_t environment = 0) const {
+    std::memcpy(row(at, environment), &header, sizeof(header));
+  }
+  /// Whether the host has ended the connection.
+  [[nodiscard]] bool lost() const {
+    connection->look();
+    return connection->life.closed();
+  }
+
+  std::unique_ptr<process::Connection> connection;
+  process::RingLayout layout;
+  std::byte* memory;
+};
+
+/// A connection of which the host knows nothing yet.
+inline process::Channel raw_channel(const std::string& address) {
+  return process::Channel(process::connect(address, std::chrono::seconds(60)));
+}
+
+/// The next message; nothing once the other end has hung up.
+inline std::optional<process::Message> answer(process::Channel& channel) {
+  for (;;) {
+    const bool open = channel.receive();
+    std::optional<process::Message> message = channel.next();
+    if (message || !open) {
+      return message;
+    }
+    channel.wait(std::chrono::milliseconds(10));
+  }
+}
+
+/// A buffer, its host, and a guest that behaves.
+struct HostileWorld {
+  explicit HostileWorld(const Small& options = {}, HostOptions of_host = {.ring_steps = 16})
+      : line(options), hosted(line.replay, of_host) {
+    hosted.serve();
+    guest.emplace(attach(hosted.address()));
+  }
+  void expect_served() { EXPECT_EQ(guest->stats().guests, 1U); }
+  /// Until nobody but the good guest is attached, and its steps alone may be missing.
+  void await_alone() {
+    yield_while([&] { return line.replay.stats().writers != 0; });
+  }
+  [[nodiscard]] std::uint64_t committed() const { return line.replay.stats().committed_steps; }
+
+  Line line;
+  Hosted hosted;
+  std::optional<Guest> guest;
+};
+
+}  // namespace reprise::test
