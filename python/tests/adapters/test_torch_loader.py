@@ -223,6 +223,25 @@ def test_priorities_come_back_to_every_source(name, stage, device):
     check_priorities_come_back(stage, source, 16, numbers_of, device)
 
 
+def test_a_source_of_ones_own():
+    class Halved:
+        """A source whose priorities are half of what it is given."""
+
+        def __init__(self, replay):
+            self.by = replay.sampler(seed=1)
+            self.sample, self.prefetch = self.by.sample, self.by.prefetch
+
+        def update_priorities(self, keys, priorities):
+            return self.by.update_priorities(keys, 0.5 * priorities)
+
+    replay = frames()
+    for thread in (False, True):
+        with loader(Halved(replay), 8, device="cpu", thread=thread) as batches:
+            batch = next(batches)
+            batches.update_priorities(batch.item_keys, torch.full((8,), 6.0))
+            assert (by_key(replay, batch) == 3.0).all()
+
+
 def by_key(replay, batch):
     return replay.priorities(batch.item_keys.cpu().numpy())
 
