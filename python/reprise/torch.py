@@ -398,7 +398,9 @@ def loader(
     if depth < 1:
         raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
     to = _device_of(device)
-    if hasattr(source, "sampler"):
+    if not hasattr(source, "sample"):
+        if not hasattr(source, "sampler"):
+            raise TypeError(f"loader: source is {source!r}; allowed: a BatchSource, or a buffer")
         if sampler.get("unique_frames") is None:
             sampler["unique_frames"] = _has_fewer_frames(source.options.get("window"))
         source = source.sampler(**{"allocator": to.allocator, **sampler})

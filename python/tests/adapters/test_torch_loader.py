@@ -228,11 +228,11 @@ def test_a_source_of_ones_own():
         """A source whose priorities are half of what it is given."""
 
         def __init__(self, replay):
-            self.by = replay.sampler(seed=1)
-            self.sample, self.prefetch = self.by.sample, self.by.prefetch
+            self.sampler = replay.sampler(seed=1)
+            self.sample, self.prefetch = self.sampler.sample, self.sampler.prefetch
 
         def update_priorities(self, keys, priorities):
-            return self.by.update_priorities(keys, 0.5 * priorities)
+            return self.sampler.update_priorities(keys, 0.5 * priorities)
 
     replay = frames()
     for thread in (False, True):
@@ -416,6 +416,7 @@ def test_options_that_are_wrong():
         with pytest.raises(ValueError, match="seed is 3; allowed of a buffer alone"):
             loader(source, 8, device="cpu", seed=3)
     refuses(TypeError, "sede", loader, replay, 8, device="cpu", sede=3)
+    refuses(TypeError, "loader: source is 3; allowed: a BatchSource", loader, 3, 8, device="cpu")
 
 
 def test_memory_that_is_not_page_locked_is_refused():
