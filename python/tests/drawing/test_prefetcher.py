@@ -70,20 +70,6 @@ def test_closing_a_prefetcher(buffer):
     assert np.array_equal(state, copy)
 
 
-def test_memory_of_the_user(buffer):
-    fill(buffer, 50)
-    made = []
-
-    def allocator(nbytes):
-        made.append(np.empty(nbytes, np.uint8))
-        return made[-1]
-
-    batches = buffer.prefetch(4, depth=2, allocator=allocator)
-    state = next(batches)["state"]
-    assert len(made) == 4
-    assert any(np.shares_memory(state, memory) for memory in made)
-
-
 def test_wrong_arguments(buffer):
     for given, message in (
         ({"n": 0}, "n is 0"),
