@@ -49,7 +49,7 @@ class GuestSampler final : public BatchSource {
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
-  /// Checks the batch; the rest is checked by the host.
+  /// Costs two messages over the socket.
   void check(const Batch& batch, const SampleOptions& options) const override;
   /// As of the last call that the host answered.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
@@ -76,6 +76,9 @@ class Guest {
   /// Of the host's buffer.
   [[nodiscard]] const Window& window() const noexcept;
 
+  /// Of the host's buffer: writers that may be alive at once, of all processes.
+  [[nodiscard]] std::size_t max_writers() const noexcept;
+
   /// A writer for one environment. As `ReplayBuffer::writer`, but: `Committed` means that the step
   /// will be in the buffer, whatever becomes of this process, unless the host ends before it has
   /// taken the step; `Writer::episode_id` counts this writer's own episodes, from 0. A commit waits
@@ -98,7 +101,7 @@ class Guest {
 
   /// Closes its own connection; writers and samplers keep theirs.
   void close() noexcept;
-  /// Whether `close` was called, or the host was seen to be gone.
+  /// Whether `close` was called, or the host is gone.
   [[nodiscard]] bool closed() const noexcept;
 
  private:

@@ -58,8 +58,9 @@ class Host {
   [[nodiscard]] const std::string& address() const noexcept;
 
   /// Serves until stop is requested, which it notices within two milliseconds, or the buffer is
-  /// closed. Guests stay attached, and may be served by a later call. `std::system_error` if the
-  /// system refuses what it needs; `std::logic_error` in a forked child.
+  /// closed. What writers of guests have committed before the request is then in the buffer, as far
+  /// as there is room. Guests stay attached, and may be served by a later call. `std::system_error`
+  /// if the system refuses what it needs; `std::logic_error` in a forked child.
   void run(std::stop_token stop);
 
  private:

@@ -73,9 +73,11 @@ Life::WokenByClose::~WokenByClose() {
 }
 
 void Life::refuse() const {
-  throw std::logic_error(base::text("the replay buffer was made in process ", maker_,
-                                    " and is used in process ", ::getpid(),
-                                    ", a fork of it: make the buffer after the fork"));
+  throw std::logic_error(base::text(
+      "the replay buffer was made in process ", maker_, " and is used in process ", ::getpid(),
+      ", a fork of it: make the buffer after the fork, or share it in "
+      "the process that has it (`Host`, in Python `share`) and "
+      "`attach` in this one"));
 }
 
 }  // namespace reprise::base

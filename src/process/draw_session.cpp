@@ -2,33 +2,16 @@
 #include "process/session.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
-#include <new>
-#include <stdexcept>
-#include <string_view>
 
 namespace reprise::process {
-namespace {
-
-void fail(Channel& channel, std::uint64_t number, Failure::Is is, std::string_view what) {
-  channel.send(Says::Failed, joined(Failure{.number = number, .is = is},
-                                    std::as_bytes(std::span(what.data(), what.size()))));
-}
-
-}  // namespace
-
 template <class Call>
 bool CallSession::guarded(std::uint64_t number, Channel& channel, const Call& call) {
   try {
     return call();
-  } catch (const std::invalid_argument& error) {
-    fail(channel, number, Failure::Is::Invalid, error.what());
-  } catch (const std::logic_error& error) {
-    fail(channel, number, Failure::Is::Logic, error.what());
-  } catch (const std::bad_alloc& error) {
-    fail(channel, number, Failure::Is::Memory, error.what());
   } catch (const std::exception& error) {
-    fail(channel, number, Failure::Is::Other, error.what());
+    channel.send(Says::Failed, failure_of(number, error));
   }
   return true;
 }
@@ -83,7 +66,13 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   end_draw();  // The guest has given up the one before.
   return guarded(call->number, channel, [&] {
     begin(*call);
-    attempt(channel, false);
+    if (call->only_checks != 0) {
+      draw_.reset();
+      channel.send(Says::Sampled,
+                   bytes_of(SampleAnswer{.number = call->number, .memory_bytes = 0, .status = {}}));
+    } else {
+      attempt(channel, false);
+    }
     return true;
   });
 }

@@ -45,8 +45,8 @@ UpdateResult GuestSampler::update_priorities(std::span<const ItemKey> keys,
   return client_->update(keys, priorities);
 }
 
-void GuestSampler::check(const Batch& batch, const SampleOptions& /*options*/) const {
-  client_->check(window::BatchAccess::store(batch), 0, batch.capacity());
+void GuestSampler::check(const Batch& batch, const SampleOptions& options) const {
+  client_->check(window::BatchAccess::store(batch), batch.capacity(), options);
 }
 
 SampleStatus GuestSampler::outlook(std::size_t n) const {
@@ -63,6 +63,10 @@ const Schema& Guest::schema() const noexcept {
 }
 const Window& Guest::window() const noexcept {
   return core_->format().format.window.options();
+}
+
+std::size_t Guest::max_writers() const noexcept {
+  return core_->format().max_writers;
 }
 
 Writer Guest::writer(const WriterOptions& options) {

@@ -3,34 +3,12 @@
 #include "window/batch_access.hpp"
 
 #include <new>
-#include <string_view>
 
 namespace reprise::process {
 namespace {
 
 /// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
-
-/// Throws again what the host has thrown.
-[[noreturn]] void rethrow(const Message& message) {
-  const auto failure = value_of<Failure>(message.bytes);
-  std::string what;
-  if (failure) {
-    what.assign(reinterpret_cast<const char*>(message.bytes.data()) + sizeof(Failure),
-                message.bytes.size() - sizeof(Failure));
-  }
-  switch (failure ? failure->is : Failure::Is::Other) {
-    case Failure::Is::Invalid:
-      base::refuse(what);
-    case Failure::Is::Logic:
-      base::refuse<std::logic_error>(what);
-    case Failure::Is::Memory:
-      throw std::bad_alloc();
-    case Failure::Is::Other:
-      break;
-  }
-  base::refuse<std::runtime_error>(what);
-}
 
 }  // namespace
 
@@ -44,7 +22,7 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
         continue;
       }
       if (message->says == Says::Failed) {
-        rethrow(*message);
+        rethrow(message->bytes);
       }
       return message;
     }
@@ -91,6 +69,24 @@ DrawClient::DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions&
                                     nullptr, options.unique_frames)),
       batch_(window::BatchAccess::batch(store_)) {}
 
+SampleCall DrawClient::call_of(std::size_t n, const SampleOptions& options) const {
+  return {.items = n,
+          .timeout_ns = options.timeout.count(),
+          .memory_bytes = memory_.size(),
+          .beta = options.beta,
+          .normalise = options.normalise,
+          .draws = options.draws,
+          .gather = options.gather ? std::uint8_t{1} : std::uint8_t{0}};
+}
+
+void DrawClient::check(const window::BatchStore& batch, std::size_t n,
+                       const SampleOptions& options) {
+  check(batch, 0, n);
+  SampleCall call = call_of(n, options);
+  call.only_checks = 1;
+  static_cast<void>(caller_.ask(Says::Sample, call, {}));
+}
+
 SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   base::require(options.timeout.count() >= 0, base::OptionsOf{"SampleOptions"}, "timeout is ",
                 options.timeout.count(), " ns; allowed: at least 0");
@@ -101,16 +97,9 @@ SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   limiter::WaitTerms terms(&caller_.life(), patience, options.stop, options.hook);
   limiter::Wait wait(terms, nullptr, nullptr);
   const bool stopped = wait.refused() || options.stop.stop_requested();
-  std::optional<Message> message =
-      caller_.ask(Says::Sample,
-                  SampleCall{.items = n,
-                             .timeout_ns = stopped ? 0 : options.timeout.count(),
-                             .memory_bytes = memory_.size(),
-                             .beta = options.beta,
-                             .normalise = options.normalise,
-                             .draws = options.draws,
-                             .gather = options.gather ? std::uint8_t{1} : std::uint8_t{0}},
-                  {}, wait);
+  SampleCall call = call_of(n, options);
+  call.timeout_ns = stopped ? 0 : call.timeout_ns;
+  std::optional<Message> message = caller_.ask(Says::Sample, call, {}, wait);
   const auto answer = message ? value_of<SampleAnswer>(message->bytes) : std::nullopt;
   if (!answer) {
     SampleStatus status = outlook(n);
@@ -120,18 +109,22 @@ SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   if (answer->memory_bytes != 0) {
     memory_ = Region::map(std::move(message->file), answer->memory_bytes);
   }
-  last_ = answer->status;
-  if (last_.code == SampleStatus::Code::TimedOut && stopped) {
-    last_.code = SampleStatus::Code::Stopped;
+  SampleStatus status = answer->status;
+  if (status.code == SampleStatus::Code::TimedOut && stopped) {
+    status.code = SampleStatus::Code::Stopped;
   }
-  if (last_.code == SampleStatus::Code::Ok) {
+  {
+    const base::MutexLock lock(mutex_);
+    last_ = status;
+  }
+  if (status.code == SampleStatus::Code::Ok) {
     if (memory_.size() < store_->block_bytes(n)) {
       base::refuse<std::runtime_error>("the host answered with a batch that it has no memory for");
     }
     store_->lay_over(memory_.data(), n);
     store_->size = n;
   }
-  return last_;
+  return status;
 }
 
 Batch DrawClient::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
@@ -141,7 +134,11 @@ Batch DrawClient::make_batch(std::size_t n, std::pmr::memory_resource* memory) c
 
 SampleStatus DrawClient::outlook(std::size_t n) const {
   caller_.life().check();
-  SampleStatus status = last_;
+  SampleStatus status;
+  {
+    const base::MutexLock lock(mutex_);
+    status = last_;
+  }
   status.code = caller_.life().closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
   status.batch = status.draws = n;
   return status;
@@ -164,7 +161,20 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   return open_connection(address_, hello, Connection::kPatience);
 }
 
+/// Looks for itself, unless another call is under way, which does.
+bool GuestCore::closed() noexcept {
+  if (!life_.closed() && !life_.forked() && mutex_.try_lock()) {
+    try {
+      caller_.look();
+    } catch (const std::bad_alloc&) {  // Then the next one sees it.
+    }
+    mutex_.unlock();
+  }
+  return life_.closed();
+}
+
 Stats GuestCore::stats() {
+  life_.check();
   const base::MutexLock lock(mutex_);
   struct {
     std::uint64_t number = 0;

@@ -70,9 +70,11 @@ class DrawClient {
   [[nodiscard]] const Batch& own() const noexcept { return batch_; }
   [[nodiscard]] window::BatchStore& own_store() noexcept { return *store_; }
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const;
-  [[nodiscard]] SampleStatus outlook(std::size_t n) const;
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const REPRISE_EXCLUDES(mutex_);
   /// `std::invalid_argument` for places that the batch has not.
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n) const;
+  /// Throws what drawing a whole batch would throw, as the host says.
+  void check(const window::BatchStore& batch, std::size_t n, const SampleOptions& options);
   [[nodiscard]] UpdateResult update(std::span<const ItemKey> keys,
                                     std::span<const float> priorities) {
     return caller_.update(keys, priorities, selector_);
@@ -82,13 +84,16 @@ class DrawClient {
   DrawClient& operator=(const DrawClient&) = delete;
 
  private:
+  [[nodiscard]] SampleCall call_of(std::size_t n, const SampleOptions& options) const;
+
   Caller caller_;
   const std::size_t selector_;
   const bool unique_frames_;
   Region memory_;  ///< Of the batch, which the host fills.
   window::BatchStore* store_;
   Batch batch_;
-  SampleStatus last_;  ///< As the host told it last.
+  mutable base::Mutex mutex_;                     ///< `outlook` is for any thread.
+  SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< As the host told it last.
 };
 
 /// What is behind a `Guest`. Any thread.
@@ -105,15 +110,18 @@ class GuestCore {
   [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector) REPRISE_EXCLUDES(mutex_) {
+    life_.check();  // In a forked child the mutex may be held for ever.
     const base::MutexLock lock(mutex_);
     return caller_.update(keys, priorities, selector);
   }
   [[nodiscard]] Stats stats() REPRISE_EXCLUDES(mutex_);
   void close() noexcept REPRISE_EXCLUDES(mutex_) {
-    const base::MutexLock lock(mutex_);
-    caller_.close();
+    if (!life_.forked()) {
+      const base::MutexLock lock(mutex_);
+      caller_.close();
+    }
   }
-  [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
+  [[nodiscard]] bool closed() noexcept REPRISE_EXCLUDES(mutex_);
 
  private:
   const std::string address_;

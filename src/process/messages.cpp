@@ -2,11 +2,16 @@
 
 #include <reprise/checkpoint.hpp>
 
+#include "base/text.hpp"
 #include "record/codec.hpp"
 #include "save/stored_options.hpp"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::process {
@@ -28,6 +33,54 @@ std::vector<std::byte> joined(Bytes front, Bytes behind) {
   std::ranges::copy(front, all.begin());
   std::ranges::copy(behind, all.begin() + static_cast<std::ptrdiff_t>(front.size()));
   return all;
+}
+
+std::vector<std::byte> failure_of(std::uint64_t number, const std::exception& error) {
+  using Is = Failure::Is;
+  const auto is = [&](auto* kind) { return dynamic_cast<decltype(kind)>(&error) != nullptr; };
+  const Failure failure{.number = number,
+                        .is = is(static_cast<const std::invalid_argument*>(nullptr)) ? Is::Invalid
+                              : is(static_cast<const std::logic_error*>(nullptr))    ? Is::Logic
+                              : is(static_cast<const std::bad_alloc*>(nullptr))      ? Is::Memory
+                                                                                     : Is::Other};
+  std::vector<Refusal::Part> parts = {{.is = Refusal::Is::Text, .text = error.what()}};
+  if (const auto* const refusal = dynamic_cast<const Refusal*>(&error)) {
+    parts = refusal->parts();
+  }
+  std::string text;
+  for (const Refusal::Part& part : parts) {
+    text += static_cast<char>(part.is);
+    text += part.text;
+    text += '\0';
+  }
+  return joined(failure, std::as_bytes(std::span(text)));
+}
+
+void rethrow(Bytes bytes) {
+  const auto failure = value_of<Failure>(bytes);
+  std::vector<Refusal::Part> parts;
+  const Bytes behind = bytes.subspan(failure ? sizeof(Failure) : bytes.size());
+  std::string_view text(reinterpret_cast<const char*>(behind.data()), behind.size());
+  for (std::size_t end = text.find('\0', 1); end != std::string_view::npos;
+       end = text.find('\0', 1)) {
+    parts.push_back({.is = static_cast<Refusal::Is>(text.front()),
+                     .text = std::string(text.substr(1, end - 1))});
+    text.remove_prefix(end + 1);
+  }
+  if (parts.empty()) {
+    parts.push_back({.is = Refusal::Is::Text, .text = "the host refused, and did not say why"});
+  }
+  switch (failure ? failure->is : Failure::Is::Other) {
+    case Failure::Is::Invalid:
+      throw base::detail::Refused<std::invalid_argument>(std::move(parts));
+    case Failure::Is::Logic:
+      throw base::detail::Refused<std::logic_error>(std::move(parts));
+    case Failure::Is::Memory:
+      throw std::bad_alloc();
+    case Failure::Is::Other:
+      break;
+  }
+  throw base::detail::Refused<std::runtime_error>(std::move(parts));
 }
 
 std::vector<std::byte> described(const Schema& schema, const Options& options) {

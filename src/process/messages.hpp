@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -65,7 +66,7 @@ struct SampleCall {
   Normalise normalise = Normalise::ByBatch;
   Draws draws = Draws::Stratified;
   std::uint8_t gather = 1;
-  std::uint8_t unused = 0;
+  std::uint8_t only_checks = 0;  ///< 1: nothing is drawn.
 };
 
 /// The answer to it. The memory of the batch comes with it, unless the guest has that.
@@ -86,7 +87,7 @@ struct UpdateAnswer {
   UpdateResult result;
 };
 
-/// A request threw: behind it lies the sentence.
+/// A request threw: behind it lie the parts of what it says, as in `Refusal`.
 struct Failure {
   enum class Is : std::uint64_t { Invalid, Logic, Memory, Other };
   std::uint64_t number = 0;
@@ -117,6 +118,11 @@ template <class T>
 [[nodiscard]] std::vector<std::byte> joined(const T& value, Bytes behind) {
   return joined(bytes_of(value), behind);
 }
+
+/// What a request of this number has thrown, for `rethrow` in the other process.
+[[nodiscard]] std::vector<std::byte> failure_of(std::uint64_t number, const std::exception& error);
+/// Throws it: with the same parts it says the same there, in the words of every language.
+[[noreturn]] void rethrow(Bytes failure);
 
 /// What a guest has to know of a buffer. A selector of the user's own is described by one of the
 /// library that asks for priorities as it does.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -14,8 +15,15 @@ namespace {
 /// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
 
-/// Rows after which a writer that finds room looks whether the host is there.
-constexpr std::uint64_t kLookEvery = 256;
+/// How often a writer that finds room looks whether the host is there.
+constexpr std::int64_t kLookEvery = 50'000'000;
+
+/// Nanoseconds, some milliseconds coarse: the exact clock would cost a commit more.
+std::int64_t coarse_now() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 }  // namespace
 
@@ -51,6 +59,9 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
                                   answer->bytes.size());
       if (answer->says == Says::Refused) {
         base::refuse<std::runtime_error>(base::Call{"attach"}, std::string(said));
+      }
+      if (answer->says == Says::Failed) {
+        rethrow(answer->bytes);
       }
       const Greeting own;
       const auto greeting = value_of<Greeting>(answer->bytes);
@@ -107,20 +118,31 @@ RingWriter::RingWriter(std::shared_ptr<WriterConnection> connection, std::size_t
       environment_(environment),
       words_(RingLayout::words(memory_, environment)) {}
 
-void RingWriter::begin_episode() {
-  connection_->connection->life.check();
+RingWriter::~RingWriter() {
+  if (!connection_->connection->life.forked()) {
+    cut_episode();
+  }
+}
+
+void RingWriter::cut_episode() noexcept {
   if (in_episode() && position_ != 0) {
     // The row has the observation after the last step, which the host may be reading.
     write_header({.is = StepHeader::Is::Cut});
     words_.publish(++row_);
   }
+}
+
+void RingWriter::begin_episode() {
+  connection_->connection->life.check();
+  cut_episode();
   start_episode(episodes_++);
   point_at_rows();
 }
 
 CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
   Connection& connection = *connection_->connection;
-  if (row_ % kLookEvery == 0) {
+  if (const std::int64_t now = coarse_now(); now - looked_ >= kLookEvery) {
+    looked_ = now;
     connection.look();
   }
   if (connection.life.closed()) {

@@ -18,10 +18,12 @@ namespace reprise::process {
 struct GuestFormat {
   explicit GuestFormat(const Description& description)
       : format(description.schema, description.options.window),
-        selectors(description.options.selectors) {}
+        selectors(description.options.selectors),
+        max_writers(description.options.max_writers) {}
 
   const buffer::Format format;
   const buffer::Selectors selectors;
+  const std::size_t max_writers;
 };
 
 /// A connection of a guest, once the host has let it in. One thread at a time.
@@ -73,6 +75,10 @@ class RingWriter final : public writer::StepWriter {
  public:
   RingWriter(std::shared_ptr<WriterConnection> connection, std::size_t environment,
              const WriterOptions& options);
+  /// Ends the episode under way, as truncated, also where other writers keep the connection.
+  ~RingWriter() override;
+  RingWriter(const RingWriter&) = delete;
+  RingWriter& operator=(const RingWriter&) = delete;
 
   void begin_episode() override;
   CommitStatus commit(End end, std::span<const float> priorities) override;
@@ -82,6 +88,7 @@ class RingWriter final : public writer::StepWriter {
 
   [[nodiscard]] bool has_room() noexcept { return row_ + kRowsAhead <= consumed_ + layout_.rows(); }
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
+  void cut_episode() noexcept;
   void check_disk() const;
   void write_header(const StepHeader& header) noexcept;
   void point_at_rows() noexcept;
@@ -95,6 +102,7 @@ class RingWriter final : public writer::StepWriter {
   std::uint64_t consumed_ = 0;                    ///< As last seen.
   std::uint64_t told_at_ = std::uint64_t{0} - 1;  ///< What was consumed at the last `Wake`.
   std::uint64_t episodes_ = 0;                    ///< Begun so far.
+  std::int64_t looked_ = 0;                       ///< When it was seen that the host is there.
 };
 
 }  // namespace reprise::process

@@ -20,6 +20,8 @@ namespace {
 /// The pauses of the serving thread while nothing comes: each is twice the one before.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
+/// Rounds in which a session takes all that a ring can hold: a guest may go on meanwhile.
+constexpr std::size_t kRounds = 4096;
 /// Memory of a writer's ring, or of the rings of a vector writer, by default.
 constexpr std::size_t kRingBytes = std::size_t{4} << 20U;
 
@@ -112,6 +114,18 @@ void Server::run(const std::stop_token& stop) {
       pause = std::clamp(2 * pause, kShortest, kLongest);
     }
   }
+  take_the_rest();
+}
+
+/// What guests have published by now is in the buffer when `run` returns, as far as there is room.
+void Server::take_the_rest() {
+  for (const auto& guest : guests_) {
+    for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
+      if (serve(*guest) != Session::Did::AsMuchAsItMay) {
+        break;
+      }
+    }
+  }
 }
 
 /// Waits until a guest says something or is gone, or somebody wants to attach.
@@ -196,7 +210,7 @@ bool Server::greet(Guest& guest, const Message& message) {
     guest.channel.send(Says::Welcome, joined(welcome, described(core_->schema(), core_->options())),
                        memory);
   } catch (const std::exception& error) {
-    refuse(guest.channel, error.what());
+    guest.channel.send(Says::Failed, failure_of(0, error));
     return false;
   }
   return true;

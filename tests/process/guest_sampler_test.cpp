@@ -1,3 +1,5 @@
+#include <reprise/refusal.hpp>
+
 #include "process/hosted.hpp"
 #include "testing/fixtures/refusal.hpp"
 
@@ -8,7 +10,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +20,20 @@ namespace reprise::test {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// What a call refuses in its parts, each behind the number of its kind; empty if it does not.
+template <class Call>
+std::string refusal_of(const Call& call) {
+  std::string said;
+  try {
+    call();
+  } catch (const std::exception& error) {
+    for (const auto& [is, text] : dynamic_cast<const Refusal&>(error).parts()) {
+      said += std::to_string(static_cast<int>(is)) + text + "|";
+    }
+  }
+  return said;
+}
 
 TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
   Line line(Small{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
@@ -170,11 +188,20 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
   hosted.serve();
   Guest guest = attach(hosted.address());
   line.append_many(0, 30, 1.0F);
-  expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.sampler({.selector = 9})); },
-                                     {"selector is 9"});
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(guest.sampler({.selector = 9})); },
+                                        {"selector is 9"});
   GuestSampler sampler = guest.sampler();
   expect_refusal<std::invalid_argument>([&] { sampler.sample(0); }, {"0"});
-  expect_refusal<std::invalid_argument>([&] { sampler.sample(4, {.beta = 2.0F}); }, {"beta is 2"});
+  Sampler here = line.replay.sampler({.fresh = 0.5F});
+  GuestSampler there = guest.sampler({.fresh = 0.5F});
+  for (const SampleOptions& wrong :
+       {SampleOptions{.beta = 2.0F}, SampleOptions{.draws = Draws::Epoch}}) {
+    const std::string said = refusal_of([&] { here.sample(4, wrong); });
+    EXPECT_NE(said, "");
+    EXPECT_EQ(refusal_of([&] { there.sample(4, wrong); }), said);
+    EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), wrong); }), said);
+  }
+  EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), {}); }), "");
   expect_refusal<std::invalid_argument>([&] { sampler.sample(4, {.timeout = -1ns}); },
                                         {"timeout is -1"});
   const auto batch = require_batch(sampler.sample(4));
