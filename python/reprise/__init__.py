@@ -20,9 +20,10 @@ waiting for each other, while learners draw prioritized batches and write priori
     batch["state"], batch["next_state"], batch.returns["reward"], batch.discounts, batch.weights
     buffer.update_priorities(batch.item_keys, np.array([0.5, 2.0]))
 
-Threads: every method of ReplayBuffer but `restore`, which runs beside no other call, from any
-thread; Writer, VectorWriter, Sampler, Mix, Prefetcher and Hindsight from one at a time, which is
+Threads: every method of ReplayBuffer and Guest but `restore`, which runs beside no other call, from
+any thread; Writer, VectorWriter, Sampler, Mix, Prefetcher and Hindsight from one at a time, which is
 checked; Batch from any while nothing changes it, which is not checked.
+Other processes attach: `with buffer.share() as address`, and `reprise.attach(address)` in them.
 The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
 or loads, or copies more than 512 bytes.
 
@@ -34,7 +35,9 @@ from ._reprise import (
     Batch,
     CheckpointError,
     Closed,
+    Guest,
     Hindsight,
+    Host,
     Mix,
     NothingToDraw,
     Prefetcher,
@@ -68,6 +71,7 @@ from ._vocabulary import (
 )
 
 mix = Mix
+attach = Guest
 
 # The classes of windows, selectors, removers and rate limiters, made from what _reprise describes.
 globals().update(_strategies)

@@ -18,8 +18,9 @@ from ._reprise import ReplayBuffer, Sampler, Schema
 
 _ONE_PROCESS = (
     "a buffer cannot be handed to another process, which would have another buffer, whose steps "
-    "this one never sees. Use threads; reprise.ray, whose buffer many processes share; or save here "
-    "and ReplayBuffer.load there for a copy"
+    "this one never sees. Give it the address of `with replay.share() as address`, and call "
+    "reprise.attach(address) there; on other machines reprise.ray; or save here and "
+    "ReplayBuffer.load there for a copy"
 )
 
 
@@ -83,6 +84,17 @@ for _kind in (
     *(_reprise.Prefetcher, _reprise.StepPacker, _reprise.ReplayShard, _reprise.ShardClient),
 ):
     copyreg.pickle(_kind, _refuse_pickle)
+
+
+def _refuse_connection(made: Any) -> NoReturn:
+    raise TypeError(
+        f"a {type(made).__name__} cannot be pickled or copied: give other processes the address of "
+        "`with replay.share() as address`, and call reprise.attach(address) there"
+    )
+
+
+for _kind in (_reprise.Host, _reprise.Guest):
+    copyreg.pickle(_kind, _refuse_connection)
 
 
 def schema_of(

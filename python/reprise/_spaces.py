@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._extend import method
-from ._reprise import ReplayBuffer, Schema, VectorWriter
+from ._reprise import Guest, ReplayBuffer, Schema, VectorWriter
 
 _ARRAYS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
@@ -151,30 +151,48 @@ def autoreset_mode(environments: Any, autoreset: Any) -> Any:
     return word
 
 
-_vector_writer = ReplayBuffer.vector_writer
+def _take_environments(kind: Any) -> None:
+    of_number = kind.vector_writer
+
+    @method(
+        kind,
+        "vector_writer(self, environments: Any, *, autoreset: _Autoreset | Enum | None = None, "
+        "timeout: float | None = None) -> VectorWriter",
+    )
+    def _vector_writer(
+        self: Any,
+        environments: Any,
+        *,
+        autoreset: Any = None,
+        timeout: float | None = None,
+    ) -> VectorWriter:
+        """A VectorWriter, which counts as so many writers.
+
+        environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
+        autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see
+        VectorWriter, or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode`
+        says it, or else `environments.metadata["autoreset_mode"]`; ValueError where neither is
+        there, as of a number, and where environments declare another mode than the one given.
+        timeout: as of `writer`, for the whole of an append.
+        """
+        number = getattr(environments, "num_envs", environments)
+        mode = autoreset_mode(environments, autoreset)
+        made: VectorWriter = of_number(self, number, autoreset=mode, timeout=timeout)
+        return made
 
 
-@method(
-    ReplayBuffer,
-    "vector_writer(self, environments: Any, *, autoreset: _Autoreset | Enum | None = None, "
-    "timeout: float | None = None) -> VectorWriter",
-)
-def _vector_writer_of(
-    self: ReplayBuffer,
-    environments: Any,
-    *,
-    autoreset: Any = None,
-    timeout: float | None = None,
-) -> VectorWriter:
-    """A VectorWriter, which counts as so many writers.
+_take_environments(ReplayBuffer)
+_take_environments(Guest)
 
-    environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
-    autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
-    or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode` says it, or else
-    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number, and
-    where environments declare another mode than the one given.
-    timeout: as of `writer`, for the whole of an append.
-    """
-    number = getattr(environments, "num_envs", environments)
-    mode = autoreset_mode(environments, autoreset)
-    return _vector_writer(self, number, autoreset=mode, timeout=timeout)
+
+def _of_host_alone(self: Guest, name: str) -> Any:
+    """Says why a guest has no such call, where the buffer has one."""
+    if hasattr(ReplayBuffer, name) and not name.startswith("_"):
+        raise AttributeError(
+            f"Guest.{name}: a guest appends, draws, and sets priorities; call ReplayBuffer.{name} in "
+            "the process that has the buffer"
+        )
+    raise AttributeError(f"'Guest' object has no attribute {name!r}")
+
+
+setattr(Guest, "__getattr__", _of_host_alone)  # Not for the stub: type checkers know its names.

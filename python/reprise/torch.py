@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ._memory import Tensors, arrays_of, is_whole, tensors_from
 from ._options import classes as strategies
-from ._reprise import Batch, Closed, NothingToDraw
+from ._reprise import Batch, Closed, Guest, NothingToDraw
 from ._source import BatchSource
 from ._vocabulary import Draws, Normalise, UpdateResult
 
@@ -366,7 +366,7 @@ def loader(
                 batches.update_priorities(batch.item_keys, update(batch))
 
     source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a buffer of
-      either kind, of which `sampler(**sampler)` is the source: seed, selector, fresh, unique_frames.
+      either kind or a Guest, of which `sampler(**sampler)` is the source: seed, selector, fresh, unique_frames.
       Without unique_frames, or with None, batches hold the frames of an observation once where
       n_step < frame_stack, and of Sequences with frame_stack > 1; the device makes the stacks.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
@@ -402,7 +402,8 @@ def loader(
         if not hasattr(source, "sampler"):
             raise TypeError(f"loader: source is {source!r}; allowed: a BatchSource, or a buffer")
         if sampler.get("unique_frames") is None:
-            sampler["unique_frames"] = _has_fewer_frames(source.options.get("window"))
+            window = source.window if isinstance(source, Guest) else source.options.get("window")
+            sampler["unique_frames"] = _has_fewer_frames(window)
         source = source.sampler(**{"allocator": to.allocator, **sampler})
     elif sampler:
         name, value = next(iter(sampler.items()))

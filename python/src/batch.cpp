@@ -253,14 +253,14 @@ BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const 
   }
 }
 
-Batch BatchPool::take(const ReplayBuffer& buffer, std::size_t n) {
+Batch BatchPool::take(std::size_t n) {
   const auto found = std::find_if(spare_.begin(), spare_.end(),
                                   [n](const Batch& batch) { return batch.capacity() >= n; });
   if (found == spare_.end()) {
     // What a batch releases may be the user's, whose finalizers may give back another batch. A
     // batch of no items has memory too, which its arrays refer to.
     const std::vector<Batch> released = std::exchange(spare_, {});
-    return buffer.make_batch(std::max<std::size_t>(n, 1), memory_.get(), unique_frames);
+    return Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames, memory_.get());
   }
   Batch batch = std::move(*found);
   spare_.erase(found);

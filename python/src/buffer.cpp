@@ -2,6 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
+#include "guest.hpp"
 #include "options.hpp"
 
 #include <pthread.h>
@@ -37,8 +38,9 @@ Py_ssize_t size_of(BufferObject& self) {
   return static_cast<Py_ssize_t>(without_gil([&] { return self.buffer().size(); }));
 }
 
-nb::object stats_of(BufferObject& self) {
-  return to_python(without_gil([&] { return self.buffer().stats(); }));
+template <class Self>
+nb::object stats_of(Self& self) {
+  return to_python(without_gil([&] { return self.shared->stats(); }));
 }
 
 nb::object schema_of(BufferObject& self) {
@@ -135,8 +137,8 @@ Every method but `restore` may be called from any thread, of Python and of C++, 
 samplers and prefetchers keep the buffer alive. `with` closes it.
 
 It works in the process that made it alone: in a forked child every call of it, its writers,
-samplers and prefetchers that reads or changes what is in the buffer raises RuntimeError. Make it
-after the fork. Giving it to another process raises RuntimeError too; pickle and copy make another
+samplers and prefetchers that reads or changes what is in the buffer raises RuntimeError, and so does
+giving it to another process. Other processes attach to it: see `share`. pickle and copy make another
 buffer with the same items.)";
 
 constexpr const char* kInit =
@@ -171,30 +173,25 @@ and no call may be under way beside `restore`.)";
 
 }  // namespace
 
-const unsigned& SharedBuffer::forks() noexcept {
+const unsigned& Origin::forks() noexcept {
   static unsigned count = 0;
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
   static_cast<void>(registered);
   return count;
 }
 
-/// `size` throws in a forked child, with a message that names the processes.
-void SharedBuffer::refuse_fork() const {
-  static_cast<void>(buffer.size());
-}
-
-void SharedBuffer::check_open(const char* call) const {
-  if (buffer.closed()) {
+void Origin::check_open(const char* call) {
+  if (takes_nothing()) {
     throw Closed(std::string(call) + ": the buffer is closed; no step was taken");
   }
 }
 
-void SharedBuffer::refuse_beside_restore(const char* call) {
+void Origin::refuse_beside_restore(const char* call) {
   throw std::logic_error(std::string(call) +
                          ": ReplayBuffer.restore of this buffer is under way in another thread");
 }
 
-InUse SharedBuffer::restoring() {
+InUse Origin::restoring() {
   const unsigned others = calls_ - 1;
   if (others != 0) {
     fail<std::logic_error>("ReplayBuffer.restore: ", others,
@@ -205,19 +202,31 @@ InUse SharedBuffer::restoring() {
   return {restoring_, "ReplayBuffer.restore"};
 }
 
+template <class Self>
+void add_stats(Type<Self>& type) {
+  type.template method<&stats_of<Self>>("stats", "dict[str, Any]", kStats);
+}
+template void add_stats(Type<GuestObject>& type);
+
 void bind_buffer(nb::module_& module) {
   Type<BufferObject> type("ReplayBuffer", kDoc);
   type.constructor<&make>(kInit, arg("schema"), arg("capacity_steps"));
-  bind_writer(module, type);
-  bind_vector_writer(module, type);
-  bind_sampler(module, type);
-  bind_prefetcher(module, type);
+  add_writer(type);
+  add_vector_writer(type);
+  add_sampler(type);
+  add_prefetch(type);
+  add_update_priorities(type);
+  add_stats(type);
+  bind_writer(module);
+  bind_vector_writer(module);
+  bind_sampler(module);
+  bind_prefetcher(module);
   bind_hindsight(module, type);
+  bind_host(module, type);
   bind_updates(type);
   bind_items(type);
   bind_checkpoints(type);
   type.special<&size_of>(Py_mp_length, "__len__(self) -> int")
-      .method<&stats_of>("stats", "dict[str, Any]", kStats)
       .property<&schema_of>("schema", "Schema", "A copy of the schema.")
       .property<&options_of>(
           "options", "dict[str, Any]",

@@ -5,8 +5,8 @@
 
 #include "binding/type.hpp"
 #include "fields/fields.hpp"
+#include "origin.hpp"
 
-#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -16,73 +16,36 @@
 
 namespace reprise::python {
 
-/// A buffer and what Python calls its fields. Its writers and samplers keep it alive.
-class SharedBuffer {
+/// A buffer of this process.
+class SharedBuffer final : public Origin {
  public:
   explicit SharedBuffer(ReplayBuffer made)
-      : buffer(std::move(made)), shared_table(std::make_shared<FieldTable>(buffer.schema())) {}
-  ~SharedBuffer() { buffer.close(); }
+      : Origin(made.schema(), made.options().window), buffer(std::move(made)) {}
+  ~SharedBuffer() override { buffer.close(); }
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
 
-  ReplayBuffer buffer;
-  /// Batches outlive the buffer.
-  const std::shared_ptr<const FieldTable> shared_table;
-  const FieldTable& table = *shared_table;
-  /// A restored buffer has the same window.
-  const Window window = buffer.options().window;
-
-  unsigned restored = 0;  ///< How often `restore` has replaced the buffer.
-
-  /// Marks a call as under way, which `restore` does not run beside: it replaces `buffer`. The GIL
-  /// guards the marks, as those of InUse.
-  class Call {
-   public:
-    /// RuntimeError while `restore` runs.
-    Call(SharedBuffer& shared, const char* call) : calls_(shared.calls_) {
-      if (shared.restoring_) {
-        refuse_beside_restore(call);
-      }
-      ++calls_;
-    }
-    ~Call() { --calls_; }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-
-   private:
-    unsigned& calls_;
-  };
-
-  /// The mark of `restore`, whose own call is the only one: RuntimeError while any other is under
-  /// way.
-  [[nodiscard]] InUse restoring();
-
-  /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
-  void check_process() const {
-    if (forks() != forks_at_start_) {
-      refuse_fork();
-    }
+  [[nodiscard]] const Schema& schema() const override { return buffer.schema(); }
+  [[nodiscard]] Writer writer(const WriterOptions& options) override {
+    return buffer.writer(options);
   }
-  /// Closed once the buffer is.
-  void check_open(const char* call) const;
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
+                                           const WriterOptions& options) override {
+    return VectorWriter(buffer, environments, options);
+  }
+  [[nodiscard]] AnySampler sampler(const SamplerOptions& options) override {
+    return buffer.sampler(options);
+  }
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                 std::size_t selector) override {
+    return buffer.update_priorities(keys, priorities, selector);
+  }
+  [[nodiscard]] Stats stats() override { return buffer.stats(); }
+  [[nodiscard]] bool takes_nothing() override { return buffer.closed(); }
 
- private:
-  /// Forks of which this process is the child. Written by the child's only thread.
-  static const unsigned& forks() noexcept;
-  void refuse_fork() const;
-  [[noreturn]] static void refuse_beside_restore(const char* call);
+  [[nodiscard]] std::size_t max_writers() const { return buffer.options().max_writers; }
 
-  const unsigned forks_at_start_ = forks();
-  unsigned calls_ = 0;
-  bool restoring_ = false;
-};
-
-/// The marks of one call of a writer, sampler or prefetcher.
-struct Entered {
-  Entered(bool& mark, const char* what, SharedBuffer& shared, const char* call)
-      : in_use(mark, what), under_way(shared, call) {}
-  InUse in_use;
-  SharedBuffer::Call under_way;
+  ReplayBuffer buffer;
 };
 
 class BatchPool;
@@ -99,20 +62,27 @@ struct BufferObject {
   std::shared_ptr<BatchPool> pool;  ///< Of the batches that `gather` makes; null before the first.
 };
 
-using PriorityUpdate =
-    std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
-/// What `update` gives for keys and priorities, as Python's tuple. It runs without the GIL, with
-/// copies of them.
-[[nodiscard]] nb::object updated(const Keys& keys, const Priorities& priorities,
-                                 const PriorityUpdate& update);
-
-/// Add classes, and the calls of ReplayBuffer that make their objects.
-void bind_writer(nb::module_& module, Type<BufferObject>& type);
-void bind_vector_writer(nb::module_& module, Type<BufferObject>& type);
-void bind_sampler(nb::module_& module, Type<BufferObject>& type);
-void bind_prefetcher(nb::module_& module, Type<BufferObject>& type);
+/// Add classes.
+void bind_writer(nb::module_& module);
+void bind_vector_writer(nb::module_& module);
+void bind_sampler(nb::module_& module);
+void bind_prefetcher(nb::module_& module);
+/// Add calls of ReplayBuffer, and of Guest.
+template <class Self>
+void add_writer(Type<Self>& type);
+template <class Self>
+void add_vector_writer(Type<Self>& type);
+template <class Self>
+void add_sampler(Type<Self>& type);
+template <class Self>
+void add_prefetch(Type<Self>& type);
+template <class Self>
+void add_update_priorities(Type<Self>& type);
+template <class Self>
+void add_stats(Type<Self>& type);
+/// Add calls of ReplayBuffer, and the classes of what these make.
 void bind_hindsight(nb::module_& module, Type<BufferObject>& type);
-/// Add calls of ReplayBuffer.
+void bind_host(nb::module_& module, Type<BufferObject>& type);
 void bind_items(Type<BufferObject>& type);
 void bind_updates(Type<BufferObject>& type);
 void bind_checkpoints(Type<BufferObject>& type);
@@ -142,8 +112,8 @@ class UserMemory final : public std::pmr::memory_resource {
 class BatchPool {
  public:
   /// None gives the heap's memory. TypeError for an object that cannot be called.
-  BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique = false)
-      : BatchPool(buffer.buffer.schema(), buffer.shared_table, buffer.window, allocator, unique) {}
+  BatchPool(const Origin& origin, nb::handle allocator, bool unique = false)
+      : BatchPool(origin.schema(), origin.shared_table, origin.window, allocator, unique) {}
   BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
             nb::handle allocator, bool unique);
 
@@ -157,7 +127,7 @@ class BatchPool {
   const std::size_t stack;  ///< Frames in a stack.
 
   /// A batch with room for n items.
-  [[nodiscard]] Batch take(const ReplayBuffer& buffer, std::size_t n);
+  [[nodiscard]] Batch take(std::size_t n);
   void give(Batch batch);
   [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_.get(); }
 
@@ -187,9 +157,8 @@ class BatchObject {
 };
 
 /// A Batch with room for n items, which are unspecified.
-[[nodiscard]] inline nb::object make_batch(const std::shared_ptr<BatchPool>& pool,
-                                           const ReplayBuffer& buffer, std::size_t n) {
-  return make_object<BatchObject>(pool, pool->take(buffer, n), n);
+[[nodiscard]] inline nb::object make_batch(const std::shared_ptr<BatchPool>& pool, std::size_t n) {
+  return make_object<BatchObject>(pool, pool->take(n), n);
 }
 
 }  // namespace reprise::python

@@ -90,7 +90,7 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
       fail<WrongKind>("ReplayBuffer.save: samplers has ", repr_of(one), "; allowed: Samplers");
     }
     const std::string what = "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size());
-    if (&self_of<SamplerObject>(one.ptr()).buffer() != &buffer) {
+    if (&self_of<SamplerObject>(one.ptr()).origin() != &buffer) {
       throw std::invalid_argument(what + "] is of another buffer; allowed: of this one");
     }
     const auto twin = std::find_if(read.kept.begin(), read.kept.end(),
@@ -103,7 +103,7 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
   for (const nb::object& one : read.kept) {
     auto& sampler = self_of<SamplerObject>(one.ptr());
     read.in_use.emplace_back(sampler.in_use(), "Sampler");
-    read.samplers.push_back(&sampler.sampler());
+    read.samplers.push_back(&std::get<Sampler>(sampler.sampler()));
   }
 }
 

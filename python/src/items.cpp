@@ -1,5 +1,5 @@
 
-#include "buffer.hpp"
+#include "guest.hpp"
 
 #include <variant>
 
@@ -49,10 +49,11 @@ nb::object updated(const Keys& keys, const Priorities& priorities, const Priorit
 
 namespace {
 
-nb::object update_priorities(BufferObject& self, const Keys& keys, const Priorities& priorities,
+template <class Self>
+nb::object update_priorities(Self& self, const Keys& keys, const Priorities& priorities,
                              std::size_t selector) {
   return updated(keys, priorities, [&](auto own_keys, auto own_priorities) {
-    return self.buffer().update_priorities(own_keys, own_priorities, selector);
+    return self.shared->update_priorities(own_keys, own_priorities, selector);
   });
 }
 
@@ -120,10 +121,11 @@ nb::object update_episode(BufferObject& self, std::uint64_t episode, std::uint64
 
 }  // namespace
 
-void bind_updates(Type<BufferObject>& type) {
-  type.method<&update_priorities>(
-          "update_priorities", "UpdateResult",
-          R"(Sets raw priorities, such as absolute TD errors, of the items named by keys.
+template <class Self>
+void add_update_priorities(Type<Self>& type) {
+  type.template method<&update_priorities<Self>>(
+      "update_priorities", "UpdateResult",
+      R"(Sets raw priorities, such as absolute TD errors, of the items named by keys.
 
 keys: int64 [n], of Batch.item_keys or Batch.torch; numbers of another type are a TypeError.
 priorities: float32 [n], finite, at least 0; other numbers are converted.
@@ -133,8 +135,13 @@ evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer, an unknown selector.
 Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)",
-          arg("keys"), arg("priorities"), arg("selector", 0U))
-      .method<&update>(
+      arg("keys"), arg("priorities"), arg("selector", 0U));
+}
+template void add_update_priorities(Type<BufferObject>& type);
+template void add_update_priorities(Type<GuestObject>& type);
+
+void bind_updates(Type<BufferObject>& type) {
+  type.method<&update>(
           "update", "UpdateResult",
           R"(Replaces values of a mutable column (Schema.mutable_column) in the items named by keys: latents
 that a learner writes back, values made anew, relabelled rewards.
@@ -191,7 +198,7 @@ nb::object gathered(BufferObject& self, std::size_t n, const Gather& gather) {
   if (!self.pool) {
     self.pool = std::make_shared<BatchPool>(*self.shared, nb::none());
   }
-  nb::object made = make_batch(self.pool, self.buffer(), n);
+  nb::object made = make_batch(self.pool, n);
   Batch& batch = self_of<BatchObject>(made.ptr()).batch;
   without_gil([&] { gather(batch); });
   return made;

@@ -67,6 +67,8 @@ n: the length of the mix, or None. seed, allocator: in place of those of the mix
 prefetcher its own seed, or they draw alike. timeout: seconds that the iterator waits for a batch.
 The other arguments and the errors are those of `sample`.)";
 
+using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
+
 /// The marks of one call in several buffers.
 using Calls = std::forward_list<SharedBuffer::Call>;
 
@@ -130,7 +132,7 @@ class MixObject {
         options_(options),
         mixed_(parts_.mixed(options)),
         pool_(std::make_shared<BatchPool>(*buffers_.front(), allocator, options.unique_frames)),
-        hook_([this] { return &buffers_[mixed_->waits_for()]->buffer; }) {
+        hook_([this] { return buffers_[mixed_->waits_for()]->stats(); }) {
     for (const auto& buffer : buffers_) {
       restored_.push_back(buffer->restored);
     }
@@ -207,7 +209,7 @@ nb::object MixObject::sample(CallName call, std::optional<Count> n, const HowDra
   options.timeout = timeout;
   options.hook = &hook_;
   if (!begun_.is_valid()) {
-    begun_ = make_batch(pool_, buffers_.front()->buffer, mixed_->size());
+    begun_ = make_batch(pool_, mixed_->size());
   }
   Batch& batch = self_of<BatchObject>(begun_.ptr()).batch;
   const SampleStatus status =
@@ -232,8 +234,9 @@ nb::object MixObject::prefetch(CallName call, std::optional<Count> n, std::size_
                                                                   options_.unique_frames);
   SamplerOptions options = options_;
   options.seed = seed.value_or(options.seed);
-  return make_prefetcher({buffers_, parts_.mixed(options), std::move(pool), mixed_->size()}, how,
-                         depth, timeout);
+  return make_prefetcher(
+      {{buffers_.begin(), buffers_.end()}, parts_.mixed(options), std::move(pool), mixed_->size()},
+      how, depth, timeout);
 }
 
 void MixObject::check_current(const char* call) const {

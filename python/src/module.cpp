@@ -5,6 +5,7 @@ namespace reprise::python {
 
 void bind_batch(nb::module_& module);
 void bind_buffer(nb::module_& module);
+void bind_guest(nb::module_& module);
 void bind_mix(nb::module_& module);
 void bind_remote(nb::module_& module);
 void bind_schema(nb::module_& module);
@@ -22,6 +23,7 @@ NB_MODULE(_reprise, module) {
   bind_schema(module);
   bind_batch(module);
   bind_buffer(module);
+  bind_guest(module);
   bind_mix(module);
   bind_remote(module);
   bind_segment_tree(module);

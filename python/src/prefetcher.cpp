@@ -1,11 +1,9 @@
 #include <reprise/prefetcher.hpp>
 
+#include "guest.hpp"
 #include "sampler.hpp"
 
-#include <unistd.h>
-
 #include <forward_list>
-#include <thread>
 
 namespace reprise::python {
 namespace {
@@ -18,19 +16,18 @@ struct PrefetchCore {
       : from(std::move(given)),
         prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
-  [[nodiscard]] ReplayBuffer& buffer() const noexcept { return from.buffers.front()->buffer; }
-  /// The buffer whose words say why no batch comes: the first one without items, if there is one.
-  [[nodiscard]] const ReplayBuffer& waits_for() const {
-    const auto empty = std::ranges::find_if(
-        from.buffers, [](const auto& shared) { return shared->buffer.size() == 0; });
-    return empty == from.buffers.end() ? buffer() : (*empty)->buffer;
+  /// Those whose words say why no batch comes: of the first one without items, if there is one.
+  [[nodiscard]] Stats stats() const {
+    for (const auto& origin : from.origins) {
+      if (Stats stats = origin->stats(); stats.items == 0) {
+        return stats;
+      }
+    }
+    return from.origins.front()->stats();
   }
 
   const PrefetchFrom from;
   Prefetcher prefetcher;
-  /// The exception that ended `run`. Its thread writes it before it ends; it is read once the
-  /// thread is joined or `next` has said that it ended.
-  std::exception_ptr failure;
 };
 
 /// reprise.Prefetcher: an iterator over batches that a thread of its own draws ahead.
@@ -39,15 +36,8 @@ class PrefetcherObject {
   PrefetcherObject(std::shared_ptr<PrefetchCore> core, std::chrono::nanoseconds timeout)
       : core_(std::move(core)),
         timeout_(timeout),
-        maker_(::getpid()),
-        thread_([core = core_.get(), stop = stop_.get_token()] {
-          try {
-            core->prefetcher.run(stop);
-          } catch (...) {
-            core->failure = std::current_exception();
-          }
-        }) {}
-  ~PrefetcherObject() { end_thread(); }
+        thread_([core = core_](const std::stop_token& stop) { core->prefetcher.run(stop); }) {}
+  ~PrefetcherObject() = default;
   PrefetcherObject(const PrefetcherObject&) = delete;
   PrefetcherObject& operator=(const PrefetcherObject&) = delete;
 
@@ -61,54 +51,28 @@ class PrefetcherObject {
   [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
   void close() {
     closed_ = true;
-    end_thread();
+    thread_.end();
   }
 
  private:
-  /// The objects that a forked child keeps for ever.
-  struct Abandoned {
-    std::shared_ptr<PrefetchCore> core;
-    std::thread thread;
-    std::stop_source stop;
-  };
-
   nb::object take(const char* call, std::chrono::nanoseconds timeout);
-  void end_thread();
 
-  std::shared_ptr<PrefetchCore> core_;
+  const std::shared_ptr<PrefetchCore> core_;
   const std::chrono::nanoseconds timeout_;
-  const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
   SampleStatus last_;  ///< Of the batch given out last.
-  SignalHook hook_{[this] { return &core_->waits_for(); }};
-  std::stop_source stop_;
-  std::thread thread_;
-  const Abandoned* abandoned_ = nullptr;
+  SignalHook hook_{[this] { return core_->stats(); }};
+  OwnThread thread_;
 };
-
-void PrefetcherObject::end_thread() {
-  if (!thread_.joinable()) {
-    return;
-  }
-  if (::getpid() != maker_) {
-    // In a forked child the thread does not exist, its handle may name another one, and locks that
-    // it held stay locked. So nothing is destroyed.
-    abandoned_ = new Abandoned{core_, std::move(thread_), stop_};
-    return;
-  }
-  stop_.request_stop();
-  const Released released;
-  thread_.join();
-}
 
 nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds timeout) {
   if (closed_) {
     throw Closed(std::string(call) + ": the prefetcher is closed");
   }
-  std::forward_list<SharedBuffer::Call> under_way;
-  for (const auto& buffer : core_->from.buffers) {
-    under_way.emplace_front(*buffer, call);
+  std::forward_list<Origin::Call> under_way;
+  for (const auto& origin : core_->from.origins) {
+    under_way.emplace_front(*origin, call);
   }
   const auto given =
       hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
@@ -117,18 +81,16 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
     last_ = result.status();
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
     const PrefetchFrom& from = core_->from;
-    Batch batch = from.pool->take(core_->buffer(), from.n);
+    Batch batch = from.pool->take(from.n);
     std::swap(batch, const_cast<Batch&>(*result));
     return make_object<BatchObject>(from.pool, std::move(batch), from.n);
   }
   if (result.status().code != SampleStatus::Code::Closed) {
-    core_->from.buffers.front()->check_process();
+    core_->from.origins.front()->check_process();
     raise_status(result.status(), call);
   }
-  end_thread();
-  if (core_->failure) {
-    std::rethrow_exception(core_->failure);
-  }
+  thread_.end();
+  thread_.rethrow();
   PyErr_SetNone(PyExc_StopIteration);
   throw nb::python_error();
 }
@@ -164,23 +126,30 @@ nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::
 
 namespace {
 
-nb::object prefetch(BufferObject& self, CallName call, Count n, std::size_t depth,
-                    const HowDrawn& how, bool gather, const SamplerOptions& options,
-                    Allocator allocator, std::chrono::nanoseconds timeout) {
+template <class Self>
+nb::object prefetch(Self& self, CallName call, Count n, std::size_t depth, const HowDrawn& how,
+                    bool gather, const SamplerOptions& options, Allocator allocator,
+                    std::chrono::nanoseconds timeout) {
   return SamplerObject(self.shared, options, allocator)
       .prefetch(call, n, depth, how, gather, Allocator(), timeout);
 }
 
 }  // namespace
 
-void bind_prefetcher(nb::module_& module, Type<BufferObject>& type) {
-  type.method<&prefetch>(
+template <class Self>
+void add_prefetch(Type<Self>& type) {
+  type.template method<&prefetch<Self>>(
       "prefetch", "Prefetcher",
       R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)",
       arg("n"), keyword("depth", 2U), keyword("gather", true), keyword("allocator", "None"),
       keyword("timeout", kNoTimeout));
+}
+template void add_prefetch(Type<BufferObject>& type);
+template void add_prefetch(Type<GuestObject>& type);
+
+void bind_prefetcher(nb::module_& module) {
   using Self = PrefetcherObject;
   Type<Self>("Prefetcher", kDoc)
       .special<&iterate>(Py_tp_iter, "__iter__(self) -> Self")

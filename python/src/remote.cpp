@@ -142,7 +142,7 @@ class ClientObject {
   [[nodiscard]] ShardClient& core() { return client_; }
 
   [[nodiscard]] std::uint64_t begin(Count n, const HowDrawn& how) {
-    nb::object batch = make_batch(pool_, shared_->buffer, n.items);
+    nb::object batch = make_batch(pool_, n.items);
     const auto ticket = client_.begin(self_of<BatchObject>(batch.ptr()).batch, 0, n.items, how);
     if (!ticket) {
       throw NothingToDraw("ShardClient.begin: nothing to draw: no shard is known to have weight");

@@ -1,5 +1,7 @@
 #include "sampler.hpp"
 
+#include "guest.hpp"
+
 namespace reprise::python {
 namespace {
 
@@ -69,10 +71,23 @@ fresh: share of each batch, 0 to 1, that is items which nobody has drawn before,
   is 1 / N. The selector may give an item its first draw too, at 1.0 the few that arrive within a
   draw. Not for selectors that draw in an order, nor with max_times_sampled.)";
 
+/// The samplers that a save keeps are those of its own process.
+constexpr const char* kGuestSampler =
+    R"(A Sampler for one learner thread. The process that has the buffer draws, and copies rows into memory
+that both have.
+
+seed, selector, unique_frames, fresh, allocator: as of ReplayBuffer.sampler. A batch is copied once
+more, into memory of its own.)";
+
 nb::object make_sampler(BufferObject& self, const SamplerOptions& given, Allocator allocator,
                         std::optional<std::size_t> resume) {
   SamplerOptions options = given;
   options.resume = resume;
+  return make_object<SamplerObject>(self.shared, options, allocator);
+}
+
+nb::object make_guest_sampler(GuestObject& self, const SamplerOptions& options,
+                              Allocator allocator) {
   return make_object<SamplerObject>(self.shared, options, allocator);
 }
 
@@ -98,21 +113,23 @@ void raise_status(const SampleStatus& status, const char* call) {
   }
 }
 
-SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options,
+SamplerObject::SamplerObject(std::shared_ptr<Origin> origin, SamplerOptions options,
                              nb::handle allocator)
-    : buffer_(std::move(buffer)),
+    : origin_(std::move(origin)),
       options_(options),
-      pool_(std::make_shared<BatchPool>(*buffer_, allocator, options.unique_frames)),
-      sampler_(buffer_->buffer.sampler(options)),
-      hook_(&buffer_->buffer) {}
+      pool_(std::make_shared<BatchPool>(*origin_, allocator, options.unique_frames)),
+      sampler_(without_gil([&] { return origin_->sampler(options); })),
+      hook_([this] { return origin_->stats(); }) {}
 
 void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::size_t n,
                          SampleOptions options) {
   options.hook = &hook_;
-  const SampleStatus status =
-      hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, offset, n, options); });
+  const SampleStatus status = hook_.wait(options.timeout, [&] {
+    return std::visit([&](auto& sampler) { return sampler.sample_into(batch, offset, n, options); },
+                      sampler_);
+  });
   if (status.code != SampleStatus::Code::Ok) {
-    buffer_->check_process();
+    origin_->check_process();
     raise_status(status, call.text);
   }
   last_ = status;
@@ -120,7 +137,7 @@ void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::s
 
 nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& options, bool views) {
   const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n.items;
-  nb::object made = again ? views_ : make_batch(pool_, buffer_->buffer, n.items);
+  nb::object made = again ? views_ : make_batch(pool_, n.items);
   auto& batch = self_of<BatchObject>(made.ptr());
   fill(call, batch.batch, 0, n.items, options);
   if (views) {
@@ -140,7 +157,7 @@ void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t o
 }
 
 void SamplerObject::check_current(CallName call) const {
-  if (buffer_->restored != restored_) {
+  if (origin_->restored != restored_) {
     fail<Closed>(call.text, ": the buffer was restored since; make another sampler");
   }
 }
@@ -153,9 +170,13 @@ nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, co
   sample.gather = gather;
   auto pool = !allocator.is_valid()
                   ? pool_
-                  : std::make_shared<BatchPool>(*buffer_, allocator, options_.unique_frames);
-  auto source = std::make_unique<Sampler>(buffer_->buffer.sampler(options_));
-  return make_prefetcher({{buffer_}, std::move(source), std::move(pool), n.items}, sample, depth,
+                  : std::make_shared<BatchPool>(*origin_, allocator, options_.unique_frames);
+  auto source = std::visit(
+      []<class Made>(Made&& made) -> std::unique_ptr<BatchSource> {
+        return std::make_unique<std::decay_t<Made>>(std::forward<Made>(made));
+      },
+      without_gil([&] { return origin_->sampler(options_); }));
+  return make_prefetcher({{origin_}, std::move(source), std::move(pool), n.items}, sample, depth,
                          timeout);
 }
 
@@ -163,13 +184,24 @@ nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,
                                             const Priorities& priorities) {
   check_current(call);
   return updated(keys, priorities, [this](auto own_keys, auto own_priorities) {
-    return sampler_.update_priorities(own_keys, own_priorities);
+    return std::visit(
+        [&](auto& sampler) { return sampler.update_priorities(own_keys, own_priorities); },
+        sampler_);
   });
 }
 
-void bind_sampler(nb::module_& module, Type<BufferObject>& type) {
+template <>
+void add_sampler(Type<BufferObject>& type) {
   type.method<&make_sampler>("sampler", "Sampler", kSampler, keyword("allocator", "None"),
                              keyword("resume", std::nullopt));
+}
+template <>
+void add_sampler(Type<GuestObject>& type) {
+  type.method<&make_guest_sampler>("sampler", "Sampler", kGuestSampler,
+                                   keyword("allocator", "None"));
+}
+
+void bind_sampler(nb::module_& module) {
   using Self = SamplerObject;
   Type<Self>("Sampler", kDoc)
       .method<&Self::sample>("sample", "Batch", kSample, arg("n"), keyword("views", false))

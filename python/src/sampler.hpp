@@ -44,11 +44,11 @@ struct Conversion<Count> : Conversion<std::size_t> {
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
  public:
-  SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options, nb::handle allocator);
+  SamplerObject(std::shared_ptr<Origin> origin, SamplerOptions options, nb::handle allocator);
 
-  [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *buffer_, call}; }
+  [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);
-  nb::object empty_batch(Count n) { return make_batch(pool_, buffer_->buffer, n.items); }
+  nb::object empty_batch(Count n) { return make_batch(pool_, n.items); }
   void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                    const SampleOptions& options);
   nb::object prefetch(CallName call, Count n, std::size_t depth, const HowDrawn& how, bool gather,
@@ -57,8 +57,8 @@ class SamplerObject {
 
   [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
-  [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
-  [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
+  [[nodiscard]] const AnySampler& sampler() const noexcept { return sampler_; }
+  [[nodiscard]] const Origin& origin() const noexcept { return *origin_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 
  private:
@@ -66,11 +66,11 @@ class SamplerObject {
   /// Closed if the buffer was restored since, whose new items `sampler_` does not know.
   void check_current(CallName call) const;
 
-  std::shared_ptr<SharedBuffer> buffer_;
-  const unsigned restored_ = buffer_->restored;  ///< When this was made.
+  std::shared_ptr<Origin> origin_;
+  const unsigned restored_ = origin_->restored;  ///< When this was made.
   const SamplerOptions options_;
   std::shared_ptr<BatchPool> pool_;
-  Sampler sampler_;
+  AnySampler sampler_;
   SampleStatus last_;  ///< Of the last call that gave a batch.
   bool in_use_ = false;
   SignalHook hook_;
@@ -80,12 +80,9 @@ class SamplerObject {
 /// Closed, TimeoutError or NothingToDraw with the status in a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
-using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
-
-/// A source of batches of n items, the buffers that it draws from, at least one, and the memory of
-/// the batches.
+/// A source of batches of n items, what it draws from, at least one, and the memory of the batches.
 struct PrefetchFrom {
-  Buffers buffers;
+  std::vector<std::shared_ptr<Origin>> origins;
   std::unique_ptr<BatchSource> source;
   std::shared_ptr<BatchPool> pool;
   std::size_t n;

@@ -1,3 +1,4 @@
+#include "guest.hpp"
 #include "writer.hpp"
 
 #include <cstring>
@@ -156,13 +157,13 @@ void VectorWriterObject::check_writers(const char* call) const {
 
 void VectorWriterObject::check_open(const char* call) const {
   check_writers(call);
-  buffer_->check_process();
+  origin_->check_process();
 }
 
 /// Copies [E, ...] rows of the fields of a mask to the current or the next steps.
 void VectorWriterObject::write_rows(std::uint64_t mask, bool next, bool to_next) {
   mask &= next ? values_.given_next : values_.given_now;
-  for (const FieldInfo& field : buffer_->table.fields()) {
+  for (const FieldInfo& field : origin_->table.fields()) {
     if ((mask & field.bit()) != 0) {
       const Value& value = (next ? values_.next : values_.now)[field.field.index()];
       const std::span<const std::byte> given(value.data(), rows() * field.spec.bytes);
@@ -186,14 +187,14 @@ void VectorWriterObject::await_resets() {
 
 void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   check_open(fields.call());
-  buffer_->check_open(fields.call());
+  origin_->check_open(fields.call());
   choose(env_ids);
   if (autoreset_ == AutoReset::NextStep && fields.empty()) {
     await_resets();
     return;
   }
   const TakenValues taken(values_);
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations(), .rows = rows()}, values_);
   const Released released(table.copied_bytes() * rows() > kCopyWithGil);
   for (const std::size_t e : writers().chosen()) {
@@ -223,11 +224,11 @@ void VectorWriterObject::check_environments(const char* call) const {
       continue;
     }
     if (!group_->in_episode(e)) {
-      buffer_->check_open(call);
+      origin_->check_open(call);
       fail<std::logic_error>(call, ": environment ", e,
                              " is outside an episode: give its first observations to begin");
     }
-    check_states(values_, buffer_->table, buffer_->window, call, writers()[e].episode_steps(), e);
+    check_states(values_, origin_->table, origin_->window, call, writers()[e].episode_steps(), e);
   }
 }
 
@@ -257,7 +258,7 @@ nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo
 
 /// The final observations of environments that end, if any does.
 void VectorWriterObject::read_final(nb::handle given, const char* call) {
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   const std::string name = std::string(call) + ": final";
   const bool is_given = given.is_valid();
   if (is_given && autoreset_ != AutoReset::SameStep) {
@@ -323,7 +324,7 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
 void VectorWriterObject::write_final() {
   for (std::size_t row = 0; final_.given_next != 0 && row < rows(); ++row) {
     if (ends(row)) {
-      write_step(writers()[environment(row)], buffer_->table, final_, true, ~std::uint64_t{0}, row);
+      write_step(writers()[environment(row)], origin_->table, final_, true, ~std::uint64_t{0}, row);
     }
   }
 }
@@ -342,7 +343,7 @@ void VectorWriterObject::begin_episodes() {
     resetting_[e] = ended && autoreset_ == AutoReset::NextStep;
   }
   if (any && autoreset_ != AutoReset::Disabled) {
-    write_rows(buffer_->table.observations(), true, false);
+    write_rows(origin_->table.observations(), true, false);
   }
 }
 
@@ -354,7 +355,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   end_resets();
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   read_fields(fields, table,
               {.now = table.columns(),
                .optional = table.recurrent_states(),
@@ -383,7 +384,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
     return again();
   };
   try {
-    commit(*buffer_, *group_, table.copied_bytes() * rows() > kCopyWithGil, fields.call(), attempt,
+    commit(*origin_, *group_, table.copied_bytes() * rows() > kCopyWithGil, fields.call(), attempt,
            again, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";
@@ -402,7 +403,7 @@ void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
   const TakenValues taken(values_);
   unfinished_ = false;
   const LooseRows::Call rows_of{fields, values_, rows(), {}, end};
-  loose_.append(rows_of, *buffer_, *group_, [&](std::size_t row) -> Writer& {
+  loose_.append(rows_of, *origin_, *group_, [&](std::size_t row) -> Writer& {
     group_->begun[environment(row)] = 1;
     return writers()[environment(row)];
   });
@@ -422,14 +423,15 @@ nb::object VectorWriterObject::item(PyObject* given) const {
     fail<std::out_of_range>("environment ", environment, " of ", size());
   }
   const Py_ssize_t place = environment < 0 ? environment + size() : environment;
-  return make_object<WriterObject>(buffer_, group_, static_cast<std::size_t>(place));
+  return make_object<WriterObject>(origin_, group_, static_cast<std::size_t>(place));
 }
 
 namespace {
 
-nb::object make_vector_writer(BufferObject& self, CallName call, std::size_t environments,
+template <class Self>
+nb::object make_vector_writer(Self& self, CallName call, std::size_t environments,
                               AutoReset autoreset, std::chrono::nanoseconds timeout) {
-  const std::size_t most = self.buffer().options().max_writers;
+  const std::size_t most = self.shared->max_writers();
   // Refused before anything is made for them.
   if (environments == 0 || environments > most) {
     fail(What(call.text, "environments"), " is ", environments, "; allowed: 1 to max_writers, ",
@@ -440,12 +442,18 @@ nb::object make_vector_writer(BufferObject& self, CallName call, std::size_t env
 
 }  // namespace
 
-void bind_vector_writer(nb::module_& module, Type<BufferObject>& type) {
-  type.method<&make_vector_writer>(
+template <class Self>
+void add_vector_writer(Type<Self>& type) {
+  type.template method<&make_vector_writer<Self>>(
       "vector_writer", "VectorWriter",
       "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.",
       arg("environments"), keyword("autoreset", AutoReset::SameStep),
       keyword("timeout", kNoTimeout));
+}
+template void add_vector_writer(Type<BufferObject>& type);
+template void add_vector_writer(Type<GuestObject>& type);
+
+void bind_vector_writer(nb::module_& module) {
   using Self = VectorWriterObject;
   constexpr auto kIds = keyword("env_ids", "None");
   constexpr auto kFields = arg("fields");

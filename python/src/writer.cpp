@@ -1,5 +1,7 @@
 #include "writer.hpp"
 
+#include "guest.hpp"
+
 #include <map>
 #include <set>
 
@@ -135,18 +137,19 @@ void check_final(const Fields& fields, const FieldTable& table) {
 
 }  // namespace
 
-WriterGroup::WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments,
                          std::chrono::nanoseconds wait)
-    : hook(&buffer),
-      timeout(wait),
-      begun(environments.value_or(1), 0),
-      closed(environments.value_or(1), 0) {
+    : hook([&origin] { return origin.stats(); }), timeout(wait) {
   const WriterOptions options{.timeout = timeout, .hook = &hook};
-  if (environments) {
-    vector.emplace(buffer, *environments, options);
-  } else {
-    one.emplace(buffer.writer(options));
-  }
+  without_gil([&] {
+    if (environments) {
+      vector.emplace(origin.vector_writer(*environments, options));
+    } else {
+      one.emplace(origin.writer(options));
+    }
+  });
+  begun.assign(environments.value_or(1), 0);
+  closed.assign(environments.value_or(1), 0);
 }
 
 void WriterGroup::close(std::size_t e) {
@@ -158,13 +161,13 @@ void WriterGroup::close(std::size_t e) {
   }
 }
 
-WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<WriterGroup> group,
                            std::size_t environment)
-    : buffer_(std::move(buffer)),
+    : origin_(std::move(origin)),
       group_(std::move(group)),
       environment_(environment),
-      values_(buffer_->table),
-      loose_(buffer_->table, true) {}
+      values_(origin_->table),
+      loose_(origin_->table, true) {}
 
 WriterObject::~WriterObject() {
   // Writers may wait for a chunk to decide open items in.
@@ -189,10 +192,10 @@ std::uint64_t WriterObject::episode_steps() const {
 
 void WriterObject::begin_episode(const Fields& fields) {
   Writer& writer = open(fields.call());
-  buffer_->check_process();
-  buffer_->check_open(fields.call());
+  origin_->check_process();
+  origin_->check_open(fields.call());
   const TakenValues taken(values_);
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations()}, values_);
   // Within an episode it may wait for a chunk to decide open items in.
   const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
@@ -203,19 +206,19 @@ void WriterObject::begin_episode(const Fields& fields) {
 
 void WriterObject::append(End end, const std::optional<Priorities>& given, const Fields& fields) {
   Writer& writer = open(fields.call());
-  buffer_->check_process();
+  origin_->check_process();
   if (!group_->in_episode(environment_)) {
-    buffer_->check_open(fields.call());
+    origin_->check_open(fields.call());
     throw std::logic_error(std::string(fields.call()) +
                            " outside an episode: call begin_episode first");
   }
   const TakenValues taken(values_);
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   read_fields(
       fields, table,
       {.now = table.columns(), .optional = table.recurrent_states(), .next = table.observations()},
       values_);
-  check_states(values_, table, buffer_->window, fields.call(), writer.episode_steps());
+  check_states(values_, table, origin_->window, fields.call(), writer.episode_steps());
   const std::span<const float> priorities =
       some_of(given, given ? writer.completing(end) : 0, fields.call());
   const auto again = [&] { return writer.commit(end, priorities); };
@@ -225,7 +228,7 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
     return again();
   };
   episode_ = {};
-  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, fields.call(), attempt, again,
+  commit(*origin_, *group_, table.copied_bytes() > kCopyWithGil, fields.call(), attempt, again,
          &step_left);
 }
 
@@ -238,9 +241,9 @@ LooseRows::LooseRows(const FieldTable& table, bool one_writer) : one_writer_(one
   }
 }
 
-void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& group,
+void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
                        const std::function<Writer&(std::size_t)>& writer_of) {
-  const FieldTable& table = buffer.table;
+  const FieldTable& table = origin.table;
   const auto& [fields, values, rows, end, ends] = call;
   read_fields(fields, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
@@ -282,7 +285,7 @@ void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& grou
   };
   try {
     // An episode may begin within one, which may wait for a chunk: never with the GIL.
-    commit(buffer, group, true, call.fields.call(), add, add, [&] {
+    commit(origin, group, true, call.fields.call(), add, add, [&] {
       return call.rows
                  ? std::to_string(taken_) + " of " + std::to_string(*call.rows) +
                        " transitions were taken: call again with the same arguments, and it goes "
@@ -301,10 +304,10 @@ void LooseRows::append(const Call& call, SharedBuffer& buffer, WriterGroup& grou
 
 void WriterObject::append_loose(const LooseRows::Call& call) {
   Writer& writer = open(call.fields.call());
-  buffer_->check_process();
+  origin_->check_process();
   const TakenValues taken(values_);
   episode_ = {};
-  loose_.append(call, *buffer_, *group_, [&](std::size_t /*row*/) -> Writer& {
+  loose_.append(call, *origin_, *group_, [&](std::size_t /*row*/) -> Writer& {
     group_->begun[environment_] = 1;
     return writer;
   });
@@ -315,13 +318,13 @@ void WriterObject::append_transition(End end, const Fields& fields) {
 }
 
 void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
-  const std::size_t rows = rows_given(fields, buffer_->table, false).value_or(1);
+  const std::size_t rows = rows_given(fields, origin_->table, false).value_or(1);
   append_loose({fields, values_, rows, {}, end});
 }
 
 /// Steps of the episode that a call gives: the first dimension of its arrays.
 std::size_t WriterObject::read_episode(const Fields& fields) {
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   const std::optional<std::size_t> steps = rows_given(fields, table, true);
   check_final(fields, table);
   read_fields(fields, table,
@@ -335,13 +338,13 @@ std::size_t WriterObject::read_episode(const Fields& fields) {
 void WriterObject::append_episode(End end, const std::optional<Priorities>& given,
                                   const Fields& fields) {
   Writer& writer = open(fields.call());
-  buffer_->check_process();
+  origin_->check_process();
   const TakenValues taken(values_);
   const std::size_t steps = read_episode(fields);
   const std::size_t items =
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
   const std::span<const float> priorities = some_of(given, items, fields.call());
-  buffer_->check_open(fields.call());
+  origin_->check_open(fields.call());
   const bool begin = !goes_on(steps);
   const auto again = [&] { return commit_episode(end, priorities); };
   const auto attempt = [&] {
@@ -349,11 +352,11 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
       writer.begin_episode();
       group_->begun[environment_] = 1;
       episode_ = {.steps = steps, .done = 0, .used = 0, .id = writer.episode_id()};
-      write_step(writer, buffer_->table, values_, false, buffer_->table.observations(), 0);
+      write_step(writer, origin_->table, values_, false, origin_->table.observations(), 0);
     }
     return again();
   };
-  commit(*buffer_, *group_, true, fields.call(), attempt, again, [&] { return episode_left(); });
+  commit(*origin_, *group_, true, fields.call(), attempt, again, [&] { return episode_left(); });
   episode_ = {};
 }
 
@@ -376,7 +379,7 @@ std::string WriterObject::episode_left() const {
 
 /// Commits the steps that are left, until one finds no room.
 CommitStatus WriterObject::commit_episode(End end, std::span<const float> priorities) {
-  const FieldTable& table = buffer_->table;
+  const FieldTable& table = origin_->table;
   Writer& writer = (*group_)[environment_];
   for (; episode_.done < episode_.steps; ++episode_.done) {
     const std::size_t row = episode_.done;
@@ -404,20 +407,27 @@ CommitStatus WriterObject::commit_episode(End end, std::span<const float> priori
 
 namespace {
 
-nb::object make_writer(BufferObject& self, std::chrono::nanoseconds timeout) {
+template <class Self>
+nb::object make_writer(Self& self, std::chrono::nanoseconds timeout) {
   return make_object<WriterObject>(
-      self.shared, std::make_shared<WriterGroup>(self.buffer(), std::nullopt, timeout),
+      self.shared, std::make_shared<WriterGroup>(*self.shared, std::nullopt, timeout),
       std::size_t{0});
 }
 
 }  // namespace
 
-void bind_writer(nb::module_& module, Type<BufferObject>& type) {
-  type.method<&make_writer>(
+template <class Self>
+void add_writer(Type<Self>& type) {
+  type.template method<&make_writer<Self>>(
       "writer", "Writer",
       R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
 rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)",
       keyword("timeout", kNoTimeout));
+}
+template void add_writer(Type<BufferObject>& type);
+template void add_writer(Type<GuestObject>& type);
+
+void bind_writer(nb::module_& module) {
   using Self = WriterObject;
   constexpr auto kFields = arg("fields");
   Type<Self>("Writer", kDoc)

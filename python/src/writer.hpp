@@ -21,7 +21,7 @@ namespace reprise::python {
 /// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at
 /// once is appended with the GIL held if it is small.
 struct WriterGroup {
-  WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+  WriterGroup(Origin& origin, std::optional<std::size_t> environments,
               std::chrono::nanoseconds timeout);
 
   [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *one; }
@@ -44,7 +44,7 @@ struct WriterGroup {
 /// Commits without waiting, with the GIL if the step is small; where there is no room, waits for it
 /// without the GIL. Closed, or TimeoutError that says what was `left` and how to go on.
 template <class Attempt, class Again, class Left>
-void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* call,
+void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
             const Attempt& attempt, const Again& again, const Left& left) {
   const auto try_once = [&] {
     const Released released(large);
@@ -64,10 +64,10 @@ void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* ca
   if (status == CommitStatus::Closed) {
     throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
   }
-  buffer.check_process();
+  origin.check_process();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   fail<TimedOut>(call, ": no room within ", waited.count(), " s; ", left(),
-                 ". Rate limiter: ", buffer.buffer.stats().limiter);
+                 ". Rate limiter: ", without_gil([&] { return origin.stats().limiter; }));
 }
 
 inline std::string step_left() {
@@ -89,7 +89,7 @@ class LooseRows {
     nb::handle ends;                  ///< Of the rows.
   };
   /// `writer_of`: the writer of a row, made ready for it.
-  void append(const Call& call, SharedBuffer& buffer, WriterGroup& group,
+  void append(const Call& call, Origin& origin, WriterGroup& group,
               const std::function<Writer&(std::size_t)>& writer_of);
   /// The next call goes on behind none.
   void start_anew() noexcept { taken_ = 0; }
@@ -106,14 +106,14 @@ class LooseRows {
 /// reprise.Writer: one environment's writer.
 class WriterObject {
  public:
-  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+  WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<WriterGroup> group,
                std::size_t environment);
   ~WriterObject();
   WriterObject(const WriterObject&) = delete;
   WriterObject& operator=(const WriterObject&) = delete;
 
   [[nodiscard]] Entered enter(const char* call) const {
-    return {group_->in_use, "Writer", *buffer_, call};
+    return {group_->in_use, "Writer", *origin_, call};
   }
   void begin_episode(const Fields& observations);
   void append(End end, const std::optional<Priorities>& priorities, const Fields& fields);
@@ -144,7 +144,7 @@ class WriterObject {
   void append_loose(const LooseRows::Call& call);
   CommitStatus commit_episode(End end, std::span<const float> priorities);
 
-  std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<Origin> origin_;
   std::shared_ptr<WriterGroup> group_;
   const std::size_t environment_;
   StepValues values_;
@@ -165,17 +165,17 @@ inline constexpr Words words_of<AutoReset>{"_Autoreset", {"same_step", "next_ste
 /// reprise.VectorWriter: the C++ vector writer, and what simulators that reset themselves need.
 class VectorWriterObject {
  public:
-  VectorWriterObject(std::shared_ptr<SharedBuffer> buffer, std::size_t environments,
-                     AutoReset autoreset, std::chrono::nanoseconds timeout)
-      : buffer_(std::move(buffer)),
-        group_(std::make_shared<WriterGroup>(buffer_->buffer, environments, timeout)),
+  VectorWriterObject(std::shared_ptr<Origin> origin, std::size_t environments, AutoReset autoreset,
+                     std::chrono::nanoseconds timeout)
+      : origin_(std::move(origin)),
+        group_(std::make_shared<WriterGroup>(*origin_, environments, timeout)),
         autoreset_(autoreset),
         size_(environments),
         resetting_(std::make_unique<bool[]>(environments)),
-        values_(buffer_->table),
-        final_(buffer_->table),
+        values_(origin_->table),
+        final_(origin_->table),
         resets_(std::make_unique<bool[]>(environments)),
-        loose_(buffer_->table, false) {}
+        loose_(origin_->table, false) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
     group_.reset();
@@ -184,7 +184,7 @@ class VectorWriterObject {
   VectorWriterObject& operator=(const VectorWriterObject&) = delete;
 
   [[nodiscard]] Entered enter(const char* call) const {
-    return {group_->in_use, "VectorWriter", *buffer_, call};
+    return {group_->in_use, "VectorWriter", *origin_, call};
   }
   void begin(ArrayLike env_ids, const Fields& observations);
   void append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> final,
@@ -220,7 +220,7 @@ class VectorWriterObject {
   void write_final();
   void begin_episodes();
 
-  std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<Origin> origin_;
   std::shared_ptr<WriterGroup> group_;
   const AutoReset autoreset_;
   const std::size_t size_;

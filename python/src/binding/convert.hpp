@@ -116,7 +116,11 @@ struct Conversion<std::optional<T>> {
 template <>
 struct Conversion<std::chrono::nanoseconds> {
   static std::string hint() { return "float"; }
-  static std::string usual(std::chrono::nanoseconds /*for ever*/) { return "None"; }
+  static std::string usual(std::chrono::nanoseconds value) {
+    return value == kNoTimeout
+               ? "None"
+               : Conversion<double>::usual(std::chrono::duration<double>(value).count());
+  }
   static std::chrono::nanoseconds from(nb::handle given, What what);
 };
 

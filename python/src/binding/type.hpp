@@ -210,7 +210,12 @@ class Type {
   /// `with` closes the object.
   template <auto F>
   Type& closes() {
-    method<&Type::itself>("__enter__", "Self", "The object itself.");
+    return closes<F, &Type::itself>("Self", "The object itself.");
+  }
+  /// Likewise, and gives what kEnter does.
+  template <auto F, auto kEnter>
+  Type& closes(const char* entered, const char* doc) {
+    method<kEnter>("__enter__", entered, doc);
     return method<&Type::template exit<F>>("__exit__", "Closes the object.", arg("kind", "None"),
                                            arg("value", "None"), arg("traceback", "None"));
   }

@@ -1,7 +1,5 @@
 #include "waiting.hpp"
 
-#include <reprise/replay_buffer.hpp>
-
 #include <unistd.h>
 
 #include <condition_variable>
@@ -18,12 +16,11 @@ constexpr std::chrono::seconds kTold{5};
 
 }  // namespace
 
-SignalHook::SignalHook(const ReplayBuffer* buffer) : SignalHook([buffer] { return buffer; }) {}
-SignalHook::SignalHook(std::function<const ReplayBuffer*()> buffer)
-    : buffer_(std::move(buffer)), maker_(::getpid()) {}
+SignalHook::SignalHook(std::function<Stats()> stats)
+    : stats_(std::move(stats)), maker_(::getpid()) {}
 
 std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
-  const Stats stats = buffer_()->stats();
+  const Stats stats = stats_();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
   return "a call has waited for " + std::to_string(seconds) + " s and has no timeout; " +
          std::to_string(stats.items) + " items and " + std::to_string(stats.writers) +
@@ -43,7 +40,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   }
   // The reason takes the locks of shards, so it comes before the GIL.
   std::string told;
-  const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold && buffer_() != nullptr;
+  const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold;
   if (tells && ::getpid() == maker_) {
     told_ = true;
     try {
@@ -69,6 +66,43 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
 void SignalHook::rethrow() {
   if (failure_) {
     std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+struct OwnThread::Run {
+  std::function<void(std::stop_token)> work;
+  std::exception_ptr failure;  ///< Written by the thread.
+  std::jthread thread;
+};
+
+OwnThread::OwnThread(std::function<void(std::stop_token)> work)
+    : run_(std::make_shared<Run>()), maker_(::getpid()) {
+  run_->work = std::move(work);
+  run_->thread = std::jthread([run = run_.get()](const std::stop_token& stop) {
+    try {
+      run->work(stop);
+    } catch (...) {
+      run->failure = std::current_exception();
+    }
+  });
+}
+
+void OwnThread::end() noexcept {
+  if (!run_->thread.joinable()) {
+    return;
+  }
+  if (::getpid() != maker_) {
+    static_cast<void>(new std::shared_ptr<Run>(run_));
+    return;
+  }
+  run_->thread.request_stop();
+  const Released released;
+  run_->thread.join();
+}
+
+void OwnThread::rethrow() const {
+  if (run_->failure) {
+    std::rethrow_exception(run_->failure);
   }
 }
 

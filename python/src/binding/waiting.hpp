@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/stats.hpp>
 #include <reprise/waiting.hpp>
 
 #include "errors.hpp"
@@ -9,15 +10,13 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 
-/// Waits without the GIL that a signal can end, and objects that one thread uses at a time.
-namespace reprise {
-class ReplayBuffer;
-}
-
+/// Waits without the GIL that a signal can end, objects that one thread uses at a time, and
+/// threads.
 namespace reprise::python {
 
 /// How long a call waits without the GIL before it looks for signals.
@@ -82,11 +81,9 @@ class InUse {
 /// calls from waiting at all: they try once, which no statistics count.
 class SignalHook final : public WaitHook {
  public:
-  /// `buffer`: in whose words a wait without a timeout is told that goes on for some seconds, as a
-  /// warning of Python; null for none.
-  explicit SignalHook(const ReplayBuffer* buffer);
-  /// `buffer`: gives the one that the call waits for.
-  explicit SignalHook(std::function<const ReplayBuffer*()> buffer);
+  /// `stats`: those of the buffer that the call waits for, in whose words a wait without a timeout
+  /// is told that goes on for some seconds, as a warning of Python.
+  explicit SignalHook(std::function<Stats()> stats);
   /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
   /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
   /// handler forked, the call was stopped.
@@ -114,7 +111,7 @@ class SignalHook final : public WaitHook {
   [[nodiscard]] std::string reason(std::chrono::nanoseconds waited) const;
 
   using Clock = std::chrono::steady_clock;
-  const std::function<const ReplayBuffer*()> buffer_;
+  const std::function<Stats()> stats_;
   const ::pid_t maker_;
   bool waiting_ = false;
   /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
@@ -123,6 +120,27 @@ class SignalHook final : public WaitHook {
   Clock::time_point start_;
   std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.
+};
+
+/// A thread of an object, without the GIL. In a forked child it does not exist, its handle may name
+/// another one, and locks that it held stay locked: there nothing of it is destroyed.
+class OwnThread {
+ public:
+  /// `work` keeps what it uses, and ends soon after stop is requested.
+  explicit OwnThread(std::function<void(std::stop_token)> work);
+  ~OwnThread() { end(); }
+  OwnThread(const OwnThread&) = delete;
+  OwnThread& operator=(const OwnThread&) = delete;
+
+  /// Ends the thread. Needs the GIL.
+  void end() noexcept;
+  /// Throws what the work has thrown, once the thread has ended.
+  void rethrow() const;
+
+ private:
+  struct Run;
+  std::shared_ptr<Run> run_;
+  const ::pid_t maker_;  ///< The process whose thread it is.
 };
 
 /// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when

@@ -75,7 +75,7 @@ def test_files_of_a_copy_stay_in_their_directory(buffer, name, tmp_path):
 
 METHODS = multiprocessing.get_all_start_methods()
 PICKLED = [method for method in METHODS if method != "fork"]
-REFUSED = "cannot be handed to another process.*threads; reprise.ray.*save here and .*load there"
+REFUSED = r"cannot be handed to another process.*replay.share\(\).*reprise.attach.*save here and .*load there"
 
 
 def use(*buffers):

@@ -64,8 +64,10 @@ def instances(tmp_path_factory):
     writer = buffer.writer()
     writer.append_episode(x=np.zeros(11), reward=np.zeros(10))
     sampler = buffer.sampler()
-    with buffer.prefetch(1) as prefetcher:
+    with buffer.prefetch(1) as prefetcher, buffer.share() as address:
         made = (
+            buffer.share(),
+            reprise.attach(address),
             schema,
             buffer,
             writer,

@@ -172,6 +172,29 @@ def mixed(replay: reprise.ReplayBuffer) -> int:
     return mix.update_priorities(batch.item_keys, np.ones(len(mix))).applied
 
 
+def guests() -> int:
+    schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
+    replay = reprise.ReplayBuffer(schema, 1_000)
+    host: reprise.Host = replay.share(ring_steps=8)
+    guest: reprise.Guest
+    with host as address, reprise.attach(address, timeout=5.0) as guest:
+        same: str = host.address
+        with guest.writer(timeout=1.0) as writer:
+            writer.append_episode(x=np.zeros((5, 2)), reward=np.ones(4))
+        writers: reprise.VectorWriter = guest.vector_writer(2, autoreset="disabled")
+        source: reprise.BatchSource = guest.sampler(seed=1, fresh=0.5)
+        sampler: reprise.Sampler = guest.sampler(unique_frames=True)
+        batch: reprise.Batch = sampler.sample(4, views=True, timeout=5.0)
+        with guest.prefetch(4, depth=1) as ahead:
+            source.update_priorities(next(ahead).item_keys, np.ones(4))
+        updated: reprise.UpdateResult = guest.update_priorities(batch.item_keys, np.ones(4))
+        stats: dict[str, Any] = guest.stats()
+        assert same == address and guest.schema == schema and not guest.closed
+        assert guest.window == reprise.Transitions() and stats["guests"] == 1
+        writers.close()
+    return updated.applied
+
+
 def many_processes() -> int:
     schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
     local = reprise.ReplayBuffer(schema, 256, shards=1, rate_limiter=reprise.Unlimited())
@@ -294,6 +317,7 @@ def main() -> None:
     assert relabelled(
         reprise.Schema().observation("obs", "f4", [4]).column("action", np.int64).reward()
     )
+    assert guests() == 4
     assert many_processes() == 1
     assert changed().applied == 4
     assert wrong_words(reprise.ReplayBuffer(make_schema(), 100, window=reprise.Sequences())) == 6

@@ -20,8 +20,17 @@ def parts():
     return buffer_of(0.0, key_tag=1), buffer_of(100.0, key_tag=2)
 
 
+HOSTS = []  # They serve until the tests end.
+
+
+def of_guest(**given):
+    HOSTS.append(parts()[0].share())
+    return reprise.attach(HOSTS[-1].address).sampler(seed=1, **given)
+
+
 SOURCES = {
     "sampler": lambda **given: parts()[0].sampler(seed=1, **given),
+    "guest": of_guest,
     "exact parts": lambda **given: reprise.mix([(one, 8) for one in parts()], seed=1, **given),
     "common total": lambda **given: reprise.mix(parts(), 16, seed=1, **given),
 }

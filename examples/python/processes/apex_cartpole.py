@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Ape-X on Gymnasium's CartPole: simulators in processes of their own, one learner, one buffer.
+
+Actors append to the learner's buffer. One is killed on the way, in the middle of whatever it does, and
+started again. Exits with 0 if 100 greedy episodes have a mean return of at least 475 in time.
+"""
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import reprise
+import torch
+
+sys.path.append(str(Path(__file__).parents[1]))
+from dqn_cartpole import BATCH, BEGIN, BETA, Learner, greedy, make_buffer, make_network
+
+ENVIRONMENTS = 8  # Of each actor.
+PUBLISH_EVERY, SHOW_EVERY, SCREEN_EVERY, KILL_AT = 10, 100, 250, 400  # Updates.
+SCREENED, TESTED, SOLVED = 20, 100, 475.0  # Episodes, episodes, mean return.
+START = multiprocessing.get_context("spawn")  # Any start method would do.
+
+
+class Board:
+    """Memory of all processes: the learner's newest parameters, and each actor's mean return."""
+
+    def __init__(self, actors):
+        size = sum(one.numel() for one in make_network().parameters())
+        self.parameters = START.RawArray("f", size)
+        self.returns = START.RawArray("f", actors)
+
+    def publish(self, network):
+        flat = torch.nn.utils.parameters_to_vector(network.parameters())
+        np.frombuffer(self.parameters, np.float32)[:] = flat.detach().numpy()
+
+    def read(self, network):
+        flat = torch.frombuffer(self.parameters, dtype=torch.float32).clone()
+        torch.nn.utils.vector_to_parameters(flat, network.parameters())
+
+
+def act(address, actor, actors, board, seed):
+    """The work of an actor process: it steps its environments until the learner has ended."""
+    torch.set_num_threads(1)
+    random, network = np.random.default_rng(seed), make_network()
+    environments = gymnasium.make_vec("CartPole-v1", ENVIRONMENTS, "sync")
+    # As in Ape-X: from exploring to nearly greedy.
+    epsilons = 0.4 ** np.linspace(1, 7, actors * ENVIRONMENTS)[actor::actors]
+    returned = np.zeros(ENVIRONMENTS)
+    with contextlib.suppress(reprise.Closed, KeyboardInterrupt):
+        with reprise.attach(address) as guest, guest.vector_writer(environments) as writers:
+            state, _ = environments.reset(seed=int(random.integers(1 << 31)))
+            writers.begin(state=state)
+            while True:
+                board.read(network)
+                action = greedy(network, state)
+                explores = random.random(ENVIRONMENTS) < epsilons
+                action[explores] = random.integers(2, size=explores.sum())
+                state, reward, terminated, truncated, _ = environments.step(action)
+                end = reprise.ends(terminated, truncated)
+                # Waits while the learner is too far behind.
+                writers.append(action=action, reward=reward, next_state=state, end=end)
+                returned += reward
+                for e in np.flatnonzero(terminated | truncated):
+                    board.returns[actor] += 0.1 * (returned[e] - board.returns[actor])
+                    returned[e] = 0
+
+
+def mean_return(network, episodes, seed):
+    """The mean return of greedy episodes, one in each environment."""
+    environments = gymnasium.make_vec("CartPole-v1", episodes, "sync")
+    state, _ = environments.reset(seed=seed)
+    running, total = np.ones(episodes, bool), 0.0
+    while running.any():
+        state, reward, terminated, truncated, _ = environments.step(greedy(network, state))
+        total += reward[running].sum()
+        running &= ~(terminated | truncated)
+    return total / episodes
+
+
+def learn(replay, start, board, seed, seconds):
+    """`start`: starts an actor. Returns whether it was solved in time."""
+    learner = Learner()
+    board.publish(learner.online)
+    actors = [start(actor) for actor in range(len(board.returns))]
+    began = time.monotonic()
+    for batch in replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=seconds):
+        replay.update_priorities(batch.item_keys, learner.learn(batch))
+        now = time.monotonic() - began
+        if learner.updates % PUBLISH_EVERY == 0:
+            board.publish(learner.online)
+        if learner.updates % SHOW_EVERY == 0:
+            steps, mean = replay.stats()["committed_steps"], np.mean(board.returns)
+            line = f"{now:5.1f} s {learner.updates:6} updates, {steps / now:6.0f} steps/s"
+            print(f"\r{line}, mean return of actors {mean:5.1f} ", end="", flush=True)
+        if learner.updates == KILL_AT:
+            os.kill(actors[0].pid, signal.SIGKILL)
+            actors[0].join()
+            print("\nkilled actor 0, which starts again")
+            actors[0] = start(0)
+        if learner.updates > KILL_AT and learner.updates % SCREEN_EVERY == 0:
+            # The target network is steadier. The test is on starts that chose nothing.
+            if mean_return(learner.target, SCREENED, learner.updates) >= SOLVED:
+                tested = mean_return(learner.target, TESTED, 1_000_000 + learner.updates)
+                print(f"\ntest of {TESTED} episodes: mean return {tested:.1f}")
+                if tested >= SOLVED:
+                    return True
+        if now > seconds:
+            break
+    print(f"\nNot solved in {seconds:g} seconds.")
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--actors", type=int, default=2, help="processes")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=120, help="to give up after")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # The network is too small for several threads.
+    torch.manual_seed(options.seed)
+    limiter = reprise.SampleToInsertRatio(BATCH / 32, min_size=BEGIN, error_buffer=8 * BATCH)
+    board = Board(options.actors)
+    started = []
+    with make_buffer(rate_limiter=limiter) as replay, replay.share(ring_steps=8) as address:
+
+        def start(actor):
+            given = (address, actor, options.actors, board, options.seed * 1000 + len(started))
+            started.append(START.Process(target=act, args=given, daemon=True))
+            started[-1].start()
+            return started[-1]
+
+        done = learn(replay, start, board, options.seed, options.seconds)
+    for actor in started:  # They end as the buffer is closed.
+        actor.join()
+    return 0 if done else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+#include "guest.hpp"
+
+#include "options.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+namespace reprise::python {
+namespace {
+
+constexpr std::chrono::nanoseconds kUsual = std::chrono::seconds(10);
+
+constexpr const char* kDoc =
+    R"(A replay buffer that another process of this machine has, the host, which shares it
+(ReplayBuffer.share); reprise.attach is a name for it.
+
+    guest = reprise.attach(address)                # In a child, by any start method.
+    with guest.writer() as writer:                 # Or guest.vector_writer(envs).
+        writer.begin_episode(state=s)
+        writer.append(action=a, reward=r, next_state=s2)
+    batch = guest.sampler(seed=1).sample(256)
+    guest.update_priorities(batch.item_keys, np.abs(errors))
+
+Its writers, samplers and prefetchers are of the same classes as those of the buffer, with the same
+calls, but each has a connection of its own. What differs:
+
+An append that returns means that the step will be in the buffer, whatever becomes of this process,
+unless the host ends before it has taken it, some milliseconds later. A writer may be so many steps
+ahead as the host said (`ring_steps`); an append waits where it is. Writer.episode_id counts the
+writer's own episodes. A sampler's batches are copied once more, from memory that host and guest
+share.
+
+Once the host has ended its block, closed the buffer or died, calls raise Closed, and waits end with
+it; priorities that are set then count as stale. Any thread may call it. It works in the process that
+attached: RuntimeError in a forked child, which attaches by itself.)";
+
+constexpr const char* kInit =
+    R"(address: of the host, as ReplayBuffer.share gives it. timeout: seconds that it may take until a
+host listens there and answers.
+OSError if none does; RuntimeError with the reason if the host refuses this process, for example one
+of another version of reprise.)";
+
+/// Looks for signals between attempts.
+Guest attached(const std::string& address, std::chrono::nanoseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kAttempt = std::chrono::milliseconds(250);
+  const auto start = Clock::now();
+  for (;;) {
+    const auto left = std::max(timeout - (Clock::now() - start), std::chrono::nanoseconds(0));
+    try {
+      return without_gil([&] { return attach(address, std::min(left, kAttempt)); });
+    } catch (const std::system_error&) {
+      if (left <= kAttempt) {
+        throw;
+      }
+    }
+    check_signals();
+  }
+}
+
+void make(GuestObject* place, const std::string& address, std::chrono::nanoseconds timeout) {
+  new (place) GuestObject(std::make_shared<SharedGuest>(attached(address, timeout)));
+}
+
+nb::object schema_of(GuestObject& self) {
+  return make_object<Schema>(self.shared->schema());
+}
+
+nb::object window_of(GuestObject& self) {
+  return to_python(self.shared->window);
+}
+
+bool closed(GuestObject& self) {
+  return self.shared->closed();
+}
+
+void close(GuestObject& self) {
+  self.shared->close();
+}
+
+}  // namespace
+
+void bind_guest(nb::module_& module) {
+  Type<GuestObject> type("Guest", kDoc);
+  type.constructor<&make>(kInit, arg("address"), arg("timeout", kUsual));
+  add_writer(type);
+  add_vector_writer(type);
+  add_sampler(type);
+  add_prefetch(type);
+  add_update_priorities(type);
+  add_stats(type);
+  type.property<&schema_of>("schema", "Schema", "A copy of the buffer's schema.")
+      .property<&window_of>("window", "_Window", "The buffer's window.")
+      .property<&closed>("closed", "True after `close`, and once the host is gone.")
+      .method<&close>("close",
+                      "Ends the connection. Writers, samplers and prefetchers keep their own.")
+      .closes<&close>()
+      .add(module);
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <reprise/guest.hpp>
+
+#include "buffer.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace reprise::python {
+
+/// A buffer of another process.
+class SharedGuest final : public Origin {
+  /// Whatever a call throws once the host is gone is Closed.
+  template <class Call>
+  auto of_host(const Call& call) const {
+    try {
+      return call();
+    } catch (const std::runtime_error&) {
+      if (guest_.closed()) {
+        throw Closed("the guest is closed, or its host is gone");
+      }
+      throw;
+    }
+  }
+
+ public:
+  explicit SharedGuest(Guest attached)
+      : Origin(attached.schema(), attached.window()), guest_(std::move(attached)) {}
+
+  [[nodiscard]] const Schema& schema() const override { return guest_.schema(); }
+  [[nodiscard]] Writer writer(const WriterOptions& options) override {
+    return of_host([&] { return guest_.writer(options); });
+  }
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
+                                           const WriterOptions& options) override {
+    return of_host([&] { return guest_.vector_writer(environments, options); });
+  }
+  [[nodiscard]] AnySampler sampler(const SamplerOptions& options) override {
+    return of_host([&] { return guest_.sampler(options); });
+  }
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                 std::size_t selector) override {
+    return guest_.update_priorities(keys, priorities, selector);
+  }
+  [[nodiscard]] Stats stats() override {
+    return of_host([&] { return guest_.stats(); });
+  }
+  /// Writers have connections of their own: `close` leaves those as they are.
+  [[nodiscard]] bool takes_nothing() override { return !closed_here_ && guest_.closed(); }
+
+  [[nodiscard]] std::size_t max_writers() const { return guest_.max_writers(); }
+  void close() {
+    closed_here_ = true;
+    guest_.close();
+  }
+  [[nodiscard]] bool closed() const { return guest_.closed(); }
+
+ private:
+  Guest guest_;
+  bool closed_here_ = false;  ///< Guarded by the GIL.
+};
+
+/// reprise.Guest: shares its connection with the objects made of it.
+struct GuestObject {
+  explicit GuestObject(std::shared_ptr<SharedGuest> attached) : shared(std::move(attached)) {}
+
+  [[nodiscard]] Origin::Call enter(const char* call) const { return {*shared, call}; }
+
+  std::shared_ptr<SharedGuest> shared;
+};
+
+}  // namespace reprise::python

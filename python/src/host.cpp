@@ -1,0 +1,87 @@
+#include <reprise/host.hpp>
+
+#include "buffer.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+constexpr const char* kDoc =
+    R"(Serves a buffer to other processes of this machine and user; made by ReplayBuffer.share.
+
+    with replay.share() as address:
+        workers = [context.Process(target=act, args=(address, i)) for i in range(4)]
+        ...
+
+A thread that never takes the GIL serves, until the block ends, `close`, or the buffer is closed:
+then the guests' calls raise Closed. Steps that they have appended by then and that the buffer has
+room for are in it. `with` gives the address.)";
+
+constexpr const char* kShare =
+    R"(Lets other processes of this machine and user attach to the buffer: a Host, whose address is for
+reprise.attach in them.
+
+    with replay.share() as address:
+        ...
+
+address: a path of a Unix socket, which must not exist, or '@name' for a name that is in no file
+  system and vanishes with this process; None takes one of these at random.
+ring_steps: steps that each environment of a guest may be ahead of the buffer, 8 to 2**20; they do
+  not count for the rate limiter yet. None chooses: as many as take 4 MiB for each writer or vector
+  writer, within 16 and 4096.
+ValueError for an address or ring_steps out of range, OSError for an address that is taken. See
+docs/processes.md.)";
+
+/// reprise.Host.
+class HostObject {
+ public:
+  HostObject(std::shared_ptr<SharedBuffer> buffer, std::unique_ptr<Host> host)
+      : address_(host->address()), thread_(serving(std::move(buffer), std::move(host))) {}
+
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] const std::string& entered() const noexcept { return address_; }
+  void close() {
+    thread_.end();
+    thread_.rethrow();
+  }
+
+ private:
+  /// The host goes as the thread ends: guests see it at once.
+  static std::function<void(std::stop_token)> serving(std::shared_ptr<SharedBuffer> buffer,
+                                                      std::unique_ptr<Host> made) {
+    return [buffer = std::move(buffer),
+            host = std::shared_ptr<Host>(std::move(made))](const std::stop_token& stop) mutable {
+      const std::shared_ptr<Host> served = std::move(host);
+      served->run(stop);
+    };
+  }
+
+  const std::string address_;
+  OwnThread thread_;
+};
+
+nb::object share(BufferObject& self, std::optional<std::string> address,
+                 std::optional<std::size_t> ring_steps) {
+  const HostOptions options{.address = address.value_or(""), .ring_steps = ring_steps.value_or(0)};
+  return make_object<HostObject>(self.shared, std::make_unique<Host>(self.buffer(), options));
+}
+
+}  // namespace
+
+void bind_host(nb::module_& module, Type<BufferObject>& type) {
+  type.method<&share>("share", "Host", kShare, arg("address", std::nullopt),
+                      keyword("ring_steps", std::nullopt));
+  using Self = HostObject;
+  Type<Self>("Host", kDoc)
+      .property<&Self::address>("address", "For reprise.attach, in any process of this machine.")
+      .method<&Self::close>(
+          "close", "Ends the thread. Raises what ended it, if the system refused it something.")
+      .closes<&Self::close, &Self::entered>("str", "The address.")
+      .add(module);
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,209 @@
+"""Processes that die: what they were told is in the buffer, and nobody waits for them."""
+
+import contextlib
+import multiprocessing
+import os
+
+import pytest
+from testing.children import run_python
+from testing.guests import (
+    EPISODE,
+    guest_of,
+    hosting,
+    kill,
+    numbered,
+    numbers_in,
+    started,
+    until,
+    write_all,
+    write_for_ever,
+)
+from testing.refusals import refuses
+from testing.threads import running
+
+import reprise
+
+
+@contextlib.contextmanager
+def killed_writer(address, steps):
+    """A child that appends until it is killed, after so many steps at least; yields it and the count
+    of what it was told to be appended."""
+    context = multiprocessing.get_context("spawn")
+    told = context.RawValue("q", 0)
+    child = context.Process(target=write_for_ever, args=(address, 0, told))
+    child.start()
+    try:
+        until(lambda: told.value >= steps)
+        yield child, told
+    finally:
+        kill(child)
+
+
+@pytest.mark.parametrize("steps", [1, 700, 1503, 3001])
+def test_steps_that_a_killed_writer_was_told_of_are_there(steps):
+    replay = numbered(10_000_000)
+    with replay.share() as address:
+        with killed_writer(address, steps) as (child, told):
+            kill(child)
+        until(lambda: replay.stats()["guests"] == 0 and replay.stats()["writers"] == 0)
+        there = len(replay)
+        assert told.value <= there <= told.value + 1
+        assert numbers_in(replay) == list(range(there))
+        assert replay.stats()["cut_episodes"] == (1 if there % EPISODE != 0 else 0)
+        with started(write_all, address, 20_000_000, 100):  # The others go on.
+            pass
+    assert len(replay) == there + 100
+
+
+def test_steps_in_front_of_a_full_buffer_are_taken_after_the_death_of_their_writer():
+    replay = numbered(selectors=reprise.Fifo(), max_times_sampled=1, rate_limiter=reprise.Queue(8))
+    with replay.share(ring_steps=64) as address:
+        with killed_writer(address, 40) as (child, told):
+            kill(child)
+        sampler = replay.sampler()
+        drawn = [int(sampler.sample(1)["id"][0]) for _ in range(told.value)]
+        assert drawn == list(range(told.value))
+        until(lambda: replay.stats()["writers"] == 0)
+        assert replay.stats()["dead_guest_steps"] >= told.value - 9
+
+
+def test_calls_of_a_guest_whose_host_was_killed_raise_closed():
+    with hosting(fill_steps=100) as (process, address):
+        guest = reprise.attach(address)
+        sampler, waiting = guest.sampler(), guest.sampler()
+        writer, fast = guest.writer(), guest.writer()
+        vector = guest.vector_writer(2, autoreset="disabled")
+        prefetcher = guest.prefetch(4)
+        keys = sampler.sample(4).item_keys
+        writer.begin_episode(id=0)
+        fast.begin_episode(id=0)
+        step = {"action": 0, "reward": 0, "next_id": 1}
+        count = []
+
+        def append_for_ever():
+            while True:
+                fast.append(**step)
+                count.append(1)
+
+        def die():
+            until(lambda: len(count) > 1000)
+            kill(process)
+
+        with running(die, lambda: refuses(reprise.Closed, "Writer.append", append_for_ever)):
+            with pytest.raises(reprise.Closed, match="Sampler.sample"):
+                while True:
+                    waiting.sample(64)
+        assert guest.closed
+        refuses(reprise.Closed, "Sampler.sample", sampler.sample, 4)
+        until(lambda: raises_closed(lambda: writer.append(**step)))
+        refuses(reprise.Closed, "no step was taken", writer.begin_episode, id=0)
+        refuses(reprise.Closed, "no step was taken", vector.begin, id=[0, 0])
+        for call in (guest.stats, guest.writer, guest.sampler):
+            refuses(reprise.Closed, "its host is gone", call)
+        assert guest.update_priorities(keys, [1.0] * 4) == (0, 4)
+        assert len(list(prefetcher)) < 10
+        refuses(OSError, address, reprise.attach, address, timeout=0.05)
+    del guest, sampler, waiting, writer, fast, vector, prefetcher
+
+
+def raises_closed(call):
+    try:
+        call()
+    except reprise.Closed:
+        return True
+    return False
+
+
+def test_forks_of_a_killed_host_do_not_keep_its_guests_waiting():
+    """multiprocessing's fork leaves copies of the host's sockets in each child."""
+    child = run_python(FORKING)
+    assert (child.returncode, child.stdout) == (0, "closed\n"), child.stderr
+
+
+FORKING = """
+import os, signal, time
+import reprise
+from testing.guests import numbered
+
+told, tell = os.pipe()
+host = os.fork()
+if host == 0:
+    replay = numbered()
+    with replay.share("@reprise-forking-%d" % os.getppid()) as address:
+        while replay.stats()["guests"] == 0: time.sleep(0.01)
+        other = os.fork()
+        if other != 0: os.write(tell, b"%d" % other)
+        time.sleep(600)
+        os._exit(0)
+guest = reprise.attach("@reprise-forking-%d" % os.getpid())
+sampler = guest.sampler()
+other = int(os.read(told, 20))
+os.kill(host, signal.SIGKILL)
+try:
+    sampler.sample(4)
+except reprise.Closed:
+    print("closed", flush=True)
+os.kill(other, signal.SIGKILL)
+os.waitpid(host, 0)
+"""
+
+LEFT = """
+import os, sys, tempfile
+from testing.guests import hosting, kill, numbered, started, until, write_all
+from testing.children import run_python
+import reprise
+
+def names():
+    return {one for one in os.listdir("/dev/shm") if "reprise" in one}
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+def maps():
+    return open("/proc/self/maps").read().count("memfd:")
+
+if __name__ == "__main__":
+    before = names()
+    replay = numbered()
+    host = replay.share(os.path.join(tempfile.gettempdir(), "socket"))
+    write_all(host.address, 0, 100)
+    host.close()
+    open_before = descriptors()
+    with replay.share(os.path.join(tempfile.gettempdir(), "socket")) as address:
+        write_all(address, 100, 100)
+        guest = reprise.attach(address)
+        batch = guest.sampler().sample(16)
+        killed = run_python(
+            "import os, sys, reprise\\n"
+            "guest = reprise.attach(sys.argv[1]); writer = guest.writer(); sampler = guest.sampler()\\n"
+            "sampler.sample(4); writer.begin_episode(id=0); os.kill(os.getpid(), 9)\\n", address)
+        assert killed.returncode == -9, killed.stderr
+        until(lambda: replay.stats()["writers"] == 0)
+        del guest
+    replay.close()
+    assert descriptors() == open_before and maps() == 0, (descriptors(), open_before, maps())
+    assert names() == before and os.listdir(tempfile.gettempdir()) == []
+    print("end")
+"""
+
+
+def test_nothing_is_left_of_processes_that_shared_a_buffer(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    child = run_python(LEFT)
+    assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_guests_in_threads_come_and_go():
+    replay = numbered()
+    with guest_of(replay) as guest:
+
+        def come_and_go():
+            for _ in range(20):
+                guest.writer().close()
+                guest.sampler()
+
+        with running(*[come_and_go] * 4):
+            pass
+        assert guest.stats()["guests"] == 1
+        until(lambda: replay.stats()["writers"] == 0)

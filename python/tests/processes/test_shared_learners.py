@@ -1,0 +1,160 @@
+"""Samplers of other processes: draws, priorities, views, prefetch."""
+
+import numpy as np
+import pytest
+from testing.buffers import fill, plain_buffer
+from testing.children import run_python
+from testing.guests import guest_of, numbered, started, write_all
+from testing.refusals import refuses
+
+import reprise
+
+
+def learn(address):
+    """Gives items priority 0 unless their number is odd, until nothing else is drawn any more."""
+    guest = reprise.attach(address)
+    sampler = guest.sampler(seed=3)
+    odd_alone = 0
+    while odd_alone < 20:
+        batch = sampler.sample(64)
+        odd = (batch["id"] % 2).astype(np.float32)
+        assert guest.update_priorities(batch.item_keys, odd).stale == 0
+        odd_alone = odd_alone + 1 if odd.all() else 0
+
+
+def test_a_learner_in_a_child_sets_priorities():
+    replay = numbered(selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
+    with replay.share() as address:
+        with started(learn, address), started(write_all, address, 0, 200):
+            pass
+    assert replay.stats()["applied_updates"] > 0
+    assert (replay.sampler().sample(256)["id"] % 2 == 1).all()
+
+
+def test_batches_are_those_of_a_sampler_of_the_host():
+    window = reprise.Transitions(n_step=2, frame_stack=3)
+    replay = plain_buffer(500, window=window, shards=1)
+    fill(replay, 400)
+    with guest_of(replay) as guest:
+        for unique in (False, True):
+            here = replay.sampler(seed=5, unique_frames=unique)
+            there = guest.sampler(seed=5, unique_frames=unique)
+            for n in (1, 64, 7, 300):
+                ours, theirs = here.sample(n, beta=0.7), there.sample(n, beta=0.7)
+                assert set(ours) == set(theirs)
+                assert all((ours[name] == theirs[name]).all() for name in ours)
+                assert (ours.weights == theirs.weights).all()
+                assert (ours.item_keys == theirs.item_keys).all()
+
+
+def test_batches_are_the_callers_unless_they_are_views():
+    replay = plain_buffer(500)
+    fill(replay, 400)
+    with guest_of(replay) as guest:
+        sampler = guest.sampler(seed=1)
+        first = sampler.sample(32)
+        copy = first["action"].copy()
+        view = sampler.sample(32, views=True)
+        assert sampler.sample(32, views=True) is view and view.views
+        seen = view["action"].copy()
+        for n in (4, 400, 32):
+            assert len(sampler.sample(n)) == n
+        assert (view["action"] == seen).all(), "only another view fills it"
+        sampler.sample(32, views=True)
+        assert (view["action"] != seen).any() and (first["action"] == copy).all()
+        into = sampler.empty_batch(8)
+        sampler.sample_into(into, 0, 5)
+        sampler.sample_into(into, 5, 3)
+        assert (into["action"] == into["state"][:, 0]).all()
+        memory = []
+
+        def allocator(nbytes):
+            memory.append(np.empty(nbytes, np.uint8))
+            return memory[-1]
+
+        batch = guest.sampler(allocator=allocator).sample(16)
+        assert np.shares_memory(batch["action"], memory[0])
+
+
+def test_a_thread_draws_ahead_and_ends_with_the_guest():
+    replay = plain_buffer(500)
+    fill(replay, 400)
+    with guest_of(replay) as guest:
+        for batches in (guest.prefetch(16, depth=3), guest.sampler(seed=1).prefetch(16)):
+            with batches:
+                for _, batch in zip(range(50), batches):
+                    assert (batch["action"] == batch["state"][:, 0]).all()
+        left = guest.prefetch(16)
+        next(left)
+        replay.close()
+        assert len(list(left)) < 10
+
+
+def test_calls_say_why_there_is_no_batch():
+    replay = plain_buffer(500, selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
+    with guest_of(replay) as guest:
+        here, there = replay.sampler(), guest.sampler()
+        for sampler in (here, there):
+            refuses(
+                TimeoutError,
+                "Sampler.sample: .*0 of the 1 items needed",
+                sampler.sample,
+                4,
+                timeout=0.05,
+            )
+            refuses(TimeoutError, "Sampler.sample: ", sampler.sample, 4, timeout=0)
+        fill(replay, 10)
+        for sampler in (here, there):
+            refuses(
+                ValueError,
+                "^Sampler.sample: beta is 2; allowed: 0 to 1$",
+                sampler.sample,
+                4,
+                beta=2.0,
+            )
+            refuses(ValueError, "n is 0", sampler.sample, 0)
+            refuses(
+                ValueError, "^Sampler.prefetch: beta is 2; allowed", sampler.prefetch, 4, beta=2.0
+            )
+        for owner in (replay, guest):
+            kind = type(owner).__name__
+            refuses(ValueError, f"^{kind}.sampler: selector is 3", owner.sampler, selector=3)
+            refuses(ValueError, f"^{kind}.update_priorities: .*-1", owner.update_priorities,
+                    there.sample(1).item_keys, [-1.0])  # fmt: skip
+            refuses(TypeError, "keys", owner.update_priorities, [0.5], [1.0])
+        keys = there.sample(10, draws="without_replacement").item_keys
+        assert guest.update_priorities(keys, np.zeros(10)) == (10, 0)
+        for sampler in (here, there):
+            refuses(reprise.NothingToDraw, "Sampler.sample", sampler.sample, 4)
+        refuses(TypeError, "resume", guest.sampler, resume=0)
+
+
+def test_a_sampler_of_a_guest_is_no_part_of_a_save(tmp_path):
+    replay = plain_buffer()
+    with guest_of(replay) as guest:
+        with pytest.raises(ValueError, match="of another buffer"):
+            replay.save(tmp_path / "saved", samplers=[guest.sampler()])
+
+
+LOADER = """
+import os, reprise
+from reprise.torch import loader
+guest = reprise.attach(os.environ["REPLAY"])
+for source in (guest, guest.sampler(seed=1)):
+    with loader(source, 32, device="cpu") as batches:
+        for _, batch in zip(range(30), batches):
+            assert (batch["action"] == batch["id"]).all()
+            batches.update_priorities(batch.item_keys, batch["id"] % 2)
+        assert batches.updates.applied == 960
+print("end")
+"""
+
+
+def test_a_loader_of_torch_works_in_a_child(monkeypatch):
+    pytest.importorskip("torch")
+    replay = numbered()
+    with replay.share() as address:
+        write_all(address, 0, 100)
+        monkeypatch.setenv("REPLAY", address)
+        child = run_python(LOADER)
+    assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr

@@ -1,0 +1,103 @@
+"""Waits of guests: told, interrupted, without the GIL."""
+
+import threading
+import time
+
+import pytest
+from testing.buffers import fill, plain_buffer
+from testing.children import run_python
+from testing.guests import guest_of, numbered
+from testing.threads import running
+
+import reprise
+
+
+def test_a_long_wait_is_told_in_the_words_of_the_host():
+    replay = plain_buffer(rate_limiter=reprise.MinSize(50))
+    fill(replay, 20)
+
+    def close():
+        end = time.monotonic() + 60
+        while not told and time.monotonic() < end:
+            time.sleep(0.05)
+        replay.close()
+
+    message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 20 items and 0 open writers .*50"
+    with guest_of(replay) as guest:
+        sampler = guest.sampler()
+        with pytest.warns(RuntimeWarning, match=message) as told:
+            with running(close), pytest.raises(reprise.Closed):
+                sampler.sample(4)
+    assert len(told) == 1 and told[0].filename == __file__
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import reprise
+from testing.guests import guest_of, numbered
+
+def interrupt():
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+
+replay = numbered(selectors=reprise.Fifo(), max_times_sampled=1, rate_limiter=reprise.Queue(4))
+with guest_of(replay, ring_steps=8) as guest:
+    sampler, writer, ahead = guest.sampler(), guest.writer(), guest.prefetch(4)
+    writers = guest.vector_writer(1, autoreset="disabled")
+    writer.begin_episode(id=0)
+    writers.begin(id=[0])
+    for call in (
+        lambda: sampler.sample(4),
+        lambda: next(ahead),
+        lambda: [writer.append(action=0, reward=0, next_id=0) for _ in range(100)],
+        lambda: [writers.append(action=[0], reward=[0], next_id=[0], end=[0]) for _ in range(100)],
+        lambda: reprise.attach("@reprise-nobody", timeout=600),
+    ):
+        threading.Thread(target=interrupt).start()
+        try:
+            call()
+            print("no interrupt")
+        except KeyboardInterrupt:
+            pass
+print("end")
+"""
+
+
+def test_a_keyboard_interrupt_ends_a_wait():
+    child = run_python(INTERRUPTED)
+    assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr
+
+
+def test_other_threads_run_while_a_guest_waits_and_its_host_serves():
+    replay = numbered(rate_limiter=reprise.MinSize(1000))
+    with guest_of(replay) as guest:
+        sampler = guest.sampler()
+        drawn = threading.Event()
+
+        def draw():
+            sampler.sample(4)
+            drawn.set()
+
+        with running(draw), guest.writer() as writer:
+            writer.begin_episode(id=0)
+            for i in range(1000):
+                assert not drawn.is_set()
+                writer.append(action=i, reward=0, next_id=i + 1)
+        assert drawn.is_set()
+
+
+def test_one_thread_at_a_time_uses_a_sampler_of_a_guest():
+    replay = numbered()
+    with guest_of(replay) as guest:
+        sampler = guest.sampler()
+
+        def wait():
+            with pytest.raises(TimeoutError):
+                sampler.sample(4, timeout=0.5)
+
+        with running(wait), pytest.raises(RuntimeError, match="Sampler is in use"):
+            while True:
+                try:
+                    sampler.sample(4, timeout=0)
+                except TimeoutError:
+                    time.sleep(0.001)

@@ -1,0 +1,155 @@
+"""Writers and vector writers of other processes: every row is accounted for."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from testing.buffers import every_item, fill, plain_buffer, queue_of
+from testing.guests import guest_of, numbered, numbers_in, started, until, write_all, write_vectors
+from testing.refusals import refuses
+
+import reprise
+
+
+def test_three_processes_append_at_once():
+    replay = numbered(100_000)
+    with replay.share() as address, contextlib.ExitStack() as children:
+        for i in range(2):
+            children.enter_context(started(write_all, address, i * 20_000, 20_000))
+        children.enter_context(started(write_vectors, address, 40_000, 2_500, 8))
+        with replay.writer() as here:  # And the process of the buffer.
+            here.append_episode(
+                id=np.arange(60_000, 60_101), action=np.arange(60_000, 60_100), reward=np.ones(100)
+            )
+    assert numbers_in(replay) == list(range(60_100))
+    stats = replay.stats()
+    assert (stats["guests"], stats["writers"], stats["cut_episodes"]) == (0, 0, 0)
+
+
+def appended(writer):
+    """All ways to append to a writer."""
+    fill_like = np.arange(12.0).reshape(6, 2)
+    writer.append_episode(state=fill_like, action=np.arange(5), reward=np.arange(5))
+    writer.append_transition(state=[7, 7], action=7, reward=7, next_state=[8, 8])
+    writer.append_transitions(
+        state=fill_like[:3], action=[1, 2, 3], reward=[1, 2, 3], next_state=fill_like[1:4],
+        end=[0, 0, 1],
+    )  # fmt: skip
+    writer.begin_episode(state=[3, 3])
+    assert writer.in_episode and writer.episode_steps == 0
+    assert writer.completing(reprise.End.TERMINATED) == 1
+    writer.append(action=9, reward=9, next_state=[4, 4])
+    assert writer.episode_steps == 1
+    writer.close()
+    refuses(reprise.Closed, "the writer is closed", writer.begin_episode, state=[0, 0])
+
+
+def test_every_way_to_append_leaves_the_buffer_as_a_writer_of_its_process_does():
+    options = {"window": reprise.Transitions(n_step=2), "shards": 1, "chunk_steps": 64}
+    here, there = plain_buffer(1000, **options), plain_buffer(1000, **options)
+    appended(here.writer())
+    with guest_of(there) as guest:
+        appended(guest.writer())
+        until(lambda: len(there) == len(here))
+    ours, theirs = every_item(here), every_item(there)
+    for name in ("state", "next_state", "action", ".episode_ids", ".lengths", ".discounts"):
+        assert (ours[name] == theirs[name]).all(), name
+    assert (ours[".returns"]["reward"] == theirs[".returns"]["reward"]).all()
+
+
+def test_priorities_come_with_steps():
+    replay = plain_buffer(
+        selectors=reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")
+    )
+    with guest_of(replay) as guest:
+        with guest.writer() as writer:
+            writer.begin_episode(state=[0, 0])
+            step = {"reward": 0, "next_state": [0, 0]}
+            for action, priority in enumerate([0.0, 5.0, 0.0]):
+                writer.append(action=action, **step, priorities=[priority])
+            refuses(ValueError, "2 priorities; this call decides 1 items", writer.append, action=0,
+                    **step, priorities=[1, 2])  # fmt: skip
+            refuses(ValueError, "0 priorities", writer.append, action=0, **step)
+        sampler = guest.sampler()
+        assert (sampler.sample(50)["action"] == 1).all()
+
+
+def test_recurrent_states_come_with_steps():
+    schema = reprise.Schema().observation("obs", np.float32, (2,)).reward()
+    schema.recurrent_state("lstm", np.float32, (3,))
+    window = reprise.Sequences(length=4, period=2)
+    replay = reprise.ReplayBuffer(schema, 400, window=window)
+    with guest_of(replay) as guest:
+        assert guest.window == window and guest.schema == schema
+        with guest.writer() as writer:
+            writer.begin_episode(obs=[0, 0])
+            for i in range(40):
+                state = {"lstm": [i, i, i]} if i % 2 == 0 else {}
+                writer.append(reward=i, next_obs=[i + 1, 0], **state)
+            refuses(ValueError, "lstm", writer.append, reward=0, next_obs=[0, 0])
+        batch = guest.sampler().sample(64)
+        assert batch["lstm"].shape == (64, 3)
+        assert (batch["lstm"][:, 0] == batch["obs"][:, 0, 0]).all()
+
+
+def test_one_closed_writer_of_a_vector_ends_its_episode():
+    replay = plain_buffer(window=reprise.Transitions(n_step=5))
+    with guest_of(replay) as guest:
+        writers = guest.vector_writer(2, autoreset="disabled")
+        assert len(writers) == 2
+        writers.begin(state=np.zeros((2, 2)))
+        for i in range(4):
+            writers.append(
+                action=[i, i + 10], reward=[0, 0], next_state=np.zeros((2, 2)), end=[0, 0]
+            )
+        writers[1].close()
+        until(lambda: len(replay) == 4)
+        assert set(every_item(replay)["action"]) == {10, 11, 12, 13}
+
+
+def test_a_full_buffer_is_waited_for_and_named():
+    replay = queue_of(4)
+    with guest_of(replay, ring_steps=8) as guest:
+        writer = guest.writer(timeout=0.05)
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(
+            TimeoutError, match="Writer.append: no room.*4 items wait to be sampled"
+        ):
+            for i in range(100):
+                writer.append(action=i, reward=0, next_state=[0, 0])
+        assert 4 <= replay.stats()["committed_steps"] <= i
+        sampler = replay.sampler()
+        drawn = []
+        while i < 50:
+            drawn.append(sampler.sample(1)["action"][0])
+            with contextlib.suppress(TimeoutError):
+                writer.append(action=i, reward=0, next_state=[0, 0])
+                i += 1
+        writer.close()
+        while len(drawn) < 50:
+            drawn.append(sampler.sample(1)["action"][0])
+        assert drawn == list(range(50))
+
+
+def test_refusals_are_those_of_the_process():
+    replay = plain_buffer(max_writers=2)
+    fill(replay, 10)
+    with guest_of(replay) as guest:
+        for make in (guest.vector_writer, replay.vector_writer):
+            kind = make.__qualname__.split(".")[0]
+            refuses(ValueError, f"{kind}.vector_writer: environments is 0; allowed: 1 to max_writers, 2",
+                    make, 0, autoreset="disabled")  # fmt: skip
+            refuses(ValueError, "environments is 3; allowed", make, 3, autoreset="disabled")
+            refuses(ValueError, "autoreset is missing", make, 2)
+        kept = guest.vector_writer(2, autoreset="disabled")
+        for make in (guest.writer, replay.writer):
+            refuses(RuntimeError, "max_writers is 2", make)
+        kept.close()
+        until(lambda: replay.stats()["writers"] == 0)
+        writer = guest.writer()
+        step = {"action": 0, "reward": 0, "next_state": [0, 0]}
+        refuses(RuntimeError, "outside an episode", writer.append, **step)
+        refuses(ValueError, "state", writer.begin_episode, state=[0, 0, 0])
+        writer.begin_episode(state=[0, 0])
+        refuses(ValueError, "missing", writer.append, action=0, reward=0)
+        writer.append(**step)

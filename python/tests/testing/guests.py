@@ -1,0 +1,130 @@
+"""What processes do with a buffer that another one shares. Rows say what they are: step i observes
+i, acts i and leads to i + 1."""
+
+import contextlib
+import multiprocessing
+import time
+
+import numpy as np
+
+import reprise
+
+EPISODE = 25
+
+
+def numbered(steps=100_000, **options):
+    schema = reprise.Schema().observation("id", np.int64).column("action", np.int64).reward()
+    return reprise.ReplayBuffer(schema, steps, **options)
+
+
+@contextlib.contextmanager
+def guest_of(replay, **options):
+    """A guest in the process of the buffer itself, for what does not depend on two."""
+    with replay.share(**options) as address, reprise.attach(address) as guest:
+        yield guest
+
+
+@contextlib.contextmanager
+def started(target, *arguments, method="spawn"):
+    """A child that runs the function, and has to end well after the block."""
+    child = multiprocessing.get_context(method).Process(target=target, args=arguments)
+    child.start()
+    try:
+        yield child
+        child.join(120)
+        assert child.exitcode == 0
+    finally:
+        kill(child)
+
+
+def kill(child):
+    """By SIGKILL."""
+    child.kill()
+    child.join()
+
+
+def until(true):
+    """Waits until the function gives something true, which it returns."""
+    end = time.monotonic() + 60
+    while not (found := true()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+    return found
+
+
+def numbers_in(replay):
+    """The number of each item, sorted; each is checked to be as it was appended."""
+    n = len(replay)
+    batch = replay.sampler().sample(n, draws="without_replacement", timeout=0)
+    assert (batch["action"] == batch["id"]).all() and (batch["next_id"] == batch["id"] + 1).all()
+    return sorted(batch["id"].tolist())
+
+
+def append_numbers(writer, first, steps):
+    """Yields the number of each step once it is appended; episodes have EPISODE steps."""
+    for i in range(steps):
+        if i % EPISODE == 0:
+            writer.begin_episode(id=first + i)
+        last = i % EPISODE == EPISODE - 1 or i == steps - 1
+        writer.append(
+            action=first + i,
+            reward=1.0,
+            next_id=first + i + 1,
+            end=reprise.End.TERMINATED if last else reprise.End.CONTINUE,
+        )
+        yield first + i
+
+
+def write_all(address, first, steps):
+    with reprise.attach(address) as guest, guest.writer() as writer:
+        for _ in append_numbers(writer, first, steps):
+            pass
+
+
+def write_vectors(address, first, steps, environments):
+    """Environment e appends the numbers from first + e * steps on, as 'same_step' has it."""
+    with reprise.attach(address) as guest:
+        with guest.vector_writer(environments, autoreset="same_step") as writers:
+            now = first + np.arange(environments) * steps
+            writers.begin(id=now)
+            for t in range(steps):
+                ended = np.full(environments, t % EPISODE == EPISODE - 1 or t == steps - 1)
+                end = reprise.ends(ended, np.zeros(environments, bool))
+                after = now + 1
+                final = {"id": after} if ended.any() else None
+                writers.append(
+                    action=now, reward=np.ones(environments), next_id=after, end=end, final=final
+                )
+                now = after
+
+
+def write_for_ever(address, first, acknowledged):
+    """Counts what it was told to be appended in shared memory."""
+    guest = reprise.attach(address)
+    writer = guest.writer()
+    for _ in append_numbers(writer, first, 1 << 40):
+        acknowledged.value += 1
+
+
+def host(connection, fill_steps):
+    """Shares a buffer until it is killed."""
+    replay = numbered()
+    if fill_steps:
+        for _ in append_numbers(replay.writer(), 0, fill_steps):
+            pass
+    with replay.share(ring_steps=64) as address:
+        connection.send(address)
+        time.sleep(600)
+
+
+@contextlib.contextmanager
+def hosting(fill_steps=0):
+    """Yields the process of a host and its address."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=host, args=(theirs, fill_steps))
+    child.start()
+    try:
+        yield child, ours.recv()
+    finally:
+        kill(child)
