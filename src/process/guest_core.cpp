@@ -9,11 +9,13 @@ namespace {
 
 /// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
+/// How long it waits for the answer to a request that it has cancelled: the host may be stopped.
+constexpr std::chrono::nanoseconds kLastWord = std::chrono::seconds(1);
 
 }  // namespace
 
 std::optional<Message> Caller::answer(limiter::Wait& wait) {
-  bool cancelled = false;
+  std::optional<base::Clock::time_point> give_up;
   for (;;) {
     connection_->receive();
     while (std::optional<Message> message = connection_->channel.next()) {
@@ -30,12 +32,15 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
       if (*end != limiter::WaitEnd::Stopped) {
         return std::nullopt;
       }
-      if (!cancelled) {
+      if (!give_up) {
         connection_->send(Says::Cancel, bytes_of(number_));
-        cancelled = true;
+        give_up = base::Clock::now() + kLastWord;
       }
     }
-    connection_->channel.wait(cancelled ? kLookAgain : wait.nap(kLookAgain));
+    if (give_up && base::Clock::now() >= *give_up) {
+      return std::nullopt;
+    }
+    connection_->channel.wait(give_up ? kLookAgain : wait.nap(kLookAgain));
   }
 }
 
@@ -103,6 +108,10 @@ SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   const auto answer = message ? value_of<SampleAnswer>(message->bytes) : std::nullopt;
   if (!answer) {
     SampleStatus status = outlook(n);
+    if (status.code != SampleStatus::Code::Closed &&
+        (wait.refused() || options.stop.stop_requested())) {
+      status.code = SampleStatus::Code::Stopped;
+    }
     status.waited = wait.waited();
     return status;
   }

@@ -1,14 +1,12 @@
+#include "process/forked.hpp"
 #include "process/hosted.hpp"
 #include "testing/faults/child.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
-#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -19,68 +17,33 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whole words between two processes.
-class Pipe {
- public:
-  Pipe() { EXPECT_EQ(::pipe(ends_.data()), 0); }
-  ~Pipe() {
-    ::close(ends_[0]);
-    ::close(ends_[1]);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-
-  void say(::pid_t word) const { EXPECT_EQ(::write(ends_[1], &word, sizeof(word)), ssize_t{4}); }
-  [[nodiscard]] ::pid_t hear() const {
-    ::pid_t word = 0;
-    EXPECT_EQ(::read(ends_[0], &word, sizeof(word)), ssize_t{4});
-    return word;
-  }
-
- private:
-  std::array<int, 2> ends_{};
-};
-
-/// Starters of processes by fork, such as Python's multiprocessing, leave copies of the host's
-/// sockets in each child.
-TEST(GuestLife, EndsWithItsHostWhoseForksLiveOn) {
+TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   const std::string address = "@reprise-test-" + std::to_string(::getpid());
-  const Pipe to_host;
-  const Pipe from_host;
-  const ::pid_t host = ::fork();
-  ASSERT_GE(host, 0);
-  if (host == 0) {
+  const Forked host([&] {
     Line line;
-    Hosted hosted(line.replay, {.address = address, .ring_steps = 1024});
-    hosted.serve();
+    Hosted hosted(line.replay, {.address = address});
     line.append_many(0, 20);
-    static_cast<void>(to_host.hear());
-    const ::pid_t fork = ::fork();
-    if (fork != 0) {
-      from_host.say(fork);
-    }
-    for (;;) {
-      ::pause();
-    }
-  }
+    hosted.host.run({});
+  });
   Guest guest = attach(address);
-  Line line;  // For the handles of its fields.
-  Writer writer = guest.writer();
   GuestSampler sampler = guest.sampler();
   ASSERT_TRUE(sampler.sample(4));
-  to_host.say(1);
-  const ::pid_t fork = from_host.hear();
-  EXPECT_FALSE(guest.closed());
-  ::kill(host, SIGKILL);
-  EXPECT_EQ(sampler.sample(1'000).status().code, SampleStatus::Code::Closed);
-  EXPECT_TRUE(guest.closed());
-  CommitStatus status = CommitStatus::Committed;
-  for (std::uint64_t i = 0; status == CommitStatus::Committed; ++i) {
-    status = line.append(writer, i);
+  host.signal(SIGSTOP);
+  std::stop_source stop;
+  std::jthread later([&] {
+    std::this_thread::sleep_for(20ms);
+    stop.request_stop();
+  });
+  EXPECT_EQ(sampler.sample(4, {.stop = stop.get_token()}).status().code,
+            SampleStatus::Code::Stopped);
+  host.signal(SIGCONT);
+  const Line line;  // For the handles of its fields.
+  for (const std::size_t n : {4U, 64U, 5U}) {
+    const auto batch = require_batch(sampler.sample(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      ASSERT_EQ(batch->now(line.action)[i], batch->now(line.id)[i]);
+    }
   }
-  EXPECT_EQ(status, CommitStatus::Closed);
-  ::kill(fork, SIGKILL);
-  EXPECT_EQ(::waitpid(host, nullptr, 0), host);
 }
 
 TEST(GuestLife, IsSeenToEndByAWriterOfFewSteps) {

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from testing.buffers import fill, plain_buffer
-from testing.children import run_python
+from testing.children import run_python, run_script
 from testing.guests import guest_of, numbered
 from testing.threads import running
 
@@ -65,6 +65,47 @@ print("end")
 
 def test_a_keyboard_interrupt_ends_a_wait():
     child = run_python(INTERRUPTED)
+    assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr
+
+
+STOPPED = """
+import os, signal, threading, time
+import reprise
+from testing.guests import hosting
+
+def interrupt():
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    with hosting(fill_steps=100) as (process, address):
+        guest = reprise.attach(address)
+        sampler, writer = guest.sampler(), guest.writer()
+        writer.begin_episode(id=0)
+        step = {"action": 0, "reward": 0, "next_id": 1}
+        os.kill(process.pid, signal.SIGSTOP)
+        for call in (
+            lambda: sampler.sample(4),
+            lambda: [writer.append(**step) for _ in range(1000)],
+            lambda: reprise.attach(address, timeout=600),
+        ):
+            threading.Thread(target=interrupt).start()
+            try:
+                call()
+                print("no interrupt")
+            except KeyboardInterrupt:
+                pass
+        os.kill(process.pid, signal.SIGCONT)
+        assert len(sampler.sample(4)) == 4
+        writer.append(**step)
+    print("end")
+"""
+
+
+def test_a_keyboard_interrupt_ends_a_call_of_a_stopped_host(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(STOPPED, "utf-8")
+    child = run_script(program)
     assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr
 
 
