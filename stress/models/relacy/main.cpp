@@ -39,6 +39,7 @@ Scenarios all_scenarios() {
   add_order(scenarios);
   add_flags(scenarios);
   add_versions(scenarios);
+  add_ring(scenarios);
   return scenarios;
 }
 

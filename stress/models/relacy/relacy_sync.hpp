@@ -8,6 +8,7 @@
 #include "limiter/gates.hpp"
 #include "base/sync.hpp"
 #include "base/event.hpp"
+#include "process/ring.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/free_list.hpp"
 #include "storage/pin_word.hpp"

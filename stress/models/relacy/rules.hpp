@@ -43,6 +43,9 @@ enum class Rule : std::uint8_t {
   VersionReadAgain,
   OddIsNotRead,
   EvenAfterTheLastWord,
+  ReadBeforeConsume,
+  PublishBeforeAnswer,
+  DeathBeforeTheLastLook,
   Count,
 };
 
@@ -86,6 +89,9 @@ inline constexpr std::array kRuleMutants{
     RuleMutant{Rule::VersionReadAgain, "version of a step read once"},
     RuleMutant{Rule::OddIsNotRead, "step read while its version is odd"},
     RuleMutant{Rule::EvenAfterTheLastWord, "word of a step stored after its version is even"},
+    RuleMutant{Rule::ReadBeforeConsume, "row of a ring read after it was given back"},
+    RuleMutant{Rule::PublishBeforeAnswer, "commit of a guest answered before its publish"},
+    RuleMutant{Rule::DeathBeforeTheLastLook, "last look at a ring before its guest is seen dead"},
 };
 static_assert(kRuleMutants.size() + 1 == static_cast<std::size_t>(Rule::Count));
 

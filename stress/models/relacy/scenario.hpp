@@ -35,5 +35,6 @@ void add_queue(Scenarios& scenarios);
 void add_order(Scenarios& scenarios);
 void add_flags(Scenarios& scenarios);
 void add_versions(Scenarios& scenarios);
+void add_ring(Scenarios& scenarios);
 
 }  // namespace reprise::model

@@ -1,0 +1,209 @@
+#include "explore.hpp"
+
+#include <array>
+#include <cstdint>
+
+// The ring of a guest's writer: rows arrive whole, are not written while the host reads them, none
+// is lost that was answered as committed, and a guest that waits for room is woken.
+
+namespace reprise::model {
+namespace {
+
+constexpr base::Order kRelaxed = base::Order::Relaxed;
+
+/// A ring of so many rows. Row r holds r + 1, as the observations and columns of a step do.
+template <std::uint64_t Rows>
+struct World {
+  process::RingWords<RelacySync> words;
+  process::Waiting<RelacySync> waiting;
+  std::array<Plain<std::uint64_t>, Rows> rows;
+  RelacySync::Atomic<std::uint32_t> messages{0};  ///< Sent to the guest, as it may see them.
+  RelacySync::Atomic<std::uint32_t> ended{0};     ///< What a pidfd tells.
+  RelacySync::Atomic<std::uint64_t> answered{0};  ///< Commits, as the guest was told.
+  bool asleep = false;
+  std::uint32_t seen = 0;    ///< Messages that the guest had read when it fell asleep.
+  std::uint64_t taken = 0;   ///< Rows, by the host.
+  std::uint64_t needed = 0;  ///< Rows consumed for which the guest waits.
+
+  /// Models RingWriter::commit, once there is room.
+  void commit(std::uint64_t row) {
+    if (broken(Rule::RowBeforePublish)) {
+      words.publish(row + 1);
+      rows[row % Rows].set(row + 1);
+    } else if (broken(Rule::PublishBeforeAnswer)) {
+      rows[row % Rows].set(row + 1);
+      answered.store(row + 1, kRelaxed);
+      if (!die_perhaps()) {
+        words.publish(row + 1);
+      }
+      return;
+    } else {
+      rows[row % Rows].set(row + 1);
+      words.publish(row + 1);
+    }
+    answered.store(row + 1, kRelaxed);
+  }
+
+  bool dead = false;
+  /// A guest may die between any two steps.
+  bool die_perhaps() {
+    if (may_die && !dead && rl::rand(4) == 0) {
+      dead = true;
+      ended.store(1, base::Order::Release);
+    }
+    return dead;
+  }
+  bool may_die = false;
+
+  /// Models RingWriter::wait_for_room. False once it sleeps.
+  bool wait_for(std::uint64_t consumed) {
+    needed = consumed;
+    for (;;) {
+      const bool late = broken(Rule::TicketBeforeLooking);
+      std::uint32_t read = late ? 0 : messages.load(kRelaxed);
+      bool room = false;
+      if (broken(Rule::RegisterBeforeLooking)) {
+        room = words.consumed_while_waiting() >= consumed;
+        waiting.begin();
+      } else {
+        waiting.begin();
+        room = words.consumed_while_waiting() >= consumed;
+      }
+      if (room) {
+        return true;
+      }
+      read = late ? messages.load(kRelaxed) : read;
+      if (messages.load(kRelaxed) == read) {
+        asleep = true;
+        seen = read;
+        return false;
+      }
+    }
+  }
+
+  /// Models WriterSession::take and serve.
+  void take() {
+    const std::uint64_t published = words.published();
+    if (published == taken) {
+      return;
+    }
+    if (broken(Rule::ReadBeforeConsume)) {
+      words.consume(published);
+    }
+    const bool waits = broken(Rule::ProgressBeforeWake) && waiting.take();
+    for (; taken != published; ++taken) {
+      expect(rows[taken % Rows].get() == taken + 1, "a row is another one");
+    }
+    words.consume(taken);
+    if (waits || (!broken(Rule::ProgressBeforeWake) && waiting.take())) {
+      messages.fetch_add(1, kRelaxed);
+    }
+  }
+
+  void expect_awake() {
+    expect(!asleep || words.consumed() < needed || messages.load(kRelaxed) != seen,
+           "a wake was lost");
+  }
+};
+
+struct RowsAreWhole : Test<RowsAreWhole, 2>, World<2> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      commit(0);
+      commit(1);
+    } else {
+      take();
+      take();
+    }
+  }
+};
+
+/// The third row takes the place of the first one.
+struct RowsAreWrittenAgain : Test<RowsAreWrittenAgain, 2>, World<2> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      commit(0);
+      commit(1);
+      if (words.consumed() >= 1) {
+        commit(2);
+      }
+    } else {
+      take();
+      take();
+    }
+  }
+};
+
+/// As the one before, for a guest that has waited.
+struct RoomIsWaitedFor : Test<RoomIsWaitedFor, 2>, World<1> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      commit(0);
+      if (wait_for(1)) {
+        commit(1);
+      }
+    } else {
+      take();
+      take();
+    }
+  }
+  void after() { expect_awake(); }
+};
+
+/// The host takes one row after the other, and the word back before the guest waits for more.
+struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      commit(0);
+      if (wait_for(1)) {
+        commit(1);
+        wait_for(2);
+      }
+    } else {
+      take();
+      take();
+    }
+  }
+  void after() { expect_awake(); }
+};
+
+/// The guest may die at any step. What it was told is committed is taken by whoever sees that.
+struct GuestDies : Test<GuestDies, 2>, World<2> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      may_die = true;
+      for (std::uint64_t row = 0; row < 2 && !die_perhaps(); ++row) {
+        commit(row);
+      }
+      if (!dead) {
+        ended.store(1, base::Order::Release);
+      }
+    } else {
+      for (int i = 0; i < 2; ++i) {
+        if (broken(Rule::DeathBeforeTheLastLook)) {
+          take();
+        }
+        const bool gone = ended.load(base::Order::Acquire) != 0;
+        if (!broken(Rule::DeathBeforeTheLastLook)) {
+          take();
+        }
+        if (gone) {
+          expect(taken >= answered.load(kRelaxed), "a committed step is lost");
+          return;
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void add_ring(Scenarios& scenarios) {
+  scenarios.push_back(small<RowsAreWhole>("ring", "rows are whole"));
+  scenarios.push_back(small<RowsAreWrittenAgain>("ring", "rows are written again"));
+  scenarios.push_back(small<RoomIsWaitedFor>("ring", "a guest waits for room"));
+  scenarios.push_back(small<RoomIsWaitedForTwice>("ring", "a guest waits for room twice"));
+  scenarios.push_back(small<GuestDies>("ring", "a guest dies at any step"));
+}
+
+}  // namespace reprise::model
