@@ -70,7 +70,7 @@ class Remote:
 
 class Request:
     """A call to a shard, which is made again with the same arguments until there is an answer, or the
-    shard is taken out. One thread at a time."""
+    shard is taken out."""
 
     def __init__(self, membership: Membership, remote: Remote) -> None:
         self.membership, self.remote = membership, remote

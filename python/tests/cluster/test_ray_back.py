@@ -90,21 +90,39 @@ def test_a_shard_that_is_down_while_the_coordinator_dies_is_counted(cluster):
         wait_for(lambda: losses(replay) == [1, 1, 100] and all_alive(replay))
 
 
+class Told:
+    """In the place of an actor: notes what it is told."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return self
+
+    def remote(self, *arguments):
+        self.calls.append(arguments)
+
+
+def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    membership = reprise.ray._membership.Membership(spec(), Told(), [Told()], [5])
+    session = reprise.ray._session.ClientSession(membership, "one")
+    (request,) = session.send()
+    session._give_up(request, TimeoutError("it does not answer"))
+    assert not membership.alive() and not session.asked()
+    session._requests[0].append(request)
+    session._give_up(request, TimeoutError("it does not answer"))
+    assert not session.asked()
+
+
 def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
     """Reports are repeated from time to time."""
-    told = []
-
-    class Tell:
-        def __getattr__(self, name):
-            return self
-
-        def remote(self, *arguments):
-            told.append(arguments)
-
+    coordinator = Told()
+    told = coordinator.calls
     monkeypatch.setattr(reprise.ray._membership, "REPEAT_SECONDS", 0.1)
     monkeypatch.setattr(reprise.ray._membership, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    membership = reprise.ray._membership.Membership(spec(), Tell(), [None], [5])
+    membership = reprise.ray._membership.Membership(spec(), coordinator, [None], [5])
     try:
         time.sleep(0.5)
         assert not told  # Most processes have nothing to tell.
