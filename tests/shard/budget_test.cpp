@@ -9,25 +9,6 @@
 namespace reprise::shard {
 namespace {
 
-TEST(Budget, NothingIsInExcessUpToTheCapacity) {
-  Budget budget(5);
-  budget.add(5);
-  EXPECT_FALSE(budget.exceeded());
-  EXPECT_EQ(budget.claim_excess(100), 0U);
-  EXPECT_EQ(budget.resident(), 5U);
-}
-
-TEST(Budget, TheExcessCanBeClaimedOnceAndInParts) {
-  Budget budget(5);
-  budget.add(12);
-  EXPECT_TRUE(budget.exceeded());
-  EXPECT_EQ(budget.claim_excess(3), 3U);
-  EXPECT_EQ(budget.claim_excess(0), 0U);
-  EXPECT_EQ(budget.claim_excess(100), 4U);
-  EXPECT_EQ(budget.claim_excess(100), 0U);
-  EXPECT_EQ(budget.resident(), 5U);
-}
-
 TEST(Budget, WhatIsAboveTheCapacityIsNotToldToUsers) {
   Budget budget(5);
   budget.add(4);
