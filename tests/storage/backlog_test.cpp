@@ -11,7 +11,6 @@ namespace {
 
 using Chunks = std::vector<std::uint32_t>;
 
-template <class Sync>
 struct World {
   explicit World(std::size_t chunks) : bells(chunks) {}
 
@@ -20,9 +19,7 @@ struct World {
       return bells[chunk];
     };
   }
-  bool ring(std::uint32_t chunk, std::uint32_t value = kRung) {
-    return list.ring(chunk, value, bell());
-  }
+  bool ring(std::uint32_t chunk) { return list.ring(chunk, kRung, bell()); }
   Chunks answer_all() {
     Chunks chunks;
     while (!backlog.empty()) {
@@ -31,67 +28,13 @@ struct World {
     return chunks;
   }
 
-  std::vector<Bell<Sync>> bells;
-  DoorbellList<Sync> list;
-  Backlog<Sync> backlog;
+  std::vector<Bell<HookedSync>> bells;
+  DoorbellList<HookedSync> list;
+  Backlog<HookedSync> backlog;
 };
 
-using Plain = World<base::StdSync>;
-using Hooked = World<HookedSync>;
-
-TEST(Backlog, IsEmptyAtFirstAndAfterAnEmptyList) {
-  Plain world(1);
-  EXPECT_TRUE(world.backlog.empty());
-  world.backlog.take(world.list, world.bell());
-  EXPECT_TRUE(world.backlog.empty());
-}
-
-TEST(Backlog, AnswersInTheOrderInWhichTheBellsRang) {
-  Plain world(4);
-  for (const std::uint32_t chunk : {2U, 0U, 3U}) {
-    world.ring(chunk);
-  }
-  world.backlog.take(world.list, world.bell());
-  EXPECT_EQ(world.answer_all(), (Chunks{2, 0, 3}));
-}
-
-TEST(Backlog, LaterBellsComeBehindWhatIsLeft) {
-  Plain world(5);
-  world.ring(0);
-  world.ring(1);
-  world.ring(2);
-  world.backlog.take(world.list, world.bell());
-  EXPECT_EQ(world.backlog.answer_oldest(world.bell()).chunk, 0U);
-  world.ring(4);
-  world.ring(3);
-  EXPECT_FALSE(world.ring(2)) << "in the backlog, so not in the list again";
-  world.backlog.take(world.list, world.bell());
-  EXPECT_EQ(world.answer_all(), (Chunks{1, 2, 4, 3}));
-}
-
-TEST(Backlog, ABacklogThatRanEmptyStartsAnew) {
-  Plain world(2);
-  for (int i = 0; i < 3; ++i) {
-    world.ring(1);
-    world.ring(0);
-    world.backlog.take(world.list, world.bell());
-    EXPECT_EQ(world.answer_all(), (Chunks{1, 0}));
-  }
-}
-
-TEST(Backlog, TellsWhatTheBellSays) {
-  Plain world(1);
-  publish(world.bells[0], 5);
-  world.ring(0, kRung | kClosed);
-  world.backlog.take(world.list, world.bell());
-  const News news = world.backlog.answer_oldest(world.bell());
-  EXPECT_EQ(news.chunk, 0U);
-  EXPECT_EQ(news.published, 5U);
-  EXPECT_TRUE(news.closed);
-}
-
 TEST(Backlog, AChunkPushedAgainRightAfterItsAnswerLosesNothingBehindIt) {
-  Hooked world(2);
+  World world(2);
   world.ring(0);
   world.ring(1);
   world.backlog.take(world.list, world.bell());

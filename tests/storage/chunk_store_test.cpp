@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <new>
 
@@ -11,29 +10,6 @@ namespace {
 
 std::uintptr_t address(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
-}
-
-TEST(ChunkStore, StartsZeroedUnpublishedAndQuiet) {
-  ChunkStore store(3, 5, 24);
-  for (std::uint32_t c = 0; c < 3; ++c) {
-    Chunk& chunk = store.chunk(c);
-    EXPECT_EQ(chunk.bell.published.load(base::Order::Relaxed), 0U);
-    EXPECT_EQ(chunk.bell.word.load(base::Order::Relaxed), 0U);
-    EXPECT_EQ(chunk.cursor, 0U);
-    EXPECT_FALSE(chunk.pins.retired());
-    const std::byte* const row = store.row(c, 0);
-    EXPECT_TRUE(std::all_of(row, row + std::ptrdiff_t{5} * 24,
-                            [](std::byte byte) { return byte == std::byte{}; }));
-  }
-}
-
-TEST(ChunkStore, SaysWhatItWasAskedFor) {
-  const ChunkStore store(3, 5, 24);
-  EXPECT_EQ(store.chunks(), 3U);
-  EXPECT_EQ(store.chunk_rows(), 5U);
-  EXPECT_EQ(store.row_stride(), 24U);
-  EXPECT_EQ(store.chunk_bytes(), 128U) << "5 * 24 bytes in whole cache lines";
-  EXPECT_EQ(store.reserved_bytes(), 3 * (128 + 5 * sizeof(float)));
 }
 
 TEST(ChunkStore, ChunksBeginOnCacheLinesAndRowsFollowEachOther) {
@@ -90,28 +66,6 @@ TEST(ChunkStore, TheWordsOfAWriterAndOfReadersAreOnLinesOfTheirOwn) {
   const auto line = [](const void* pointer) { return address(pointer) / base::kCacheLine; };
   EXPECT_NE(line(&store.chunk(0).bell), line(&store.chunk(0).pins));
   EXPECT_NE(line(&store.chunk(0).pins), line(&store.chunk(1).bell));
-}
-
-TEST(ChunkStore, EveryRowAndPriorityHasItsOwnMemory) {
-  constexpr std::uint32_t kChunks = 6;
-  constexpr std::uint32_t kRows = 9;
-  constexpr std::size_t kStride = 24;
-  ChunkStore store(kChunks, kRows, kStride);
-  const auto number = [](std::uint32_t c, std::uint32_t r) { return c * kRows + r; };
-  for (std::uint32_t c = 0; c < kChunks; ++c) {
-    for (std::uint32_t r = 0; r < kRows; ++r) {
-      std::fill_n(store.row(c, r), kStride, static_cast<std::byte>(number(c, r)));
-      store.priorities(c)[r] = static_cast<float>(number(c, r));
-    }
-  }
-  for (std::uint32_t c = 0; c < kChunks; ++c) {
-    for (std::uint32_t r = 0; r < kRows; ++r) {
-      const std::byte* const row = store.row(c, r);
-      const auto expected = static_cast<std::byte>(number(c, r));
-      ASSERT_TRUE(std::all_of(row, row + kStride, [&](std::byte b) { return b == expected; }));
-      ASSERT_EQ(store.priorities(c)[r], static_cast<float>(number(c, r)));
-    }
-  }
 }
 
 TEST(ChunkStore, WhatTheAddressSpaceCannotHoldThrows) {

@@ -38,65 +38,6 @@ using Bells = Doorbells<base::StdSync>;
 using HookedBells = Doorbells<HookedSync>;
 using Chunks = std::vector<std::uint32_t>;
 
-TEST(Doorbell, IsQuietAtFirst) {
-  Bells bells(2);
-  EXPECT_FALSE(bells.list.maybe_rung());
-  EXPECT_EQ(bells.take(), Chunks{});
-  EXPECT_EQ(bells.bells[0].word.load(Bells::kAny), 0U);
-}
-
-TEST(Doorbell, PushesAChunkOnceUntilItsBellIsAnswered) {
-  Bells bells(2);
-  EXPECT_TRUE(bells.ring(1));
-  EXPECT_FALSE(bells.ring(1));
-  EXPECT_TRUE(bells.list.maybe_rung());
-  EXPECT_EQ(bells.take(), Chunks{1});
-  EXPECT_FALSE(bells.list.maybe_rung());
-  EXPECT_FALSE(bells.ring(1)) << "taken, but not yet answered";
-  EXPECT_EQ(bells.take(), Chunks{});
-  static_cast<void>(answer(bells.bells[1]));
-  EXPECT_TRUE(bells.ring(1));
-  EXPECT_EQ(bells.take(), Chunks{1});
-}
-
-TEST(Doorbell, TheListComesWholeLatestFirst) {
-  Bells bells(4);
-  for (const std::uint32_t chunk : {2U, 0U, 3U}) {
-    EXPECT_TRUE(bells.ring(chunk));
-  }
-  EXPECT_EQ(bells.take(), (Chunks{3, 0, 2}));
-}
-
-TEST(Doorbell, AnswerTellsWhatWasPublishedAndClearsTheBell) {
-  Bells bells(1);
-  publish(bells.bells[0], 7);
-  bells.ring(0);
-  publish(bells.bells[0], 9);  // News since the ring counts too.
-  bells.take();
-  const Answer first = answer(bells.bells[0]);
-  EXPECT_EQ(first.published, 9U);
-  EXPECT_FALSE(first.closed);
-  EXPECT_EQ(bells.bells[0].word.load(Bells::kAny), 0U);
-}
-
-TEST(Doorbell, ClosingTravelsWithTheRingEvenIfThatIsCoalesced) {
-  Bells bells(2);
-  EXPECT_TRUE(bells.ring(0, kRung | kClosed));
-  EXPECT_TRUE(bells.ring(1));
-  EXPECT_FALSE(bells.ring(1, kRung | kClosed));
-  EXPECT_EQ(bells.take(), (Chunks{1, 0}));
-  EXPECT_TRUE(answer(bells.bells[0]).closed);
-  EXPECT_TRUE(answer(bells.bells[1]).closed);
-}
-
-TEST(Doorbell, PublishingEverythingDoesNotCloseAChunk) {
-  Bells bells(1);
-  publish(bells.bells[0], 64);
-  bells.ring(0);
-  bells.take();
-  EXPECT_FALSE(answer(bells.bells[0]).closed);
-}
-
 TEST(Doorbell, ARingThatIsOvertakenByAnotherLosesNeither) {
   HookedBells bells(3);
   bells.ring(0);

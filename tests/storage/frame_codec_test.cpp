@@ -59,17 +59,6 @@ class FrameCodec : public testing::TestWithParam<std::size_t> {
   }
 };
 
-TEST_P(FrameCodec, GivesEachFrameBackByItself) {
-  const Frame key = noise(GetParam(), 1);
-  FrameEncoder encoder;
-  for (std::uint32_t i = 0; i < 20; ++i) {
-    const Frame frame = like(key, i, i);
-    Frame stored(frame.size());
-    stored.resize(encoder.encode(key, frame, stored.data()));
-    EXPECT_EQ(decoded(key, stored), frame);
-  }
-}
-
 TEST_P(FrameCodec, OneDecoderReadsFramesOfSeveralKeysInTurn) {
   const Frame keys[] = {noise(GetParam(), 1), noise(GetParam(), 2)};
   FrameDecoder decoder;

@@ -30,26 +30,6 @@ class Stack {
   FreeList<Sync> list_;
 };
 
-TEST(FreeList, IsEmptyAtFirstAndAfterTheLastPop) {
-  Stack<base::StdSync> stack(1);
-  EXPECT_EQ(stack.pop(), kNil);
-  stack.push(0);
-  EXPECT_EQ(stack.pop(), 0U);
-  EXPECT_EQ(stack.pop(), kNil);
-}
-
-TEST(FreeList, GivesTheLatestFirst) {
-  Stack<base::StdSync> stack(4);
-  for (const std::uint32_t chunk : {2U, 0U, 3U}) {
-    stack.push(chunk);
-  }
-  EXPECT_EQ(stack.pop(), 3U);
-  stack.push(1);
-  for (const std::uint32_t chunk : {1U, 0U, 2U, kNil}) {
-    EXPECT_EQ(stack.pop(), chunk);
-  }
-}
-
 TEST(FreeList, APushThatIsOvertakenByAPushLosesNeither) {
   Stack<HookedSync> stack(3);
   stack.push(0);

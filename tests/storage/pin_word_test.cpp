@@ -16,34 +16,6 @@ namespace {
 
 using Word = PinWord<base::StdSync>;
 
-TEST(PinWord, RetiringAnUnpinnedChunkFreesItAtOnce) {
-  Word word;
-  EXPECT_FALSE(word.retired());
-  EXPECT_TRUE(word.retire());
-  EXPECT_TRUE(word.retired());
-}
-
-TEST(PinWord, UnpinningAChunkThatIsNotRetiredFreesNothing) {
-  Word word;
-  word.pin();
-  word.pin();
-  EXPECT_FALSE(word.unpin());
-  EXPECT_FALSE(word.unpin());
-  EXPECT_TRUE(word.retire());
-}
-
-TEST(PinWord, TheLastUnpinFreesARetiredChunk) {
-  Word word;
-  word.pin();
-  word.pin();
-  word.pin();
-  EXPECT_FALSE(word.unpin());
-  EXPECT_FALSE(word.retire());
-  EXPECT_TRUE(word.retired());
-  EXPECT_FALSE(word.unpin());
-  EXPECT_TRUE(word.unpin());
-}
-
 TEST(PinWord, PinsMayBeGivenBackUnderTheLockOrWithoutIt) {
   Word word;
   for (int i = 0; i < 4; ++i) {
@@ -63,16 +35,6 @@ TEST(PinWord, RetiringFreesIfAllPinsWereGivenBackUnderTheLock) {
   EXPECT_FALSE(word.unpin_locked());
   EXPECT_FALSE(word.unpin_locked());
   EXPECT_TRUE(word.retire());
-}
-
-TEST(PinWord, StartsOverAfterAReset) {
-  Word word;
-  EXPECT_TRUE(word.retire());
-  word.reset();
-  EXPECT_FALSE(word.retired());
-  word.pin();
-  EXPECT_FALSE(word.retire());
-  EXPECT_TRUE(word.unpin());
 }
 
 TEST(PinWord, ExactlyOneOfRetirerAndReadersFreesAndAfterAllReads) {

@@ -68,12 +68,6 @@ TEST(RowLayout, PutsRecurrentStatesBesideTheRowsWhichHoldTheirNumber) {
   EXPECT_EQ(RowLayout(Schema()).state_stride(), 0U);
 }
 
-TEST(RowLayout, ASchemaWithoutFieldsStillHasAHeader) {
-  const RowLayout layout((Schema()));
-  EXPECT_EQ(layout.stride(), sizeof(ItemHeader));
-  EXPECT_EQ(layout.field_mask(), 0U);
-}
-
 TEST(RowLayout, HasBitsForSixtyFourFields) {
   Schema schema;
   for (int i = 0; i < 64; ++i) {
