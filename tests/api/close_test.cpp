@@ -1,20 +1,14 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <iostream>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace reprise::test {
 namespace {
@@ -99,46 +93,6 @@ TEST(Close, AStepThatWasNotTakenIsNeverCommitted) {
   EXPECT_EQ(writer.commit(), CommitStatus::Closed);
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
   expect_accounted(line.replay);
-}
-
-TEST(Close, WakesEverybodyAtRandomMoments) {
-  // 10^5 shutdowns with REPRISE_TEST_SCALE=500; the slowest is told, not judged.
-  const std::size_t runs = scaled(200, 20);
-  std::chrono::nanoseconds slowest{0};
-  for (std::size_t run = 0; run < runs; ++run) {
-    const std::string seed = "seed " + std::to_string(run);
-    SCOPED_TRACE(seed);
-    Rng rng(run);
-    Options options = rng.chance(0.5) ? held_options() : Small{};
-    options.shards = rng.between(1, 3);
-    Line line(options);
-    std::vector<std::jthread> threads;
-    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
-      threads.emplace_back([&] {
-        SCOPED_TRACE(seed);  // Each thread has traces of its own.
-        append_until_closed(line);
-      });
-    }
-    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
-      threads.emplace_back([&] {
-        SCOPED_TRACE(seed);
-        Sampler sampler = line.replay.sampler();
-        SampleResult batch = sampler.sample(4);
-        while (batch) {
-          batch = sampler.sample(4);
-        }
-        EXPECT_EQ(batch.status().code, SampleStatus::Code::Closed);
-      });
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2000)));
-    const auto start = std::chrono::steady_clock::now();
-    line.replay.close();
-    threads.clear();
-    slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - start);
-    expect_accounted(line.replay);
-  }
-  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(slowest).count();
-  std::cout << runs << " shutdowns, the slowest took " << microseconds << " us\n";
 }
 
 TEST(Close, DestroyingTheBufferClosesIt) {

@@ -213,18 +213,6 @@ TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }
 
-TEST(Death, AWriterThatGoesWithItsThreadEndsItsEpisodeAsTruncated) {
-  Line line(n_step_options());
-  std::thread([&] {
-    thread_local std::optional<Writer> writer;
-    writer.emplace(line.replay.writer());
-    line.append_many(*writer, 0, 5);
-  }).join();
-  EXPECT_EQ(line.replay.stats().writers, 0U);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 5));
-  expect_accounted(line.replay);
-}
-
 TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
   Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::vector<Writer> hung;

@@ -34,18 +34,6 @@ Answer admit(Limiter& limiter, std::size_t n, std::size_t items) {
   return limiter.admit_samples(n, [items] { return items; });
 }
 
-TEST(LimiterGate, MinSizeHoldsSamplersBelowItAndNeverWriters) {
-  Limiter limiter(MinSize{10}, kCapacity, 4);
-  EXPECT_EQ(limiter.needed(1), 10U);
-  EXPECT_FALSE(limiter.limits_inserts());
-  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems);
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_EQ(admit(limiter, 100, 10), Answer::Admitted);
-  }
-  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems) << "below again means waiting again";
-  EXPECT_NO_THROW(limiter.check_batch(1'000'000));
-}
-
 TEST(LimiterGate, RefusesMinimaOutsideTheCapacity) {
   for (const std::size_t items : {std::size_t{0}, kCapacity + 1}) {
     const std::string value = " is " + std::to_string(items) + ";";
@@ -92,19 +80,6 @@ TEST(LimiterGate, WritersBookBlocksUntilInsertsAreAheadByTheBuffer) {
   EXPECT_EQ(book_inserts(limiter, kMany), 0U);
   EXPECT_EQ(admit(limiter, 1, kMany), Answer::Admitted);
   EXPECT_EQ(book_inserts(limiter, kMany), 5U);
-}
-
-TEST(LimiterGate, SamplersWaitOnceSamplesAreAheadByTheBuffer) {
-  Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
-  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems);
-  EXPECT_EQ(book_inserts(limiter, 0), 5U);
-  EXPECT_EQ(book_inserts(limiter, 5), 5U);
-  EXPECT_EQ(admit(limiter, 60, 10), Answer::Admitted);
-  EXPECT_EQ(admit(limiter, 41, 10), Answer::AheadOfInserts);
-  EXPECT_EQ(admit(limiter, 40, 10), Answer::Admitted);
-  EXPECT_EQ(admit(limiter, 1, 10), Answer::AheadOfInserts);
-  EXPECT_EQ(book_inserts(limiter, 10), 5U);
-  EXPECT_EQ(admit(limiter, 10, 10), Answer::Admitted);
 }
 
 TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <string>
@@ -54,13 +53,14 @@ TEST(MinSizeLimiter, HoldsSamplersUntilEnoughItemsAreThereAndNeverWriters) {
   EXPECT_EQ(line.replay.stats().writers_for_limiter.waits, 0U);
 }
 
-TEST(MinSizeLimiter, WakesASleepingSamplerAtTheStepThatIsEnough) {
-  for (int repeat = 0; repeat < 50; ++repeat) {
-    Line line(
-        Small{.rate_limiter = MinSize{20}, .shards = 1 + static_cast<std::size_t>(repeat) % 3});
+TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
+  for (std::size_t repeat = 0; repeat < 100; ++repeat) {
+    const bool queue = repeat % 4 < 2;
+    Line line(Small{.max_times_sampled = 1'000'000,
+                    .rate_limiter = queue ? RateLimiter(Queue{20}) : RateLimiter(MinSize{20}),
+                    .shards = 1 + repeat % 3});
     std::jthread learner([&] {
-      Sampler sampler = line.replay.sampler();
-      const SampleResult batch = sampler.sample(8);
+      const SampleResult batch = line.replay.sampler().sample(queue ? 20 : 8);
       EXPECT_TRUE(batch) << batch.status().message();
     });
     Writer writer = line.replay.writer();
@@ -72,15 +72,16 @@ TEST(MinSizeLimiter, WakesASleepingSamplerAtTheStepThatIsEnough) {
   }
 }
 
-TEST(RatioLimiter, HoldsNobodyBeforeMinSizeStepsAreInserted) {
-  Line line(ratio_options());
-  Writer writer = line.replay.writer({.timeout = 0ns});
-  Sampler sampler = line.replay.sampler();
-  for (std::uint64_t number = 0; number < 10; ++number) {
-    EXPECT_FALSE(sampler.sample(1, kAtOnce));
-    EXPECT_EQ(line.append(writer, number), CommitStatus::Committed);
-  }
-  EXPECT_TRUE(sampler.sample(1, kAtOnce));
+TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
+  Line line(Small{.rate_limiter = Unlimited{}});
+  const SampleStatus status = line.replay.sampler().sample(4).status();  // Without a timeout.
+  EXPECT_EQ(status.code, SampleStatus::Code::NothingToDraw);
+  EXPECT_EQ(status.items, 0U);
+  EXPECT_EQ(status.needed, 0U);
+  EXPECT_EQ(status.message(), "nothing to draw: there are no items");
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.samplers_for_items.waits, 0U);
+  EXPECT_EQ(stats.limiter, "unlimited: nobody waits");
 }
 
 TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
@@ -113,22 +114,6 @@ TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
   EXPECT_EQ(line.replay.size(), committed + 2) << "nothing lost, nothing doubled";
   line.replay.close();
   expect_accounted(line.replay);
-}
-
-TEST(RatioLimiter, WakesASleepingWriterWhenSamplesCatchUp) {
-  Line line(ratio_options());
-  std::atomic<std::uint64_t> committed = 0;
-  std::jthread actor([&] {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t number = 0; number < 2000; ++number) {
-      ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
-      committed.store(number + 1, std::memory_order_relaxed);
-    }
-  });
-  Sampler sampler = line.replay.sampler();
-  while (committed.load(std::memory_order_relaxed) < 2000) {
-    (void)sampler.sample(20, {.timeout = 10ms});
-  }
 }
 
 TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
@@ -199,19 +184,6 @@ TEST(RatioLimiter, KeepsTheRatioOfFreeRunningActorsAndLearners) {
   const double slack = kFour.samples_per_insert * static_cast<double>(kWriters * kLargestBlock);
   EXPECT_LE(worst_ahead, kFour.error_buffer + slack);
   EXPECT_GE(worst_behind, -kFour.error_buffer - slack);
-}
-
-TEST(RatioLimiter, HoldsNoWriterWhileFewerThanMinSizeItemsCanBeSampled) {
-  // The window is so long that hardly anything is ever decided: holding writers would deadlock.
-  Options options = ratio_options({.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 8.0});
-  options.window = Transitions{.n_step = 500};
-  options.chunk_steps = 1024;
-  Line line(options);
-  Writer writer = line.replay.writer({.timeout = 0ns});
-  for (std::uint64_t number = 0; number < 500; ++number) {
-    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed) << number;
-  }
-  EXPECT_EQ(line.replay.size(), 1U);
 }
 
 }  // namespace

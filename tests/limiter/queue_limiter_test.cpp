@@ -4,7 +4,6 @@
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
@@ -13,7 +12,6 @@
 
 #include <chrono>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -65,13 +63,6 @@ TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
   EXPECT_EQ(stats.samplers_for_items.timeouts, 1U);
   EXPECT_GE(stats.samplers_for_items.total, 2ms);
   EXPECT_EQ(stats.limiter, "2 items wait to be sampled, of 64 allowed");
-}
-
-TEST(QueueLimiter, RefusesABatchThatCouldNeverBeThere) {
-  Line line(queue_options());
-  Sampler sampler = line.replay.sampler();
-  expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(kSize + 1, kAtOnce); },
-                                        {"batch size is 65", "Queue::size = 64"});
 }
 
 TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
@@ -138,25 +129,6 @@ TEST(QueueLimiter, CountsSequencesAndNotTheirSteps) {
   EXPECT_TRUE(sampler.sample(3, kAtOnce));
 }
 
-TEST(QueueLimiter, WakesASleepingSamplerAtTheItemThatCompletesItsBatch) {
-  for (std::size_t repeat = 0; repeat < 50; ++repeat) {
-    Options options = queue_options(20);
-    options.shards = 1 + repeat % 3;
-    Line line(options);
-    std::jthread learner([&] {
-      Sampler sampler = line.replay.sampler();
-      const SampleResult batch = sampler.sample(20);
-      EXPECT_TRUE(batch) << batch.status().message();
-    });
-    Writer writer = line.replay.writer();
-    if (repeat % 2 == 0) {
-      yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
-    }
-    line.append_many(writer, 0, 20);
-    learner.join();  // While the writer still lives: its leaving would wake the sampler too.
-  }
-}
-
 TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
@@ -207,43 +179,6 @@ TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   for (std::uint64_t i = 0; i < 40; ++i) {
     EXPECT_EQ(rest->now(line.id)[i], 56 + i);
   }
-}
-
-TEST(QueueLimiter, CloseWakesBothSides) {
-  Line line(queue_options());
-  std::jthread actor([&] {
-    Writer writer = line.replay.writer();
-    CommitStatus status = CommitStatus::Committed;
-    for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
-      status = line.append(writer, number);
-    }
-    EXPECT_EQ(status, CommitStatus::Closed);
-  });
-  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
-  Line empty(queue_options());
-  std::jthread learner([&] {
-    EXPECT_EQ(empty.replay.sampler().sample(1).status().code, SampleStatus::Code::Closed);
-  });
-  yield_while([&] { return empty.replay.stats().samplers_for_items.waiting_now == 0; });
-  EXPECT_GT(empty.replay.stats().samplers_for_items.waiting_for, 0ns);
-  line.replay.close();
-  empty.replay.close();
-  learner.join();
-  EXPECT_EQ(empty.replay.stats().samplers_for_items.waiting_for, 0ns) << "nobody waits any more";
-}
-
-TEST(QueueLimiter, ManySamplersShareItsItems) {
-  // Items may be drawn many times, but not by two batches at the same moment.
-  Line line(queue_options(8));
-  line.append_many(0, 8);
-  constexpr std::size_t kSamplers = 4;
-  std::vector<std::jthread> threads;
-  start(threads, kSamplers, [&] {
-    Sampler sampler = line.replay.sampler();
-    for (std::size_t i = 0; i < scaled(500, 50); ++i) {
-      ASSERT_TRUE(sampler.sample(8));
-    }
-  });
 }
 
 }  // namespace

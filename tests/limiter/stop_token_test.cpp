@@ -3,12 +3,12 @@
 #include "buffer/buffer_core.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -79,20 +79,6 @@ TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
   }
 }
 
-TEST(StopToken, WakesASleepingSampler) {
-  for (const RateLimiter& limiter : {RateLimiter(MinSize{}), RateLimiter(Queue{8})}) {
-    Line line(options_with(limiter));
-    std::jthread learner([&](const std::stop_token& stop) {
-      EXPECT_EQ(line.replay.sampler().sample(4, {.stop = stop}).status().code, Code::Stopped);
-    });
-    yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
-    learner.request_stop();
-    learner.join();
-    EXPECT_FALSE(line.replay.closed());
-    EXPECT_EQ(line.replay.stats().samplers_for_items.stops, 1U);
-  }
-}
-
 TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
   Line line(options_with(holding_limiters().back()));
   line.append_many(0, 5);
@@ -115,20 +101,6 @@ TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
   EXPECT_NE(status.message().find("samples are 8 ahead of 1 per insert, of 8 allowed"),
             std::string::npos)
       << status.message();
-}
-
-TEST(StopToken, WakesASleepingWriter) {
-  for (const RateLimiter& limiter : holding_limiters()) {
-    Line line(options_with(limiter));
-    std::jthread actor([&](const std::stop_token& stop) {
-      Writer writer = line.replay.writer({.stop = stop});
-      EXPECT_EQ(append_while_committed(line, writer), CommitStatus::Stopped);
-    });
-    yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
-    actor.request_stop();
-    actor.join();
-    expect_accounted(line.replay);
-  }
 }
 
 TEST(StopToken, EndsAWritersWaitForAChunk) {
@@ -183,57 +155,38 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
   other.join();
 }
 
-TEST(StopToken, AStoppedCommitOfAVectorWriterIsRepeatedForThoseThatHadNoRoom) {
-  // Blocks of one insert: 16 are let through, so the sixth commit of 3 environments is stopped.
-  Line line(options_with(Queue{16}));
-  VectorWriter writers(line.replay, 3, {.stop = stopped_token()});
-  const std::array<std::uint64_t, 3> ids = {1, 2, 3};
-  const std::array<float, 3> rewards = {1.0F, 2.0F, 3.0F};
-  const std::array<End, 3> ends = {End::Continue, End::Continue, End::Continue};
-  writers.now(line.id, ids);
-  for (std::size_t step = 0; step < 6; ++step) {
-    writers.now(line.action, ids);
-    writers.now(line.reward, rewards);
-    writers.next(line.id, ids);
-    EXPECT_EQ(writers.commit(ends), step < 5 ? CommitStatus::Committed : CommitStatus::Stopped);
-  }
-  EXPECT_EQ(line.replay.stats().committed_steps, 16U);
-  EXPECT_EQ(writers.commit(ends), CommitStatus::Stopped);
-  EXPECT_EQ(line.replay.stats().committed_steps, 16U) << "the first environment is not repeated";
-  expect_accounted(line.replay);
-}
-
+/// Closing the buffer does what a request to stop does to all calls.
 TEST(StopToken, AtRandomMomentsEndsEveryCall) {
-  const std::size_t runs = scaled(200, 20);
+  const std::size_t runs = scaled(400, 40);
   for (std::size_t run = 0; run < runs; ++run) {
     const std::string seed = "seed " + std::to_string(run);
     SCOPED_TRACE(seed);
     Rng rng(run);
+    const bool closes = rng.chance(0.5);
     Options options = options_with(holding_limiters().at(rng.below(2)));
     options.shards = rng.between(1, 3);
     Line line(options);
     std::stop_source source;
     std::vector<std::jthread> threads;
-    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
-      threads.emplace_back([&] {
-        SCOPED_TRACE(seed);
-        Writer writer = line.replay.writer({.stop = source.get_token()});
-        EXPECT_EQ(append_while_committed(line, writer, 1'000'000), CommitStatus::Stopped);
-      });
-    }
-    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
-      threads.emplace_back([&] {
-        SCOPED_TRACE(seed);
-        Sampler sampler = line.replay.sampler();
-        SampleResult batch = sampler.sample(4, {.stop = source.get_token()});
-        while (batch && !source.stop_requested()) {
-          batch = sampler.sample(4, {.stop = source.get_token()});
-        }
-        EXPECT_TRUE(batch || batch.status().code == Code::Stopped) << batch.status().message();
-      });
-    }
+    start(threads, rng.between(1, 3), [&] {
+      SCOPED_TRACE(seed);  // Each thread has traces of its own.
+      Writer writer = line.replay.writer({.stop = source.get_token()});
+      EXPECT_EQ(append_while_committed(line, writer, 1'000'000),
+                closes ? CommitStatus::Closed : CommitStatus::Stopped);
+    });
+    start(threads, rng.between(1, 3), [&] {
+      SCOPED_TRACE(seed);
+      Sampler sampler = line.replay.sampler();
+      SampleResult batch = sampler.sample(4, {.stop = source.get_token()});
+      while (batch && !source.stop_requested()) {
+        batch = sampler.sample(4, {.stop = source.get_token()});
+      }
+      EXPECT_TRUE(closes ? batch.status().code == Code::Closed
+                         : batch || batch.status().code == Code::Stopped)
+          << batch.status().message();
+    });
     std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2000)));
-    source.request_stop();
+    closes ? line.replay.close() : static_cast<void>(source.request_stop());
     threads.clear();
     expect_accounted(line.replay);
   }
