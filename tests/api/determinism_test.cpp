@@ -18,10 +18,11 @@ namespace {
 
 /// All batches of a history of calls that the seed decides.
 std::vector<Replayed::Noted> history(std::uint64_t seed, std::size_t shards, Draws draws,
-                                     const Remover& remover = Fifo{}) {
+                                     const Remover& remover = Fifo{},
+                                     const Selector& selector = Proportional{}) {
   Replayed replayed(Small{.capacity_steps = 300,
                           .window = Transitions{.n_step = 3, .discount = 0.97F},
-                          .selectors = {Proportional{}},
+                          .selectors = {selector},
                           .remover = remover,
                           .shards = shards},
                     3, seed, draws);
@@ -60,6 +61,13 @@ TEST_P(RemoverDeterminism, TheSameCallsGiveTheSameBatchesBitForBit) {
     if (GetParam().name != "Fifo") {
       EXPECT_FALSE(first == history(1, shards, Draws::Stratified)) << "the remover matters";
     }
+  }
+}
+
+TEST(DeterminismOfSelectors, TheSameCallsGiveTheSameBatchesBitForBit) {
+  for (const StrategyKind<Selector>& kind : selectors()) {
+    const auto of_selector = [&] { return history(1, 3, Draws::Stratified, Fifo{}, kind.make()); };
+    EXPECT_TRUE(of_selector() == of_selector()) << kind.name();
   }
 }
 

@@ -6,6 +6,7 @@
 #include "limiter/wait.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/wrapped_selector.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,48 +22,20 @@ namespace {
 using test::core_of;
 using test::Line;
 
-/// Weighs nothing, and calls a function whenever it is asked for its summary.
-class WatchedSelector final : public ShardSelector {
+/// Calls a function whenever it is asked for its summary.
+class Watched final : public test::WrappedSelector {
  public:
-  explicit WatchedSelector(const std::function<void()>& asked) : asked_(asked) {}
-  void insert(const ItemRun&, const SelectorSummary&) noexcept override {}
-  void erase(std::uint32_t, std::size_t) noexcept override {}
+  Watched(std::unique_ptr<ShardSelector> selector, const std::function<void()>& asked)
+      : WrappedSelector(std::move(selector)), asked_(asked) {}
   [[nodiscard]] SelectorSummary summary() const noexcept override {
     if (asked_) {
       asked_();
     }
-    return {};
+    return WrappedSelector::summary();
   }
-  [[nodiscard]] double sum(std::uint32_t, std::size_t) const noexcept override { return 0.0; }
-  void draw(std::span<double>, std::span<std::uint32_t>, std::span<float>) const noexcept override {
-  }
-  [[nodiscard]] bool all_positive(std::span<const std::uint32_t>) const noexcept override {
-    return false;
-  }
-  void update(std::span<const std::uint32_t>, std::span<const float>) noexcept override {}
 
  private:
   const std::function<void()>& asked_;
-};
-
-/// `asked` outlives the buffer.
-struct Watched {
-  const std::function<void()>* asked;
-
-  class Rule final : public SelectorRule {
-   public:
-    explicit Rule(const std::function<void()>& asked) : asked_(asked) {}
-    [[nodiscard]] std::size_t bytes(std::size_t) const noexcept override { return 0; }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(std::size_t) const override {
-      return std::make_unique<WatchedSelector>(asked_);
-    }
-
-   private:
-    const std::function<void()>& asked_;
-  };
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>(*asked);
-  }
 };
 
 bool locked(base::Mutex& mutex) {
@@ -78,12 +51,16 @@ bool locked(base::Mutex& mutex) {
 
 TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
   std::function<void()> asked;
-  Line line(test::Small{.selectors = {Watched{&asked}}, .shards = 3});
+  const test::Wrapping watched{Uniform{}, [&](std::unique_ptr<ShardSelector> selector) {
+                                 return std::make_unique<Watched>(std::move(selector), asked);
+                               }};
+  Line line(test::Small{.selectors = {watched}, .shards = 3});
   ShardSet& shards = core_of(line.replay)->shards();
   int summaries = 0;
   std::optional<ShardSet::All> all(std::in_place, shards);
   for (std::size_t s = 0; s < shards.size(); ++s) {
-    static_cast<void>((*all)[s].selector(0));  // Whoever has it may change it.
+    // `selector` gives mutable access, so it marks the hints stale.
+    static_cast<void>((*all)[s].selector(0));
   }
   asked = [&] {
     ++summaries;

@@ -87,54 +87,12 @@ TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
   EXPECT_LT(std::abs(chi_square_z(counts, expected)), 5.0);
 }
 
-TEST(Epoch, OfTwoSamplersEachMakesItsOwnPasses) {
-  Line line(sharded(2));
-  line.append_many(0, 20);
-  Sampler one = line.replay.sampler({.seed = 1});
-  Sampler other = line.replay.sampler({.seed = 2});
-  std::vector<std::uint64_t> drawn = draw(line, one, 12);
-  EXPECT_EQ(sorted(draw(line, other, 20)), numbers_between(0, 20));
-  // Another kind of draw does not touch the pass.
-  ASSERT_TRUE(one.sample(30, kAtOnce));
-  for (const std::uint64_t id : draw(line, one, 8)) {
-    drawn.push_back(id);
-  }
-  EXPECT_EQ(sorted(drawn), numbers_between(0, 20));
-}
-
-TEST(Epoch, EachSequenceComesOncePerPass) {
-  Options options = sharded(2);
-  options.window = Sequences{.length = 3, .period = 2, .end = SequenceEnd::Truncate};
-  Line line(options);
-  line.append_many(0, 40);
-  Sampler sampler = line.replay.sampler();
-  ASSERT_NE(line.replay.size(), 0U);  // Asking takes in what was committed.
-  const std::size_t items = line.replay.stats().items;
-  ASSERT_EQ(items, 19U);
-  for (int pass = 0; pass < 3; ++pass) {
-    const SampleResult batch = require_batch(sampler.sample(items, kEpoch));
-    std::set<std::uint64_t> positions(batch->positions().begin(), batch->positions().end());
-    EXPECT_EQ(positions.size(), items);
-  }
-}
-
 TEST(Epoch, OfManyItemsIsListedInParts) {
   constexpr std::size_t kItems = 100'000;
   Line line(Small{.capacity_steps = kItems, .chunk_steps = 64});
   line.append_many(0, kItems);
   Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
   EXPECT_EQ(sorted(draw(line, sampler, kItems)), numbers_between(0, kItems));
-}
-
-TEST(Epoch, ItemsArePinnedOnlyForTheCall) {
-  Line line(sharded(2));
-  Sampler sampler = line.replay.sampler();
-  for (std::uint64_t number = 0; number < 400; number += 8) {
-    line.append_many(number, 8);
-    ASSERT_TRUE(sampler.sample(20, kEpoch));
-  }
-  line.replay.clear();
-  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }
 
 TEST(Epoch, OfALoadedBufferBeginsANewPass) {
@@ -149,25 +107,6 @@ TEST(Epoch, OfALoadedBufferBeginsANewPass) {
   const SampleResult batch = require_batch(resumed.sample(20, kEpoch));
   EXPECT_EQ(batch.status().passes, 1U);
   EXPECT_EQ(std::set(batch->positions().begin(), batch->positions().end()).size(), 20U);
-}
-
-TEST(Epoch, SaysThatThereIsNothingToDraw) {
-  Options options = sharded(2);
-  options.rate_limiter = Unlimited{};
-  Line line(options);
-  Sampler sampler = line.replay.sampler();
-  EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
-  line.append_many(0, 9, 1.0F);
-  EXPECT_EQ(draw(line, sampler, 4).size(), 4U);
-  line.replay.clear();
-  EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
-  line.append_many(9, 9, 0.0F);
-  EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
-  line.replay.clear();
-  line.append_many(18, 1, 1.0F);
-  const SampleResult batch = require_batch(sampler.sample(3, kEpoch));
-  EXPECT_EQ(batch->now(line.id)[2], 18U);
-  EXPECT_EQ(batch.status().passes, 4U) << "the first that was cleared, and three of one item";
 }
 
 TEST(Epoch, IsRefusedWhereSomethingElseDecidesHowOftenItemsCome) {

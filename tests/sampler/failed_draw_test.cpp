@@ -3,6 +3,7 @@
 #include "buffer/buffer_core.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/wrapped_selector.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 
 /// What a draw leaves to others when it ends, above all one that fails after it has begun.
 namespace reprise::test {
@@ -20,64 +22,35 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// `Uniform` whose items lose their weight between two locks of a draw.
-struct Vanishing {
-  /// Calls of a shard selector that find weight.
-  struct Left {
-    std::atomic<std::size_t> draws = std::numeric_limits<std::size_t>::max();
-    std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();
-  };
-  std::shared_ptr<std::array<Left, 2>> left = std::make_shared<std::array<Left, 2>>();
+/// Calls of a shard selector that find weight.
+struct Left {
+  std::atomic<std::size_t> draws = std::numeric_limits<std::size_t>::max();
+  std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();
+};
 
-  struct Part final : ShardSelector {
-    Part(Left& left_to_it, std::unique_ptr<ShardSelector> alike)
-        : left(left_to_it), uniform(std::move(alike)) {}
-    void insert(const ItemRun& run, const SelectorSummary& others) noexcept final {
-      uniform->insert(run, others);
-    }
-    void erase(std::uint32_t first, std::size_t count) noexcept final {
-      uniform->erase(first, count);
-    }
-    [[nodiscard]] SelectorSummary summary() const noexcept final {
-      return left.draws == 0 ? SelectorSummary{} : uniform->summary();
-    }
-    [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept final {
-      return uniform->sum(first, count);
-    }
-    void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
-              std::span<float> weights) const noexcept final {
-      --left.draws;
-      uniform->draw(targets, leaves, weights);
-    }
-    [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept final {
-      if (left.looks == 0) {
-        return false;
-      }
-      --left.looks;
-      return uniform->all_positive(leaves);
-    }
-    void update(std::span<const std::uint32_t> leaves,
-                std::span<const float> weights) noexcept final {
-      uniform->update(leaves, weights);
-    }
-
-    Left& left;
-    const std::unique_ptr<ShardSelector> uniform;
-  };
-  struct Rule final : SelectorRule {
-    explicit Rule(std::shared_ptr<std::array<Left, 2>> shared) : left(std::move(shared)) {}
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
-        std::size_t leaves) const final {
-      return std::make_unique<Part>(left->at(made++), uniform->make_shard_selector(leaves));
-    }
-
-    const std::shared_ptr<std::array<Left, 2>> left;
-    const std::unique_ptr<SelectorRule> uniform = Uniform{}.make_selector_rule();
-    mutable std::size_t made = 0;
-  };
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>(left);
+/// A shard selector whose items lose their weight between two locks of a draw.
+class Vanishing final : public WrappedSelector {
+ public:
+  Vanishing(std::unique_ptr<ShardSelector> uniform, Left& left)
+      : WrappedSelector(std::move(uniform)), left_(left) {}
+  [[nodiscard]] SelectorSummary summary() const noexcept override {
+    return left_.draws == 0 ? SelectorSummary{} : WrappedSelector::summary();
   }
+  void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+            std::span<float> weights) const noexcept override {
+    --left_.draws;
+    WrappedSelector::draw(targets, leaves, weights);
+  }
+  [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {
+    if (left_.looks == 0) {
+      return false;
+    }
+    --left_.looks;
+    return WrappedSelector::all_positive(leaves);
+  }
+
+ private:
+  Left& left_;
 };
 
 Options options_with(const Selector& selector, std::size_t shards) {
@@ -93,8 +66,12 @@ class FailedDraw : public testing::Test {
     EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
 
-  Vanishing vanishing_;
-  std::array<Vanishing::Left, 2>& left_ = *vanishing_.left;
+  std::array<Left, 2> left_;
+  std::size_t made_ = 0;
+  const Selector vanishing_ =
+      Wrapping{Uniform{}, [this](std::unique_ptr<ShardSelector> uniform) {
+                 return std::make_unique<Vanishing>(std::move(uniform), left_.at(made_++));
+               }};
 };
 
 TEST_F(FailedDraw, AfterFreshItemsLeavesNoPins) {

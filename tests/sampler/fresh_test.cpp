@@ -14,7 +14,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -125,27 +124,6 @@ TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
   EXPECT_EQ(sorted(fresh_of(line, sampler, 15)), numbers_between(5, 20));
 }
 
-TEST(Fresh, ItemsArePinnedOnlyForTheCall) {
-  Line line(sharded(2));
-  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  for (std::uint64_t number = 0; number < 400; number += 8) {
-    line.append_many(number, 8);
-    ASSERT_TRUE(sampler.sample(6, kAtOnce));
-  }
-  line.replay.clear();
-  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
-}
-
-TEST(Fresh, IsForAllSamplersTogether) {
-  Line line;
-  Sampler one = line.replay.sampler({.seed = 1, .fresh = 1.0F});
-  Sampler other = line.replay.sampler({.seed = 2, .fresh = 1.0F});
-  line.append_many(0, 30);
-  EXPECT_EQ(fresh_of(line, one, 10), numbers_between(0, 10));
-  EXPECT_EQ(fresh_of(line, other, 10), numbers_between(10, 20));
-  EXPECT_EQ(fresh_of(line, one, 20), numbers_between(20, 30));
-}
-
 TEST(Fresh, AreNotTheItemsBeforeTheFirstSuchSampler) {
   Line line;
   line.append_many(0, 10);
@@ -167,82 +145,6 @@ TEST(Fresh, AreNotTheItemsThatACheckpointLoads) {
   const SampleResult batch = require_batch(loaded.sampler({.fresh = 1.0F}).sample(20, kAtOnce));
   EXPECT_EQ(batch.status().fresh, 0U);
   EXPECT_EQ(fresh_of(line, sampler, 20), numbers_between(0, 20));
-}
-
-TEST_P(FreshIn, RemovedItemsAreNotFresh) {
-  Line line(Small{.episode_index = true, .shards = GetParam()});
-  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  line.append_many(0, 20);
-  std::vector<ItemKey> keys(20);
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    keys[i] = *line.replay.find(line.writer().episode_id(), i);
-  }
-  EXPECT_EQ(line.replay.remove(std::span(keys).subspan(5)), 15U);
-  // No shard is asked for what it lost.
-  EXPECT_EQ(fresh_of(line, sampler, 6), numbers_between(0, 3));
-  line.append_many(20, 2);
-  std::vector<std::uint64_t> rest = sorted(fresh_of(line, sampler, 20));
-  std::erase_if(rest,
-                [](std::uint64_t id) { return id < 5; });  // The selector may have drawn them.
-  EXPECT_EQ(rest, numbers_between(20, 22));
-}
-
-TEST(Fresh, ItemsThatLeaveLeaveTheQueue) {
-  Line line;
-  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
-  line.append_many(0, 100);
-  ASSERT_EQ(line.replay.size(), 64U);
-  EXPECT_EQ(fresh_of(line, sampler, 2), numbers_between(36, 37));
-  line.replay.clear();
-  line.append_many(100, 3);
-  EXPECT_EQ(fresh_of(line, sampler, 8), numbers_between(100, 103));
-}
-
-TEST(Fresh, WeightsByTheBufferStayComparableWhenTheQueueIsEmpty) {
-  Line line;
-  Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  line.append_many(0, 6, 0.0F);
-  line.append_many(6, 2, 1.0F);
-  // The largest weight of the buffer is that of a fresh item, (8 * 1 / 8)^-1.
-  for (const std::size_t fresh : {2U, 0U}) {
-    const SampleResult batch =
-        require_batch(sampler.sample(4, {.beta = 1.0F, .normalise = Normalise::ByBuffer}));
-    ASSERT_EQ(batch.status().fresh, fresh);
-    for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_NEAR(static_cast<double>(batch->weights()[i]), i < fresh ? 1.0 : 0.25, 1e-6);
-    }
-  }
-}
-
-TEST(Fresh, RestsOnTheSelectorForWhatIsNotThere) {
-  Line line;
-  line.append_many(0, 3, 1.0F);
-  Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  const SampleResult batch = require_batch(sampler.sample(64, kAtOnce));
-  EXPECT_EQ(batch.status().fresh, 3U);
-  EXPECT_EQ(std::set(batch->now(line.id).begin(), batch->now(line.id).end()).size(), 3U);
-}
-
-TEST(Fresh, APrefetcherTellsHowManyThereAreInEachBatch) {
-  Line line(Small{.rate_limiter = MinSize{20}});
-  Sampler ahead = line.replay.sampler({.fresh = 0.5F});
-  Prefetcher prefetcher(ahead, 4);
-  const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
-  line.append_many(0, 20);
-  std::set<std::uint64_t> seen;
-  std::size_t last = 2;
-  for (int b = 0; b < 12; ++b) {
-    const SampleResult batch = prefetcher.next();
-    ASSERT_TRUE(batch);
-    const std::size_t fresh = batch.status().fresh;
-    EXPECT_TRUE(b != 0 || fresh == 2) << fresh;
-    EXPECT_LE(fresh, last);
-    for (const std::uint64_t id : batch->now(line.id).first(fresh)) {
-      EXPECT_TRUE(seen.insert(id).second) << id;
-    }
-    last = fresh;
-  }
-  EXPECT_EQ(last, 0U);
 }
 
 TEST(Fresh, RefusesWhatItCannotBePutBefore) {

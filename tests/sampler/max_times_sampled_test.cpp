@@ -1,17 +1,14 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/threads.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -70,18 +67,6 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
   }
 }
 
-TEST(MaxTimesSampled, ABatchThatDoesNotComeAboutCountsNothing) {
-  Line line(limited_options(1, {kRaw}));
-  line.append(0, 1.0F);
-  line.append(1, 0.0F);
-  line.append(2, 1.0F);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(3, kAtOnce);
-  ASSERT_FALSE(batch);
-  EXPECT_EQ(batch.status().code, SampleStatus::Code::NothingToDraw);
-  EXPECT_TRUE(sampler.sample(2, kAtOnce)) << "0 and 2 had not been counted";
-}
-
 TEST(MaxTimesSampled, AnOddBatchWaitsForTheItemOfItsLastDraw) {
   Line line(limited_options(2, {kRaw}));
   Sampler sampler = line.replay.sampler();
@@ -124,72 +109,6 @@ TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
     }
   }
   EXPECT_FALSE(line.replay.sampler().sample(1, kAtOnce));
-}
-
-/// Most steps of sequences begin none. They leave with the exhausted ones, or each would hold a
-/// chunk.
-TEST(MaxTimesSampled, OfSequencesAlwaysFindsAChunk) {
-  for (std::uint64_t seed = 0; seed < scaled(60, 20); ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Rng rng(seed);
-    Sequences window{.length = static_cast<std::uint32_t>(rng.between(1, 9))};
-    window.period = static_cast<std::uint32_t>(rng.between(1, 2 * window.length));
-    window.end = static_cast<SequenceEnd>(rng.below(3));
-    Options options = limited_options(static_cast<std::uint32_t>(rng.between(1, 2)), {Uniform{}});
-    options.capacity_steps = rng.between(60, 400);
-    options.window = window;
-    options.max_writers = rng.between(1, 3);
-    options.chunk_steps = rng.between(12, 40);
-    options.shards = rng.between(1, 3);
-    Line line(options);
-    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
-    Sampler sampler = line.replay.sampler();
-    const double ends = rng.chance(0.5) ? 0.1 : 0.01;
-    for (std::uint64_t number = 0; number < 3000; ++number) {
-      const End end = rng.chance(ends) ? End::Terminated : End::Continue;
-      ASSERT_EQ(line.append(writer, number, end), CommitStatus::Committed) << number;
-      while (sampler.sample(1, kAtOnce)) {
-      }
-    }
-  }
-}
-
-TEST(MaxTimesSampled, HoldsWhileWritersAppendAndSamplersDraw) {
-  constexpr std::size_t kWriters = 2;
-  const std::size_t steps = scaled(4000);
-  Options options = limited_options(2, {kRaw, Fifo{}});
-  options.capacity_steps = kWriters * steps;
-  Line line(options);
-  std::mutex mutex;
-  std::map<std::uint64_t, std::size_t> counts;
-  std::atomic<std::size_t> alive{kWriters};
-  {
-    std::vector<std::jthread> threads;
-    start(threads, kWriters, [&](std::size_t w) {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = 0; i < steps; ++i) {
-        line.append(writer, w * 1'000'000 + i, static_cast<float>(1 + i % 7));
-      }
-      --alive;
-    });
-    start(threads, 2, [&](std::size_t s) {
-      Sampler sampler =
-          line.replay.sampler({.seed = s, .selector = s, .parallel_gather_bytes = kGatherAlone});
-      for (bool last = false; !last;) {
-        last = alive == 0;
-        while (const SampleResult batch = sampler.sample(16, kAtOnce)) {
-          const std::lock_guard lock(mutex);
-          count(counts, batch->now(line.id));
-        }
-      }
-    });
-  }
-  std::size_t drawn = 0;
-  for (const auto& [id, times] : counts) {
-    EXPECT_LE(times, 2U) << "item " << id;
-    drawn += times;
-  }
-  EXPECT_GT(drawn + 64, 2 * kWriters * steps) << "no more than a few batches are left";
 }
 
 }  // namespace

@@ -24,22 +24,6 @@ Options ordered_options(std::size_t shards, Selector selector) {
   return Small{.capacity_steps = 200, .selectors = {std::move(selector)}, .shards = shards};
 }
 
-TEST(OrderedSelectors, AnItemIsOrderedByWhenItWasDecided) {
-  Options options = ordered_options(1, Fifo{});
-  options.window = Transitions{.n_step = 3};
-  Line line(options);
-  Writer slow = line.replay.writer();
-  Writer quick = line.replay.writer();
-  line.append(slow, 0);
-  line.append(slow, 1);                     // Open: neither has its window yet.
-  line.append(quick, 10, End::Terminated);  // Decided at once.
-  line.append(slow, 2);                     // Decides 0.
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(2, kAtOnce));
-  EXPECT_EQ(batch->now(line.id)[0], 10U);
-  EXPECT_EQ(batch->now(line.id)[1], 0U);
-}
-
 TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   std::function<void()> before_draw;
   Options options = ordered_options(2, HookedFifo{[&] { before_draw(); }});
@@ -70,17 +54,6 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   line.append(to_first, 3);
   line.append(to_second, 4);
   holder->let_go();
-}
-
-TEST(OrderedSelectors, ABatchLargerThanTheBufferWaitsAndSaysForWhat) {
-  Line line(ordered_options(2, Lifo{}));
-  line.append_many(0, 5);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(6, kAtOnce);
-  ASSERT_FALSE(batch);
-  EXPECT_EQ(batch.status().code, SampleStatus::Code::TimedOut);
-  EXPECT_EQ(batch.status().needed, 6U);
-  EXPECT_EQ(batch.status().items, 5U);
 }
 
 TEST(OrderedSelectors, RefuseOptionsByTheirOwnNames) {

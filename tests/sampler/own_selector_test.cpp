@@ -2,6 +2,7 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/laws/own_selectors.hpp"
 
 #include <gtest/gtest.h>
@@ -98,29 +99,6 @@ enum class Without { RuleSet, RuleAlpha, ShardSet };
 /// By weight, with an exponent of 1 that cannot be set.
 template <Without kWithout>
 struct OwnRigid {
-  struct Part final : ShardSelector {
-    const std::unique_ptr<ShardSelector> whole;
-
-    explicit Part(std::unique_ptr<ShardSelector> w) : whole(std::move(w)) {}
-    void insert(const ItemRun& run, const SelectorSummary& others) noexcept final {
-      whole->insert(run, others);
-    }
-    void erase(std::uint32_t first, std::size_t count) noexcept final {
-      whole->erase(first, count);
-    }
-    [[nodiscard]] SelectorSummary summary() const noexcept final { return whole->summary(); }
-    [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept final {
-      return whole->sum(first, count);
-    }
-    void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
-              std::span<float> weights) const noexcept final {
-      whole->draw(targets, leaves, weights);
-    }
-    void update(std::span<const std::uint32_t> leaves,
-                std::span<const float> weights) noexcept final {
-      whole->update(leaves, weights);
-    }
-  };
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
@@ -141,7 +119,7 @@ struct OwnRigid {
         std::size_t leaves) const final {
       auto whole = SelectorRule::make_shard_selector(leaves);
       return kWithout != Without::ShardSet ? std::move(whole)
-                                           : std::make_unique<Part>(std::move(whole));
+                                           : std::make_unique<WrappedSelector>(std::move(whole));
     }
   };
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {

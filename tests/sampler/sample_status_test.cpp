@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -112,24 +111,6 @@ TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
               "weight of the others is 0");
     const SampleResult all = require_batch(sampler.sample(5, different));
     EXPECT_EQ(all.status().draws, 5U);
-  }
-}
-
-TEST(SampleStatus, ZeroToTheZeroIsOne) {
-  Line line(Small{.selectors = {Proportional{.alpha = 0.0F, .epsilon = 0.0F}}});
-  line.append(0, 0.0F);
-  line.append(1, 5.0F);
-  const auto probabilities = line.probabilities();
-  EXPECT_EQ(probabilities, (std::map<std::uint64_t, double>{{0, 0.5}, {1, 0.5}}));
-}
-
-TEST(SampleStatus, OfABatchThatFoundNothingToDrawIsNotCountedByTheRatio) {
-  Line line(Small{.rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 20.0}});
-  line.append_many(0, 10, 0.0F);
-  Sampler sampler = line.replay.sampler();
-  for (int i = 0; i < 50; ++i) {
-    ASSERT_EQ(sampler.sample(10, kAtOnce).status().code, SampleStatus::Code::NothingToDraw) << i;
   }
 }
 

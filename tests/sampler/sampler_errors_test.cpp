@@ -15,15 +15,9 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
 
-/// Items 0 to count - 1 whose priority, and weight, is number + 1.
-void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
-  line.append_many(writer, 0, count, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
-}
-
 TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
   Line line;
-  Writer writer = line.replay.writer();
-  append_ramp(line, writer, 20);
+  line.append_many(0, 20, [](std::uint64_t i) { return static_cast<float>(i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 5});
   Batch batch = line.replay.make_batch(8);
   const auto refused = [&](auto&& call, std::initializer_list<std::string_view> words) {

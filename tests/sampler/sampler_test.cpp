@@ -189,17 +189,5 @@ TEST(Sampler, BatchesOutliveSamplerAndBuffer) {
   EXPECT_EQ(batch.now(id)[1], 4U) << "the learner's own copy";
 }
 
-TEST(Sampler, CountsWhatItDrew) {
-  Line line;
-  line.append_many(0, 20);
-  Sampler sampler = line.replay.sampler();
-  ASSERT_TRUE(sampler.sample(30));
-  ASSERT_TRUE(sampler.sample(10));
-  const Stats stats = line.replay.stats();
-  EXPECT_EQ(stats.sampled_items, 40U);
-  EXPECT_EQ(stats.sampled_batches, 2U);
-  EXPECT_DOUBLE_EQ(stats.samples_per_insert, 2.0);
-}
-
 }  // namespace
 }  // namespace reprise::test

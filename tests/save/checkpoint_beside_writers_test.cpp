@@ -7,6 +7,7 @@
 #include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/fixtures/threads.hpp"
+#include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -29,69 +30,20 @@ namespace {
 constexpr const char* kDirectory = "checkpoints";
 constexpr std::uint32_t kNStep = 3;
 
-/// What is called when items enter, once.
-struct Interruption {
-  std::function<void()> call;
-};
-
-/// The raw proportional selector, in which something else may happen while items enter.
-struct Interrupted {
-  class InterruptedSelector final : public ShardSelector {
-   public:
-    InterruptedSelector(std::unique_ptr<ShardSelector> inner,
-                        std::shared_ptr<Interruption> interruption)
-        : inner_(std::move(inner)), interruption_(std::move(interruption)) {}
-
-    void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override {
-      inner_->insert(run, other_shards);
-      if (interruption_->call) {
-        std::exchange(interruption_->call, nullptr)();
-      }
+/// Calls a function, once, when items have entered.
+class Interrupted final : public WrappedSelector {
+ public:
+  Interrupted(std::unique_ptr<ShardSelector> inner, std::function<void()>& call)
+      : WrappedSelector(std::move(inner)), call_(call) {}
+  void insert(const ItemRun& run, const SelectorSummary& others) noexcept override {
+    WrappedSelector::insert(run, others);
+    if (call_) {
+      std::exchange(call_, nullptr)();
     }
-    void erase(std::uint32_t first, std::size_t count) noexcept override {
-      inner_->erase(first, count);
-    }
-    [[nodiscard]] SelectorSummary summary() const noexcept override { return inner_->summary(); }
-    [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
-      return inner_->sum(first, count);
-    }
-    void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
-              std::span<float> weights) const noexcept override {
-      inner_->draw(targets, leaves, weights);
-    }
-    void update(std::span<const std::uint32_t> leaves,
-                std::span<const float> weights) noexcept override {
-      inner_->update(leaves, weights);
-    }
-
-   private:
-    std::unique_ptr<ShardSelector> inner_;
-    std::shared_ptr<Interruption> interruption_;
-  };
-
-  class Rule final : public SelectorRule {
-   public:
-    explicit Rule(std::shared_ptr<Interruption> interruption)
-        : interruption_(std::move(interruption)) {}
-    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
-      return inner_->bytes(leaves);
-    }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
-        std::size_t leaves) const override {
-      return std::make_unique<InterruptedSelector>(inner_->make_shard_selector(leaves),
-                                                   interruption_);
-    }
-
-   private:
-    std::unique_ptr<SelectorRule> inner_ = kRaw.make_selector_rule();
-    std::shared_ptr<Interruption> interruption_;
-  };
-
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>(interruption);
   }
 
-  std::shared_ptr<Interruption> interruption;
+ private:
+  std::function<void()>& call_;
 };
 
 /// Never evicts here.
@@ -147,8 +99,11 @@ void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
 TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
   const std::uint64_t seed = 31;
   Rng rng(seed);
-  const auto interruption = std::make_shared<Interruption>();
-  Line line(options_with(Interrupted{interruption}));
+  std::function<void()> interruption;
+  Line line(options_with(Wrapping{kRaw, [&](std::unique_ptr<ShardSelector> inner) {
+                                    return std::make_unique<Interrupted>(std::move(inner),
+                                                                         interruption);
+                                  }}));
   std::vector<Writer> writers;
   for (int i = 0; i < 3; ++i) {
     writers.push_back(line.replay.writer());  // In shards 0, 1 and 0.
@@ -168,9 +123,9 @@ TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
     (void)line.replay.size();  // All that is decided is ingested.
     go_on(other, rng.between(1, 5));
     const std::vector<std::uint64_t> before = committed;
-    interruption->call = [&] { std::thread([&] { go_on(0, steps); }).join(); };
+    interruption = [&] { std::thread([&] { go_on(0, steps); }).join(); };
     save::save(*core_of(line.replay), files, kDirectory, {}, {});
-    interruption->call = nullptr;
+    interruption = nullptr;
     expect_each_step_once(files, line.replay, before);
     if (HasFatalFailure()) {
       return;

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <set>
 
 namespace reprise::test {
@@ -458,6 +457,7 @@ void Conformance::look() {
   ASSERT_EQ(stats.resident_steps, resident);
   ASSERT_EQ(stats.evicted_steps, decided_steps_ - resident);
   ASSERT_EQ(stats.queued_chunks, 0U);
+  ASSERT_EQ(stats.retired_pinned, 0U) << "no call is under way";
   ASSERT_EQ(stats.items, drawable().size());
   ASSERT_EQ(stats.sampled_items, sampled_);
   ASSERT_EQ(stats.applied_updates, applied_);
