@@ -49,18 +49,6 @@ TEST(Accounting, DescribesMemoryAndChunks) {
   EXPECT_EQ(full.retired_pinned, 0U);
 }
 
-TEST(Accounting, MemoryStaysWithinItsBoundHoweverManyStepsPass) {
-  Line line(Small{.shards = 3});
-  const std::size_t chunks = line.replay.stats().chunks;
-  for (std::uint64_t w = 0; w < 200; ++w) {
-    Writer writer = line.replay.writer();
-    line.append_many(writer, 100 * w, 100);
-    ASSERT_LE(line.replay.stats().chunks_touched, chunks);
-  }
-  EXPECT_EQ(line.replay.stats().committed_steps, 20000U);
-  EXPECT_EQ(line.replay.size(), 64U);
-}
-
 /// Threads append, draw and update; at each barrier nothing is in flight and the sums must agree.
 TEST(Accounting, HoldsAtEveryQuiescentPointOfConcurrentUse) {
   Line line(Small{

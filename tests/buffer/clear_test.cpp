@@ -49,47 +49,27 @@ TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
   expect_accounted(line.replay);
 }
 
-TEST(Clear, FreesItsChunks) {
-  for (const std::uint32_t limit : {0U, 2U}) {
-    Options options = Small{.max_times_sampled = limit, .shards = 3};
-    Line line(options);
-    std::vector<Writer> writers;
-    for (int i = 0; i < 4; ++i) {
-      writers.push_back(line.replay.writer());
-    }
-    Sampler sampler = line.replay.sampler();
-    std::size_t touched = 0;
-    for (std::uint64_t round = 0; round < 200; ++round) {
-      for (std::size_t w = 0; w < writers.size(); ++w) {
-        line.append_many(writers[w], round * 100, 5 + (round + w) % 23);
+TEST(Clear, MakesRoomInAQueueAsRemovalsDo) {
+  for (const bool removes : {false, true}) {
+    Line line(Small{.max_times_sampled = 1,
+                    .episode_index = true,
+                    .rate_limiter = Queue{.size = 8},
+                    .shards = 3});
+    std::atomic<int> taken = 0;
+    const std::jthread actor([&] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; i < 40; ++i) {
+        EXPECT_EQ(line.append(writer, i), CommitStatus::Committed);
+        ++taken;
       }
-      static_cast<void>(sampler.sample(1 + round % 40, kAtOnce));
-      line.replay.clear();
-      touched = round == 20 ? line.replay.stats().chunks_touched : touched;
+    });
+    while (taken < 40) {
+      yield_while(
+          [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
+      removes ? static_cast<void>(line.replay.remove_episode(0)) : line.replay.clear();
     }
-    EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
-    EXPECT_LE(line.replay.stats().chunks_touched, touched + line.replay.options().max_writers);
     expect_accounted(line.replay);
   }
-}
-
-TEST(Clear, MakesRoomInAQueue) {
-  Line line(Small{.max_times_sampled = 1, .rate_limiter = Queue{.size = 8}});
-  std::atomic<int> taken = 0;
-  std::jthread actor([&] {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; i < 40; ++i) {
-      EXPECT_EQ(line.append(writer, i), CommitStatus::Committed);
-      ++taken;
-    }
-  });
-  while (taken < 40) {
-    yield_while(
-        [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
-    line.replay.clear();
-  }
-  actor.join();
-  expect_accounted(line.replay);
 }
 
 TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {

@@ -2,84 +2,18 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <optional>
-#include <set>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {
 namespace {
 
-using Step = std::pair<std::uint64_t, std::uint64_t>;  ///< Episode and position.
-
 Options indexed_options() {
   return Small{.capacity_steps = 150, .episode_index = true, .chunk_steps = 12, .shards = 2};
-}
-
-/// Every item in the buffer, by the step that it begins with.
-std::map<Step, ItemKey> items_of(ReplayBuffer& replay) {
-  std::map<Step, ItemKey> items;
-  const std::size_t size = replay.size();
-  Sampler sampler = replay.sampler({.selector = replay.options().selectors.size() - 1});
-  const SampleResult batch = sampler.sample(8 * size + 1, kAtOnce);
-  for (std::size_t i = 0; batch && i < batch->size(); ++i) {
-    items.emplace(Step{batch->episode_ids()[i], batch->positions()[i]}, batch->keys()[i]);
-  }
-  return items;
-}
-
-TEST(EpisodeIndex, FindsExactlyWhatIsThereUnderRandomAppends) {
-  const std::uint64_t seed = 20261103;
-  const std::vector<Window> windows{Transitions{}, Transitions{.n_step = 3, .frame_stack = 2},
-                                    Sequences{.length = 4, .period = 2}};
-  for (std::size_t w = 0; w < windows.size(); ++w) {
-    for (const double end_chance : {0.02, 0.3, 1.0}) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << ", window " << w << ", " << end_chance);
-      Rng rng(seed + w);
-      Line line(Small{.capacity_steps = 150,
-                      .window = windows[w],
-                      .episode_index = true,
-                      .chunk_steps = 12,
-                      .shards = 2});
-      std::vector<Writer> writers;
-      std::set<Step> committed;
-      for (int i = 0; i < 3; ++i) {
-        writers.push_back(line.replay.writer());
-      }
-      for (std::uint64_t i = 0; i < 1200; ++i) {
-        Writer& writer = writers[rng.below(3)];
-        if (rng.chance(0.01)) {
-          writer = line.replay.writer();  // In the middle of an episode, perhaps.
-        }
-        const End end = rng.chance(end_chance) ? End::Terminated : End::Continue;
-        line.append(writer, i, end);
-        committed.emplace(writer.episode_id(), writer.episode_steps() - 1);
-        if (i % 60 != 59) {
-          continue;
-        }
-        const std::map<Step, ItemKey> items = items_of(line.replay);
-        ASSERT_FALSE(items.empty());
-        for (const Step& step : committed) {
-          const std::optional<ItemKey> key = line.replay.find(step.first, step.second);
-          const auto item = items.find(step);
-          ASSERT_EQ(key.has_value(), item != items.end())
-              << "episode " << step.first << ", position " << step.second;
-          if (key) {
-            EXPECT_EQ(*key, item->second);
-          }
-        }
-        EXPECT_FALSE(line.replay.find(committed.rbegin()->first + 5000, 0));
-        EXPECT_FALSE(line.replay.find(committed.begin()->first, 1'000'000));
-      }
-    }
-  }
 }
 
 TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 namespace reprise::test {
 namespace {
 
@@ -30,48 +28,6 @@ TEST(Eviction, OfOneWriterInOneShardIsFirstInFirstOut) {
       }
     }
   }
-}
-
-TEST(Eviction, WithoutAnyReadingKeepsTheNewestSteps) {
-  // Nobody ingests until the end: the writer makes room for itself.
-  for (const std::size_t shards : {1U, 3U}) {
-    Line line(fifo_options(50, 8, shards));
-    line.append_many(0, 5000);
-    EXPECT_EQ(line.replay.size(), 50U);
-    expect_accounted(line.replay);
-    const auto numbers = line.numbers();
-    ASSERT_EQ(numbers.size(), 50U);
-    if (shards == 1) {
-      EXPECT_EQ(numbers, numbers_between(4950, 5000));
-    } else {
-      // Shards leave room in turn: the order is right to within a chunk per shard.
-      EXPECT_GE(numbers.front(), 4950U - 8 * shards);
-    }
-  }
-}
-
-TEST(Eviction, OpenChunksOfIdleWritersDoNotKeepOthersFromUsingTheCapacity) {
-  // Seven writers write one step each and then sleep on their chunks; the eighth goes on.
-  Line line(fifo_options(20, 8, 1));
-  std::vector<Writer> idle;
-  for (std::uint64_t w = 0; w < 7; ++w) {
-    idle.push_back(line.replay.writer());
-    line.append(idle.back(), 1000 + w);
-  }
-  Writer writer = line.replay.writer();
-  for (std::uint64_t number = 0; number < 3000; ++number) {
-    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
-  }
-  EXPECT_EQ(line.replay.size(), 20U);
-  EXPECT_EQ(line.numbers(), numbers_between(2980, 3000));
-  // The sleepers wake up on chunks whose old items are gone.
-  for (std::uint64_t w = 0; w < 7; ++w) {
-    for (std::uint64_t t = 0; t < 20; ++t) {
-      ASSERT_EQ(line.append(idle[w], 5000 + 20 * w + t), CommitStatus::Committed);
-    }
-  }
-  EXPECT_EQ(line.replay.size(), 20U);
-  expect_accounted(line.replay);
 }
 
 }  // namespace

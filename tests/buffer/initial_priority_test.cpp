@@ -38,20 +38,5 @@ TEST_P(InitialPriorities, FromTheCallerAreNotAskedForWhereNothingIsDecided) {
   EXPECT_EQ(line.replay.size(), 3U);
 }
 
-TEST_P(InitialPriorities, OfItemsThatEnterTogetherAreAllTheMaximumBefore) {
-  Line line(Small{.window = Transitions{.n_step = 4}, .shards = GetParam()});
-  const float six = 6.0F;
-  line.append(0, End::Terminated, std::span(&six, 1));
-  (void)line.replay.size();
-  for (std::uint64_t i = 1; i < 4; ++i) {
-    line.append(i, i == 3 ? End::Terminated : End::Continue);
-  }
-  const auto probabilities = line.probabilities();
-  ASSERT_EQ(probabilities.size(), 4U);
-  for (const auto& [number, probability] : probabilities) {
-    EXPECT_NEAR(probability, 0.25, 1e-14) << number;
-  }
-}
-
 }  // namespace
 }  // namespace reprise::test

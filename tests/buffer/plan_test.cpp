@@ -54,13 +54,6 @@ TEST(Plan, CountsFewerItemsInAChunkForWiderWindows) {
   EXPECT_EQ(plan(options).chunks_per_shard, 100U + 1 * 2 + 3);
 }
 
-TEST(Plan, ChoosesOneShardForSmallBuffersAndFourForOthers) {
-  EXPECT_EQ(plan({.capacity_steps = 1}).options.shards, 1U);
-  EXPECT_EQ(plan({.capacity_steps = 4095}).options.shards, 1U);
-  EXPECT_EQ(plan({.capacity_steps = 4096}).options.shards, 4U);
-  EXPECT_EQ(plan({.capacity_steps = 1'000'000}).options.shards, 4U);
-}
-
 TEST(Plan, ChoosesChunksByAQuarterOfTheCapacityWithinBounds) {
   const auto rows = [](std::size_t capacity, std::size_t writers, Transitions window = {}) {
     return plan({.capacity_steps = capacity, .window = window, .max_writers = writers}).chunk_rows;
@@ -70,14 +63,6 @@ TEST(Plan, ChoosesChunksByAQuarterOfTheCapacityWithinBounds) {
   EXPECT_EQ(rows(10, 100), 64U) << "at least";
   EXPECT_EQ(rows(10, 100, {.n_step = 9}), 160U) << "at least 16 windows of 10 rows";
   EXPECT_EQ(rows(10, 100, {.n_step = 1000}), 16U * 1001) << "16 windows, though that is over 2048";
-}
-
-TEST(Plan, HandsBackEveryOptionFilledIn) {
-  const Plan made = plan({.capacity_steps = 5000, .max_writers = 7, .key_tag = 12});
-  EXPECT_EQ(made.options.capacity_steps, 5000U);
-  EXPECT_EQ(made.options.max_writers, 7U);
-  EXPECT_EQ(made.options.key_tag, 12);
-  EXPECT_EQ(made.options.chunk_steps, made.chunk_rows);
 }
 
 /// One in 4096 would be 0 if it could: 20,000 miss that once in 130 runs.
@@ -127,11 +112,6 @@ TEST(Plan, RefusesCapacitiesWritersAndSelectorsOutsideTheirRange) {
                  {"number of selectors is 17;", "allowed: 1 to 16"});
   EXPECT_NO_THROW(
       plan({.capacity_steps = 9, .selectors = std::vector<Selector>(kMaxSelectors, Uniform{})}));
-}
-
-TEST(Plan, RefusesTagsThatAKeyHasNoBitsFor) {
-  expect_refused({.capacity_steps = 9, .key_tag = 4096}, {"key_tag is 4096;", "0 to 4095"});
-  EXPECT_NO_THROW(plan({.capacity_steps = 9, .key_tag = ItemKey::kTagMask}));
 }
 
 TEST(Plan, RefusesMoreShardsThanStepsOrThanItNames) {

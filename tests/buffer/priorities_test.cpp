@@ -52,13 +52,6 @@ class Priorities : public testing::TestWithParam<std::size_t> {
 
 INSTANTIATE_TEST_SUITE_P(Shards, Priorities, testing::Values(1U, 2U));
 
-TEST_P(Priorities, AnEmptyUpdateIsNoError) {
-  const UpdateResult result = update({}, {});
-  EXPECT_EQ(result.applied, 0U);
-  EXPECT_EQ(result.stale, 0U);
-  expect_weights({1, 2, 3, 4});
-}
-
 TEST_P(Priorities, ABadOneAnywhereChangesNothingAndIsNamed) {
   for (const float bad : {kNaN, kInfinity, -kInfinity, -1.0F}) {
     for (std::size_t place = 0; place < 4; ++place) {

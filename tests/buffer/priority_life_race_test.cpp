@@ -117,42 +117,6 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   expect_squares(line, given);
 }
 
-TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
-  constexpr std::uint64_t kItems = 9000;  // Several blocks, each with every lock in turn.
-  Line line(many_shards(kItems));
-  line.append_many(0, kItems, 1.0F);
-  std::vector<ItemKey> keys;
-  for (const auto& [number, key] : line.keys()) {
-    keys.push_back(key);
-  }
-  Sampler sampler = line.replay.sampler();
-  Rng rng(5);
-  for (std::size_t round = 0; round < scaled(300, 30); ++round) {
-    const float alpha = kAlphas[round % kAlphas.size()];
-    std::vector<float> priorities(keys.size());
-    std::map<ItemKey, float> given;
-    double total = 0.0;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      priorities[i] = rng.chance(0.5) ? 1.0F : 4.0F;
-      given[keys[i]] = priorities[i];
-      total += std::pow(priorities[i], double{alpha});
-    }
-    std::atomic<bool> started = false;
-    std::jthread updater([&] {
-      started.store(true);
-      line.replay.update_priorities(keys, priorities);
-    });
-    yield_while([&] { return !started.load(); });
-    line.replay.set_alpha(alpha);
-    updater.join();
-    const SampleResult batch = require_batch(sampler.sample(2000, {.gather = false}));
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      const double expected = std::pow(given.at(batch->keys()[i]), double{alpha}) / total;
-      ASSERT_NEAR(batch->probabilities()[i] / expected, 1.0, 1e-9) << "round " << round;
-    }
-  }
-}
-
 TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   constexpr std::uint64_t kItems = 60;
   Options options = many_shards(kItems);

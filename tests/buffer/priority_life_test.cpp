@@ -54,17 +54,6 @@ class PriorityLife : public testing::TestWithParam<std::size_t> {
 
 INSTANTIATE_TEST_SUITE_P(Shards, PriorityLife, testing::Values(1U, 3U));
 
-TEST_P(PriorityLife, TheHighestEverSeenGoesWithAlpha) {
-  make({.alpha = 2.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
-  append({4.0F, 1.0F});
-  (void)line_->replay.size();
-  line_->update(line_->keys().at(0), 1.0F);
-  line_->replay.set_alpha(0.5F);
-  append();
-  append();
-  expect_weights({1, 1, 2, 2});
-}
-
 TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
   make({.alpha = 0.75F});
   EXPECT_EQ(line_->replay.alpha(), 0.75F);
@@ -118,14 +107,6 @@ TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
   line_->replay.set_alpha(8.0F);
   expect_weights({1, 0, 1});
   expect_refusal<std::invalid_argument>([&] { append({1e30F}); }, {"1e+30", "finite"});
-}
-
-TEST_P(PriorityLife, NewItemsGetTheHighestEverSeenThatHasNot) {
-  make({.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
-  append({8.0F, 2.0F, 1.0F});
-  line_->replay.decay(0.5F);
-  append();
-  expect_weights({4, 1, 0.5, 8}, 1e-12);
 }
 
 TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {

@@ -82,34 +82,6 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
   }
 }
 
-TEST(Remove, MakesRoomInAQueue) {
-  Line line(Small{.max_times_sampled = 1,
-                  .episode_index = true,
-                  .rate_limiter = Queue{.size = 8},
-                  .shards = 3});
-  std::atomic<int> taken = 0;
-  std::jthread actor([&] {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; i < 40; ++i) {
-      EXPECT_EQ(line.append(writer, i), CommitStatus::Committed);
-      ++taken;
-    }
-  });
-  while (taken < 40) {
-    yield_while(
-        [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
-    std::vector<ItemKey> keys;
-    for (std::uint64_t position = 0; position < 40; ++position) {
-      if (const auto key = line.replay.find(0, position)) {
-        keys.push_back(*key);
-      }
-    }
-    line.replay.remove(keys);
-  }
-  actor.join();
-  expect_accounted(line.replay);
-}
-
 /// Saves between removals refer to chunks of the checkpoints before.
 TEST(Remove, IsKeptByCheckpoints) {
   for (const std::uint32_t limit : {0U, 1000U}) {

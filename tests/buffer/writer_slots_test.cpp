@@ -13,41 +13,6 @@
 namespace reprise::buffer {
 namespace {
 
-TEST(WriterSlots, GivesTheLowestFirstUntilAllAreTaken) {
-  WriterSlots slots(3);
-  EXPECT_EQ(slots.alive(), 0U);
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(slots.take(), i);
-    EXPECT_EQ(slots.alive(), i + 1);
-  }
-  EXPECT_EQ(slots.take(), std::nullopt);
-}
-
-TEST(WriterSlots, GivesTheLastOneGivenBackFirst) {
-  WriterSlots slots(3);
-  for (int i = 0; i < 3; ++i) {
-    static_cast<void>(slots.take());
-  }
-  slots.give_back(2);
-  slots.give_back(0);
-  EXPECT_EQ(slots.alive(), 1U);
-  EXPECT_EQ(slots.take(), 0U);
-  EXPECT_EQ(slots.take(), 2U);
-  EXPECT_EQ(slots.take(), std::nullopt);
-}
-
-TEST(WriterSlots, CountsTheStepsOfAllWritersThatEverWere) {
-  WriterSlots slots(2);
-  EXPECT_EQ(slots.committed(), 0U);
-  for (int writer = 0; writer < 5; ++writer) {
-    const std::size_t slot = slots.take().value();
-    slots.count_step(slot);
-    slots.count_step(slot);
-    slots.give_back(slot);
-  }
-  EXPECT_EQ(slots.committed(), 10U);
-}
-
 TEST(WriterSlots, ThreadsNeverShareASlotAndNoStepIsLost) {
   constexpr std::size_t kSlots = 2;
   constexpr std::size_t kThreads = 3;

@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "sampler/sampler_core.hpp"
-#include "testing/faults/counting_resource.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/recurrent_line.hpp"
@@ -40,19 +39,6 @@ Numbers checked_items(const RecurrentLine& line, const Batch& batch) {
     numbers.insert(line.expect_states(batch, i));
   }
   return numbers;
-}
-
-TEST(RecurrentState, OfAnItemIsThatOfItsFirstStepTheBurnInIncluded) {
-  RecurrentLine line(options_with({.length = 3, .period = 2, .burn_in = 1}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 10, 6);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(2, kAtOnce));
-  EXPECT_EQ(batch->shape(line.lstm), (std::vector<std::size_t>{2, 2, 3}));
-  EXPECT_EQ(batch->shape(line.gate), (std::vector<std::size_t>{2, 5}));
-  EXPECT_EQ(batch->shape(line.id), (std::vector<std::size_t>{2, 4}));
-  EXPECT_EQ(batch->now(line.lstm).size(), 2U * 6);
-  EXPECT_EQ(checked_items(line, *batch), (Numbers{10, 12}));
 }
 
 TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
@@ -164,46 +150,6 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
   Sampler sampler = line.replay.sampler();
   const SampleResult batch = require_batch(sampler.sample(32, kAtOnce));
   EXPECT_EQ(checked_items(line, *batch), (Numbers{0, 2, 100, 102, 200, 202}));
-}
-
-TEST(RecurrentState, ComesInPlacesOfABatchInMemoryOfTheUsersAndAhead) {
-  RecurrentLine line(options_with({.length = 2, .period = 2}));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 20);
-  CountingResource memory;
-  Batch both = line.replay.make_batch(8, &memory);
-  Sampler sampler = line.replay.sampler();
-  ASSERT_EQ(sampler.sample_into(both, 0, 3, kAtOnce).code, SampleStatus::Code::Ok);
-  ASSERT_EQ(sampler.sample_into(both, 3, 5, kAtOnce).code, SampleStatus::Code::Ok);
-  EXPECT_TRUE(memory.in_last_block(both.now(line.lstm).data()));
-  EXPECT_EQ(both.now(line.lstm).size(), 8U * 6);
-  EXPECT_FALSE(checked_items(line, both).empty());
-
-  Sampler ahead = line.replay.sampler({.seed = 3});
-  Prefetcher prefetcher(ahead, 4);
-  const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
-  for (int i = 0; i < 5; ++i) {
-    const SampleResult batch = prefetcher.next();
-    ASSERT_TRUE(batch);
-    EXPECT_FALSE(checked_items(line, *batch).empty());
-  }
-}
-
-TEST(RecurrentState, OfAStepThatWasNotTakenStaysUntilItIs) {
-  Options options = options_with({.length = 1, .period = 1});
-  options.selectors = {Fifo{}};
-  options.max_times_sampled = 1;
-  options.rate_limiter = Queue{.size = 1};
-  RecurrentLine line(options);
-  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
-  Sampler sampler = line.replay.sampler();
-  EXPECT_EQ(line.append(writer, 0), CommitStatus::Committed);
-  for (std::uint64_t i = 1; i < 20; ++i) {
-    EXPECT_EQ(line.append(writer, i), CommitStatus::TimedOut);
-    const SampleResult batch = require_batch(sampler.sample(1, kAtOnce));
-    EXPECT_EQ(line.expect_states(*batch, 0), i - 1);
-    EXPECT_EQ(writer.commit(), CommitStatus::Committed);
-  }
 }
 
 /// Bytes that the process has in memory; 0 where the system does not tell.

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -99,28 +98,6 @@ TEST(Sequences, EndAsAsked) {
   EXPECT_EQ(items_of(SequenceEnd::Overlap, 7), (Items{{0, 4}, {2, 4}, {3, 4}}));
   EXPECT_EQ(items_of(SequenceEnd::Drop, 3), Items{});
   EXPECT_EQ(items_of(SequenceEnd::Overlap, 3), (Items{{0, 3}}));
-}
-
-TEST(Sequences, WritersDoNotWaitForSamplesThatNobodyCanDraw) {
-  // Episodes too short for any item: samplers cannot catch up, so the ratio has to wait.
-  Options options = options_with({.length = 8, .period = 8, .end = SequenceEnd::Drop});
-  options.capacity_steps = 1000;
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 4.0, .min_size = 10, .error_buffer = 500.0};
-  Line line(options);
-  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
-  Sampler sampler = line.replay.sampler();
-  for (std::uint64_t i = 0; i < 600; ++i) {
-    ASSERT_EQ(line.append(writer, 10 * i, i % 4 == 3 ? End::Terminated : End::Continue),
-              CommitStatus::Committed);
-  }
-  const SampleResult none = sampler.sample(1, kAtOnce);
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
-  for (std::uint64_t i = 0; i < 8; ++i) {
-    ASSERT_EQ(line.append(writer, 10000 + i), CommitStatus::Committed);
-  }
-  EXPECT_TRUE(sampler.sample(1, kAtOnce));
 }
 
 using Floats = std::vector<float>;

@@ -83,22 +83,6 @@ TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
   }
 }
 
-TEST(WindowSpec, SaysWithWhichStepsASequenceBegins) {
-  const auto begins = [](SequenceEnd end, std::uint64_t position, std::uint32_t length, bool ends) {
-    return WindowSpec(Sequences{.length = 4, .period = 3, .end = end})
-        .begins_item(position, length, ends);
-  };
-  for (const SequenceEnd end :
-       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
-    EXPECT_TRUE(begins(end, 6, 4, false));
-    EXPECT_FALSE(begins(end, 7, 4, false));
-    EXPECT_EQ(begins(end, 7, 4, true), end == SequenceEnd::Overlap);
-    EXPECT_EQ(begins(end, 6, 3, true), end == SequenceEnd::Truncate || end == SequenceEnd::ZeroPad);
-    EXPECT_EQ(begins(end, 0, 2, true), end != SequenceEnd::Drop);
-    EXPECT_FALSE(begins(end, 7, 3, true));
-  }
-}
-
 TEST(WindowSpec, EveryStepBeginsASequenceOfPeriodOneUnlessShortOnesAreDropped) {
   const auto every = [](SequenceEnd end) {
     return WindowSpec(Sequences{.length = 4, .period = 1, .end = end}).every_step();

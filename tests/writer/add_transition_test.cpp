@@ -214,25 +214,6 @@ TEST(AddTransitionThatIsRefused, CutsNoEpisode) {
   EXPECT_NE(writer.episode_id(), episode);
 }
 
-TEST_F(AddTransition, ManyLooseTransitionsFillTheBufferExactly) {
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_EQ(add_on_line(i, 0), CommitStatus::Committed);
-  }
-  // The last one waits for more of its episode; the 64 newest others are in.
-  EXPECT_EQ(replay_.size(), 64U);
-  expect_accounted(replay_);
-  Sampler sampler = replay_.sampler();
-  const SampleResult batch = require_batch(sampler.sample(512));
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    const float line = batch->now(state_)[4 * i + 2];
-    EXPECT_GE(line, 935.0F);
-    EXPECT_LE(line, 998.0F);
-    EXPECT_EQ(batch->next(state_)[4 * i + 2], line);
-    EXPECT_EQ(batch->next(state_)[4 * i + 3], 1.0F);
-    EXPECT_EQ(batch->discounts()[i], 0.5F);
-  }
-}
-
 TEST_F(AddTransition, SaysClosed) {
   add_on_line(0, 0);
   replay_.close();

@@ -241,22 +241,6 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   expect_accounted();
 }
 
-TEST_F(NoRoom, AWaitingWriterGoesOnAsSoonAsThereIsAChunk) {
-  auto writer = this->writer(kNoTimeout);
-  LockHolder holder(core_->shards()[0].mutex);
-  std::jthread actor([&] {
-    for (std::uint64_t number = 0; number < 200; ++number) {
-      EXPECT_EQ(append(*writer, number), CommitStatus::Committed);
-    }
-  });
-  while (core_->shards().writers_for_chunk.stats().waiting_now == 0) {
-    std::this_thread::yield();
-  }
-  holder.let_go();
-  actor.join();
-  EXPECT_EQ(core_->slots().committed(), 200U);
-}
-
 TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
   auto writer = this->writer(kNoTimeout);
   LockHolder holder(core_->shards()[0].mutex);

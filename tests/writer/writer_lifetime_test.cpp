@@ -14,34 +14,6 @@
 namespace reprise::test {
 namespace {
 
-Options n_step_options(std::uint32_t n_step) {
-  return Small{.window = Transitions{.n_step = n_step, .discount = 0.5F}, .chunk_steps = 16};
-}
-
-TEST(WriterLifetime, BeginningAnEpisodeWithinOneEndsItAsTruncatedAtTheLastCommit) {
-  Line line(n_step_options(3));
-  Writer writer = line.replay.writer();
-  line.append(writer, 0);
-  line.append(writer, 1);
-  writer.now(line.action) = 99;  // Never committed, so never there.
-  writer.begin_episode();
-  writer.now(line.id) = 10;
-  line.append(writer, 10, End::Terminated);
-
-  EXPECT_EQ(line.numbers(), (std::vector<std::uint64_t>{0, 1, 10}));
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(64));
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    const std::uint64_t number = batch->now(line.id)[i];
-    SCOPED_TRACE(number);
-    const bool first = number < 10;
-    EXPECT_EQ(batch->lengths()[i], first ? 2 - number : 1);
-    EXPECT_EQ(batch->next(line.id)[i], first ? 2U : 11U);
-    EXPECT_EQ(batch->discounts()[i], first ? std::pow(0.5F, static_cast<float>(2 - number)) : 0.0F)
-        << "truncated is not terminated";
-  }
-}
-
 TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
   Line line;
   Writer writer = line.replay.writer();
@@ -64,39 +36,6 @@ TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {
   }
 }
 
-TEST(WriterLifetime, BeginningTwiceWithoutACommitLeavesNothingBehind) {
-  Line line;
-  Writer writer = line.replay.writer();
-  writer.begin_episode();
-  writer.now(line.id) = 1;
-  writer.begin_episode();
-  writer.now(line.id) = 2;
-  line.append(writer, 2, End::Terminated);
-  EXPECT_EQ(line.numbers(), numbers_between(2, 3));
-  EXPECT_EQ(line.replay.stats().committed_steps, 1U);
-}
-
-TEST(WriterLifetime, DestroyingItEndsTheEpisodeAsTruncatedAtTheLastCommit) {
-  Line line(n_step_options(4));
-  {
-    Writer writer = line.replay.writer();
-    line.append(writer, 0);
-    line.append(writer, 1);
-    writer.now(line.action) = 99;
-    EXPECT_EQ(line.replay.size(), 0U);
-  }
-  EXPECT_EQ(line.replay.size(), 2U);
-  EXPECT_EQ(line.replay.stats().writers, 0U);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(16));
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    EXPECT_GT(batch->discounts()[i], 0.0F);
-    EXPECT_EQ(batch->next(line.id)[i], 2U);
-  }
-  expect_accounted(line.replay);
-  EXPECT_EQ(line.replay.stats().pending_steps, 0U);
-}
-
 TEST(WriterLifetime, IsRefusedBeyondMaxWritersAliveAndWelcomeAgainWhenOneLeaves) {
   Line line;
   std::vector<Writer> writers;
@@ -116,27 +55,6 @@ TEST(WriterLifetime, RefusesANegativeTimeout) {
       [&] { (void)line.replay.writer({.timeout = std::chrono::nanoseconds(-1)}); },
       {"timeout", "-1"});
   EXPECT_EQ(line.replay.stats().writers, 0U);
-}
-
-TEST(WriterLifetime, ManyMayComeAndGoAndNoStepIsLost) {
-  Line line(Small{.capacity_steps = 5000, .shards = 3});
-  constexpr std::uint64_t kWriters = 3000;
-  for (std::uint64_t w = 0; w < kWriters; ++w) {
-    Writer writer = line.replay.writer();
-    if (w % 3 == 0) {
-      continue;  // One that never wrote anything.
-    }
-    if (w % 3 == 1) {
-      writer.begin_episode();
-      continue;
-    }
-    line.append(writer, w, w % 2 == 0 ? End::Terminated : End::Continue);
-  }
-  const Stats stats = line.replay.stats();
-  EXPECT_EQ(stats.committed_steps, kWriters / 3);
-  EXPECT_EQ(stats.writers, 0U);
-  EXPECT_EQ(line.replay.size(), kWriters / 3);
-  expect_accounted(line.replay);
 }
 
 TEST(WriterLifetime, OutlivesItsBufferWhichThenReadsAsClosed) {
