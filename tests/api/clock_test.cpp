@@ -45,34 +45,6 @@ class WallClock : public testing::Test {
   ~WallClock() override { running_back.store(false); }
 };
 
-/// An hour passes while the first buffer is waited for, so nothing is left of the timeout for the
-/// second one: a wait of it would run into the time limit of the test.
-TEST(SteadyClock, AheadOfTheTimeoutOfAMixedSamplerEndsTheWaitsOfAllItsParts) {
-  Line one;
-  Line other;
-  Writer writer = one.replay.writer();
-  MixedSampler both({{one.replay, 1}, {other.replay, 1}});
-  class Passes final : public WaitHook {
-   public:
-    Passes(Line& line, Writer& writer) : line_(line), writer_(writer) {}
-    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
-      if (line_.replay.stats().committed_steps == 0) {
-        line_.append(writer_, 0);
-        ahead.fetch_add(3600);
-      }
-      return true;
-    }
-
-   private:
-    Line& line_;
-    Writer& writer_;
-  } hook(one, writer);
-  const SampleResult none = both.sample({.timeout = 10min, .hook = &hook});
-  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
-  EXPECT_EQ(one.replay.stats().sampled_items, 1U);
-  EXPECT_EQ(both.waits_for(), 1U);
-}
-
 /// An hour passes each time that the hook is asked, the first of them for the first buffer.
 TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
   Line one;

@@ -198,36 +198,6 @@ TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
   EXPECT_EQ(line.replay.size(), 400U);
 }
 
-TEST_F(FullDisk, OfAVectorWriterIsToBeRepeatedAndThenSkipsWhoHasCommitted) {
-  const ScratchDirectory directory;
-  Options options = options_in(MappedFile{directory.path()});
-  options.window = Transitions{};
-  Line line(options);
-  VectorWriter writers(line.replay, 3);
-  disk_has_room_for(line.replay.stats().chunk_bytes);
-  const std::array<End, 3> ends{End::Terminated, End::Terminated, End::Terminated};
-  std::uint64_t rounds = 0;
-  const auto write = [&] {
-    const std::array<std::uint64_t, 3> ids{3 * rounds, 3 * rounds + 1, 3 * rounds + 2};
-    const std::array<std::uint64_t, 3> after{ids[0] + 1, ids[1] + 1, ids[2] + 1};
-    const std::array<float, 3> rewards{};
-    writers.now(line.id, ids);
-    writers.now(line.action, ids);
-    writers.now(line.reward, rewards);
-    writers.next(line.id, after);
-  };
-  int error = 0;
-  for (; error == 0 && rounds < 133; rounds += error == 0 ? 1 : 0) {
-    write();
-    error = error_of([&] { ASSERT_EQ(writers.commit(ends), CommitStatus::Committed); },
-                     directory.path());
-  }
-  ASSERT_EQ(error, ENOSPC);
-  disk_has_room();
-  EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 3 * (rounds + 1)));
-}
-
 TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAgain) {
   const ScratchDirectory directory;
   Options options = options_in(MappedFile{directory.path()});

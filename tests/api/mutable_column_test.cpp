@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -45,20 +44,6 @@ TEST(MutableColumn, ShowsWhatTheLastUpdateWrote) {
   EXPECT_EQ(world.replay->stats().applied_updates, 0U);
 }
 
-TEST(MutableColumn, CountsTheLaterOfTwoValuesForOneStep) {
-  Latents world(options_of(Transitions{}));
-  Writer writer = world.replay->writer();
-  world.append(writer, 1);
-  const ItemKey key = world.all().keys()[0];
-  std::vector<std::uint16_t> values;
-  for (const std::uint64_t number : {4U, 9U}) {
-    const Latent latent = latent_of(1, number);
-    values.insert(values.end(), latent.begin(), latent.end());
-  }
-  EXPECT_EQ(world.replay->update(std::array{key, key}, world.latent, values).applied, 2U);
-  EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{9});
-}
-
 TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
   Latents world(options_of(Transitions{}));
   Writer writer = world.replay->writer();
@@ -81,70 +66,6 @@ TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
     EXPECT_EQ(world.writes(after, item), std::vector<std::uint64_t>{1 + last});
   }
   EXPECT_EQ(world.replay->stats().retired_pinned, 0U);
-}
-
-TEST(MutableColumn, CountsKeysWhoseItemIsGone) {
-  Latents world(options_of(Transitions{}));
-  Writer writer = world.replay->writer();
-  world.append(writer, 1);
-  world.append(writer, 2);
-  const Batch batch = world.all();
-  ASSERT_EQ(batch.size(), 2U);
-  world.replay->remove(batch.keys().first(1));
-  std::vector<std::uint16_t> values;
-  for (const std::uint64_t step : batch.now(world.id)) {
-    const Latent latent = latent_of(step, 5);
-    values.insert(values.end(), latent.begin(), latent.end());
-  }
-  const UpdateResult result = world.replay->update(batch.keys(), world.latent, values);
-  EXPECT_EQ(result.applied, 1U);
-  EXPECT_EQ(result.stale, 1U);
-  EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{5});
-}
-
-TEST(MutableColumn, IsOfTheStepWhoseWindowsShareIt) {
-  Options options = options_of(Sequences{.length = 4, .period = 2, .end = SequenceEnd::ZeroPad});
-  options.chunk_steps = 64;
-  options.shards = 1;
-  options.max_writers = 1;
-  Latents world(options);
-  Writer writer = world.replay->writer();
-  for (std::uint64_t step = 1; step <= 9; ++step) {
-    world.append(writer, step, step == 9 ? End::Truncated : End::Continue);
-  }
-  const Batch batch = world.all();
-  ASSERT_EQ(batch.size(), 5U);  // At steps 1, 3, 5, 7 and 9.
-  std::map<std::uint64_t, std::size_t> items;
-  for (std::size_t i = 0; i < 5; ++i) {
-    items[batch.now(world.id)[4 * i]] = i;
-  }
-  std::vector<std::uint16_t> values;
-  for (std::uint64_t step = 3; step < 7; ++step) {
-    const Latent latent = latent_of(step, step);
-    values.insert(values.end(), latent.begin(), latent.end());
-  }
-  const ItemKey third = batch.keys()[items.at(3)];
-  EXPECT_EQ(world.replay->update({&third, 1}, world.latent, values).applied, 1U);
-  // The last item has one step: the other values are not read.
-  std::vector<std::uint16_t> last(28, 0xFFFF);
-  std::ranges::copy(latent_of(9, 2), last.begin());
-  const ItemKey ninth = batch.keys()[items.at(9)];
-  EXPECT_EQ(world.replay->update({&ninth, 1}, world.latent, last).applied, 1U);
-  // One value for each key is for the first step of its item.
-  EXPECT_EQ(world.write(batch.keys()[items.at(5)], 5, 7).applied, 1U);
-  Batch after = world.replay->gather(batch.keys());
-  using Writes = std::vector<std::uint64_t>;
-  EXPECT_EQ(world.writes(after, items.at(1)), (Writes{0, 0, 3, 4}));
-  EXPECT_EQ(world.writes(after, items.at(3)), (Writes{3, 4, 7, 6}));
-  EXPECT_EQ(world.writes(after, items.at(5)), (Writes{7, 6, 0, 0}));
-  EXPECT_EQ(world.writes(after, items.at(7)), (Writes{0, 0, 2}));
-  EXPECT_EQ(world.writes(after, items.at(9)), (Writes{2}));
-  // Places that held longer windows show nothing of them.
-  const std::vector<ItemKey> reversed(batch.keys().rbegin(), batch.keys().rend());
-  EXPECT_EQ(world.replay->gather(reversed, after), 5U);
-  for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(world.writes(after, i).size(), after.lengths()[i]);
-  }
 }
 
 TEST(MutableColumn, RefusesWhatItIsNotFor) {

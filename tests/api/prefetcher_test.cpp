@@ -18,8 +18,6 @@
 #include <csignal>
 #include <functional>
 #include <memory>
-#include <memory_resource>
-#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
@@ -94,16 +92,6 @@ TEST(Prefetcher, TimesOutWhileNothingIsThere) {
   EXPECT_FALSE(prefetcher.next(0ns));
 }
 
-TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
-  Line line;
-  Sampler sampler = line.replay.sampler();
-  Prefetcher prefetcher(sampler, 4);
-  const std::jthread thread = run(prefetcher);
-  EXPECT_FALSE(prefetcher.next(5ms));
-  line.append_many(0, 4);
-  EXPECT_TRUE(prefetcher.next());
-}
-
 TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   Line line;
   Sampler sampler = line.replay.sampler();
@@ -141,21 +129,6 @@ TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
   const SampleResult other = prefetcher.next();
   ASSERT_TRUE(one && other);
   EXPECT_NE(&*one, &*other) << "there are depth + 1";
-}
-
-TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
-  Line line;
-  Sampler sampler = line.replay.sampler();
-  Prefetcher prefetcher(sampler, 4);
-  std::jthread thread = run(prefetcher);
-  std::jthread learner([&] {
-    const SampleResult none = prefetcher.next();
-    EXPECT_FALSE(none);
-    EXPECT_EQ(none.status().code, SampleStatus::Code::Closed);
-  });
-  yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
-  line.replay.close();
-  thread.join();
 }
 
 TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
@@ -280,20 +253,6 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   ::timer_delete(timer);
   std::signal(SIGUSR1, SIG_DFL);
   EXPECT_EQ(early_ends, 0U) << "the end was told before the last batch was given out";
-}
-
-TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {
-  std::optional<Line> line(std::in_place);
-  Writer writer = line->replay.writer();
-  line->append_many(writer, 0, 4);
-  Sampler sampler = line->replay.sampler();
-  Prefetcher prefetcher(sampler, 4);
-  std::jthread thread = run(prefetcher);
-  EXPECT_TRUE(prefetcher.next());
-  line.reset();
-  thread.join();
-  while (prefetcher.next()) {
-  }
 }
 
 /// Two buffers, in exact parts or by their common total.
