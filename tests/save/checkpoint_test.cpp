@@ -4,6 +4,7 @@
 #include "testing/fixtures/recurrent_line.hpp"
 #include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/laws/own_selectors.hpp"
 #include "testing/program/scale.hpp"
 #include "testing/worlds/replayed.hpp"
 
@@ -13,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -210,25 +210,6 @@ TEST(Checkpoint, WritesOnlyWhatChanged) {
   EXPECT_LE(loaded.save(directory.path()).chunks_written, 1U);
 }
 
-class CheckpointAlpha : public testing::TestWithParam<float> {};
-
-TEST_P(CheckpointAlpha, IsKeptWithDecayAndPriorities) {
-  const ScratchDirectory directory;
-  Line line(Small{.selectors = {Proportional{.alpha = 0.5F}}});
-  line.append_many(0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
-  (void)line.replay.size();
-  line.replay.set_alpha(GetParam());
-  line.replay.decay(0.3F);
-  line.append(20, 3.0F);
-  const auto before = line.probabilities();
-  line.replay.save(directory.path());
-  line.replay.restore(directory.path());
-  EXPECT_EQ(line.probabilities(), before);
-  EXPECT_EQ(line.replay.alpha(), GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(Exponents, CheckpointAlpha, testing::Values(0.75F, 0.5F, 0.0F));
-
 template <class Call>
 Kind kind_of(Call&& call, const std::string& words) {
   try {
@@ -264,34 +245,9 @@ TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
   EXPECT_THROW((void)line.replay.sampler({.resume = 0}), std::invalid_argument);
 }
 
-/// A strategy that the library knows nothing of.
-struct Halved {
-  class Rule final : public SelectorRule {
-   public:
-    void weigh(std::span<const float> priorities,
-               std::span<float> weights) const noexcept override {
-      std::transform(priorities.begin(), priorities.end(), weights.begin(),
-                     [](float priority) { return priority / 2; });
-    }
-    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
-      return kRaw.make_selector_rule()->bytes(leaves);
-    }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
-        std::size_t leaves) const override {
-      return rule_->make_shard_selector(leaves);
-    }
-
-   private:
-    std::unique_ptr<SelectorRule> rule_ = kRaw.make_selector_rule();
-  };
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>();
-  }
-};
-
 TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   const ScratchDirectory directory;
-  Line line(Small{.selectors = {Uniform{}, Halved{}}});
+  Line line(Small{.selectors = {Uniform{}, OwnPower{}}});
   line.append_many(0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
   const auto before = line.probabilities(4096, 1);
   line.replay.save(directory.path());
@@ -420,21 +376,6 @@ TEST(Checkpoint, KeepsRecurrentStates) {
     replay.restore(directory.path());
     check();
   }
-}
-
-TEST(Checkpoint, IsCancelledByAStopToken) {
-  const ScratchDirectory directory;
-  Line line;
-  line.append_many(0, 10);
-  std::stop_source stop;
-  stop.request_stop();
-  EXPECT_EQ(kind_of([&] { line.replay.save(directory.path(), {.stop = stop.get_token()}); }, ""),
-            Kind::Cancelled);
-  EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, ""), Kind::Missing);
-  line.replay.save(directory.path());
-  EXPECT_EQ(kind_of([&] { line.replay.restore(directory.path(), {.stop = stop.get_token()}); }, ""),
-            Kind::Cancelled);
-  EXPECT_EQ(line.replay.size(), 10U);
 }
 
 }  // namespace

@@ -38,15 +38,6 @@ class SegmentTreeTest : public testing::Test {};
 using LeafTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(SegmentTreeTest, LeafTypes);
 
-TYPED_TEST(SegmentTreeTest, StartsWithLeavesOfZero) {
-  const SegmentTree<TypeParam> tree(100);
-  EXPECT_EQ(tree.capacity(), 100U);
-  EXPECT_EQ(tree.total(), 0.0);
-  EXPECT_EQ(tree.min(), TypeParam{0});
-  EXPECT_EQ(tree.max(), TypeParam{0});
-  EXPECT_EQ(tree.leaf(99), TypeParam{0});
-}
-
 TYPED_TEST(SegmentTreeTest, TheSixLeaves172563) {
   auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
   EXPECT_EQ(tree.total(), 24.0);
@@ -99,35 +90,6 @@ TYPED_TEST(SegmentTreeTest, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheC
     tree.assign(3 * spread, kUnit);
     EXPECT_EQ(tree.find_prefix_sum(1.0 + static_cast<double>(kUnit)), 3 * spread);
   }
-}
-
-TYPED_TEST(SegmentTreeTest, EmptyRangesAndBatchesHoldNothing) {
-  auto tree = tree_of<TypeParam>({1, 2, 3});
-  constexpr auto kInf = std::numeric_limits<TypeParam>::infinity();
-  for (const std::size_t at : {0U, 1U, 3U}) {
-    EXPECT_EQ(tree.sum(at, at), 0.0);
-    EXPECT_EQ(tree.min(at, at), kInf);
-    EXPECT_EQ(tree.max(at, at), -kInf);
-    tree.fill(at, at, TypeParam{9});
-    tree.scale(at, at, TypeParam{9});
-    tree.add(at, at, TypeParam{9});
-    tree.assign_range(at, {});
-  }
-  tree.assign(std::span<const std::size_t>(), std::span<const TypeParam>());
-  tree.find_prefix_sum(std::span<const double>(), std::span<std::size_t>());
-  EXPECT_EQ(tree.total(), 6.0);
-}
-
-TYPED_TEST(SegmentTreeTest, NegativeLeavesHaveSumsAndExtremes) {
-  SegmentTree<TypeParam> tree(50);
-  tree.fill(0, 50, TypeParam{-2});
-  EXPECT_EQ(tree.max(), TypeParam{-2});  // No leaf beyond the capacity counts.
-  tree.assign(40, TypeParam{-5});
-  tree.scale(30, 50, TypeParam{-1});
-  EXPECT_EQ(tree.total(), -60.0 + 38.0 + 5.0);
-  EXPECT_EQ(tree.min(), TypeParam{-2});
-  EXPECT_EQ(tree.max(), TypeParam{5});
-  EXPECT_EQ(tree.min(30, 50), TypeParam{2});
 }
 
 TYPED_TEST(SegmentTreeTest, NegativeZeroIsStoredAsZero) {

@@ -105,22 +105,6 @@ void expect_weights(const TreeSelector& selector, const std::vector<double>& exp
 constexpr double kExactly = 0.0;
 constexpr double kTwoUlps = 0x1p-22;
 
-TEST(Decay, ByPowersOfTwoIsExact) {
-  const auto selector = filled(rule(1.0F), {1.0F, 3.0F, 0.7F, kNotAStep, 0.0F, 0.1F});
-  const double w = double{0.7F};
-  const double v = double{0.1F};
-  for (int i = 1; i <= 10; ++i) {
-    selector->decay(0.5F);
-    const double scale = std::exp2(-i);
-    expect_weights(*selector, {scale, 3 * scale, w * scale, 0, 0, v * scale}, kExactly);
-  }
-  selector->update(Leaves{2}, Floats{0.3F});
-  selector->insert({6, Floats{0.9F}}, kNowhere);
-  const double scale = std::exp2(-10);
-  expect_weights(*selector, {scale, 3 * scale, double{0.3F}, 0, 0, v * scale, double{0.9F}},
-                 kExactly);
-}
-
 TEST(Decay, RoundsEachProductOnceHoweverOftenItComes) {
   const Floats priorities{1.0F, 3.0F, 0.7F, 123.456F};
   const auto selector = filled(rule(1.0F), priorities);
@@ -252,15 +236,6 @@ TEST(SetAlpha, MovesTheWeightOfAConstant) {
   expect_weights(selector, {16, 9}, kExactly);
 }
 
-TEST(SetAlpha, GoesOnFromDecayedWeights) {
-  const auto selector = filled(rule(1.0F), {16.0F, 4.0F});
-  selector->decay(0.25F);
-  selector->set_alpha(0.5F);
-  expect_weights(*selector, {2, 1}, kExactly);
-  selector->update(Leaves{1}, Floats{3.0F});
-  expect_weights(*selector, {2, 3}, kExactly);
-}
-
 TEST(SetAlpha, StaysWithinAFloatsRange) {
   const auto selector = filled(rule(1.0F), {1e30F, 1e-30F, 0.0F});
   selector->set_alpha(8.0F);
@@ -272,14 +247,6 @@ TEST(SetAlpha, StaysWithinAFloatsRange) {
   selector->insert({3, Floats{1e30F}}, kNowhere);
   EXPECT_TRUE(std::isfinite(selector->summary().total));
   EXPECT_EQ(selector->summary().max, kLargest);
-}
-
-TEST(SetAlpha, ToZeroMakesAllThatWeighAlike) {
-  const auto selector = filled(rule(0.6F), {5.0F, 0.0F, 0.01F, kNotAStep});
-  selector->set_alpha(0.0F);
-  expect_weights(*selector, {1, 0, 1, 0}, kExactly);
-  selector->insert({3, Floats{9.0F, kInitialPriority}}, kNowhere);
-  expect_weights(*selector, {1, 0, 1, 1, 1}, kExactly);
 }
 
 TEST(ChangesOfAllWeights, LoseNothingOnAThreadThatFlushesDenormalsToZero) {
@@ -301,6 +268,22 @@ TEST(ChangesOfAllWeights, LoseNothingOnAThreadThatFlushesDenormalsToZero) {
 #else
   GTEST_SKIP() << "how to flush denormals is known for x86 only";
 #endif
+}
+
+/// More leaves than are inserted at a time.
+TEST(TreeSelector, TheMaximumRunsAlongAcrossLongRuns) {
+  Floats priorities(1500, kInitialPriority);
+  std::vector<double> expected(1500, 1.0);
+  for (const auto& [at, priority] :
+       {std::pair(300, 2.0F), {511, 3.0F}, {512, 4.0F}, {1023, 5.0F}}) {
+    priorities[static_cast<std::size_t>(at)] = priority;
+    std::fill(expected.begin() + at, expected.end(), double{priority});
+  }
+  TreeSelector selector(rule(1.0F), 1500);
+  selector.insert({0, priorities}, kNowhere);
+  for (std::uint32_t leaf = 0; leaf < 1500; ++leaf) {
+    ASSERT_EQ(selector.sum(leaf, 1), expected[leaf]) << "leaf " << leaf;
+  }
 }
 
 /// Random calls against plain arithmetic.
