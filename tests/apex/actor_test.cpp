@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <thread>
 #include <vector>
@@ -68,35 +67,6 @@ TEST(Exploration, RunsFromEpsilonToItsPowerAsInApex) {
   EXPECT_FLOAT_EQ(exploration(options, 0, 1), static_cast<float>(std::pow(0.4, 8.0)));
 }
 
-TEST(Seeds, OfStreamsAndOfRunsNeverMeet) {
-  std::set<std::uint64_t> seen;
-  for (std::uint64_t run = 0; run < 10; ++run) {
-    for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1} << 32U}) {
-      for (std::uint64_t stream = first; stream < first + 16; ++stream) {
-        Random seeds(stream_seed(run, stream));
-        for (int i = 0; i < 100; ++i) {
-          EXPECT_TRUE(seen.insert(seeds.next()).second);
-        }
-      }
-    }
-  }
-}
-
-TEST(Evaluation, OfAnUntrainedNetworkIsPoor) {
-  Options options;
-  options.hidden = 8;
-  const Learner learner(options);
-  Policy policy(learner);
-  Random seeds(1);
-  EXPECT_LT(evaluate(policy, seeds, 10), 0.0F);
-  // Each episode's environment had a seed of its own.
-  Random same(1);
-  for (int i = 0; i < 10; ++i) {
-    same.next();
-  }
-  EXPECT_EQ(seeds.next(), same.next());
-}
-
 TEST(Actor, GivesEachItemThePriorityOfItsNStepErrorAndEachStepItsOwnRow) {
   Options options;
   options.actors = 1;
@@ -126,18 +96,6 @@ TEST(Actor, GivesEachItemThePriorityOfItsNStepErrorAndEachStepItsOwnRow) {
     const float target = 0.1F * batch->returns(job.fields.reward)[i] + batch->discounts()[i] * best;
     EXPECT_NEAR(priorities[i], std::abs(target - now[i * 4 + action]), 1e-3F) << i;
   }
-}
-
-TEST(RecentReturns, AreTheMeanOfTheLastEpisodesOnly) {
-  RecentReturns returns(3);
-  for (const float episode_return : {10.0F, 1.0F, 2.0F}) {
-    EXPECT_TRUE(std::isnan(returns.mean()));
-    returns.add(episode_return);
-  }
-  EXPECT_FLOAT_EQ(returns.mean(), 13.0F / 3.0F);
-  returns.add(3.0F);
-  returns.add(4.0F);
-  EXPECT_EQ(returns.mean(), 3.0F);
 }
 
 }  // namespace

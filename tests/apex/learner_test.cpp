@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,17 +82,6 @@ TEST(Network, ValuesAreTheValuePlusCentredAdvantages) {
   }
 }
 
-TEST(Network, FollowsAnotherAtARate) {
-  for (const double rate : {0.0, 0.25, 1.0}) {
-    Network followed(8, 64, 4);
-    Network follower(8, 64, 4);
-    const torch::Tensor before = follower->parameters()[0].detach().clone();
-    approach(follower, followed, rate);
-    const torch::Tensor expected = before + rate * (followed->parameters()[0].detach() - before);
-    EXPECT_TRUE(torch::allclose(follower->parameters()[0], expected)) << rate;
-  }
-}
-
 /// The errors of 50 updates, with a target network that never moves or that is always the online.
 void check_errors(double target_rate) {
   Options options = with_seed(1);
@@ -126,20 +114,6 @@ TEST(Learner, TheTargetNetworkFollowsEachUpdate) {
   check_errors(1.0);
 }
 
-TEST(Learner, LearnsAFixedBatch) {
-  Items items(2);
-  Learner learner(with_seed(2));
-  const auto mean_error = [&] {
-    const auto errors = items.step(learner);
-    return std::accumulate(errors.begin(), errors.end(), 0.0F) / static_cast<float>(errors.size());
-  };
-  const float before = mean_error();
-  for (int update = 0; update < 1000; ++update) {
-    mean_error();
-  }
-  EXPECT_LT(mean_error(), 0.1F * before);
-}
-
 TEST(Learner, ItemsOfWeightZeroTeachNothing) {
   Items items(3);
   std::ranges::fill(items.weights, 0.0F);
@@ -163,13 +137,6 @@ TEST(Learner, GoesOnFromWhatWasSavedAsIfNothingHadHappened) {
     Items(i).step(second);
     ASSERT_EQ(values(first, seen.now), values(second, seen.now)) << "update " << i;
   }
-}
-
-TEST(Learner, RefusesWhatWasSavedOfAnotherShape) {
-  Options options;
-  options.hidden = 8;
-  const std::string saved = Learner(options).save();
-  EXPECT_ANY_THROW(Learner(Options{}).load(std::as_bytes(std::span(saved))));
 }
 
 TEST(Policy, TakesACopyOncePerPublication) {

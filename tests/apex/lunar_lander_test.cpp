@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -47,10 +46,6 @@ float total(const std::vector<Step>& steps) {
   return sum;
 }
 
-std::int32_t coast(const Observation& /*observation*/) {
-  return LunarLander::kNothing;
-}
-
 Policy at_random(std::uint64_t seed) {
   return [random = Random(seed)](const Observation& /*observation*/) mutable {
     return static_cast<std::int32_t>(random.below(LunarLander::kActions));
@@ -93,46 +88,6 @@ TEST(LunarLander, IsDeterministicPerSeed) {
   }
 }
 
-TEST(LunarLander, SeedsDiffer) {
-  EXPECT_NE(play(1, coast)[0].before, play(2, coast)[0].before);
-}
-
-TEST(LunarLander, EpisodesOfOneEnvironmentDiffer) {
-  LunarLander lander(3);
-  Observation first = {};
-  Observation second = {};
-  lander.reset(first);
-  lander.reset(second);
-  EXPECT_NE(first, second);
-}
-
-TEST(LunarLander, StartsHighAboveThePadWithinThePublishedPush) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    LunarLander lander(seed);
-    Observation s = {};
-    lander.reset(s);
-    EXPECT_NEAR(s[0], 0.0F, 0.01F);
-    EXPECT_NEAR(s[1], 1.41F, 0.02F);
-    EXPECT_LT(std::abs(s[2]), 0.85F);
-    EXPECT_LT(std::abs(s[3]), 0.60F);
-    EXPECT_NEAR(s[4], 0.0F, 0.02F);
-    EXPECT_EQ(s[6], 0.0F);
-    EXPECT_EQ(s[7], 0.0F);
-  }
-}
-
-TEST(LunarLander, CoastingFallsAsGravitySays) {
-  const auto steps = play(0, coast);
-  for (std::size_t i = 0; i < 20; ++i) {
-    // 10 m/s^2 for a fiftieth of a second, scaled by half the height over the frame rate.
-    EXPECT_NEAR(steps[i].after[3] - steps[i].before[3], -10.0 / 50.0 * (400.0 / 30.0 / 2.0) / 50.0,
-                2e-3);
-    // Position is in half widths (10 m), speed in half widths per frame rate: a hundred frames.
-    EXPECT_NEAR(steps[i].after[0] - steps[i].before[0], steps[i].after[2] / 100.0F, 1e-4F);
-  }
-}
-
 TEST(LunarLander, RewardIsTheChangeOfShapingLessFuel) {
   constexpr std::array<float, LunarLander::kActions> kFuel = {0.0F, 0.03F, 0.30F, 0.03F};
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -145,32 +100,6 @@ TEST(LunarLander, RewardIsTheChangeOfShapingLessFuel) {
                     1e-3F);
       }
     }
-  }
-}
-
-TEST(LunarLander, EnginesPushTheirWay) {
-  const auto after_ten = [](std::int32_t action) {
-    LunarLander lander(4);
-    Observation s = {};
-    lander.reset(s);
-    for (int i = 0; i < 10; ++i) {
-      lander.step(action, s);
-    }
-    return s;
-  };
-  const Observation coasting = after_ten(LunarLander::kNothing);
-  EXPECT_GT(after_ten(LunarLander::kMainEngine)[3], coasting[3] + 0.1F);
-  EXPECT_GT(after_ten(LunarLander::kLeftEngine)[5], coasting[5] + 0.1F);
-  EXPECT_LT(after_ten(LunarLander::kRightEngine)[5], coasting[5] - 0.1F);
-}
-
-TEST(LunarLander, CrashingTerminatesWithMinusHundred) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    SCOPED_TRACE(seed);
-    const auto steps = play(seed, coast);
-    EXPECT_EQ(steps.back().outcome.end, reprise::End::Terminated);
-    EXPECT_EQ(steps.back().outcome.reward, -100.0F);
-    EXPECT_LT(steps.size(), 200U);
   }
 }
 
@@ -206,27 +135,6 @@ TEST(LunarLander, HoveringIsTruncatedAtThousandStepsNotTerminated) {
     }
   }
   EXPECT_GE(truncated, 5);
-}
-
-TEST(LunarLander, LandingTouchesBothLegsComesToRestAndEarnsHundred) {
-  int rested = 0;
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    SCOPED_TRACE(seed);
-    const auto steps = play(seed, demonstrate);
-    if (steps.back().outcome.reward == 100.0F) {
-      ++rested;
-      EXPECT_EQ(steps.back().outcome.end, reprise::End::Terminated);
-      // A leg that slides from one ground edge to the next reads as lifted, as published, so look
-      // at the whole landing.
-      for (const std::size_t leg : {6U, 7U}) {
-        EXPECT_TRUE(std::any_of(steps.begin(), steps.end(),
-                                [leg](const Step& step) { return step.after[leg] == 1.0F; }));
-      }
-      EXPECT_NEAR(steps.back().after[3], 0.0F, 0.01F);
-      EXPECT_NEAR(steps.back().after[1], 0.0F, 0.1F);
-    }
-  }
-  EXPECT_GE(rested, 12);
 }
 
 TEST(LunarLander, DemonstrationControllerSolvesIt) {
