@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 
 namespace stress {
 
@@ -12,28 +13,35 @@ struct Snapshot {
   std::uint64_t violations = 0;
 };
 
-/// Shows the state of the run on one line, which is rewritten on a terminal and printed from time
-/// to time elsewhere. One thread.
+/// Shows the state of the run on a line from time to time. One thread.
 class LiveLine {
  public:
-  LiveLine();
-  ~LiveLine();
-  LiveLine(const LiveLine&) = delete;
-  LiveLine& operator=(const LiveLine&) = delete;
+  [[nodiscard]] bool due() const { return Clock::now() - shown_at_ >= std::chrono::seconds(2); }
 
-  [[nodiscard]] bool due() const;
-  void show(const Snapshot& now);
+  void show(const Snapshot& now) {
+    const Clock::time_point time = Clock::now();
+    const auto rate = [elapsed = seconds(time - shown_at_)](std::uint64_t from, std::uint64_t to) {
+      return to > from && elapsed > 0.0 ? static_cast<double>(to - from) / elapsed : 0.0;
+    };
+    std::printf("%7.1f s  %.3g appends/s, %.3g batches/s, %llu resident, %llu violations\n",
+                seconds(time - start_), rate(shown_.appends, now.appends),
+                rate(shown_.batches, now.batches), static_cast<unsigned long long>(now.resident),
+                static_cast<unsigned long long>(now.violations));
+    std::fflush(stdout);
+    shown_ = now;
+    shown_at_ = time;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void clear();
+  static double seconds(Clock::duration duration) {
+    return std::chrono::duration<double>(duration).count();
+  }
 
-  const bool terminal_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point shown_at_ = start_;
   Snapshot shown_;
-  bool line_open_ = false;
 };
 
 }  // namespace stress

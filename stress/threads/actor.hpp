@@ -71,6 +71,7 @@ class Actor {
         stumble(writer);
       }
       shared_.world.write_step(writer, step);
+      shared_.world.write_states(writer, step);
       if (!commit(writer, step, episode)) {
         return Left::Nothing;
       }

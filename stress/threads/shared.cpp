@@ -30,6 +30,11 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   return result;
 }
 
+/// Rounds have other fields by turns.
+std::uint64_t kind_of(const Options& options, const Episodes& episodes) {
+  return options.churn ? (episodes.round() + options.seed) % 4 : 0;
+}
+
 }  // namespace
 
 Shared::Shared(const Options& o, const Episodes& e, Findings& f)
@@ -38,7 +43,9 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
       windows(strategies.window),
       episodes(e),
       world({.name_bytes = o.observation_bytes,
-             .many = false,
+             .many = kind_of(o, e) == 1,
+             .states = kind_of(o, e) % 2 == 1 && windows.sequences() != nullptr,
+             .compressed = kind_of(o, e) == 3,
              .mutable_columns = o.mutable_column,
              .recorded = false}),
       findings(f),
@@ -66,8 +73,11 @@ reprise::WriterOptions Shared::writer_options(bool hasty, WaitWatch& watch) cons
 
 reprise::SamplerOptions Shared::sampler_options(std::uint64_t seed, float fresh) {
   reprise::SamplerOptions options{.seed = seed, .fresh = fresh};
-  if (reprise::test::kThreadSanitizer) {
+  // Every other one shares its gathers out, however small they are.
+  if (reprise::test::kThreadSanitizer || seed % 2 == 0) {
     options.parallel_gather_bytes = std::numeric_limits<std::size_t>::max();
+  } else {
+    options.parallel_gather_bytes = 1;
   }
   return options;
 }

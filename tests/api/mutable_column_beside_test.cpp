@@ -5,7 +5,6 @@
 #include "storage/mutable_values.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,79 +20,6 @@
 
 namespace reprise::test {
 namespace {
-
-/// Learners write, others draw, writers append: nobody ever sees a part of a value.
-TEST(MutableColumn, IsReadWholeBesideUpdatesAndWriters) {
-  for (const Window& window :
-       {Window(Transitions{}), Window(Sequences{.length = 4, .period = 1})}) {
-    Options options = options_of(window);
-    options.max_writers = 2;
-    Latents world(options);
-    {
-      Writer writer = world.replay->writer();
-      for (std::uint64_t step = 1; step <= 20; ++step) {
-        world.append(writer, step);
-      }
-    }
-    std::atomic<bool> stop{false};
-    std::vector<std::thread> threads;
-    threads.emplace_back([&] {
-      Writer writer = world.replay->writer();
-      for (std::uint64_t step = 1000; !stop.load(); ++step) {
-        world.append(writer, step, step % 50 == 0 ? End::Truncated : End::Continue);
-        std::this_thread::yield();
-      }
-    });
-    for (std::uint64_t learner = 0; learner < 2; ++learner) {
-      threads.emplace_back([&, learner] {
-        Sampler sampler = world.replay->sampler({.seed = learner});
-        for (std::uint64_t round = 1; !stop.load(); ++round) {
-          const SampleResult batch = require_batch(sampler.sample(16));
-          std::vector<std::uint16_t> values;
-          const std::size_t steps = batch->now(world.id).size();
-          for (std::size_t at = 0; at < steps; ++at) {
-            const Latent latent =
-                latent_of(batch->now(world.id)[at], (2 * round + learner) % 60'000 + 1);
-            values.insert(values.end(), latent.begin(), latent.end());
-          }
-          world.replay->update(batch->keys(), world.latent, values);
-        }
-      });
-    }
-    Sampler sampler = world.replay->sampler({.seed = 9});
-    const ScratchDirectory directory;
-    std::size_t changed = 0;
-    std::size_t loaded = 0;
-    // Not before the learners have had their turn, and a save.
-    for (std::uint64_t i = 0; (i < scaled(200) || changed < 200 || loaded == 0) && !HasFailure();
-         ++i) {
-      const SampleResult batch = require_batch(sampler.sample(16));
-      for (std::size_t item = 0; item < batch->size(); ++item) {
-        changed += std::ranges::count_if(world.writes(*batch, item),
-                                         [](std::uint64_t write) { return write != 0; }) != 0
-                       ? 1U
-                       : 0U;
-      }
-      if (i % 100 == 99) {
-        world.replay->save(directory.path());
-        Latents other(options);
-        other.replay->restore(directory.path());
-        if (other.replay->size() == 0) {
-          continue;  // All chunks were evicted before their turn.
-        }
-        const Batch saved = other.all();
-        loaded += saved.size();
-        for (std::size_t item = 0; item < saved.size(); ++item) {
-          static_cast<void>(world.writes(saved, item));
-        }
-      }
-    }
-    stop.store(true);
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
-  }
-}
 
 /// A value is half written while other threads read it: they wait for the other half.
 TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {

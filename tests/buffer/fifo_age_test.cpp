@@ -1,16 +1,11 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <limits>
 #include <optional>
 #include <ostream>
-#include <thread>
 #include <vector>
 
 // I13: with `Fifo` no step stays much longer than the capacity, however steps come.
@@ -129,45 +124,6 @@ TEST(FifoAge, OneEnvironmentAtTheDefaultsTurnsTheWholeBufferOver) {
   EXPECT_EQ(there.size(), of.capacity);
   EXPECT_GE(*std::ranges::min_element(there),
             3 * of.capacity - 5 * line.replay.options().chunk_steps);
-}
-
-/// A shard keeps its steps while the thread that holds its lock gets no processor, and gives them
-/// away afterwards. Ages are counted in steps of the same writer, which does not overstate them.
-TEST(FifoAge, HoldsBesideThreads) {
-  constexpr std::uint64_t kWriters = 3;
-  const Inflow of{.capacity = 4'000, .writers = kWriters, .max_writers = 4};
-  Line line(options_of(of));
-  std::array<std::atomic<std::uint64_t>, kWriters> next{};
-  std::atomic<bool> stop{false};
-  std::vector<std::jthread> threads;
-  start(threads, kWriters, [&](std::uint64_t w) {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t mine = 0; !stop.load(); ++mine) {
-      line.append(writer, mine * kWriters + w, mine % 7 == 0 ? End::Truncated : End::Continue);
-      next[w].store(mine);
-    }
-  });
-  Sampler sampler = line.replay.sampler({.seed = 1});
-  std::uint64_t most_resident = 0;
-  std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
-  for (int look = 0; look < 2'000 && oldest > oldest_allowed(of, line.replay); ++look) {
-    const std::uint64_t before = line.replay.stats().committed_steps;
-    yield_while([&] {
-      static_cast<void>(sampler.sample(64));
-      const Stats stats = line.replay.stats();
-      most_resident = std::max<std::uint64_t>({most_resident, stats.resident_steps, stats.items});
-      return stats.committed_steps < before + 3 * of.capacity;
-    });
-    const auto batch = sampler.sample(of.capacity, {.draws = Draws::WithoutReplacement});
-    oldest = 0;
-    for (const std::uint64_t number : batch->now(line.action)) {
-      const std::uint64_t newest = next[number % kWriters].load();
-      oldest = std::max(oldest, newest - std::min(newest, number / kWriters));
-    }
-  }
-  stop.store(true);
-  EXPECT_LE(oldest, oldest_allowed(of, line.replay));
-  EXPECT_LE(most_resident, of.capacity);
 }
 
 }  // namespace

@@ -32,6 +32,16 @@ inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
   return made;
 }
 
+/// How often each distance comes in so many calls for one item.
+inline std::map<std::int32_t, int> count_distances(Hindsight& hindsight, ItemKey key, int calls) {
+  const std::vector<ItemKey> keys(static_cast<std::size_t>(calls), key);
+  std::map<std::int32_t, int> counts;
+  for (const std::int32_t distance : relabel(hindsight, keys).distances) {
+    ++counts[distance];
+  }
+  return counts;
+}
+
 inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
   return Small{.chunk_steps = chunk_steps, .shards = shards};
 }

@@ -13,9 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <optional>
-#include <stop_token>
-#include <thread>
 #include <vector>
 
 /// Goals of episodes that lie in several chunks.
@@ -57,15 +54,6 @@ void expect_final_goals(Line& line, std::size_t steps) {
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }
 
-TEST(HindsightOverChunks, FinalIsTheLastObservationWhereverTheStepsOfTheEpisodeAre) {
-  Options options;  // The default ones.
-  options.capacity_steps = 10'000;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  append_episodes(line, writer, 0, 700, 50);
-  expect_final_goals(line, 50);
-}
-
 TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
   for (const std::uint32_t shards : {1U, 4U}) {
     Options options = options_of(shards, 16);
@@ -86,35 +74,7 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
 /// The distances that calls give for one item.
 std::map<std::int32_t, int> distances_of(Line& line, HindsightGoal goal, ItemKey key) {
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 9});
-  const std::vector<ItemKey> keys(20'000, key);
-  std::map<std::int32_t, int> counts;
-  for (const std::int32_t distance : relabel(hindsight, keys).distances) {
-    ++counts[distance];
-  }
-  return counts;
-}
-
-TEST(HindsightOverChunks, EpisodesOfTwoWritersComeFromTheirOwnChunks) {
-  Line line(options_of(1, 16));
-  std::optional<Writer> left(line.replay.writer());
-  Writer stays = line.replay.writer();
-  line.append_many(*left, 100, 18);
-  line.append_many(stays, 200, 10);
-  line.append(*left, 118, End::Terminated);
-  left.reset();  // The chunk that it leaves half full is the next of the other writer.
-  line.append_many(stays, 210, 12);
-  line.append(stays, 222, End::Terminated);
-  const std::map<std::uint64_t, ItemKey> keys = line.keys();
-  ASSERT_EQ(keys.at(117).slot() / 16, keys.at(217).slot() / 16);
-  ASSERT_NE(keys.at(107).slot() / 16, keys.at(207).slot() / 16);
-  for (const std::uint64_t first : {100U, 200U}) {
-    const std::int32_t last = first == 100 ? 19 : 23;  // The final observation.
-    for (const std::int32_t step : {0, 7, 17}) {
-      const ItemKey key = keys.at(first + static_cast<std::uint64_t>(step));
-      expect_uniform(distances_of(line, HindsightGoal::Episode, key), -step, last - step);
-      expect_uniform(distances_of(line, HindsightGoal::Future, key), 1, last - step);
-    }
-  }
+  return count_distances(hindsight, key, 20'000);
 }
 
 /// Chunks that no writer gets until they are given back.
@@ -254,69 +214,6 @@ TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
   std::memcpy(store.row(chunk, 15), &header, sizeof(header));
   expect_uniform(distances_of(line, HindsightGoal::Final, key), 15, 15);
   expect_uniform(distances_of(line, HindsightGoal::Future, key), 1, 15);
-}
-
-TEST(HindsightOverChunks, EveryChunkCanBeUsedAgainAfterwards) {
-  for (const HindsightGoal goal : {HindsightGoal::Final, HindsightGoal::Episode}) {
-    for (const float share : {0.0F, 1.0F}) {
-      Line line(options_of(2, 16));
-      Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = share});
-      // With a chunk that stayed pinned a commit would wait, in the end for ever.
-      Writer writer = line.replay.writer({.timeout = std::chrono::seconds(10)});
-      for (std::uint64_t episode = 0; episode < 60; ++episode) {
-        for (std::uint64_t i = 0; i < 50; ++i) {
-          ASSERT_EQ(line.append(writer, episode * 51 + i, i == 49 ? End::Truncated : End::Continue),
-                    CommitStatus::Committed);
-        }
-        std::vector<ItemKey> keys;
-        for (const auto& [number, key] : line.keys()) {
-          keys.push_back(key);
-        }
-        EXPECT_EQ(relabel(hindsight, keys).relabelled, share == 0.0F ? 0 : keys.size());
-      }
-      line.replay.clear();
-      EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
-    }
-  }
-}
-
-TEST(HindsightOverChunks, HoldsWhileWritersAppend) {
-  constexpr std::uint64_t kSteps = 50;
-  Options options = options_of(3, 16);
-  options.capacity_steps = 1000;
-  Line line(options);
-  std::vector<std::jthread> writers;
-  for (std::uint64_t w = 0; w < 3; ++w) {
-    writers.emplace_back([&line, w](const std::stop_token& stop) {
-      for (std::uint64_t life = 0; !stop.stop_requested(); ++life) {
-        Writer writer = line.replay.writer();
-        append_episodes(line, writer, (life * 4 + w) * 4, 1 + life % 4, kSteps);
-      }
-    });
-  }
-  yield_while([&] { return line.replay.size() < 500; });
-  Sampler sampler = line.replay.sampler();
-  std::vector<std::int32_t> distances(256);
-  std::vector<std::uint64_t> goals(256);
-  for (const HindsightGoal goal :
-       {HindsightGoal::Future, HindsightGoal::Final, HindsightGoal::Episode}) {
-    Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F});
-    std::size_t relabelled = 0;
-    for (int i = 0; i < 200 || (relabelled < 400 && i < 40'000); ++i) {
-      const SampleResult batch = require_batch(sampler.sample(256));
-      relabelled += hindsight.relabel(batch->keys(), std::span(goals), std::span(distances));
-      for (std::size_t k = 0; k < distances.size(); ++k) {
-        const std::uint64_t number = batch->now(line.id)[k];
-        if (distances[k] != 0) {
-          ASSERT_EQ(goals[k], number + static_cast<std::uint64_t>(std::int64_t{distances[k]}));
-          ASSERT_EQ(goals[k] / (kSteps + 1), number / (kSteps + 1));
-        }
-      }
-    }
-    EXPECT_GE(relabelled, 400U);
-  }
-  writers.clear();
-  expect_final_goals(line, kSteps);
 }
 
 }  // namespace

@@ -3,17 +3,13 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -97,58 +93,6 @@ TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
   EXPECT_EQ(std::vector(batch.now(line.id).begin(), batch.now(line.id).end()), drawn);
 }
 
-TEST(Gather, OfAnEpisodeGivesItsStepsFromAPositionOn) {
-  Line line(indexed(3));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 100);  // Steps 1 to 36 are gone, as the capacity is 64.
-  Writer other = line.replay.writer();
-  line.append_many(other, 1000, 3);
-  const std::uint64_t episode = writer.episode_id();
-  const std::map<std::uint64_t, ItemKey> there = line.keys();
-  const Batch batch = line.replay.gather_episode(episode, 20, 100);
-  ASSERT_EQ(batch.size(), 100U);
-  for (std::size_t i = 0; i < 100; ++i) {
-    SCOPED_TRACE(i);
-    const std::uint64_t number = 21 + i;
-    if (there.contains(number)) {
-      expect_step(line, batch, i, number);
-      EXPECT_EQ(batch.keys()[i], there.at(number));
-      EXPECT_EQ(batch.positions()[i], 20 + i);
-      EXPECT_EQ(batch.episode_ids()[i], episode);
-    } else {
-      expect_nothing(line, batch, i);
-      EXPECT_EQ(line.update(batch.keys()[i], 1.0F).stale, 1U);
-    }
-  }
-  EXPECT_EQ(batch.lengths()[0], 0U);
-  EXPECT_EQ(batch.lengths()[70], 1U);
-  EXPECT_EQ(batch.lengths()[99], 0U);
-  // Beyond the highest position nothing comes round.
-  Batch none = line.replay.make_batch(3000);
-  EXPECT_EQ(line.replay.gather_episode(episode, ~std::uint64_t{0} - 10, 3000, none), 0U);
-  EXPECT_EQ(line.replay.gather_episode(episode + 999, 0, 3000, none), 0U);
-}
-
-TEST(Gather, IsNoDraw) {
-  Options options = indexed(1);
-  options.max_times_sampled = 1;
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 64.0};
-  Line line(options);
-  line.append_many(1, 32);
-  const Batch before = line.replay.gather_episode(line.writer().episode_id(), 0, 32);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(line.replay.gather(before.keys()).lengths()[31], 1U);
-  }
-  EXPECT_EQ(line.replay.stats().sampled_items, 0U);
-  EXPECT_EQ(line.replay.stats().items, 32U);
-  // An exhausted item is there until it is evicted.
-  ASSERT_TRUE(line.replay.sampler().sample(32, kAtOnce));
-  EXPECT_EQ(line.replay.stats().items, 0U);
-  Batch after = line.replay.make_batch(32);
-  EXPECT_EQ(line.replay.gather(before.keys(), after), 32U);
-}
-
 TEST(Gather, IntoTheFrontOfABatchLeavesWhatIsBehind) {
   Line line(indexed(1));
   line.append_many(0, 8);
@@ -205,6 +149,11 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   expect_refusal<std::invalid_argument>(
       [&] { static_cast<void>(line.replay.gather(std::vector{key}, of_stranger)); },
       {"gather: the batch is of another schema or window than the buffer"});
+  // Beyond the highest position nothing comes round.
+  const std::uint64_t episode = line.writer().episode_id();
+  Batch beyond_all = line.replay.make_batch(3000);
+  EXPECT_EQ(line.replay.gather_episode(episode, ~std::uint64_t{0} - 10, 3000, beyond_all), 0U);
+  EXPECT_EQ(line.replay.gather_episode(episode + 999, 0, 3000, beyond_all), 0U);
   const Batch none = line.replay.gather({});
   EXPECT_EQ(none.size() + none.now(line.id).size() + none.keys().size(), 0U);
   EXPECT_EQ(line.replay.gather_episode(0, 0, 0).size(), 0U);
@@ -215,61 +164,6 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   Line plain;
   Batch of_plain = plain.replay.make_batch(2);
   EXPECT_THROW(plain.replay.gather_episode(0, 0, 1, of_plain), std::logic_error);
-}
-
-/// Rows are copied while their chunks are evicted and filled anew: each row is whole, and of the
-/// item that was asked for.
-TEST(Gather, BesideWritersGivesWholeItemsOrNone) {
-  Line line(indexed(2));
-  constexpr int kWriters = 2;
-  const std::size_t rounds = scaled(4000, 300);
-  std::atomic<int> writing = kWriters;
-  std::vector<std::jthread> threads;
-  start(threads, kWriters, [&](std::uint64_t w) {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = 1; i < rounds * 8; ++i) {
-      line.append(writer, i + w * 1'000'000'000, i % 50 == 0 ? End::Terminated : End::Continue);
-    }
-    --writing;
-  });
-  std::vector<std::jthread> readers;
-  start(readers, 2, [&](std::uint64_t r) {
-    Sampler sampler = line.replay.sampler({.seed = r});
-    Batch batch = line.replay.make_batch(64);
-    std::map<std::uint64_t, std::uint64_t> number_of;  // By key.
-    while (writing != 0) {
-      const SampleResult drawn = sampler.sample(32, kAtOnce);
-      for (std::size_t i = 0; drawn && i < 32; ++i) {
-        number_of.emplace(drawn->keys()[i].bits, drawn->now(line.action)[i]);
-      }
-      std::vector<ItemKey> keys;
-      for (const auto& [bits, number] : number_of) {  // Those of early generations first.
-        if (keys.size() < 64) {
-          keys.push_back(ItemKey{bits});
-        }
-      }
-      const std::size_t found = line.replay.gather(keys, batch);
-      std::size_t there = 0;
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        const std::uint64_t number = number_of.at(keys[i].bits);
-        if (batch.lengths()[i] == 0) {
-          ASSERT_EQ(batch.now(line.action)[i], 0U);
-          number_of.erase(keys[i].bits);
-          continue;
-        }
-        ++there;
-        ASSERT_EQ(batch.now(line.id)[i], number);
-        ASSERT_EQ(batch.now(line.action)[i], number);
-        ASSERT_EQ(batch.returns(line.reward)[i], static_cast<float>(number));
-      }
-      ASSERT_EQ(there, found);
-    }
-  });
-  readers.clear();
-  threads.clear();
-  EXPECT_EQ(line.replay.size(), 64U);
-  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
-  expect_accounted(line.replay);
 }
 
 }  // namespace

@@ -2,16 +2,13 @@
 
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/threads.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
@@ -26,31 +23,6 @@ constexpr std::uint64_t kLargestBlock = 256;
 
 Options ratio_options(const SampleToInsertRatio& ratio = kRatio) {
   return Small{.capacity_steps = 20000, .rate_limiter = ratio, .chunk_steps = 64};
-}
-
-/// Appends until the limiter holds a step; gives the number of steps committed before it.
-std::uint64_t append_until_held(Line& line, Writer& writer, std::uint64_t limit = 20000) {
-  std::uint64_t number = 0;
-  for (; number < limit; ++number) {
-    const CommitStatus status = line.append(writer, number);
-    if (status != CommitStatus::Committed) {
-      EXPECT_EQ(status, CommitStatus::TimedOut);
-      return number;
-    }
-  }
-  ADD_FAILURE() << "the writer was never held";
-  return number;
-}
-
-TEST(MinSizeLimiter, HoldsSamplersUntilEnoughItemsAreThereAndNeverWriters) {
-  Line line(Small{.rate_limiter = MinSize{50}});
-  Writer writer = line.replay.writer({.timeout = 0ns});
-  Sampler sampler = line.replay.sampler();
-  for (std::uint64_t number = 0; number < 500; ++number) {
-    EXPECT_EQ(static_cast<bool>(sampler.sample(1, kAtOnce)), number >= 50) << number;
-    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
-  }
-  EXPECT_EQ(line.replay.stats().writers_for_limiter.waits, 0U);
 }
 
 TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
@@ -87,7 +59,7 @@ TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
 TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
   Line line(ratio_options());
   Writer writer = line.replay.writer({.timeout = 2ms});
-  const std::uint64_t committed = append_until_held(line, writer);
+  const std::uint64_t committed = line.append_until_held(writer);
   // Balance -error_buffer: 2 * (I - 10) = 100.
   EXPECT_GE(committed, 60U - 1);
   EXPECT_LE(committed, 60U + kLargestBlock);
@@ -147,43 +119,6 @@ TEST(RatioLimiter, RefusesABatchThatItCouldNeverLetThrough) {
   Sampler sampler = line.replay.sampler();
   expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(10000, kAtOnce); },
                                         {"10000", "error_buffer"});
-}
-
-TEST(RatioLimiter, KeepsTheRatioOfFreeRunningActorsAndLearners) {
-  constexpr SampleToInsertRatio kFour{
-      .samples_per_insert = 4.0, .min_size = 100, .error_buffer = 200.0};
-  Line line(ratio_options(kFour));
-  constexpr std::uint64_t kSteps = 6000;
-  constexpr std::size_t kWriters = 2;
-  std::vector<std::jthread> threads;
-  start(threads, kWriters, [&] {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t number = 0; number < kSteps; ++number) {
-      if (line.append(writer, number) != CommitStatus::Committed) {
-        return;
-      }
-    }
-  });
-  Sampler sampler = line.replay.sampler();
-  double worst_ahead = 0.0;
-  double worst_behind = 0.0;
-  while (true) {
-    const SampleResult batch = sampler.sample(50, {.timeout = 2s});
-    const Stats stats = line.replay.stats();
-    const double balance =
-        static_cast<double>(stats.sampled_items) -
-        kFour.samples_per_insert * (static_cast<double>(stats.committed_steps) - 100.0);
-    worst_ahead = std::max(worst_ahead, balance);
-    worst_behind = std::min(worst_behind, balance);
-    if (!batch || stats.committed_steps == kWriters * kSteps) {
-      break;
-    }
-  }
-  line.replay.close();
-  threads.clear();
-  const double slack = kFour.samples_per_insert * static_cast<double>(kWriters * kLargestBlock);
-  EXPECT_LE(worst_ahead, kFour.error_buffer + slack);
-  EXPECT_GE(worst_behind, -kFour.error_buffer - slack);
 }
 
 }  // namespace

@@ -28,19 +28,6 @@ Options queue_options(std::size_t size = kSize) {
   return Small{.capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
 }
 
-/// Appends until the queue holds a step; gives the number of steps committed before it.
-std::size_t append_until_held(Line& line, Writer& writer, std::size_t limit = 1000) {
-  std::size_t committed = 0;
-  while (committed < limit) {
-    if (line.append(writer, committed) != CommitStatus::Committed) {
-      return committed;
-    }
-    ++committed;
-  }
-  ADD_FAILURE() << "the writer was never held";
-  return committed;
-}
-
 TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
   Line line(queue_options());
   Sampler sampler = line.replay.sampler();
@@ -71,7 +58,7 @@ TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
     options.shards = shards;
     Line line(options);
     Writer writer = line.replay.writer({.timeout = 2ms});
-    EXPECT_EQ(append_until_held(line, writer), kSize) << "alone, it overshoots by nothing";
+    EXPECT_EQ(line.append_until_held(writer), kSize) << "alone, it overshoots by nothing";
     EXPECT_EQ(line.replay.size(), kSize);
     const Stats stats = line.replay.stats();
     EXPECT_EQ(stats.writers_for_limiter.timeouts, 1U);
@@ -92,41 +79,12 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
     std::vector<std::jthread> threads;
     start(threads, kWriters, [&] {
       Writer writer = line.replay.writer({.timeout = 5ms});
-      append_until_held(line, writer);
+      line.append_until_held(writer);
     });
     threads.clear();
     ASSERT_GE(line.replay.size(), kSize) << "held although there was room";
     ASSERT_LE(line.replay.size(), kSize + (kWriters - 1) * kBlock);
   }
-}
-
-TEST(QueueLimiter, CountsOpenStepsOnlyOnceTheyAreItems) {
-  // By its steps alone the queue would be full before the first item is decided, for good.
-  Options options = queue_options(4);
-  options.window = Transitions{.n_step = 20};
-  options.chunk_steps = 64;
-  Line line(options);
-  std::jthread learner([&] { EXPECT_TRUE(line.replay.sampler().sample(4)); });
-  Writer writer = line.replay.writer({.timeout = 2ms});
-  // 4 items of 20 steps each span 23 steps.
-  EXPECT_EQ(append_until_held(line, writer), 23U);
-  EXPECT_EQ(line.replay.size(), 4U);
-}
-
-TEST(QueueLimiter, CountsSequencesAndNotTheirSteps) {
-  Options options = queue_options(3);
-  options.window = Sequences{.length = 4, .period = 4};
-  options.chunk_steps = 64;
-  options.selectors = {Uniform{}};
-  Line line(options);
-  Writer writer = line.replay.writer({.timeout = 2ms});
-  Sampler sampler = line.replay.sampler();
-  line.append_many(writer, 0, 11);
-  const SampleStatus status = sampler.sample(3, kAtOnce).status();
-  EXPECT_EQ(status.items, 2U);
-  EXPECT_TRUE(status.held_by_queue);
-  EXPECT_EQ(append_until_held(line, writer), 1U);
-  EXPECT_TRUE(sampler.sample(3, kAtOnce));
 }
 
 TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {

@@ -257,18 +257,6 @@ TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
   EXPECT_EQ(last.end(), Code::Ok);
 }
 
-TEST_P(TurnsOf, CloseWakesAll) {
-  let_samplers_wait();
-  std::vector<std::unique_ptr<Call>> calls;
-  for (const std::size_t n : {256U, 32U, 32U}) {
-    calls.push_back(std::make_unique<Call>(line, n, how));
-  }
-  line.replay.close();
-  for (const auto& call : calls) {
-    EXPECT_EQ(call->end(), Code::Closed);
-  }
-}
-
 TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
   if (GetParam().block == 0) {
     return;

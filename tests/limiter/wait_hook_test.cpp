@@ -39,14 +39,6 @@ Options queue_options() {
   return Small{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }
 
-std::uint64_t append_until_held(Line& line, Writer& writer) {
-  std::uint64_t number = 0;
-  while (line.append(writer, number) == CommitStatus::Committed) {
-    ++number;
-  }
-  return number;
-}
-
 TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
   Line line;
   Sampler sampler = line.replay.sampler();
@@ -106,7 +98,7 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
   Line line(queue_options());
   Hook hook([](int) { return false; });
   Writer writer = line.replay.writer({.hook = &hook});
-  const std::uint64_t committed = append_until_held(line, writer);
+  const std::uint64_t committed = line.append_until_held(writer, CommitStatus::Stopped);
   EXPECT_EQ(hook.asked, 1);
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
   EXPECT_EQ(line.replay.stats().writers_for_limiter.waits, 0U);
@@ -126,7 +118,7 @@ TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
     return drawing || asked < 2;
   });
   Writer writer = line.replay.writer({.hook = &hook});
-  const std::uint64_t committed = append_until_held(line, writer);
+  const std::uint64_t committed = line.append_until_held(writer, CommitStatus::Stopped);
   WaitStats waits = line.replay.stats().writers_for_limiter;
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.stops, 1U);
@@ -144,7 +136,7 @@ TEST(WaitHook, WithOneAWriterTimesOutInOneWait) {
   Line line(queue_options());
   Hook hook([](int) { return true; });
   Writer writer = line.replay.writer({.timeout = 120ms, .hook = &hook});
-  append_until_held(line, writer);
+  line.append_until_held(writer);
   const WaitStats waits = line.replay.stats().writers_for_limiter;
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.timeouts, 1U);

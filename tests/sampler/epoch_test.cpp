@@ -3,15 +3,12 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
 #include "testing/statistics/chi_square.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -132,76 +129,6 @@ TEST(Epoch, APrefetcherTellsThePassesOfEachBatch) {
     const SampleResult batch = prefetcher.next();
     ASSERT_TRUE(batch);
     EXPECT_EQ(batch.status().passes, b / 2);
-  }
-}
-
-/// Passes of a sampler while writers append: items below `stay` come once in each, others at most
-/// once.
-void check_passes(Line& line, std::uint64_t seed, std::uint64_t stay,
-                  const std::atomic<bool>& end) {
-  Sampler sampler = line.replay.sampler({.seed = seed});
-  std::set<std::uint64_t> drawn;
-  std::uint64_t passes = 0;
-  while (!end.load() || passes < 2) {
-    const SampleResult batch = require_batch(sampler.sample(1 + seed, kEpoch));
-    if (seed != 0) {
-      passes = batch.status().passes;
-      continue;
-    }
-    // A pass whose last items have left is completed by the first draw of the next one.
-    const bool over = batch.status().passes != passes;
-    const std::uint64_t id = batch->now(line.id)[0];
-    ASSERT_TRUE(drawn.insert(id).second || over) << id << " comes twice in a pass";
-    if (over) {
-      passes = batch.status().passes;
-      ASSERT_GE(drawn.size(), stay);
-      ASSERT_TRUE(std::ranges::equal(numbers_between(0, stay),
-                                     std::set(drawn.begin(), drawn.lower_bound(stay))));
-      drawn.clear();
-    }
-  }
-}
-
-TEST(EpochRace, WhatStaysComesOncePerPassWhileWritersAppend) {
-  constexpr std::uint64_t kStay = 40;
-  for (std::size_t round = 0; round < scaled(20, 4); ++round) {
-    SCOPED_TRACE(testing::Message() << "seed " << round);
-    Options options = sharded(1 + round % 3);
-    options.capacity_steps = 4000;
-    options.chunk_steps = 16;
-    Line line(options);
-    Writer first = line.replay.writer();
-    line.append_many(first, 0, kStay);
-    std::atomic<bool> end = false;
-    std::vector<std::jthread> samplers;
-    start(samplers, 2, [&](std::uint64_t seed) { check_passes(line, seed, kStay, end); });
-    {
-      std::vector<std::jthread> writers;
-      for (std::uint64_t w = 1; w < 3; ++w) {
-        writers.emplace_back([&line, w] {
-          Writer writer = line.replay.writer();
-          line.append_many(writer, 10'000 * w, 500);
-        });
-      }
-    }
-    end.store(true);
-  }
-}
-
-TEST(EpochRace, NoItemComesTwiceInAPassWhileTheBufferTurnsOver) {
-  for (std::size_t round = 0; round < scaled(20, 4); ++round) {
-    SCOPED_TRACE(testing::Message() << "seed " << round);
-    Line line(sharded(1 + round % 3));
-    Writer first = line.replay.writer();
-    line.append_many(first, 0, 40);
-    std::atomic<bool> end = false;
-    const std::jthread writing([&] {
-      Writer writer = line.replay.writer();
-      line.append_many(writer, 10'000, 3000);
-      end.store(true);
-    });
-    check_passes(line, 0, 0, end);
-    expect_accounted(line.replay);
   }
 }
 

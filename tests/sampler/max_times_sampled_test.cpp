@@ -1,15 +1,12 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -77,38 +74,6 @@ TEST(MaxTimesSampled, AnOddBatchWaitsForTheItemOfItsLastDraw) {
   EXPECT_EQ(status.items, 2U);
   line.append(2, 1.0F);
   EXPECT_TRUE(sampler.sample(5, kAtOnce));
-}
-
-TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
-  constexpr std::size_t kWriters = 3;
-  const std::size_t steps = scaled(3000);
-  Options options = limited_options(1, {Fifo{}});
-  options.capacity_steps = 256;
-  options.rate_limiter = Queue{.size = 64};
-  Line line(options);
-  std::vector<std::uint64_t> next(kWriters);
-  {
-    std::vector<std::jthread> threads;
-    start(threads, kWriters, [&](std::size_t w) {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = 0; i < steps; ++i) {
-        line.append(writer, w * 1'000'000 + i);
-      }
-    });
-    Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
-    std::size_t drawn = 0;
-    for (std::size_t wrong = 0; drawn < kWriters * steps && wrong == 0; ++drawn) {
-      const SampleResult batch = require_batch(sampler.sample(1));
-      const std::uint64_t id = batch->now(line.id)[0];
-      std::uint64_t& expected = next.at(id / 1'000'000);
-      wrong += id % 1'000'000 == expected ? 0U : 1U;
-      EXPECT_EQ(id % 1'000'000, expected++) << "of writer " << id / 1'000'000;
-    }
-    if (drawn < kWriters * steps) {
-      line.replay.close();
-    }
-  }
-  EXPECT_FALSE(line.replay.sampler().sample(1, kAtOnce));
 }
 
 }  // namespace

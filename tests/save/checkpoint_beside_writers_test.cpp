@@ -5,16 +5,11 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/scratch_directory.hpp"
-#include "testing/fixtures/threads.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
-#include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -131,96 +126,6 @@ TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
       return;
     }
   }
-}
-
-TEST(CheckpointBesideWriters, EachStepIsThereOnceInOrder) {
-  for (std::size_t round = 0; round < scaled(5, 2); ++round) {
-    SCOPED_TRACE(testing::Message() << "round " << round);
-    constexpr std::size_t kWriters = 2;
-    Line line(options_with(kRaw));
-    std::vector<std::atomic<std::uint64_t>> committed(kWriters);
-    std::vector<std::jthread> threads;
-    start(threads, kWriters, [&](std::size_t writer) {
-      Writer own = line.replay.writer();
-      for (std::uint64_t step = 0; step < 3000; ++step) {
-        line.append(own, first_of(writer) + step);
-        committed[writer].store(step + 1);
-        if (step % 7 == 0) {
-          std::this_thread::yield();
-        }
-      }
-    });
-    MemoryFileSystem files;
-    files.record(false);
-    std::vector<std::uint64_t> before(kWriters);
-    do {
-      for (std::size_t writer = 0; writer < kWriters; ++writer) {
-        before[writer] = committed[writer].load();
-      }
-      save::save(*core_of(line.replay), files, kDirectory, {}, {});
-      expect_each_step_once(files, line.replay, before);
-    } while (before != std::vector<std::uint64_t>{3000, 3000} && !HasFatalFailure());
-  }
-}
-
-/// Every batch of a buffer that was loaded from a save beside actors and learners holds whole rows.
-TEST(CheckpointBesideWriters, AndLearnersHoldsWholeRows) {
-  const ScratchDirectory directory;
-  Line line(Small{.capacity_steps = 20000,
-                  .window = Transitions{.n_step = 2, .frame_stack = 2},
-                  .max_writers = 4,
-                  .chunk_steps = 128,
-                  .shards = 3});
-  std::atomic<bool> done = false;
-  std::vector<std::jthread> threads;
-  start(threads, 2, [&](std::uint64_t actor) {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = actor << 32U; !done.load(); ++i) {
-      line.append(writer, i, i % 37 == 36 ? End::Terminated : End::Continue);
-      if (i % 100 == 0) {  // Else all is evicted before its turn to be written comes.
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-    }
-  });
-  threads.emplace_back([&] {
-    Sampler sampler = line.replay.sampler();
-    while (!done.load()) {
-      if (const SampleResult batch = sampler.sample(32)) {
-        line.replay.update_priorities(batch->keys(), batch->weights());
-      }
-    }
-  });
-  std::size_t with_items = 0;
-  // On a busy machine there may be more rounds, until a save has had a processor in time.
-  for (std::size_t round = 0; round < scaled(30, 6) || (with_items == 0 && round < 1000); ++round) {
-    yield_while([&] { return line.replay.stats().committed_steps < 5000 * (round + 1); });
-    line.replay.save(directory.path());
-    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
-    const Stats stats = loaded.stats();
-    EXPECT_EQ(stats.committed_steps,
-              stats.resident_steps + stats.excess_steps + stats.evicted_steps);
-    if (stats.items == 0) {
-      continue;  // All was evicted before its turn came: the save had no processor.
-    }
-    ++with_items;
-    Sampler sampler = loaded.sampler({.seed = round});
-    const SampleResult batch = sampler.sample(4000, kAtOnce);
-    EXPECT_TRUE(batch) << batch.status().message();
-    if (!batch || HasFailure()) {
-      break;
-    }
-    const auto now = batch->now(line.id);
-    const auto next = batch->next(line.id);
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      const std::uint64_t number = now[2 * i + 1];
-      EXPECT_TRUE(now[2 * i] == number || now[2 * i] + 1 == number);
-      EXPECT_EQ(batch->now(line.action)[i], number);
-      EXPECT_EQ(next[2 * i + 1], number + batch->lengths()[i]);
-    }
-  }
-  EXPECT_GT(with_items, 0U);
-  done.store(true);
-  line.replay.close();
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/recurrent_line.hpp"
 #include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
 #include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>
@@ -19,8 +17,6 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
-#include <stop_token>
-#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -279,49 +275,6 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
     EXPECT_EQ(sampler.batch().now(lstm)[2 * i + 1], lstm_of(first, 1));
   }
   EXPECT_TRUE(seen.contains(number - 2)) << "decided in the chunk that the tail moved into";
-}
-
-TEST(RecurrentState, IsNeverTornNorAnothersWhileActorsAppendAndEvict) {
-  constexpr std::size_t kActors = 3;
-  const Sequences window{.length = 6, .period = 3, .burn_in = 2, .end = SequenceEnd::Overlap};
-  Options options = options_with(window);
-  options.capacity_steps = 400;
-  options.shards = 2;
-  options.chunk_steps = 24;
-  options.selectors = {Proportional{}};
-  RecurrentLine line(options);
-  constexpr std::size_t kWhole = 8;
-  const std::vector<float> priorities(64, 1.0F);
-  std::vector<std::jthread> actors;
-  actors.reserve(kActors);
-  for (std::uint64_t a = 0; a < kActors; ++a) {
-    actors.emplace_back([&, a](const std::stop_token& stop) {
-      Rng rng(a + 1);
-      Writer writer = line.replay.writer();
-      std::uint64_t number = (a + 1) << 40U;
-      while (!stop.stop_requested()) {
-        line.append(writer, number, rng.chance(0.05) ? End::Terminated : End::Continue);
-        number += writer.in_episode() ? 1U : 1000U;
-        if (rng.chance(0.01)) {
-          writer = line.replay.writer();
-          number += 1000;
-        }
-      }
-    });
-  }
-  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
-  for (std::size_t batches = 0; batches < scaled(2000) && !testing::Test::HasFailure(); ++batches) {
-    const SampleResult batch = require_batch(sampler.sample(64));
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      const std::uint64_t first = line.expect_states(*batch, i);
-      ASSERT_TRUE(batch->lengths()[i] == kWhole || batch->positions()[i] == 0);
-      for (std::size_t k = 0; k < batch->lengths()[i]; ++k) {
-        ASSERT_EQ(batch->now(line.id)[i * kWhole + k], first + k);
-        ASSERT_EQ(batch->next(line.id)[i * kWhole + k], first + k + 1);
-      }
-    }
-    line.replay.update_priorities(batch->keys(), priorities);
-  }
 }
 
 }  // namespace

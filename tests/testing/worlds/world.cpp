@@ -48,17 +48,17 @@ World::World(const Fields& fields) : recorded_(fields.recorded) {
     add("lstm", Role::RecurrentState, DType::F32, {2, 3});
     add("gate", Role::RecurrentState, DType::U8, {5});
   }
-  if (fields.mutable_columns) {
-    add("latent", Role::MutableColumn, DType::U64, {9}, Content::Written);
-    if (fields.recorded) {
-      add("mark", Role::MutableColumn, DType::U8, {});
-    }
-  }
   if (fields.compressed) {
     add("frame", Role::Observation, DType::U8, {600}, Content::Frame);
     schema_.compress(fields_.back());
     add("depth", Role::Observation, DType::U16, {259}, Content::Frame);
     schema_.compress(fields_.back());
+  }
+  if (fields.mutable_columns) {
+    add("latent", Role::MutableColumn, DType::U64, {9}, Content::Written);
+    if (fields.recorded) {
+      add("mark", Role::MutableColumn, DType::U8, {});
+    }
   }
 }
 
@@ -207,11 +207,26 @@ void World::write_step(Writer& writer) const {
   write_step(writer, name_of(writer.episode_id(), writer.episode_steps()));
 }
 
-void World::write_states(Writer& writer) const {
+void World::write_states(Writer& writer, const StepName& name) const {
   for (const AnyField field : fields_) {
     if (field.role() == Role::RecurrentState) {
-      fill(writer.now(field), field, name_of(writer.episode_id(), writer.episode_steps()));
+      fill(writer.now(field), field, name);
     }
+  }
+}
+
+void World::write_states(Writer& writer) const {
+  write_states(writer, name_of(writer.episode_id(), writer.episode_steps()));
+}
+
+void World::append(Writer& writer, std::size_t steps, End end) const {
+  for (std::size_t i = 1; i <= steps; ++i) {
+    if (!writer.in_episode()) {
+      begin(writer);
+    }
+    write_step(writer);
+    write_states(writer);
+    writer.commit(i == steps ? end : End::Continue);
   }
 }
 

@@ -58,7 +58,12 @@ class World {
   void write_step(Writer& writer, const StepName& name) const;
   void write_step(Writer& writer) const;
   /// The recurrent states of that step.
+  void write_states(Writer& writer, const StepName& name) const;
   void write_states(Writer& writer) const;
+
+  /// Commits steps, with their recurrent states if there are any; begins an episode if there is
+  /// none. The last step has the end.
+  void append(Writer& writer, std::size_t steps = 1, End end = End::Continue) const;
 
   /// The value of a mutable column that a step has from now on; which one, `write` says.
   std::vector<std::byte> change(AnyField field, const StepName& name, std::uint64_t write);
