@@ -372,10 +372,7 @@ TEST(AllocationFailure, WhileSamplingLeavesTheSamplerAsItWas) {
 TEST(AllocationFailure, WhileUpdatingChangesNothing) {
   Line line(Small{.shards = 3});
   line.append_many(0, 64);
-  std::vector<ItemKey> keys;
-  for (const auto& [number, key] : line.keys()) {
-    keys.push_back(key);
-  }
+  std::vector<ItemKey> keys = line.key_list();
   const auto before = line.probabilities();
   std::vector<float> priorities(64);
   for (std::size_t i = 0; i < 64; ++i) {

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <stop_token>
@@ -24,38 +25,58 @@ namespace {
 using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
-TEST(MixedSampler, GivesExactPartsOneBehindTheOther) {
-  Two two;
-  MixedSampler both({{two.one.replay, 12}, {two.other.replay, 20}, {two.one.replay, 3}});
-  EXPECT_EQ(both.size(), 35U);
-  for (int i = 0; i < 20; ++i) {
-    const SampleResult batch = require_batch(both.sample());
-    ASSERT_EQ(batch->size(), 35U);
-    EXPECT_EQ(batch.status().batch, 35U);
-    EXPECT_EQ(std::vector(both.counts().begin(), both.counts().end()),
-              (std::vector<std::size_t>{12, 20, 3}));
-    expect_whole_rows(batch, two.one);
-    const auto numbers = numbers_of(batch, two.one);
-    for (std::size_t k = 0; k < numbers.size(); ++k) {
-      EXPECT_EQ(numbers[k] >= kOther, k >= 12 && k < 32) << k;
-    }
+void expect_weights(const SampleResult& batch, const std::vector<double>& raw, double divisor) {
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    EXPECT_NEAR(batch->weights()[i], raw[i] / divisor, 1e-5 * raw[i] / divisor) << i;
   }
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 20U * 15U);
-  EXPECT_EQ(two.other.replay.stats().sampled_items, 20U * 20U);
 }
 
+/// Beside it samplers draw from twins of the buffers.
 TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
-  Two two;
-  Sampler first = two.one.replay.sampler({.seed = 5});
-  Sampler second = two.other.replay.sampler({.seed = 6});
-  MixedSampler both({{two.one.replay, 4}, {two.other.replay, 8}}, {.seed = 5});
-  for (int i = 0; i < 20; ++i) {
-    const SampleResult batch = both.sample();
-    const SampleResult one = first.sample(4);
-    const SampleResult other = second.sample(8);
-    ASSERT_TRUE(batch && one && other);
-    EXPECT_TRUE(std::ranges::equal(batch->keys().first(4), one->keys()));
-    EXPECT_TRUE(std::ranges::equal(batch->keys().subspan(4), other->keys()));
+  for (const Draws draws :
+       {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement, Draws::Epoch}) {
+    Two two;
+    Two twins;
+    MixedSampler all({{two.one.replay, 5}, {two.other.replay, 5}, {two.one.replay, 3}},
+                     {.seed = 5});
+    Sampler parts[] = {twins.one.replay.sampler({.seed = 5}),
+                       twins.other.replay.sampler({.seed = 6}),
+                       twins.one.replay.sampler({.seed = 7})};
+    for (int i = 0; i < 24; ++i) {
+      const auto beta = static_cast<float>(i % 3) / 2.0F;
+      const bool by_batch = i % 2 == 0;
+      const SampleResult batch =
+          require_batch(all.sample({.beta = beta,
+                                    .normalise = by_batch ? Normalise::ByBatch : Normalise::Not,
+                                    .draws = draws}));
+      ASSERT_EQ(batch->size(), 13U);
+      EXPECT_EQ(batch.status().batch, 13U);
+      EXPECT_EQ(std::vector(all.counts().begin(), all.counts().end()),
+                (std::vector<std::size_t>{5, 5, 3}));
+      expect_whole_rows(batch, two.one);
+      std::vector<double> raw;
+      auto passes = std::numeric_limits<std::uint64_t>::max();
+      for (std::size_t p = 0, at = 0; p < 3; at += all.counts()[p++]) {
+        const std::size_t n = all.counts()[p];
+        const SampleResult own = require_batch(
+            parts[p].sample(n, {.beta = beta, .normalise = Normalise::Not, .draws = draws}));
+        EXPECT_TRUE(std::ranges::equal(batch->keys().subspan(at, n), own->keys()));
+        EXPECT_TRUE(
+            std::ranges::equal(batch->probabilities().subspan(at, n), own->probabilities()));
+        EXPECT_EQ(all.statuses()[p].passes, own.status().passes);
+        passes = std::min(passes, own.status().passes);
+        raw.insert(raw.end(), own->weights().begin(), own->weights().end());
+      }
+      EXPECT_EQ(batch.status().passes, passes) << "the longest pass counts";
+      expect_weights(batch, raw, by_batch ? *std::ranges::max_element(raw) : 1.0);
+    }
+    EXPECT_EQ(two.one.replay.stats().sampled_items, twins.one.replay.stats().sampled_items);
+    EXPECT_EQ(two.other.replay.stats().sampled_items, twins.other.replay.stats().sampled_items);
+    MixedSampler one({{two.one.replay, 4}}, {.seed = 5});
+    Sampler same = two.one.replay.sampler({.seed = 5});
+    const SampleOptions by_buffer{.beta = 1.0F, .normalise = Normalise::ByBuffer, .draws = draws};
+    EXPECT_TRUE(std::ranges::equal(require_batch(one.sample(by_buffer))->weights(),
+                                   require_batch(same.sample(4, by_buffer))->weights()));
   }
 }
 
@@ -70,33 +91,12 @@ DrawCounts by_weight(Two& two) {
 
 /// (N * P)^-beta of each item, by hand.
 std::vector<double> raw_weights(const SampleResult& batch, double beta, const Line& line,
-                                const std::map<std::uint64_t, float>& weights, bool by_total) {
+                                const std::map<std::uint64_t, float>& weights) {
   std::vector<double> made;
   for (const std::uint64_t number : numbers_of(batch, line)) {
-    const double items = by_total ? 40.0 : number < kOther ? 10.0 : 30.0;
-    const double total = by_total ? Two::kTotal : number < kOther ? 55.0 : 60.0;
-    made.push_back(std::pow(items * double{weights.at(number)} / total, -beta));
+    made.push_back(std::pow(40.0 * double{weights.at(number)} / Two::kTotal, -beta));
   }
   return made;
-}
-
-void expect_weights(const SampleResult& batch, const std::vector<double>& raw, double divisor) {
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    EXPECT_NEAR(batch->weights()[i], raw[i] / divisor, 1e-5 * raw[i] / divisor) << i;
-  }
-}
-
-TEST(MixedSampler, NormalisesTheWeightsOfExactPartsOverTheWholeBatch) {
-  Two two;
-  MixedSampler both({{two.one.replay, 9}, {two.other.replay, 7}}, {.seed = 3});
-  for (const float beta : {0.0F, 0.4F, 1.0F}) {
-    const SampleResult whole = require_batch(both.sample({.beta = beta}));
-    const auto raw = raw_weights(whole, double{beta}, two.one, two.weights(), false);
-    expect_weights(whole, raw, *std::ranges::max_element(raw));
-    const SampleResult bare =
-        require_batch(both.sample({.beta = beta, .normalise = Normalise::Not}));
-    expect_weights(bare, raw_weights(bare, double{beta}, two.one, two.weights(), false), 1.0);
-  }
 }
 
 TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
@@ -116,15 +116,15 @@ TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
         EXPECT_NEAR(whole->probabilities()[i], double{weights.at(numbers[i])} / Two::kTotal, 1e-12);
         EXPECT_EQ(numbers[i] >= kOther, i >= both.counts()[0]);
       }
-      const auto raw = raw_weights(whole, double{beta}, two.one, weights, true);
+      const auto raw = raw_weights(whole, double{beta}, two.one, weights);
       expect_weights(whole, raw, *std::ranges::max_element(raw));
       options.normalise = Normalise::ByBuffer;
       const SampleResult by_buffer = both.sample(options);
-      expect_weights(by_buffer, raw_weights(by_buffer, double{beta}, two.one, weights, true),
+      expect_weights(by_buffer, raw_weights(by_buffer, double{beta}, two.one, weights),
                      std::pow(40.0 / Two::kTotal, double{-beta}));
       options.normalise = Normalise::Not;
       const SampleResult bare = both.sample(options);
-      expect_weights(bare, raw_weights(bare, double{beta}, two.one, weights, true), 1.0);
+      expect_weights(bare, raw_weights(bare, double{beta}, two.one, weights), 1.0);
     }
   }
 }
@@ -242,26 +242,6 @@ TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
   EXPECT_EQ(exact.waits_for(), 1U);
 }
 
-TEST(MixedSampler, MakesAPassOfEachPart) {
-  Two two;
-  MixedSampler both({{two.one.replay, 5}, {two.other.replay, 5}});
-  std::map<std::uint64_t, int> seen;
-  for (int i = 0; i < 6; ++i) {
-    const SampleResult batch = require_batch(both.sample({.beta = 1.0F, .draws = Draws::Epoch}));
-    for (const std::uint64_t number : numbers_of(batch, two.one)) {
-      ++seen[number];
-    }
-    EXPECT_EQ(batch.status().passes, i == 5 ? 1U : 0U) << "the longest pass counts";
-    EXPECT_EQ(both.statuses()[0].passes, i == 5 ? 3U : i >= 3 ? 2U : i >= 1 ? 1U : 0U);
-    EXPECT_EQ(both.statuses()[1].passes, i == 5 ? 1U : 0U);
-    EXPECT_TRUE(std::ranges::all_of(batch->weights(), [](float weight) { return weight == 1.0F; }));
-  }
-  EXPECT_EQ(seen.size(), 40U);
-  for (const auto& [number, times] : seen) {
-    EXPECT_EQ(times, number < kOther ? 3 : 1) << number;
-  }
-}
-
 TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
   Line one(options_of(1));
   Line other(options_of(2));
@@ -319,17 +299,6 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   EXPECT_EQ(late.applied, 1U);
   EXPECT_EQ(late.stale, 1U);
   EXPECT_EQ(both.update_priorities({}, {}).applied, 0U);
-}
-
-TEST(MixedSampler, ScalesTheWeightsOfASingleExactPartByItsBuffer) {
-  Two two;
-  MixedSampler one({{two.one.replay, 4}});
-  const SampleResult batch =
-      require_batch(one.sample({.beta = 1.0F, .normalise = Normalise::ByBuffer}));
-  for (std::size_t i = 0; i < 4; ++i) {
-    // The largest weight is that of the item with 1 of the 55.
-    EXPECT_NEAR(batch->weights()[i], 1.0 / (55.0 * batch->probabilities()[i]), 1e-5);
-  }
 }
 
 TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {

@@ -21,29 +21,6 @@
 namespace reprise::test {
 namespace {
 
-TEST(MutableColumn, ShowsWhatTheLastUpdateWrote) {
-  Latents world(options_of(Transitions{.n_step = 2}));
-  Writer writer = world.replay->writer();
-  for (std::uint64_t step = 1; step <= 40; ++step) {
-    ASSERT_EQ(world.append(writer, step), CommitStatus::Committed);
-  }
-  const Batch before = world.all();
-  std::vector<std::uint16_t> values;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    EXPECT_EQ(world.writes(before, i), std::vector<std::uint64_t>{0});
-    const Latent latent = latent_of(before.now(world.id)[i], 1 + i);
-    values.insert(values.end(), latent.begin(), latent.end());
-  }
-  const UpdateResult result = world.replay->update(before.keys(), world.latent, values);
-  EXPECT_EQ(result.applied, before.size());
-  EXPECT_EQ(result.stale, 0U);
-  const Batch after = world.replay->gather(before.keys());
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    EXPECT_EQ(world.writes(after, i), std::vector<std::uint64_t>{1 + i});
-  }
-  EXPECT_EQ(world.replay->stats().applied_updates, 0U);
-}
-
 TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
   Latents world(options_of(Transitions{}));
   Writer writer = world.replay->writer();

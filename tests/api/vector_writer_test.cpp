@@ -114,30 +114,6 @@ void expect_consistent(const Vectorised& world, const SampleResult& batch) {
   }
 }
 
-TEST(VectorWriter, CommitsOneStepOfEveryEnvironmentAndResetsThoseThatEnded) {
-  Vectorised world;
-  EXPECT_EQ(world.writers.size(), 3U);
-  Rng rng(4);
-  std::uint64_t steps = 0;
-  for (int t = 0; t < 200; ++t) {
-    world.write_step();
-    std::vector<End> ends;
-    for (std::size_t e = 0; e < 3; ++e) {
-      const bool end = rng.chance(0.1);
-      ends.push_back(end ? (rng.chance(0.5) ? End::Terminated : End::Truncated) : End::Continue);
-    }
-    ASSERT_EQ(world.writers.commit(ends), CommitStatus::Committed);
-    steps += 3;
-    world.advance(ends);
-    for (std::size_t e = 0; e < 3; ++e) {
-      EXPECT_TRUE(world.writers[e].in_episode());
-    }
-  }
-  EXPECT_EQ(world.replay.stats().committed_steps, steps);
-  expect_accounted(world.replay);
-  expect_consistent(world, world.replay.sampler().sample(3000));
-}
-
 /// The plainest account of it: what each environment did, by environment and time.
 TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
   Vectorised world;

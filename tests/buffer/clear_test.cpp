@@ -22,33 +22,6 @@ Options three_shards() {
   return Small{.shards = 3};
 }
 
-TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
-  Line line(three_shards());
-  line.append_many(0, 50);
-  const std::map<std::uint64_t, ItemKey> before = line.keys();
-  ASSERT_EQ(before.size(), 50U);
-  line.append_many(50, 3);  // Nobody has ingested these.
-  line.replay.clear();
-  EXPECT_EQ(line.replay.size(), 0U);
-  const Stats stats = line.replay.stats();
-  EXPECT_EQ(stats.committed_steps, 53U);
-  EXPECT_EQ(stats.evicted_steps, 53U);
-  EXPECT_EQ(stats.resident_steps, 0U);
-  EXPECT_EQ(stats.items, 0U);
-  EXPECT_EQ(line.replay.totals().weight, 0.0);
-  for (const auto& [number, key] : before) {
-    EXPECT_EQ(line.update(key, 1.0F).stale, 1U);
-  }
-  EXPECT_EQ(line.replay.sampler().sample(1, kAtOnce).status().code, SampleStatus::Code::TimedOut);
-  // The episode goes on, and a full buffer holds what it always does.
-  line.append_many(53, 2);
-  EXPECT_EQ(line.numbers(), numbers_between(53, 55));
-  line.append_many(55, 200);
-  EXPECT_EQ(line.replay.size(), 64U);
-  EXPECT_EQ(line.writer().episode_steps(), 255U);
-  expect_accounted(line.replay);
-}
-
 TEST(Clear, MakesRoomInAQueueAsRemovalsDo) {
   for (const bool removes : {false, true}) {
     Line line(Small{.max_times_sampled = 1,

@@ -39,21 +39,6 @@ TEST(Plan, AddsUpTheChunksThatKeepTheCapacityResident) {
   EXPECT_EQ(made.chunks_per_shard, (100U + 3 + 3 * 2 + 3 * 2 + 1) / 2);
 }
 
-TEST(Plan, RoundsTheChunksOfItemsUp) {
-  Options options{.capacity_steps = 1000, .max_writers = 1, .chunk_steps = 21, .shards = 1};
-  const std::uint32_t whole = plan(options).chunks_per_shard;
-  EXPECT_EQ(whole, 100U + 1 * 2 + 3);
-  options.capacity_steps = 1001;
-  EXPECT_EQ(plan(options).chunks_per_shard, whole + 1);
-}
-
-TEST(Plan, CountsFewerItemsInAChunkForWiderWindows) {
-  Options options{.capacity_steps = 1000, .max_writers = 1, .chunk_steps = 31, .shards = 1};
-  options.window = Transitions{.n_step = 5, .frame_stack = 4};
-  // 31 rows less 3 of context in front and 8 at the end, two to an item.
-  EXPECT_EQ(plan(options).chunks_per_shard, 100U + 1 * 2 + 3);
-}
-
 TEST(Plan, ChoosesChunksByAQuarterOfTheCapacityWithinBounds) {
   const auto rows = [](std::size_t capacity, std::size_t writers, Transitions window = {}) {
     return plan({.capacity_steps = capacity, .window = window, .max_writers = writers}).chunk_rows;

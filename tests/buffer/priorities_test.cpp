@@ -24,9 +24,7 @@ class Priorities : public testing::TestWithParam<std::size_t> {
  protected:
   Priorities() : line_(options()), writer_(line_.replay.writer()) {
     line_.append_many(writer_, 0, 4, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
-    for (const auto& [number, key] : line_.keys()) {
-      keys_.push_back(key);
-    }
+    keys_ = line_.key_list();
   }
 
   static Options options() { return Small{.chunk_steps = 2, .shards = GetParam()}; }

@@ -173,10 +173,7 @@ TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
   constexpr int kDecays = 8;
   Line line(many_shards(kItems));
   line.append_many(0, kItems, 1.0F);
-  std::vector<ItemKey> keys;
-  for (const auto& [number, key] : line.keys()) {
-    keys.push_back(key);
-  }
+  std::vector<ItemKey> keys = line.key_list();
   const std::vector<float> ones(kItems, 1.0F);
   for (std::size_t round = 0; round < scaled(50, 5); ++round) {
     line.replay.update_priorities(keys, ones);

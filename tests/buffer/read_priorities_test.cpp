@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <thread>
@@ -13,14 +12,6 @@
 
 namespace reprise::test {
 namespace {
-
-std::vector<ItemKey> keys_of(Line& line) {
-  std::vector<ItemKey> keys;
-  for (const auto& [number, key] : line.keys()) {
-    keys.push_back(key);
-  }
-  return keys;
-}
 
 Options three_shards(Selector selector) {
   return Small{.selectors = {std::move(selector)}, .shards = 3};
@@ -31,7 +22,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
     SCOPED_TRACE(alpha);
     Line line(three_shards(Proportional{.alpha = alpha, .epsilon = 1e-3F}));
     line.append_many(0, 60);
-    std::vector<ItemKey> keys = keys_of(line);
+    std::vector<ItemKey> keys = line.key_list();
     std::vector<float> set(keys.size());
     for (std::size_t i = 0; i < set.size(); ++i) {
       set[i] =
@@ -75,7 +66,7 @@ TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
 TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
   Line line;
   line.append_many(0, 4);
-  const ItemKey key = keys_of(line)[0];
+  const ItemKey key = line.key_list()[0];
   const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
   std::vector<float> one(1);
   const auto read = [&](std::vector<ItemKey> keys, std::size_t selector) {
@@ -96,7 +87,7 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
 TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
   Line line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
   line.append_many(0, 60, 16.0F);
-  const std::vector<ItemKey> keys = keys_of(line);
+  const std::vector<ItemKey> keys = line.key_list();
   std::jthread setter([&](const std::stop_token& stop) {
     for (int i = 0; !stop.stop_requested(); ++i) {
       line.replay.set_alpha(i % 2 == 0 ? 0.5F : 1.0F);

@@ -184,16 +184,27 @@ struct Watching {
   };
   class Part final : public ShardRemover {
    public:
-    Part(Seen& seen, const ShardChunks& chunks) : seen_(seen), chunks_(chunks) {}
+    Part(Seen& seen, const ShardChunks& chunks)
+        : seen_(seen), chunks_(chunks), filled_(chunks.chunks() + 1) {}
     void enters(std::uint32_t chunk) noexcept override {
+      filled_[chunk] = true;
       ++seen_.entered;
       seen_.steps.push_back(chunks_.steps(chunk));
       seen_.weights.push_back(chunks_.weight(chunk, 0));
       seen_.of_none = chunks_.weight(chunk, 7) + chunks_.weight(chunks_.chunks(), 0) +
                       chunks_.steps(chunks_.chunks());
     }
-    void leaves(std::uint32_t) noexcept override { ++seen_.left; }
-    [[nodiscard]] std::uint32_t victim() noexcept override { return chunks_.chunks(); }
+    void leaves(std::uint32_t chunk) noexcept override {
+      filled_[chunk] = false;
+      ++seen_.left;
+    }
+    /// In turn the chunks that have not entered, and one that there is not.
+    [[nodiscard]] std::uint32_t victim() noexcept override {
+      do {
+        answer_ = (answer_ + 1) % filled_.size();
+      } while (filled_[answer_]);
+      return static_cast<std::uint32_t>(answer_);
+    }
     [[nodiscard]] bool wants_samples() const noexcept override { return true; }
     void sampled(std::span<const std::uint32_t> chunks) noexcept override {
       seen_.sampled.insert(seen_.sampled.end(), chunks.begin(), chunks.end());
@@ -202,6 +213,8 @@ struct Watching {
    private:
     Seen& seen_;
     const ShardChunks& chunks_;
+    std::vector<bool> filled_;
+    std::size_t answer_ = 0;
   };
 
   Seen* seen;

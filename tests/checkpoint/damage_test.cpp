@@ -4,6 +4,7 @@
 #include "record/checksum.hpp"
 #include "record/posix_file_system.hpp"
 #include "record/record_writer.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
@@ -51,13 +52,10 @@ Small small(int level) {
 /// Expects that nothing can be loaded, for a reason that names a file.
 void expect_damage(const MemoryFiles& files, const std::string& what) {
   MemoryFileSystem system(files);
-  try {
-    load(system, kDirectory);
-    ADD_FAILURE() << "loaded in spite of " << what;
-  } catch (const CheckpointError& error) {
-    EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged) << what << ": " << error.what();
-    EXPECT_TRUE(error.file().starts_with("checkpoints/")) << what << ": " << error.what();
-  }
+  SCOPED_TRACE(what);
+  const CheckpointError error = test::checkpoint_error_of([&] { load(system, kDirectory); });
+  EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged) << error.what();
+  EXPECT_TRUE(error.file().starts_with("checkpoints/")) << error.what();
 }
 
 class Damage : public testing::TestWithParam<int> {};
@@ -342,13 +340,8 @@ TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
   save(system, kDirectory, maker.next());
   save(system, kDirectory, maker.next());
   edit_header(system, manifest_name(2), 8, std::byte{2});
-  const auto unsupported = [&](const std::function<void()>& call) {
-    try {
-      call();
-      ADD_FAILURE() << "was not refused";
-    } catch (const CheckpointError& error) {
-      EXPECT_EQ(error.kind(), CheckpointError::Kind::Unsupported) << error.what();
-    }
+  const auto unsupported = [](const auto& call) {
+    EXPECT_EQ(test::checkpoint_error_of(call).kind(), CheckpointError::Kind::Unsupported);
   };
   const MemoryFiles before = system.files();
   unsupported([&] { load(system, kDirectory); });

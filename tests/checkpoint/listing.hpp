@@ -4,6 +4,7 @@
 
 #include "../record/memory_file_system.hpp"
 #include "checkpoint/names.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,12 +37,8 @@ inline Listing list(const MemoryFileSystem& system) {
 
 template <class Call>
 void expect_error(CheckpointError::Kind kind, Call&& call) {
-  try {
-    call();
-    ADD_FAILURE() << "was not refused";
-  } catch (const CheckpointError& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-  }
+  const CheckpointError error = checkpoint_error_of(call);
+  EXPECT_EQ(error.kind(), kind) << error.what();
 }
 
 }  // namespace reprise::test

@@ -1,6 +1,7 @@
 #include "record/codec.hpp"
 
 #include "../checkpoint/contents.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
 
@@ -61,16 +62,14 @@ TEST(Codec, BelievesNoLengthBeyondTheBytesThereAre) {
   test::expect_refusal<CheckpointError>([&] { static_cast<void>(decoder().u64()); },
                                         {"a/file", "100", "8", "5"});
   test::expect_refusal<CheckpointError>([&] { decoder().finish(); }, {"a/file", "5"});
-  try {
+  const CheckpointError error = test::checkpoint_error_of([&] {
     Decoder at = decoder();
     static_cast<void>(at.u32());
     static_cast<void>(at.u32());
-    FAIL() << "read beyond the end";
-  } catch (const CheckpointError& error) {
-    EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged);
-    EXPECT_EQ(error.file(), "a/file");
-    EXPECT_EQ(error.offset(), 104U);
-  }
+  });
+  EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged);
+  EXPECT_EQ(error.file(), "a/file");
+  EXPECT_EQ(error.offset(), 104U);
 }
 
 TEST(Codec, CountsNoElementsForWhichThereAreNotTheBytes) {

@@ -2,6 +2,7 @@
 #include "memory_file_system.hpp"
 #include "record/record_reader.hpp"
 #include "record/record_writer.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"
 
@@ -142,12 +143,8 @@ TEST(Record, StopsBetweenBlocks) {
   stop.request_stop();
   RecordWriter writer({});
   const std::vector<Bytes> parts{bytes};
-  try {
-    writer.write(file, 0, parts, Form::Plain, stop.get_token());
-    FAIL() << "was not cancelled";
-  } catch (const CheckpointError& error) {
-    EXPECT_EQ(error.kind(), CheckpointError::Kind::Cancelled);
-  }
+  const auto write = [&] { writer.write(file, 0, parts, Form::Plain, stop.get_token()); };
+  EXPECT_EQ(test::checkpoint_error_of(write).kind(), CheckpointError::Kind::Cancelled);
 }
 
 TEST(Folder, AFileThatIsGoneAlreadyIsRemoved) {

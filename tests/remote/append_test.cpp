@@ -193,11 +193,7 @@ TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
   ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
   StepPacker packer(local);
   Writer writer = local.writer();
-  world.begin(writer);
-  for (int i = 0; i < 64; ++i) {
-    world.write_step(writer);
-    writer.commit();
-  }
+  world.append(writer, 64);
   const Blob blob = packer.take();
   Sampler sampler = replay.sampler();
   std::size_t steps = 0;
@@ -223,16 +219,10 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
     ReplayBuffer local(world.schema(), local_options_of(window));
     StepPacker packer(local);
     Writer writer = local.writer();
-    world.begin(writer);
-    const auto take = [&](int steps, End end) {
-      for (int i = 0; i < steps; ++i) {
-        world.write_step(writer);
-        writer.commit(i + 1 == steps ? end : End::Continue);
-      }
-      return packer.take();
-    };
-    const Blob lost = take(10, End::Continue);
-    const Blob came = take(11, End::Terminated);
+    world.append(writer, 10);
+    const Blob lost = packer.take();
+    world.append(writer, 11, End::Terminated);
+    const Blob came = packer.take();
     ReplayBuffer replay(world.schema(), options_of(window));
     ReplayShard shard(replay);
     const AppendResult result = shard.append(came.bytes());
@@ -256,12 +246,8 @@ TEST(Append, BehindALostShipmentBeginsTheEpisodeAnew) {
   StepPacker packer(local);
   ReplayShard shard(replay);
   Writer writer = local.writer();
-  world.begin(writer);
   for (int shipment = 0; shipment < 3; ++shipment) {
-    for (int i = 0; i < 5; ++i) {
-      world.write_step(writer);
-      writer.commit();
-    }
+    world.append(writer, 5);
     const Blob blob = packer.take();
     if (shipment != 1) {
       EXPECT_EQ(shard.append(blob.bytes()).restarted, shipment == 2 ? 1U : 0U);
@@ -303,9 +289,7 @@ TEST(Append, RemembersTheLastWritersThatWereClosed) {
     ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
     StepPacker packer(local, id);
     Writer writer = local.writer();
-    world.begin(writer);
-    world.write_step(writer);
-    writer.commit();
+    world.append(writer);
     blobs.push_back(packer.take());
     ASSERT_EQ(shard.append(blobs.back().bytes()).steps, 1U);
     if (id != 0) {
@@ -330,9 +314,7 @@ TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
   std::vector<Writer> writers;
   for (int e = 0; e < 2; ++e) {
     writers.push_back(local.writer());
-    world.begin(writers.back());
-    world.write_step(writers.back());
-    writers.back().commit(End::Terminated);
+    world.append(writers.back(), 1, End::Terminated);
   }
   const Blob blob = packer.take();
   EXPECT_THROW(static_cast<void>(shard.append(blob.bytes())), std::runtime_error);
@@ -356,13 +338,7 @@ TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
       StepPacker packer(local, static_cast<std::uint64_t>(w));
       Writer writer = local.writer();
       for (std::size_t i = 0; i < shipments; ++i) {
-        for (int step = 0; step < 20; ++step) {
-          if (!writer.in_episode()) {
-            world.begin(writer);
-          }
-          world.write_step(writer);
-          writer.commit(step == 19 && i % 3 == 0 ? End::Terminated : End::Continue);
-        }
+        world.append(writer, 20, i % 3 == 0 ? End::Terminated : End::Continue);
         const Blob shipment = packer.take();
         static_cast<void>(shard.append(shipment.bytes()));
         static_cast<void>(shard.append(shipment.bytes()));

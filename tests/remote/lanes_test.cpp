@@ -194,13 +194,8 @@ TEST(Lanes, AreLeftWhereASequenceBegins) {
   ReplayBuffer second(world.schema(), options);
   ReplayShard ends[] = {ReplayShard(first), ReplayShard(second)};
   Writer writer = local.writer();
-  world.begin(writer);
   std::size_t appended = 0;
-  for (int i = 0; i < 60; ++i) {
-    world.write_step(writer);
-    world.write_states(writer);
-    writer.commit();
-  }
+  world.append(writer, 60);
   for (std::size_t lane = 0; lane < 2; ++lane) {
     appended += ends[lane].append(packer.take(lane).bytes()).steps;
   }

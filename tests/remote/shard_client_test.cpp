@@ -18,11 +18,7 @@ namespace {
 
 TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   Shards shards(2);
-  for (std::size_t s = 0; s < 2; ++s) {
-    for (int i = 0; i < 10; ++i) {
-      shards.append(s, 1.0F);
-    }
-  }
+  shards.append_to_each(10);
   shards.ask_all();
   std::vector<Batch> batches;
   std::vector<ShardClient::Ticket> tickets;
@@ -62,11 +58,7 @@ TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
   Options options = shard_options();
   options.window = Transitions{.n_step = 1, .frame_stack = 3};
   Shards shards(2, options);
-  for (std::size_t s = 0; s < 2; ++s) {
-    for (int i = 0; i < 20; ++i) {
-      shards.append(s, 1.0F);
-    }
-  }
+  shards.append_to_each(20);
   shards.ask_all();
   const auto answer_bytes = [&](bool unique_frames) {
     Batch batch = shards.make_batch(32, unique_frames);
@@ -96,10 +88,7 @@ TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
 
 TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
   Shards shards(2);
-  for (int i = 0; i < 4; ++i) {
-    shards.append(0, 1.0F);
-    shards.append(1, 1.0F);
-  }
+  shards.append_to_each(4);
   Batch batch = shards.make_batch(6);
   EXPECT_FALSE(shards.client->begin(batch, 0, 6)) << "no shard has answered yet";
   shards.ask_all();
@@ -122,11 +111,7 @@ TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
 
 TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
   Shards shards(3);
-  for (std::size_t s = 0; s < 3; ++s) {
-    for (int i = 0; i < 4; ++i) {
-      shards.append(s, 1.0F);
-    }
-  }
+  shards.append_to_each(4);
   shards.ask_all();
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
@@ -199,10 +184,7 @@ TEST(ShardClient, LeavesAShardThatHasNotAnsweredToJudgeItsKeys) {
   Shards shards(2);
   shards.append(0, 1.0F);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
-  const std::uint64_t incarnation = shards.shards[0]->incarnation();
-  constexpr std::uint32_t kShard = 0;
-  constexpr float kPriority = 3.0F;
-  EXPECT_EQ(shards.client->update({&key, 1}, {&kShard, 1}, {&incarnation, 1}, {&kPriority, 1}), 0U);
+  EXPECT_EQ(shards.update(key, 3.0F), 0U);
   shards.ask(0);
   EXPECT_NEAR(shards.client->totals(0).total, 3.0, 1e-6);
 }
@@ -235,11 +217,8 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
   shards.append(0, 1.0F);
   shards.ask(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
-  const std::uint64_t incarnation = shards.shards[0]->incarnation();
-  constexpr std::uint32_t kShard = 0;
   for (const float priority : {3.0F, 5.0F, 7.0F}) {  // Two under way, and one queued.
-    EXPECT_EQ(shards.client->update({&key, 1}, {&kShard, 1}, {&incarnation, 1}, {&priority, 1}),
-              0U);
+    EXPECT_EQ(shards.update(key, priority), 0U);
     if (priority < 7.0F) {
       static_cast<void>(shards.client->request(0));
     }
@@ -254,11 +233,7 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
 
 TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces) {
   Shards shards(3);
-  for (std::size_t s = 0; s < 3; ++s) {
-    for (int i = 0; i < 4; ++i) {
-      shards.append(s, 1.0F);
-    }
-  }
+  shards.append_to_each(4);
   shards.ask_all();
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
@@ -280,12 +255,8 @@ TEST(ReplayShard, CountsKeysOfNoPlaceInItAsStale) {
   shards.append(0, 1.0F);
   shards.ask(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
-  const std::uint64_t incarnation = shards.shards[0]->incarnation();
-  constexpr std::uint32_t kShard = 0;
-  constexpr float kPriority = 3.0F;
   const auto update = [&](ItemKey one) {
-    EXPECT_EQ(shards.client->update({&one, 1}, {&kShard, 1}, {&incarnation, 1}, {&kPriority, 1}),
-              0U);
+    EXPECT_EQ(shards.update(one, 3.0F), 0U);
     shards.ask(0);
     return shards.client->totals(0).stale_updates;
   };

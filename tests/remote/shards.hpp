@@ -36,6 +36,13 @@ class Shards {
     client = std::make_unique<ShardClient>(client_->replay, count, ShardClientOptions{.seed = 3});
   }
 
+  void append_to_each(std::size_t count) {
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      for (std::size_t i = 0; i < count; ++i) {
+        append(s, 1.0F);
+      }
+    }
+  }
   void append(std::size_t shard, float weight) {
     const std::uint64_t number = shard * kApart + weights[shard].size();
     lines[shard]->append(writers[shard], number, weight);
@@ -46,6 +53,13 @@ class Shards {
   }
   [[nodiscard]] float& weight_of(std::uint64_t number) {
     return weights[number / kApart][number % kApart];
+  }
+
+  /// Of an item of shard 0.
+  std::size_t update(ItemKey key, float priority) {
+    constexpr std::uint32_t kShard = 0;
+    const std::uint64_t incarnation = shards[0]->incarnation();
+    return client->update({&key, 1}, {&kShard, 1}, {&incarnation, 1}, {&priority, 1});
   }
 
   void ask(std::size_t shard) {

@@ -114,6 +114,24 @@ TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
   EXPECT_EQ(drawn.size(), 40U);
 }
 
+TEST_P(FreshIn, RemovedItemsAreNotFresh) {
+  Line line(Small{.episode_index = true, .shards = GetParam()});
+  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
+  line.append_many(0, 20);
+  std::vector<ItemKey> keys(20);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    keys[i] = *line.replay.find(line.writer().episode_id(), i);
+  }
+  EXPECT_EQ(line.replay.remove(std::span(keys).subspan(5)), 15U);
+  // No shard is asked for what it lost.
+  EXPECT_EQ(fresh_of(line, sampler, 6), numbers_between(0, 3));
+  line.append_many(20, 2);
+  std::vector<std::uint64_t> rest = sorted(fresh_of(line, sampler, 20));
+  std::erase_if(rest,
+                [](std::uint64_t id) { return id < 5; });  // The selector may have drawn them.
+  EXPECT_EQ(rest, numbers_between(20, 22));
+}
+
 TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
   Options options = sharded(3);
   options.selectors = {kRaw, Fifo{}};

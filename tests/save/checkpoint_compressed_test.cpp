@@ -36,12 +36,7 @@ Options options_of(const Window& window) {
 
 void append(const World& world, Writer& writer, std::size_t steps, Rng& rng) {
   for (std::size_t i = 0; i < steps; ++i) {
-    if (!writer.in_episode()) {
-      world.begin(writer);
-    }
-    world.write_states(writer);
-    world.write_step(writer);
-    writer.commit(rng.chance(0.05) ? End::Truncated : End::Continue);
+    world.append(writer, 1, rng.chance(0.05) ? End::Truncated : End::Continue);
   }
 }
 

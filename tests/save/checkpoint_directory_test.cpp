@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/faults/child.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 
@@ -21,30 +22,13 @@ namespace {
 
 using Kind = CheckpointError::Kind;
 
-/// What a call refuses with: its kind, errno and file.
-struct Refused {
-  Kind kind = Kind::Locked;
-  int error_number = 0;
-  std::string file;
-};
-
-Refused refused(const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const CheckpointError& error) {
-    EXPECT_FALSE(std::string(error.what()).empty());
-    return {error.kind(), error.error_number(), error.file()};
-  }
-  return {};
-}
-
 void expect_refused(const std::function<void()>& call, Kind kind, int error_number,
                     const std::string& file) {
-  const Refused found = refused(call);
-  EXPECT_EQ(found.kind, kind);
-  EXPECT_EQ(found.error_number, error_number);
-  EXPECT_NE(found.file.find(file), std::string::npos) << found.file;
+  const CheckpointError error = checkpoint_error_of(call);
+  EXPECT_FALSE(std::string(error.what()).empty());
+  EXPECT_EQ(error.kind(), kind);
+  EXPECT_EQ(error.error_number(), error_number);
+  EXPECT_NE(error.file().find(file), std::string::npos) << error.file();
 }
 
 /// A buffer with 10 steps.

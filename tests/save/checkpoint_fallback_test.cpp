@@ -4,6 +4,7 @@
 #include "../record/faulty_file_system.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 
@@ -133,28 +134,15 @@ TEST(CheckpointFallback, WithNothingLeftTheErrorIsThatOfTheNewest) {
     SCOPED_TRACE(all[i].what);
     MemoryFileSystem files(two.with(all[(i + 1) % all.size()].change, all[i].change));
     std::vector<SkippedCheckpoint> skipped;
-    try {
-      (void)loaded_size(files, {.skipped = &skipped});
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const CheckpointError& error) {
-      EXPECT_EQ(error.kind(), all[i].kind) << error.what();
-      EXPECT_NE(error.file().find(all[i].kind == Kind::Missing ? "manifest-00000000000000000002"
-                                                               : "data-00000000000000000002"),
-                std::string::npos)
-          << error.what();
-    }
+    const CheckpointError error =
+        checkpoint_error_of([&] { (void)loaded_size(files, {.skipped = &skipped}); });
+    EXPECT_EQ(error.kind(), all[i].kind) << error.what();
+    EXPECT_NE(error.file().find(all[i].kind == Kind::Missing ? "manifest-00000000000000000002"
+                                                             : "data-00000000000000000002"),
+              std::string::npos)
+        << error.what();
     EXPECT_TRUE(skipped.empty());
   }
-}
-
-Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const CheckpointError& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Kind::Io;
 }
 
 /// An older checkpoint in the place of a newer or another one would be a loss that nobody sees.
@@ -163,13 +151,13 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   MemoryFileSystem newer(two.with({}, [](CopiedCheckpoint& c) {
     c.states.at("shard-0")[0] = std::byte{9};  // Its version.
   }));
-  EXPECT_EQ(kind_of([&] { (void)loaded_size(newer); }), Kind::Unsupported);
+  EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(newer); }).kind(), Kind::Unsupported);
 
   // But a damaged one is what there is to know of, whatever else is wrong with the one before.
   MemoryFileSystem both(
       two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{9}; },
                [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
-  EXPECT_EQ(kind_of([&] { (void)loaded_size(both); }), Kind::Damaged);
+  EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(both); }).kind(), Kind::Damaged);
 
   Options larger = Small{};
   larger.capacity_steps += 1;
@@ -177,7 +165,8 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   MemoryFileSystem files(two.with({}, {}));
   save::save(*core_of(other.replay), files, kDirectory, {}, {});
   Line line;
-  EXPECT_EQ(kind_of([&] { (void)loaded_size(files, {}, &line.replay); }), Kind::Mismatch);
+  EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(files, {}, &line.replay); }).kind(),
+            Kind::Mismatch);
 }
 
 /// Calls to a file system while `work` is done.

@@ -8,6 +8,7 @@
 #include "save/save.hpp"
 #include "save/stored_options.hpp"
 #include "testing/fixtures/another_value.hpp"
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/refusal.hpp"
@@ -130,13 +131,9 @@ CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std:
                               Decode decode) {
   bytes.at(at) = std::byte{value};
   record::Decoder from(bytes, "options");
-  try {
-    decode(from);
-  } catch (const CheckpointError& error) {
-    EXPECT_NE(std::string(error.what()).find("does not know"), std::string::npos) << error.what();
-    return error.kind();
-  }
-  return CheckpointError::Kind::Missing;
+  const CheckpointError error = checkpoint_error_of([&] { decode(from); });
+  EXPECT_NE(std::string(error.what()).find("does not know"), std::string::npos) << error.what();
+  return error.kind();
 }
 
 /// An older checkpoint must not be taken in the place of one of a newer version.
@@ -282,11 +279,8 @@ TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsName
   expect_refusal<CheckpointError>([&] { restore(Bounded<2>{}); },
                                   {"selector 1", "exponent 3", "alpha is above 2"});
   expect_refusal<CheckpointError>([&] { restore(Bounded<0>{}); }, {"selector 1", "exponent 3"});
-  try {
-    restore(Bounded<2>{});
-  } catch (const CheckpointError& error) {
-    EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
-  }
+  EXPECT_EQ(checkpoint_error_of([&] { restore(Bounded<2>{}); }).kind(),
+            CheckpointError::Kind::Mismatch);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
@@ -75,12 +76,8 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     stop.request_stop();
   });
-  try {
-    line.replay.save(directory.path(), options);
-    ADD_FAILURE() << "it was not cancelled";
-  } catch (const CheckpointError& error) {
-    EXPECT_EQ(error.kind(), CheckpointError::Kind::Cancelled) << error.what();
-  }
+  EXPECT_EQ(checkpoint_error_of([&] { line.replay.save(directory.path(), options); }).kind(),
+            CheckpointError::Kind::Cancelled);
 }
 
 /// Each thread writes to files of its own, which have to be synced.

@@ -51,10 +51,7 @@ TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
 TEST(CheckpointResume, CountersGoOn) {
   Line line;
   line.append_many(0, 30);
-  std::vector<ItemKey> keys;
-  for (const auto& [number, key] : line.keys()) {
-    keys.push_back(key);
-  }
+  std::vector<ItemKey> keys = line.key_list();
   line.append_many(30, 169);
   line.append(199, End::Truncated);
   (void)line.keys();

@@ -3,13 +3,11 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/require_batch.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,12 +23,6 @@ struct World {
   ScalarColumn<double> action = schema.column<double>("action");
   Reward reward = schema.reward("reward");
 };
-
-template <class T>
-void copy(std::span<std::byte> to, const T& from) {
-  ASSERT_EQ(to.size(), sizeof(from));
-  std::memcpy(to.data(), &from, sizeof(from));
-}
 
 using Frame = std::array<std::int16_t, 6>;
 
@@ -64,41 +56,6 @@ TEST(AnyField, RefusesRewardsAndDiscountsThatAreNoScalarFloats) {
                                           {"no scalar float"});
   }
   EXPECT_TRUE(schema.fields().empty());
-}
-
-TEST(AnyField, WritesAndReadsTheBytesOfTypedFields) {
-  World world;
-  ReplayBuffer replay(world.schema, {.capacity_steps = 100});
-  const AnyField seen = *world.schema.find("seen");
-  const AnyField action = *world.schema.find("action");
-  const AnyField reward = *world.schema.find("reward");
-  Writer writer = replay.writer();
-  writer.begin_episode();
-  copy(writer.now(seen), frame(0));
-  for (int step = 0; step < 10; ++step) {
-    copy(writer.now(action), 0.5 * step);
-    copy(writer.now(reward), static_cast<float>(step));
-    copy(writer.next(seen), frame(step + 1));
-    ASSERT_EQ(writer.commit(), CommitStatus::Committed);
-  }
-  Sampler sampler = replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(50));
-  const auto same = [](std::span<std::byte> bytes, auto typed) {
-    const auto expected = std::as_bytes(typed);
-    return bytes.size() == expected.size() &&
-           static_cast<const std::byte*>(bytes.data()) == expected.data();
-  };
-  EXPECT_TRUE(same(batch->now(seen), batch->now(world.seen)));
-  EXPECT_TRUE(same(batch->next(seen), batch->next(world.seen)));
-  EXPECT_TRUE(same(batch->now(action), batch->now(world.action)));
-  EXPECT_TRUE(same(batch->returns(reward), batch->returns(world.reward)));
-  EXPECT_EQ(batch->shape(seen), batch->shape(world.seen));
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    const auto step = static_cast<int>(batch->positions()[i]);
-    EXPECT_EQ(batch->now(world.seen)[i * 6 + 5], step);
-    EXPECT_EQ(batch->next(world.seen)[i * 6], step + 1);
-    EXPECT_EQ(batch->now(world.action)[i], 0.5 * step);
-  }
 }
 
 TEST(AnyField, ThrowsForWhatTypedFieldsDoNotCompile) {

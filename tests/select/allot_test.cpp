@@ -101,19 +101,6 @@ TEST(Allot, StratifiedDrawsTakeOnePositionFromEachStratum) {
   }
 }
 
-TEST(Allot, WholeStrataGiveEachShardItsExactCount) {
-  EXPECT_EQ(allot_draws({0.25, 0.0, 0.5, 0.25}, true, 1, 32).counts,
-            (std::vector<std::size_t>{8, 0, 16, 8}));
-}
-
-TEST(Allot, OneShardTakesAll) {
-  for (const bool stratified : {false, true}) {
-    EXPECT_EQ(allot_draws({1.0}, stratified, 3, 5).counts, std::vector<std::size_t>{5});
-    EXPECT_EQ(allot_draws({0.0, 1.0, 0.0}, stratified, 3, 5).counts,
-              (std::vector<std::size_t>{0, 5, 0}));
-  }
-}
-
 TEST(Allot, WhatRoundingLeavesBeyondTheSumGoesToTheLastShardWithAShare) {
   // Far more is missing than rounding ever leaves, so that draws surely fall there.
   const Shares shares{0.25, 0.25, 0.0};
@@ -130,16 +117,6 @@ TEST(Allot, FractionsReachIntoTheLastBitButNotOne) {
   const Shares shares{1.0 - 0x1p-53, 0x1p-53};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     expect_sound(shares, allot_draws(shares, true, seed, 3));
-  }
-}
-
-TEST(Allot, TheSameSeedGivesTheSameDraws) {
-  const Shares shares{0.3, 0.7};
-  for (const bool stratified : {false, true}) {
-    EXPECT_EQ(allot_draws(shares, stratified, 5, 100).fractions,
-              allot_draws(shares, stratified, 5, 100).fractions);
-    EXPECT_NE(allot_draws(shares, stratified, 5, 100).fractions,
-              allot_draws(shares, stratified, 6, 100).fractions);
   }
 }
 

@@ -100,48 +100,5 @@ TEST(WeightRule, SaysWhichPrioritiesCanBeWeighed) {
   EXPECT_TRUE(WeightRule(Uniform{}).weighable(std::numeric_limits<float>::max()));
 }
 
-TEST(WeightRule, UniformWeighsEverythingAlike) {
-  const WeightRule rule(Uniform{});
-  EXPECT_FALSE(rule.weighted());
-  EXPECT_FALSE(rule.needs_caller());
-  EXPECT_EQ(weigh(rule, {0.0F, 5.0F}), (std::vector{1.0F, 1.0F}));
-  EXPECT_EQ(rule.initial_weight(9.0F, 10.0F), 1.0F);
-}
-
-TEST(WeightRule, OnlyFromCallerNeedsTheCaller) {
-  for (const auto initial : {InitialPriority::MaximumInBuffer, InitialPriority::HighestSeen,
-                             InitialPriority::Constant, InitialPriority::FromCaller}) {
-    const WeightRule rule(Proportional{.initial = initial});
-    EXPECT_TRUE(rule.weighted());
-    EXPECT_EQ(rule.needs_caller(), initial == InitialPriority::FromCaller);
-  }
-}
-
-TEST(WeightRule, TheInitialWeightIsTheHighestInTheBufferEverSeenOrAConstant) {
-  const auto rule = [](InitialPriority initial) {
-    return WeightRule(Proportional{
-        .alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = 0.25F});
-  };
-  EXPECT_EQ(rule(InitialPriority::MaximumInBuffer).initial_weight(3.0F, 9.0F), 3.0F);
-  EXPECT_EQ(rule(InitialPriority::HighestSeen).initial_weight(3.0F, 9.0F), 9.0F);
-  EXPECT_EQ(rule(InitialPriority::Constant).initial_weight(3.0F, 9.0F), 0.25F);
-}
-
-TEST(WeightRule, WithNothingHighestTheInitialWeightIsThatOfPriorityOne) {
-  for (const auto initial : {InitialPriority::MaximumInBuffer, InitialPriority::HighestSeen}) {
-    const WeightRule rule(Proportional{
-        .alpha = 0.5F, .epsilon = 3.0F, .initial = initial, .initial_constant = 100.0F});
-    EXPECT_EQ(rule.initial_weight(0.0F, 0.0F), 2.0F);
-  }
-}
-
-TEST(WeightRule, MakesAnEmptyShardSelector) {
-  const SelectorSummary summary = WeightRule(Proportional{}).make_shard_selector(10)->summary();
-  EXPECT_EQ(summary.total, 0.0);
-  EXPECT_EQ(summary.min_positive, kInf);
-  EXPECT_EQ(summary.max, 0.0F);
-  EXPECT_EQ(summary.highest_seen, 0.0F);
-}
-
 }  // namespace
 }  // namespace reprise::select

@@ -107,14 +107,6 @@ std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStor
   return columns;
 }
 
-TEST(BatchStore, TakesNoMemoryBeforeItHasTo) {
-  Fixture fixture;
-  EXPECT_EQ(fixture.memory.allocations, 0U);
-  EXPECT_EQ(fixture.store.capacity, 0U);
-  EXPECT_EQ(fixture.store.size, 0U);
-  EXPECT_EQ(fixture.store.column_count, 5U);
-}
-
 TEST(BatchStore, ColumnsAreOnLinesOfTheirOwnInOneBlock) {
   const std::pair<Window, bool> kinds[] = {{Transitions{}, false},
                                            {Transitions{.frame_stack = 4}, false},
@@ -157,16 +149,6 @@ TEST(BatchStore, GrowsWhenItMustAndGivesBackWhatItHad) {
   EXPECT_EQ(fixture.store.size, 0U) << "contents are lost";
   EXPECT_EQ(fixture.memory.allocations, 2U);
   EXPECT_EQ(fixture.memory.live, 1U);
-}
-
-TEST(BatchStore, GivesEverythingBackAtTheEnd) {
-  StubbornResource memory;
-  {
-    BatchStore store(schema_of_all_roles(), window::WindowSpec(Transitions{}), &memory);
-    store.reserve(3);
-    EXPECT_EQ(memory.live, 1U);
-  }
-  EXPECT_EQ(memory.live, 0U);
 }
 
 TEST(BatchStore, IsUnchangedWhenMemoryIsRefused) {

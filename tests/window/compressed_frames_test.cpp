@@ -192,52 +192,5 @@ TEST(CompressedFrames, DamagedInMemoryAreAllZeros) {
   EXPECT_GT(zeros, 0U);
 }
 
-/// Appends episodes of a world whose rows say what they should be, and looks at all that is drawn.
-void append_and_look(const World& world, ReplayBuffer& replay, std::size_t seed) {
-  std::vector<Writer> writers;
-  for (int w = 0; w < 2; ++w) {
-    writers.push_back(replay.writer());
-  }
-  auto sampler = replay.sampler({.seed = seed});
-  std::mt19937 random(static_cast<std::uint32_t>(seed));
-  for (int step = 0; step < 600; ++step) {
-    Writer& writer = writers[random() % 2];
-    if (!writer.in_episode()) {
-      world.begin(writer);
-    }
-    world.write_step(writer);
-    writer.commit(random() % 23 == 0 ? End::Truncated : End::Continue);
-    if (random() % 40 == 0) {
-      writer = replay.writer();  // The open episode ends at its last commit.
-    }
-    if (step > 100 && step % 10 == 0) {
-      const auto batch = sampler.sample(8);
-      ASSERT_TRUE(batch);
-      for (std::size_t i = 0; i < 8; ++i) {
-        ASSERT_EQ(world.mismatch(*batch, i, replay.options().window, batch->discounts()[i] == 0.0F),
-                  "");
-      }
-    }
-  }
-}
-
-TEST(CompressedFrames, AreRightWhereverChunksEnd) {
-  const World world({.compressed = true});
-  for (std::uint32_t n_step = 1; n_step <= 3; ++n_step) {
-    for (std::size_t more = 0; more < 4; ++more) {
-      const std::size_t chunk = n_step + 2 + more;
-      SCOPED_TRACE(testing::Message() << "n_step " << n_step << ", chunks of " << chunk);
-      ReplayBuffer replay(world.schema(),
-                          {.capacity_steps = 80,
-                           .window = Transitions{.n_step = n_step, .frame_stack = 2},
-                           .selectors = {Uniform{}},
-                           .max_writers = 3,
-                           .chunk_steps = chunk,
-                           .shards = 2});
-      append_and_look(world, replay, n_step * 10 + more);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace reprise::test

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -67,37 +66,6 @@ TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
   EXPECT_EQ(batch->shape(frame), (std::vector<std::size_t>{1, 3, 2, 2}));
   EXPECT_EQ(batch->next(frame)[0], 10);
   EXPECT_EQ(batch->next(frame)[11], 33);
-}
-
-TEST(Sequences, EndAsAsked) {
-  const auto items_of = [](SequenceEnd end, std::uint64_t steps) {
-    Line line(options_with({.length = 4, .period = 2, .end = end}));
-    for (std::uint64_t i = 0; i < steps; ++i) {
-      line.append(i, i + 1 == steps ? End::Terminated : End::Continue);
-    }
-    EXPECT_EQ(line.replay.size(), steps) << "every step counts";
-    std::map<std::uint64_t, std::uint32_t> items;
-    Sampler sampler = line.replay.sampler();
-    if (const SampleResult batch = sampler.sample(64, kAtOnce)) {
-      for (std::size_t i = 0; i < batch->size(); ++i) {
-        const std::uint64_t first = batch->positions()[i];
-        items[first] = batch->lengths()[i];
-        const bool at_end = first + batch->lengths()[i] == steps;
-        EXPECT_EQ(batch->discounts()[i], at_end ? 0.0F : 1.0F);
-      }
-    } else {
-      EXPECT_EQ(batch.status().code, SampleStatus::Code::TimedOut);
-      EXPECT_EQ(batch.status().items, 0U);
-    }
-    return items;
-  };
-  using Items = std::map<std::uint64_t, std::uint32_t>;
-  EXPECT_EQ(items_of(SequenceEnd::Truncate, 7), (Items{{0, 4}, {2, 4}, {4, 3}, {6, 1}}));
-  EXPECT_EQ(items_of(SequenceEnd::ZeroPad, 7), (Items{{0, 4}, {2, 4}, {4, 3}, {6, 1}}));
-  EXPECT_EQ(items_of(SequenceEnd::Drop, 7), (Items{{0, 4}, {2, 4}}));
-  EXPECT_EQ(items_of(SequenceEnd::Overlap, 7), (Items{{0, 4}, {2, 4}, {3, 4}}));
-  EXPECT_EQ(items_of(SequenceEnd::Drop, 3), Items{});
-  EXPECT_EQ(items_of(SequenceEnd::Overlap, 3), (Items{{0, 3}}));
 }
 
 using Floats = std::vector<float>;

@@ -87,23 +87,26 @@ TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
   }
 }
 
-TEST(SequencesOfFrames, OfALargeBatchGoPastTheCaches) {
+/// Of items of one observation each, of sequences, and of compressed ones.
+TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
   constexpr std::size_t kFrame = 1031;  // Odd, so that frames begin anywhere in a line.
-  constexpr std::size_t kItems = 500;
-  for (const bool compressed : {false, true}) {
+  for (const int kind : {0, 1, 2}) {
+    const bool sequences = kind != 0;
+    const std::size_t items = sequences ? 500 : 1000;
     Schema schema;
     const auto frame = schema.observation<std::uint8_t>("frame", {kFrame});
-    if (compressed) {
+    if (kind == 2) {
       schema.compress(frame);
     }
-    ReplayBuffer replay(schema, {.capacity_steps = kItems,
-                                 .window = Sequences{.length = 7, .period = 1, .frame_stack = 3},
-                                 .selectors = {Uniform{}}});
+    const Window window = sequences ? Window(Sequences{.length = 7, .period = 1, .frame_stack = 3})
+                                    : Window(Transitions{.n_step = 2, .frame_stack = 3});
+    ReplayBuffer replay(schema,
+                        {.capacity_steps = items, .window = window, .selectors = {Uniform{}}});
     Writer writer = replay.writer();
     const auto fill = [&](std::span<std::uint8_t> to, std::size_t number) {
       std::iota(to.begin(), to.end(), static_cast<std::uint8_t>(number * 31));
     };
-    for (std::size_t step = 0; step < kItems; ++step) {
+    for (std::size_t step = 0; step < items; ++step) {
       if (!writer.in_episode()) {
         writer.begin_episode();
         fill(writer.now(frame), step);
@@ -114,17 +117,18 @@ TEST(SequencesOfFrames, OfALargeBatchGoPastTheCaches) {
     auto with =
         replay.sampler({.seed = 1, .unique_frames = true, .parallel_gather_bytes = kGatherAlone});
     auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
-    const auto unique = with.sample(kItems);
-    const auto whole = without.sample(kItems);
+    const auto unique = with.sample(items);
+    const auto whole = without.sample(items);
     ASSERT_GE(unique->frames(frame).size(), std::size_t{4} << 20U) << "it goes past the caches";
-    for (std::size_t i = 0; i < kItems; ++i) {
-      for (std::size_t t = 0; t < whole->lengths()[i]; ++t) {
+    for (std::size_t i = 0; i < items; ++i) {
+      const std::size_t there = sequences ? whole->lengths()[i] : 1;
+      for (std::size_t t = 0; t < there; ++t) {
         ASSERT_TRUE(std::ranges::equal(unique->now_stacks(frame).at(i, t),
                                        whole->now_stacks(frame).at(i, t)));
         ASSERT_TRUE(std::ranges::equal(unique->next_stacks(frame).at(i, t),
                                        whole->next_stacks(frame).at(i, t)));
       }
-      const auto beyond = whole->next_stacks(frame)[i].subspan(whole->lengths()[i] * 3 * kFrame);
+      const auto beyond = whole->next_stacks(frame)[i].subspan(there * 3 * kFrame);
       ASSERT_TRUE(std::ranges::all_of(beyond, [](std::uint8_t byte) { return byte == 0; }));
     }
   }

@@ -4,11 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <stop_token>
@@ -67,18 +65,6 @@ TEST(UniqueFrames, AreBothStacksOfEachItemOnce) {
   }
 }
 
-TEST(UniqueFrames, ABatchOfWholeStacksHasStacksToo) {
-  Episode made;
-  auto sampler = made.replay.sampler();
-  const auto batch = sampler.sample(2);
-  ASSERT_TRUE(batch);
-  EXPECT_FALSE(batch->unique_frames());
-  EXPECT_EQ(batch->now_stacks(made.frame).size(), 2U);
-  EXPECT_EQ(frames_of(batch->now_stacks(made.frame)[1]), (Frames{1, 2}));
-  EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[0]), (Frames{2, 3}));
-  EXPECT_EQ(batch->next_stacks(made.frame)[1].data(), batch->next(made.frame).data() + 2);
-}
-
 TEST(UniqueFrames, AnySamplerFillsABatchOfEitherKind) {
   Episode made;
   Batch unique = made.replay.make_batch(2, nullptr, true);
@@ -132,42 +118,6 @@ TEST(UniqueFrames, ColumnsThatABatchLacksAreRefused) {
                                         {"Batch::frames", "'reward'", "observations"});
   expect_refusal<std::invalid_argument>([&] { (void)unique->now_stacks(number); },
                                         {"'reward'", "observations"});
-}
-
-TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
-  constexpr std::size_t kFrame = 1031;  // Odd, so that frames begin anywhere in a line.
-  constexpr std::size_t kItems = 1000;
-  Schema schema;
-  const auto frame = schema.observation<std::uint8_t>("frame", {kFrame});
-  ReplayBuffer replay(schema, {.capacity_steps = kItems,
-                               .window = Transitions{.n_step = 2, .frame_stack = 3},
-                               .selectors = {Uniform{}}});
-  const auto fill = [&](std::span<std::uint8_t> to, std::size_t number) {
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i] = static_cast<std::uint8_t>(number * 31 + i * 7 + i / 256);
-    }
-  };
-  Writer writer = replay.writer();
-  for (std::size_t step = 0; step < kItems; ++step) {
-    if (!writer.in_episode()) {
-      writer.begin_episode();
-      fill(writer.now(frame), step);
-    }
-    fill(writer.next(frame), step + 1);
-    writer.commit(step % 37 == 36 ? End::Truncated : End::Continue);
-  }
-  // By this thread alone: oneTBB, which shares large batches out, is not compiled for sanitizers.
-  constexpr auto kNever = std::numeric_limits<std::size_t>::max();
-  auto with = replay.sampler({.seed = 1, .unique_frames = true, .parallel_gather_bytes = kNever});
-  auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kNever});
-  const auto unique = with.sample(kItems);
-  const auto whole = without.sample(kItems);
-  ASSERT_GE(unique->frames(frame).size(), std::size_t{4} << 20U) << "it goes past the caches";
-  for (std::size_t i = 0; i < kItems; ++i) {
-    ASSERT_TRUE(std::ranges::equal(unique->now_stacks(frame)[i], whole->now_stacks(frame)[i])) << i;
-    ASSERT_TRUE(std::ranges::equal(unique->next_stacks(frame)[i], whole->next_stacks(frame)[i]))
-        << i;
-  }
 }
 
 TEST(UniqueFrames, ALengthThatIsTooLargeReadsNothingBeyond) {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,11 @@ struct Arrays {
     }
   }
 
+  /// Whether the transition begins where the one before it ends.
+  [[nodiscard]] bool continues(std::size_t i) const {
+    return i != 0 && seen[i] == next_seen[i - 1] && state[2 * i] == next_state[2 * i - 2] &&
+           state[2 * i + 1] == next_state[2 * i - 1];
+  }
   /// Rows first to first + count - 1 of every field.
   [[nodiscard]] std::vector<AnyValue> rows(const Schema& schema, std::size_t first,
                                            std::size_t count) const {
@@ -116,16 +122,19 @@ Options windowed(const Window& window) {
                .key_tag = 5};
 }
 
-/// In pieces of several sizes, over ends, jumps, chunks and an eviction.
-TEST(AddTransitions, TakesWhatAddTransitionTakesOneByOne) {
+/// In pieces of several sizes, one by one, and by a writer that begins an episode where the one
+/// before has ended or states do not meet; over ends, jumps, chunks and an eviction.
+TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   const Arrays arrays(1000);
   const Schema schema = schema_of_arrays();
   const Sequences windows[] = {{.length = 4, .period = 2}, {.length = 3, .burn_in = 2}};
   for (const Sequences& window : windows) {
     ReplayBuffer one(schema, windowed(window));
     ReplayBuffer other(schema, windowed(window));
+    ReplayBuffer plain(schema, windowed(window));
     Writer many = one.writer();
     Writer single = other.writer();
+    Writer by_hand = plain.writer();
     std::size_t last = 0;
     for (const std::size_t piece : {1U, 2U, 30U, 0U, 200U, 767U}) {
       const std::size_t first = last;
@@ -136,8 +145,16 @@ TEST(AddTransitions, TakesWhatAddTransitionTakesOneByOne) {
                 CommitStatus::Committed);
       EXPECT_EQ(taken, piece);
       for (std::size_t i = first; i < last; ++i) {
-        ASSERT_EQ(single.add_transition(arrays.ends[i], arrays.rows(schema, i, 1)),
-                  CommitStatus::Committed);
+        const std::vector<AnyValue> rows = arrays.rows(schema, i, 1);
+        ASSERT_EQ(single.add_transition(arrays.ends[i], rows), CommitStatus::Committed);
+        if (!by_hand.in_episode() || !arrays.continues(i)) {
+          by_hand.begin_episode();
+        }
+        for (const AnyValue& row : rows) {
+          std::ranges::copy(row.bytes,
+                            (row.next ? by_hand.next(row.field) : by_hand.now(row.field)).begin());
+        }
+        ASSERT_EQ(by_hand.commit(arrays.ends[i]), CommitStatus::Committed);
       }
       ASSERT_EQ(many.episode_id(), single.episode_id());
       ASSERT_EQ(many.episode_steps(), single.episode_steps());
@@ -145,7 +162,9 @@ TEST(AddTransitions, TakesWhatAddTransitionTakesOneByOne) {
       ASSERT_EQ(one.size(), other.size()) << "the last ones are seen when the call returns";
     }
     ASSERT_GT(many.episode_id(), 100U);
-    EXPECT_EQ(content(one, many.episode_id() + 1, 40), content(other, many.episode_id() + 1, 40));
+    const auto there = content(one, many.episode_id() + 1, 40);
+    EXPECT_EQ(there, content(other, many.episode_id() + 1, 40));
+    EXPECT_EQ(there, content(plain, many.episode_id() + 1, 40));
     expect_accounted(one);
   }
 }

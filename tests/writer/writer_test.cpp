@@ -7,7 +7,6 @@
 
 #include <array>
 #include <limits>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -95,20 +94,6 @@ TEST(Writer, ACommitMakesNextTheNow) {
   EXPECT_EQ(writer.now(line.id), 42U);
 }
 
-TEST(Writer, TakesOnePriorityForEachItemDecidedOldestFirst) {
-  Line line(n_step_options(3));
-  line.append(0);
-  line.append(1);
-  line.append(2, 10.0F);
-  const std::array<float, 3> tail = {20.0F, 30.0F, 40.0F};
-  line.append(3, End::Truncated, tail);
-  const auto probabilities = line.probabilities();
-  ASSERT_EQ(probabilities.size(), 4U);
-  for (std::uint64_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(probabilities.at(i), 0.1 * static_cast<double>(i + 1), 1e-13) << i;
-  }
-}
-
 TEST(Writer, RefusesTheWrongNumberOfPriorities) {
   Line line(n_step_options(2));
   Writer writer = line.replay.writer();
@@ -171,29 +156,6 @@ TEST(Writer, RefusesADiscountOutsideZeroToOne) {
   writer.now(discount) = 1.0F;
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   EXPECT_EQ(replay.size(), 1U);
-}
-
-TEST(Writer, EpisodesHaveIdsOfTheirOwnAndStepsPositionsFromZero) {
-  Line line;
-  std::set<std::uint64_t> ids;
-  std::uint64_t number = 0;
-  for (int w = 0; w < 3; ++w) {
-    Writer writer = line.replay.writer();
-    for (int e = 0; e < 4; ++e) {
-      for (std::uint64_t t = 0; t < 3; ++t) {
-        line.append(writer, number++, t == 2 ? End::Terminated : End::Continue);
-        EXPECT_EQ(writer.in_episode(), t != 2);
-        EXPECT_EQ(writer.episode_steps(), t + 1);
-      }
-      EXPECT_TRUE(ids.insert(writer.episode_id()).second) << "an id came twice";
-    }
-  }
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(256));
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    EXPECT_EQ(batch->positions()[i], batch->now(line.id)[i] % 3);
-    EXPECT_TRUE(ids.contains(batch->episode_ids()[i]));
-  }
 }
 
 TEST(Writer, MovesWithItsEpisode) {

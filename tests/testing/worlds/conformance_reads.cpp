@@ -118,7 +118,8 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
     return;
   }
   const auto goal = static_cast<HindsightGoal>(rng_.below(3));
-  const AnyField field = *world_.schema().find("name");
+  const bool compressed = setting_.fields.compressed && rng_.chance(0.5);
+  const AnyField field = *world_.schema().find(compressed ? "frame" : "name");
   Hindsight hindsight =
       replay_.hindsight(field, {.goal = goal, .share = 1.0F, .seed = rng_.next()});
   const std::size_t bytes = world_.schema().fields()[field.index()].bytes;
