@@ -15,6 +15,12 @@ function(reprise_add_tests folder)
     PROPERTIES LABELS ${folder})
 endfunction()
 
+# reprise_add_folder(FOLDER SOURCES...): the same of all FOLDER/*_test.cpp, with these sources.
+function(reprise_add_folder folder)
+  file(GLOB tests RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${folder}/*_test.cpp)
+  reprise_add_tests(${folder} ${tests} ${ARGN})
+endfunction()
+
 # reprise_add_bench(SUBJECT SOURCES...): one program SUBJECT_bench of Google Benchmark cases. Where
 # tests are built too, a ctest runs it briefly so that it does not rot; it measures nothing then.
 function(reprise_add_bench subject)
