@@ -2,6 +2,7 @@
 #include "process/found.hpp"
 #include "process/hosted.hpp"
 #include "process/lives.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -361,24 +363,30 @@ TEST(StoppedGuest, HoldsUpNobody) {
   }
 }
 
+enum class Ends : std::uint8_t { Killed, KilledBesideItsChild, DestroyedBesideItsChild };
+
 /// The host's process, in which `Host::run` serves a buffer whose limiter lets nothing through.
 /// Forks a child of its own, which has copies of its sockets, once `child` is -1.
-Forked host_of(const std::string& address, Common<std::atomic<pid_t>>& child) {
-  return Forked([&child, address] {
+Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>& child) {
+  return Forked([&child, address, how] {
     const NamedSteps named;
     Options options = options_for(1'000);
     options.rate_limiter =
         SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0};
     ReplayBuffer replay(named.schema, options);
-    Host host(replay, {.address = address, .ring_steps = 8});
-    std::jthread serves([&] { host.run({}); });
+    std::optional<Hosted> hosted;
+    hosted.emplace(replay, HostOptions{.address = address, .ring_steps = 8});
+    hosted->serve();
     yield_while([&] { return *child != -1; });
     const pid_t forked = ::fork();
     if (forked == 0) {
       ::pause();
     }
+    if (how == Ends::DestroyedBesideItsChild) {
+      hosted.reset();
+    }
     *child = forked;
-    serves.join();
+    ::pause();
   });
 }
 
@@ -420,20 +428,37 @@ void expect_closed_once_the_host_dies(const std::string& address, bool writes,
   EXPECT_TRUE(guest.closed());
 }
 
+TEST(HostAddress, OfAFileGoesWithTheHost) {
+  const ScratchDirectory scratch;
+  const std::string address = scratch.path() + "/host";
+  {
+    Line line;
+    Hosted hosted(line.replay, {.address = address});
+    hosted.serve();
+    EXPECT_EQ(attach(address).stats().guests, 1U);
+    EXPECT_THROW(Host(line.replay, {.address = address}), std::system_error);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  EXPECT_THROW(static_cast<void>(attach(address, 0s)), std::system_error);
+}
+
 TEST(HostDeath, EndsTheWaitsOfItsGuests) {
   for (const bool writes : {true, false}) {
-    for (const bool forks : {false, true}) {
+    for (const Ends how :
+         {Ends::Killed, Ends::KilledBesideItsChild, Ends::DestroyedBesideItsChild}) {
       const std::string address = own_address("host");
       Common<std::atomic<pid_t>> child;
-      Forked host = host_of(address, child);
+      Forked host = host_of(address, how, child);
       expect_closed_once_the_host_dies(address, writes, [&] {
-        if (forks) {
+        if (how != Ends::Killed) {
           *child = -1;
           yield_while([&] { return *child == -1; });
         }
-        host.kill();
+        if (how != Ends::DestroyedBesideItsChild) {
+          host.kill();
+        }
       });
-      if (forks) {
+      if (*child > 0) {
         ::kill(*child, SIGKILL);
       }
     }

@@ -4,6 +4,7 @@
 #include "testing/program/scale.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -27,6 +28,19 @@ namespace {
 using namespace std::chrono_literals;
 using process::Says;
 using process::StepHeader;
+
+TEST(HostileRegion, ThatIsTooSmallOrMayShrinkIsRefused) {
+  const process::Region made = process::Region::make(8192);
+  EXPECT_NO_THROW(
+      static_cast<void>(process::Region::map(process::Descriptor(::dup(made.file())), 8192)));
+  EXPECT_THROW(
+      static_cast<void>(process::Region::map(process::Descriptor(::dup(made.file())), 8193)),
+      std::runtime_error);
+  process::Descriptor unsealed(::memfd_create("reprise-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.number(), 8192), 0);
+  EXPECT_THROW(static_cast<void>(process::Region::map(std::move(unsealed), 8192)),
+               std::runtime_error);
+}
 
 /// What stands in a ring as no writer would leave it.
 TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {

@@ -127,6 +127,7 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
     };
   };
   const process::UpdateCall too_many{.number = 1, .selector = 0, .keys = std::uint64_t{1} << 62U};
+  const process::UpdateCall some{.number = 1, .selector = 0, .keys = 40};
   const std::vector<std::pair<const char*, std::function<void(Channel&)>>> cases = {
       {"no magic", greet(no_magic)},
       {"an unknown purpose", greet(unknown)},
@@ -139,6 +140,7 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
       {"an empty request", then(Says::Update, {})},
       {"an unknown request", then(static_cast<Says>(99), std::vector<std::byte>(64))},
       {"more keys than bytes", then(Says::Update, process::joined(too_many, {}))},
+      {"a few keys more", then(Says::Update, process::joined(some, {}))},
       {"a draw without a sampler", then(Says::Sample, std::vector<std::byte>(sizeof(SampleCall)))},
       {"another greeting", then(Says::Hello, process::joined(good, {}))},
       {"a message that is too long",
@@ -205,6 +207,30 @@ TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
   EXPECT_TRUE(sampler.sample(8));
 }
 
+TEST(HostilePeer, OfAnotherUserIsRefused) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user for a moment";
+  }
+  const std::string address = "@reprise-user-" + std::to_string(::getpid());
+  Forked other([&] {
+    constexpr uid_t kNobody = 65534;
+    if (::setuid(kNobody) != 0) {
+      ::_exit(1);
+    }
+    try {
+      static_cast<void>(attach(address, 60s));
+    } catch (const std::runtime_error& error) {
+      ::_exit(std::string(error.what()).find("user 65534, the host of user 0") ==
+              std::string::npos);
+    }
+    ::_exit(1);
+  });
+  Line line;
+  Hosted hosted(line.replay, {.address = address});
+  hosted.serve();
+  EXPECT_TRUE(other.join());
+}
+
 TEST(HostilePeer, LeavesNoDescriptorsBehind) {
   HostileWorld world;
   const Holdings before = Holdings::now();
@@ -229,7 +255,6 @@ TEST(HostilePeer, LeavesNoDescriptorsBehind) {
         std::memcpy(CMSG_DATA(with), sent.data(), files * sizeof(int));
         static_cast<void>(::sendmsg(channel.socket(), &message, MSG_NOSIGNAL));
       }
-      ::shutdown(channel.socket(), SHUT_WR);
       while (answer(channel)) {
       }
     }

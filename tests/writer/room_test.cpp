@@ -103,6 +103,26 @@ class NoRoom : public testing::Test {
   std::shared_ptr<buffer::BufferCore> core_;
 };
 
+TEST_F(NoRoom, AWriterThatPollsDoesNotWaitToEndAnEpisode) {
+  struct Refuse final : WaitHook {
+    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return false; }
+  } hook;
+  const auto writer = std::make_unique<WriterCore>(
+      core_, *core_->slots().take(), WriterOptions{.timeout = 0ns, .hook = &hook}, true);
+  std::uint64_t committed = 0;
+  {
+    LockHolder holder(core_->shards()[0].mutex);
+    committed = append_until_full(*writer);
+    EXPECT_FALSE(writer->poll_end());
+    EXPECT_TRUE(writer->in_episode());
+  }
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().waits, 0U);
+  EXPECT_TRUE(writer->poll_end());
+  EXPECT_FALSE(writer->in_episode());
+  EXPECT_EQ(*numbers().rbegin(), committed - 1) << "the last one is an item, as the episode ended";
+  expect_accounted();
+}
+
 TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsAChunk) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
