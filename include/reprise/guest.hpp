@@ -105,7 +105,7 @@ class Guest {
   [[nodiscard]] bool closed() const noexcept;
 
  private:
-  friend Guest attach(const std::string& address, std::chrono::nanoseconds timeout);
+  friend class process::GuestCore;
   explicit Guest(std::shared_ptr<process::GuestCore> core) noexcept;
   [[nodiscard]] std::vector<Writer> writers(std::size_t environments, const WriterOptions& options);
 

@@ -122,8 +122,8 @@ bool Guest::closed() const noexcept {
 Guest attach(const std::string& address, std::chrono::nanoseconds timeout) {
   base::require(timeout.count() >= 0, base::Call{"attach"}, "timeout is ", timeout.count(),
                 " ns; allowed: at least 0");
-  return Guest(std::make_shared<process::GuestCore>(
-      address, process::open_connection(address, {.purpose = process::Purpose::Calls}, timeout)));
+  return process::GuestCore::guest(
+      address, process::open_connection(address, {.purpose = process::Purpose::Calls}, timeout));
 }
 
 }  // namespace reprise

@@ -105,6 +105,10 @@ class GuestCore {
   GuestCore(const GuestCore&) = delete;
   GuestCore& operator=(const GuestCore&) = delete;
 
+  [[nodiscard]] static Guest guest(const std::string& address, std::unique_ptr<Connection> opened) {
+    return Guest(std::make_shared<GuestCore>(address, std::move(opened)));
+  }
+
   [[nodiscard]] const GuestFormat& format() const noexcept { return *format_; }
   /// Another connection to the host. `std::runtime_error` once the guest is closed.
   [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
