@@ -31,6 +31,9 @@ class Forked {
     std::fflush(nullptr);
     const pid_t maker = ::getpid();
     child_ = ::fork();
+    if (child_ < 0) {
+      throw std::system_error(errno, std::generic_category(), "fork");
+    }
     if (child_ != 0) {
       return;
     }
@@ -58,7 +61,11 @@ class Forked {
   ~Forked() { kill(); }
 
   [[nodiscard]] pid_t id() const noexcept { return child_; }
-  void signal(int number) const noexcept { ::kill(child_, number); }
+  void signal(int number) const noexcept {
+    if (child_ > 0) {  // Else it would be for every process there is.
+      ::kill(child_, number);
+    }
+  }
   /// Waits for its end; whether it ended by itself, with status 0.
   bool join() noexcept {
     int status = 0;
