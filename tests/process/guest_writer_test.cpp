@@ -279,7 +279,7 @@ TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
   writer.reset();
   hosted.serve();
   yield_while([&] { return line.replay.stats().writers != 0; });
-  EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it could say that it closes";
+  EXPECT_EQ(line.replay.stats().dead_guest_steps, 0U) << "it could say that it closes";
 }
 
 TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {

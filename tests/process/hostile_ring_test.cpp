@@ -144,6 +144,8 @@ TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
     sampler.sample(1, {.timeout = 1ms});
   }
   EXPECT_EQ(world.committed(), 10U);
+  EXPECT_EQ(world.line.replay.stats().cut_episodes, 0U) << "it has said that it leaves";
+  EXPECT_EQ(world.line.replay.stats().dead_guest_steps, 0U);
 }
 
 /// Guests in processes of their own that scribble over all that they share with the host.

@@ -286,18 +286,26 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   ASSERT_TRUE(told);
   EXPECT_EQ(told->number, 2U);
   EXPECT_EQ(told->status.code, SampleStatus::Code::TimedOut);
+  ask(9, 1h, 0);
+  const std::uint64_t number = 9;
+  channel.send(Says::Cancel, process::bytes_of(number));
+  message = answer(channel);
+  ASSERT_TRUE(message);
+  told = process::value_of<SampleAnswer>(message->bytes);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->status.code, SampleStatus::Code::Stopped);
   world.line.append_many(0, 20);
   // The memory comes until the guest says that it has it: it may have thrown an answer away.
   std::uint64_t memory = 0;
-  for (std::uint64_t number = 3; number < 6; ++number) {
-    ask(number, 10s, number == 5 ? memory : 0);
+  for (std::uint64_t next = 13; next < 16; ++next) {
+    ask(next, 10s, next == 15 ? memory : 0);
     message = answer(channel);
     ASSERT_TRUE(message);
     told = process::value_of<SampleAnswer>(message->bytes);
     ASSERT_TRUE(told);
     EXPECT_EQ(told->status.code, SampleStatus::Code::Ok);
-    EXPECT_EQ(message->file.valid(), number != 5);
-    EXPECT_EQ(told->memory_bytes != 0, number != 5);
+    EXPECT_EQ(message->file.valid(), next != 15);
+    EXPECT_EQ(told->memory_bytes != 0, next != 15);
     memory = std::max(memory, told->memory_bytes);
   }
 }

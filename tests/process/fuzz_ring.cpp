@@ -1,0 +1,234 @@
+// A libFuzzer target: guests whose memory and messages hold anything. Whatever they do, the host
+// stays within its memory, and the buffer accounts for every step.
+#include <reprise/reprise.hpp>
+
+#include "buffer/buffer_core.hpp"
+#include "process/session.hpp"
+#include "testing/fixtures/core_of.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+using namespace reprise;
+using namespace reprise::process;
+
+void demand(bool condition) {
+  if (!condition) {
+    std::abort();
+  }
+}
+
+/// The bytes of an input; zeros behind its end.
+class Input {
+ public:
+  explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
+
+  [[nodiscard]] bool empty() const { return left_.empty(); }
+  void fill(std::span<std::byte> to) {
+    const std::size_t there = std::min(to.size(), left_.size());
+    std::ranges::fill(to, std::byte{0});
+    std::ranges::copy(left_.first(there), to.begin());
+    left_ = left_.subspan(there);
+  }
+  template <class T>
+  T take() {
+    std::array<std::byte, sizeof(T)> bytes{};
+    fill(bytes);
+    T value;
+    std::memcpy(static_cast<void*>(&value), bytes.data(), sizeof(T));
+    return value;
+  }
+  std::size_t below(std::size_t n) { return take<std::uint8_t>() % n; }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+bool has_sequences(std::size_t kind) {
+  return kind % 2 != 0;
+}
+
+Schema schema_of(std::size_t kind) {
+  Schema schema;
+  schema.observation<std::uint64_t>("id");
+  schema.reward("reward");
+  if (kind >= 6) {
+    schema.discount("discount");
+    schema.compress(schema.observation<std::uint8_t>("frame", {8, 64}));
+    schema.mutable_column<float>("latent", {2});
+    if (has_sequences(kind)) {
+      schema.recurrent_state<float>("state", {3});
+    }
+  }
+  return schema;
+}
+
+Options options_of(std::size_t kind) {
+  Options options{.capacity_steps = 40,
+                  .window = Transitions{.n_step = 3, .frame_stack = 2},
+                  .max_writers = 3,
+                  .chunk_steps = 16,
+                  .shards = 2};
+  if (has_sequences(kind)) {
+    options.window = Sequences{.length = 4, .period = 2, .burn_in = 1};
+  }
+  if (kind % 3 == 0) {
+    options.rate_limiter =
+        SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 2, .error_buffer = 8.0};
+  }
+  return options;
+}
+
+/// One connection of each kind.
+class Guests {
+ public:
+  Guests(ReplayBuffer& replay, Input& input)
+      : input_(input),
+        core_(test::core_of(replay)),
+        layout_(core_->format(), kEnvironments, kRows),
+        writer_(std::make_unique<WriterSession>(core_, kEnvironments, kRows)),
+        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{})),
+        memory_(Region::map(Descriptor(::dup(writer_->memory())), layout_.bytes())),
+        sampler_(replay.sampler()) {
+    std::array<int, 2> ends{};
+    demand(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    host_ = Channel(Descriptor(ends[0]));
+    guest_ = Channel(Descriptor(ends[1]));
+  }
+  ~Guests() {
+    if (writer_) {
+      writer_->left(true);
+      for (int i = 0; i < 100 && !writer_->finished(); ++i) {
+        serve(nullptr);
+        if (!writer_) {
+          return;
+        }
+        static_cast<void>(sampler_.sample(1, {.timeout = std::chrono::nanoseconds(0)}));
+      }
+    }
+  }
+  Guests(const Guests&) = delete;
+  Guests& operator=(const Guests&) = delete;
+
+  void step() {
+    const std::size_t e = input_.below(kEnvironments);
+    switch (input_.below(9)) {
+      case 0:
+      case 1: {  // A row that is likely to be taken.
+        std::byte* const row = layout_.row(memory_.data(), e, published_[e]);
+        const StepHeader header{.end = static_cast<std::uint8_t>(input_.below(8) == 0 ? 1 : 0),
+                                .first = static_cast<std::uint8_t>(published_[e] == 0 ? 1 : 0)};
+        std::memcpy(row, &header, sizeof(header));
+        return publish(e, header.end != 0 ? 2 : 1);
+      }
+      case 2:
+        return input_.fill(
+            {layout_.row(memory_.data(), e, input_.below(kRows)), sizeof(StepHeader)});
+      case 3:
+        return publish(e, input_.take<std::uint16_t>());
+      case 4: {
+        const std::size_t at = input_.take<std::uint32_t>() % (layout_.bytes() - 8);
+        return input_.fill({memory_.data() + at, 8});
+      }
+      case 5:
+        return serve(&host_);
+      case 6: {
+        SampleCall call = input_.take<SampleCall>();
+        // What a draw may take is the host's memory, so none is of more than a few items.
+        call.items %= input_.below(8) == 0 ? 4096 : 64;
+        return say(Says::Sample, bytes_of(call));
+      }
+      case 7: {
+        const UpdateCall call{.number = 1, .selector = input_.below(2), .keys = 3};
+        std::array<std::byte, 36> behind{};
+        input_.fill(behind);
+        return say(Says::Update, joined(call, behind));
+      }
+      default: {
+        std::vector<std::byte> bytes(input_.below(60));
+        input_.fill(bytes);
+        say(static_cast<Says>(input_.below(15)), bytes);
+        static_cast<void>(sampler_.sample(1, {.timeout = std::chrono::nanoseconds(0)}));
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kEnvironments = 2;
+  static constexpr std::size_t kRows = 8;
+
+  void publish(std::size_t e, std::uint64_t more) {
+    RingLayout::words(memory_.data(), e).publish(published_[e] += more);
+  }
+  /// As Server::serve and Server::handle do.
+  void serve(Channel* channel) {
+    if (writer_) {
+      try {
+        static_cast<void>(writer_->serve(channel));
+      } catch (const std::exception&) {
+        writer_->left(true);
+        writer_.reset();
+      }
+    }
+  }
+  void say(Says says, Bytes bytes) {
+    Message message;
+    message.says = says;
+    message.bytes.assign(bytes.begin(), bytes.end());
+    if (!draws_->handle(message, host_)) {
+      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{});
+    }
+    static_cast<void>(draws_->serve(&host_));
+    static_cast<void>(guest_.receive());
+    while (guest_.next()) {
+    }
+  }
+
+  Input& input_;
+  const std::shared_ptr<buffer::BufferCore> core_;
+  const RingLayout layout_;
+  std::unique_ptr<WriterSession> writer_;
+  std::unique_ptr<DrawSession> draws_;
+  Region memory_;
+  Sampler sampler_;
+  Channel host_;
+  Channel guest_;
+  std::array<std::uint64_t, kEnvironments> published_{};
+};
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input(std::as_bytes(std::span(data, size)));
+  const std::size_t kind = input.below(12);
+  ReplayBuffer replay(schema_of(kind), options_of(kind));
+  {
+    Guests guests(replay, input);
+    while (!input.empty()) {
+      guests.step();
+    }
+  }
+  const Stats stats = replay.stats();
+  demand(stats.writers == 0);
+  demand(stats.committed_steps ==
+         stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps);
+  return 0;
+}
