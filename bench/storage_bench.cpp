@@ -207,7 +207,7 @@ void load(benchmark::State& state, const std::string& where) {
     forget(folder.path());
     warm(2 * bench::size_of(state));
     std::optional<reprise::ReplayBuffer> loaded;
-    time(state, [&] { loaded = reprise::ReplayBuffer::load(folder.path()); });
+    time(state, [&] { loaded = reprise::ReplayBuffer::load(folder.path()).buffer; });
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }

@@ -65,12 +65,11 @@ void save(Job& job) {
 /// Takes buffer and learner back to the newest checkpoint that is whole.
 void resume(Job& job) {
   const std::string& directory = job.options.checkpoint_path;
-  reprise::Attachments attachments;
-  job.replay.restore(directory, {.attachments = &attachments});
+  const reprise::Attachments attachments = job.replay.restore(directory).attachments;
   if (!attachments.contains("learner")) {
     throw std::runtime_error(directory + " was not saved by this program: it has no learner");
   }
-  job.learner.load(attachments["learner"]);
+  job.learner.load(attachments.at("learner"));
   const std::size_t steps = job.replay.stats().committed_steps;
   job.options.seed = stream_seed(job.options.seed, kResumedStream + steps);
   std::printf("Going on from %zu environment steps in %s\n", steps, directory.c_str());

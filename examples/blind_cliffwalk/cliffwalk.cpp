@@ -93,7 +93,7 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
     }
   }
   for (std::size_t i = 0; i < different_.size(); ++i) {
-    different_keys_[i] = replay_.find(episode_of[i], different_[i].state).value();
+    different_keys_[i] = replay_.episodes().find(episode_of[i], different_[i].state).value();
   }
 }
 
@@ -118,11 +118,11 @@ void Memory::prioritize_by_gain(const QFunction& q, std::mt19937_64& random) {
     std::uniform_real_distribution<float> any;
     std::ranges::generate(gains, [&] { return any(random); });
   }
-  replay_.update_priorities(different_keys_, gains, Oracle);
+  replay_.selector(Oracle).update(different_keys_, gains);
 }
 
 std::size_t Memory::updates_to_learn(Choice choice, QFunction q, std::uint64_t seed) {
-  auto sampler = replay_.sampler({.seed = seed, .selector = choice});
+  auto sampler = replay_.selector(choice).sampler({.seed = seed});
   std::mt19937_64 random(seed);
   std::vector<std::size_t> sequence(choice == Uniform ? kUniformDraws : 1);
   std::iota(sequence.begin(), sequence.end(), std::size_t{0});
@@ -142,7 +142,7 @@ std::size_t Memory::updates_to_learn(Choice choice, QFunction q, std::uint64_t s
         return updates;
       }
       if (choice >= Greedy) {
-        replay_.update_priorities(batch->keys(), std::span(&error, 1), choice);
+        replay_.selector(choice).update(batch->keys(), std::span(&error, 1));
       }
     }
   }

@@ -53,7 +53,7 @@ double weight(Place selector, const Priorities& priorities, std::size_t item) {
 Histogram draw(reprise::ReplayBuffer& replay, Place selector, const std::string& name,
                const Priorities& priorities, std::uint64_t seed) {
   Histogram result{.selector = name};
-  auto sampler = replay.sampler({.seed = seed, .selector = selector});
+  auto sampler = replay.selector(selector).sampler({.seed = seed});
   const auto batch = sampler.sample(kDraws, {.draws = reprise::Draws::Independent});
   for (const auto item : batch->positions()) {
     result.drawn.at(item) += 1.0;
@@ -86,7 +86,7 @@ bool fits(const Histogram& data) {
 
 Held take(reprise::ReplayBuffer& replay, Place selector, const std::string& name) {
   Held result{.selector = name};
-  auto sampler = replay.sampler({.selector = selector});
+  auto sampler = replay.selector(selector).sampler();
   const auto batch = sampler.sample(kBatch);
   for (const auto item : batch->positions()) {
     result.items.at(item) = true;
@@ -161,8 +161,8 @@ int main(int argc, char** argv) {
     priorities.at(item) += 100.0F;
   }
   for (const Place selector : {Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap}) {
-    replay.update_episode_priorities(writer.episode_id(), 0, std::span(priorities).first(kRaised),
-                                     selector);
+    replay.episodes().update_priorities(writer.episode_id(), 0,
+                                        std::span(priorities).first(kRaised), selector);
   }
   stages.push_back(stage(replay, "After 100 was added to those of items 0 to 30", priorities, 2));
 

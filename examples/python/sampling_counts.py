@@ -45,7 +45,7 @@ SELECTORS = [selector for _, selector, _ in DRAWN + IN_ORDER]
 
 def counts(replay, place, seed):
     """How often each item was drawn, [ITEMS]."""
-    batch = replay.sampler(seed=seed, selector=place).sample(DRAWS, draws="independent")
+    batch = replay.selector(place).sampler(seed=seed).sample(DRAWS, draws="independent")
     return np.bincount(batch.positions, minlength=ITEMS)
 
 
@@ -78,7 +78,7 @@ def draw_stage(replay, priorities, axes, title, stage):
 
     strips = np.zeros((len(IN_ORDER), ITEMS))
     for row, (name, _, firsts) in enumerate(IN_ORDER):
-        batch = replay.sampler(selector=len(DRAWN) + row).sample(BATCH)
+        batch = replay.selector(len(DRAWN) + row).sampler().sample(BATCH)
         items = np.sort(batch.positions)
         print(f"  {name:24} {items}")
         good &= np.array_equal(items, firsts[stage] + np.arange(BATCH))
@@ -114,7 +114,7 @@ def main():
 
     priorities[:RAISED] += 100
     for place in range(len(SELECTORS)):
-        replay.update_episode_priorities(writer.episode_id, 0, priorities[:RAISED], place)
+        replay.episodes().update_priorities(writer.episode_id, 0, priorities[:RAISED], place)
     title = f"After 100 was added to those of items 0 to {RAISED - 1}"
     good &= draw_stage(replay, priorities, axes[:, 1], title, 1)
 

@@ -170,7 +170,7 @@ class Batch {
   [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
   /// P(i), [B]: the probability with which one draw of this call picked this item.
   [[nodiscard]] std::span<double> probabilities() const { return {view_->probabilities, size()}; }
-  /// Keys for `ReplayBuffer::update_priorities`, [B].
+  /// Keys for `SelectorHandle::update`, [B].
   [[nodiscard]] std::span<ItemKey> keys() const { return {view_->keys, size()}; }
   /// The keys' bits as signed integers, for a tensor, [B].
   [[nodiscard]] std::span<const std::int64_t> keys_int64() const;

@@ -149,7 +149,7 @@ class BatchSource {
   /// has to be given the same batch, unchanged, as a source may have begun to fill it. Errors: as
   /// `check`.
   virtual SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) = 0;
-  /// Sets raw priorities of items that this source drew, as `ReplayBuffer::update_priorities`.
+  /// Sets raw priorities of items that this source drew, as `SelectorHandle::update`.
   virtual UpdateResult update_priorities(std::span<const ItemKey> keys,
                                          std::span<const float> priorities) = 0;
   /// Throws what `sample_into` would throw for these arguments, as `std::invalid_argument`.

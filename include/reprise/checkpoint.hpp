@@ -147,18 +147,20 @@ struct SkippedCheckpoint {
 
 /// Options of a load.
 struct LoadOptions {
-  /// Receives the checkpoints that were skipped because they were damaged, and why. Null: only
-  /// `CheckpointError` tells, if no checkpoint is left.
-  std::vector<SkippedCheckpoint>* skipped = nullptr;
   /// Ends the load with `CheckpointError::Kind::Cancelled`; checked after every 256 KiB while files
   /// are verified, the first half of the work, and then before each chunk that is read.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
   /// The storage of the rows of `ReplayBuffer::load`, whatever it was when they were saved.
   /// `restore` keeps the storage of its buffer.
   Storage storage = Memory{};
-  /// Receives the attachments of the checkpoint; its previous contents are lost. Null: they are not
-  /// read.
-  Attachments* attachments = nullptr;
+};
+
+/// What `ReplayBuffer::restore` has beside the items.
+struct RestoreResult {
+  /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
+  /// `CheckpointError` tells.
+  std::vector<SkippedCheckpoint> skipped;
+  Attachments attachments;  ///< Those of the checkpoint.
 };
 
 }  // namespace reprise

@@ -88,11 +88,12 @@ class Guest {
   /// A writer for each environment, which share a connection.
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
                                            const WriterOptions& options = {});
-  /// A sampler; of the options, `memory`, `resume` and `parallel_gather_bytes` are not used.
-  /// Errors: as `ReplayBuffer::sampler`; `std::runtime_error` if the host is gone.
-  [[nodiscard]] GuestSampler sampler(const SamplerOptions& options = {});
+  /// A sampler, which draws by the selector with this place; of the options, `memory`, `resume` and
+  /// `parallel_gather_bytes` are not used. Errors: as `SelectorHandle::sampler`, and
+  /// `std::invalid_argument` for an unknown selector; `std::runtime_error` if the host is gone.
+  [[nodiscard]] GuestSampler sampler(const SamplerOptions& options = {}, std::size_t selector = 0);
 
-  /// As `ReplayBuffer::update_priorities`: applied by the host when the call returns. All keys are
+  /// As `SelectorHandle::update`: applied by the host when the call returns. All keys are
   /// stale once the host is gone.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);

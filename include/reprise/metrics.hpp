@@ -72,7 +72,7 @@ class Meter {
   /// `sampler.sample(n, options)`, timed and observed. A call without a batch counts too.
   SampleResult sample(Sampler& sampler, std::size_t n, const SampleOptions& options = {});
 
-  /// `replay.update_priorities(keys, priorities, selector)`, timed.
+  /// `replay.selector(selector).update(keys, priorities)`, timed.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
 

@@ -3,7 +3,6 @@
 #include <reprise/replay_buffer.hpp>
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,8 +11,8 @@ namespace reprise {
 
 /// One source of a `MixedSampler`.
 struct MixedPart {
-  ReplayBuffer& buffer;  ///< Drawn from.
-  std::size_t items;     ///< Its items in each batch, at least 1.
+  SelectorHandle selector;  ///< Drawn by; of a buffer without more, its first selector.
+  std::size_t items;        ///< Its items in each batch, at least 1.
 };
 
 /// Draws batches from several buffers of one schema and window: one contiguous batch, the items of
@@ -44,17 +43,18 @@ struct MixedPart {
 /// knows the former items alone: make a new one.
 class MixedSampler final : public BatchSource {
  public:
-  /// Exact parts. Part i draws as a sampler with `seed` + i does, by its selector with the place
-  /// `selector`; the batch is in `memory`. A buffer may be in several parts. With `fresh` each part
-  /// has that share of items from its own queue, which stand first in the part.
-  /// Errors: `std::invalid_argument` for no part, a part without items, a schema or window other
-  /// than the first part's, an unknown selector, and `resume`, which names a sampler of one buffer.
+  /// Exact parts. Part i draws as a sampler with `seed` + i does; the batch is in `memory`. A
+  /// buffer may be in several parts. With `fresh` each part has that share of items from its own
+  /// queue, which stand first in the part. Errors: `std::invalid_argument` for no part, a part
+  /// without items, a schema or window other than the first part's, and `resume`, which names a
+  /// sampler of one buffer.
   explicit MixedSampler(const std::vector<MixedPart>& parts, const SamplerOptions& options = {});
 
-  /// n items in all, drawn by the common total. Errors: as above, and for a buffer given twice, for
-  /// `max_times_sampled`, for `fresh`, and for a selector whose weights mean nothing beside those
-  /// of another buffer: in an order, `RankBased`, `Recency` and `Mixture`.
-  MixedSampler(const std::vector<std::reference_wrapper<ReplayBuffer>>& buffers, std::size_t n,
+  /// n items in all, drawn by the common total: `{online, demonstrations}`, or with other selectors
+  /// than the first `{online.selector(1), demonstrations}`. Errors: as above, and for a buffer
+  /// given twice, for `max_times_sampled`, for `fresh`, and for a selector whose weights mean
+  /// nothing beside those of another buffer: in an order, `RankBased`, `Recency` and `Mixture`.
+  MixedSampler(const std::vector<SelectorHandle>& parts, std::size_t n,
                const SamplerOptions& options = {});
 
   ~MixedSampler() override;
@@ -109,12 +109,12 @@ class MixedSampler final : public BatchSource {
   /// `sample` are the sum and the least of.
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
-  /// `ReplayBuffer::update_priorities` of the buffer that each key is of, in any sequence, as tags
-  /// tell. Where two buffers of exact parts share a tag, as two loads of one checkpoint do, places
-  /// tell instead: the keys have to be those of one whole batch in its sequence.
-  /// Errors, all found before any buffer is changed: as there, a key that is of none of the
-  /// buffers, and of buffers that share a tag fewer keys or any by the common total: set
-  /// `Options::key_tag`, as two random ones are equal once in 4095.
+  /// `SelectorHandle::update` of the first part that has the buffer of each key, in any sequence,
+  /// as tags tell. Where two buffers of exact parts share a tag, as two loads of one checkpoint do,
+  /// places tell instead: the keys have to be those of one whole batch in its sequence. Errors, all
+  /// found before any buffer is changed: as there, a key that is of none of the buffers, and of
+  /// buffers that share a tag fewer keys or any by the common total: set `Options::key_tag`, as two
+  /// random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
 

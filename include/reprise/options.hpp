@@ -26,7 +26,7 @@ struct Options {
   Window window = Transitions{};
 
   /// How items are drawn. Several selectors keep their own weights over the same items;
-  /// `SamplerOptions::selector` and `update_priorities` name one by its place in this list.
+  /// `ReplayBuffer::selector` names one by its place in this list.
   std::vector<Selector> selectors = {Proportional{}};
 
   /// Number of draws after which an item is exhausted: no sampler or selector draws it again. 0: no
@@ -38,11 +38,10 @@ struct Options {
   /// locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
-  /// Whether items can be found by episode and position, with `ReplayBuffer::find`,
-  /// `update_episode_priorities`, `gather_episode` and `remove_episode`. The index has a fixed
-  /// size: 8 to 16 bytes of address space per row, of which one entry of 8 bytes is used for each
-  /// run of up to chunk_steps steps of an episode. Ingesting a step then also reads the head of its
-  /// row, about 5 ns per step.
+  /// Whether items can be found by episode and position, with `ReplayBuffer::episodes`. The index
+  /// has a fixed size: 8 to 16 bytes of address space per row, of which one entry of 8 bytes is
+  /// used for each run of up to chunk_steps steps of an episode. Ingesting a step then also reads
+  /// the head of its row, about 5 ns per step.
   bool episode_index = false;
 
   /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or your own. All but

@@ -263,7 +263,7 @@ class ShardClient {
   /// Queues updates of priorities for the next requests, or the next `lose`. Returns how many are
   /// stale at once: their shard has restarted without the keys of that incarnation. Whether a shard
   /// is there only the carrier knows: give no updates for one that you know to be gone. Errors as
-  /// `ReplayBuffer::update_priorities`, but for keys of another buffer, which the shard finds.
+  /// `SelectorHandle::update`, but for keys of another buffer, which the shard finds.
   std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
                      std::span<const std::uint64_t> incarnations,
                      std::span<const float> priorities);

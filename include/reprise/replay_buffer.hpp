@@ -2,13 +2,12 @@
 
 #include <reprise/batch.hpp>
 #include <reprise/checkpoint.hpp>
+#include <reprise/handles.hpp>
 #include <reprise/hindsight.hpp>
 #include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
-#include <reprise/selector_totals.hpp>
 #include <reprise/stats.hpp>
-#include <reprise/update_result.hpp>
 #include <reprise/writer.hpp>
 
 #include <cstddef>
@@ -16,15 +15,16 @@
 #include <filesystem>
 #include <memory>
 #include <memory_resource>
-#include <optional>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace reprise {
 
 namespace buffer {
 class BufferCore;
 }
+struct LoadResult;
 
 /// An in-process experience replay buffer: many writers append, several samplers draw and update.
 ///
@@ -54,7 +54,7 @@ class ReplayBuffer {
   /// `std::invalid_argument` for a negative timeout.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
 
-  /// A sampler for one learner thread. Throws `std::invalid_argument` for an unknown selector.
+  /// A sampler for one learner thread, which draws by the first selector: `selector().sampler()`.
   [[nodiscard]] Sampler sampler(const SamplerOptions& options = {});
 
   /// A batch of your own for `Sampler::sample_into`, with room for n items. `unique_frames`: see
@@ -62,27 +62,17 @@ class ReplayBuffer {
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory = nullptr,
                                  bool unique_frames = false) const;
 
-  /// Sets raw priorities, such as absolute TD errors, of the named items. The last of repeated keys
-  /// counts; stale keys are counted and skipped.
-  /// Errors, all found before anything is changed: `std::invalid_argument` for counts that differ,
-  /// a priority that is NaN, infinite, negative or too large to be weighed, a key of another
-  /// buffer, or an unknown selector.
-  /// Cost, per 2048 keys: one lock per shard touched; each touched tree node is written about once.
-  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
-                                 std::size_t selector = 0);
+  /// One of `Options::selectors` by its place: draws by it, and the priorities that it keeps.
+  /// Errors: `std::invalid_argument` for an unknown one. Cost: none.
+  [[nodiscard]] SelectorHandle selector(std::size_t place = 0) const;
 
-  /// The key of the item that begins with a step, named by `Batch::episode_ids` and `positions` or
-  /// `Writer::episode_id`; none if no item begins there, or it is gone or not decided yet. The call
-  /// finds everything that was committed before it.
-  /// Errors: `std::logic_error` without `Options::episode_index`. Cost: a lock per shard.
-  [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
+  /// `selector().update(keys, priorities)`, which says more: sets raw priorities of the first
+  /// selector, such as absolute TD errors.
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities);
 
-  /// Sets the priorities of consecutive steps of an episode, from this position on. Steps without
-  /// an item, and those whose item is gone or not decided yet, count as stale.
-  /// Errors: as `update_priorities`, and `std::logic_error` without `Options::episode_index`.
-  UpdateResult update_episode_priorities(std::uint64_t episode, std::uint64_t position,
-                                         std::span<const float> priorities,
-                                         std::size_t selector = 0);
+  /// Items by episode and position.
+  /// Errors: `std::logic_error` without `Options::episode_index`. Cost: none.
+  [[nodiscard]] Episodes episodes() const;
 
   /// Copies the items with these keys into places [offset, offset + keys.size()) of a batch made by
   /// `make_batch`, in the sequence of the keys, as `Sampler::sample_into` does for drawn ones. The
@@ -99,17 +89,6 @@ class ReplayBuffer {
   std::size_t gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset = 0);
   /// The same into a batch of its own, which is empty for no keys at all.
   [[nodiscard]] Batch gather(std::span<const ItemKey> keys);
-
-  /// The same for the items that begin with consecutive steps of an episode, from this position on,
-  /// into places [offset, offset + steps). What `find` would not find is marked as a stale key is,
-  /// and has a stale key. The call finds everything that was committed before it.
-  /// Errors: as `gather`, and `std::logic_error` without `Options::episode_index`.
-  /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
-  std::size_t gather_episode(std::uint64_t episode, std::uint64_t position, std::size_t steps,
-                             Batch& batch, std::size_t offset = 0);
-  /// Likewise, into a batch of its own.
-  [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
-                                     std::size_t steps);
 
   /// Replaces values of a mutable column in the items with these keys; see
   /// `Schema::mutable_column`.
@@ -153,66 +132,6 @@ class ReplayBuffer {
     return hindsight(AnyField(achieved), options);
   }
 
-  /// The present raw priorities of the items with these keys, in their sequence: the smallest that
-  /// weighs as much as the item, so to set them again changes no weight. Within 2^-22 / alpha of
-  /// what was set, relative to priority + epsilon; `decay` and `set_alpha` change it. NaN for an
-  /// item that is gone or exhausted. Where priorities change no weight (`Uniform`, `Recency`,
-  /// `Fifo`, `Lifo`, an alpha of 0) the numbers say nothing, and `LossAdjusted` has 0 for all up
-  /// to 1. Returns how many items are still there. Errors: `std::invalid_argument` for counts that
-  /// differ, a key of another buffer, or an unknown selector. Cost, per 2048 keys: one lock per
-  /// shard touched; 31 times what it costs to weigh the keys.
-  // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
-  std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities,
-                         std::size_t selector = 0) const;
-
-  /// Sum and maximum of the weights of a selector, and the number of its items, everything
-  /// committed before the call included.
-  /// Errors: `std::invalid_argument` for an unknown selector.
-  /// Cost: that of `size`, and all shards' locks for a moment.
-  [[nodiscard]] SelectorTotals totals(std::size_t selector = 0) const;
-
-  /// Sets the exponent of a `Proportional`, `LossAdjusted` or `Mixture` selector, or of one of your
-  /// own whose rule has an alpha. Every weight w becomes w^(alpha / present alpha), which is the
-  /// weight of its priority with the new exponent, and later priorities are weighed with it. A
-  /// weight of 0 stays 0, so a priority that was too small for the old exponent is lost. A weight
-  /// that a float cannot hold becomes the largest float, or 2^-126. An alpha of 0 makes all others
-  /// 1, for good. A weight keeps a relative error of about 2^-24 * alpha / present alpha. `options`
-  /// still reports the original exponent. All shards' locks are held, so no shard is ever seen half
-  /// changed, and draws that hold all locks never see the buffer half changed. Another draw in
-  /// flight may meet one shard before the change and the next one after it, and reports the
-  /// probabilities with which it really drew. An update in flight writes each of its keys before or
-  /// after the change. Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which
-  /// epsilon or the initial constant weighs infinity, a selector without an exponent to set, one of
-  /// your own that does not take it, or a present alpha of 0, with which every weight is 1 and
-  /// nothing can be inverted. A call that throws has changed nothing. Cost: O(items): a few
-  /// milliseconds per million.
-  void set_alpha(float alpha, std::size_t selector = 0);
-
-  /// The present exponent that `set_alpha` changes: that of `options`, or the last one given to
-  /// `set_alpha`, also before a checkpoint was saved.
-  /// Errors: `std::invalid_argument` for a selector without one.
-  [[nodiscard]] float alpha(std::size_t selector = 0) const;
-
-  /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
-  /// 1. It scales weights, not priorities: a factor of x^alpha scales priorities by x. Later
-  /// priorities count in full; for a new item without a priority, the maximum in the buffer has
-  /// decayed with its item, the highest priority ever seen has not. Each product is rounded to a
-  /// float by itself: with a factor within a few 2^-24 of 1, some weights decay by up to twice as
-  /// much as asked and others by less, so decay less often by a smaller factor. A weight above 0 is
-  /// never below 2^-126 afterwards, and may still be drawn. All shards' locks are held, as in
-  /// `set_alpha`.
-  /// Errors: `std::invalid_argument` for a factor outside (0, 1], or a selector that cannot decay:
-  /// `Proportional`, `LossAdjusted` and `Mixture` can, and one of your own whose shard selectors do
-  /// or are the default ones. Cost: O(items), about a millisecond per million, and the cost of
-  /// `size`.
-  void decay(float factor, std::size_t selector = 0);
-
-  /// Gives every item committed before the call this raw priority, as `update_priorities` of all
-  /// keys would, for example after a network was reset. Updates are not counted. All shards' locks
-  /// are held, as in `set_alpha`. Errors: those of `update_priorities`. Cost: O(items), and the
-  /// cost of `size`.
-  void reset_priorities(float priority = 1.0F, std::size_t selector = 0);
-
   /// Evicts every step whose item was decided before the call, at one moment: all shards' locks are
   /// held. Their keys are stale afterwards, their chunks are free for writers, and they count as
   /// evicted. Episodes under way go on, and so do their steps that are not decided yet. Rows that a
@@ -231,11 +150,6 @@ class ReplayBuffer {
   /// Errors: `std::invalid_argument` for a key of another buffer, before anything is changed.
   /// Cost, per 2048 keys: one lock per shard touched, and O(log items) for each key and selector.
   std::size_t remove(std::span<const ItemKey> keys);
-  /// Removes all items of an episode that were decided before the call; later ones are not removed.
-  /// Returns how many were removed. `std::logic_error` without `Options::episode_index`. Cost: the
-  /// cost of `size`, and for each shard a pass over its index, a millisecond per million rows.
-  std::size_t remove_episode(std::uint64_t episode);
-
   /// Items in the buffer, everything committed before the call included, also exhausted items that
   /// wait for eviction, which `stats().items` leaves out. With sequences: steps in the buffer,
   /// but those with which a removed item begins.
@@ -269,8 +183,8 @@ class ReplayBuffer {
   /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of your own,
   /// which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as the
   /// constructor. Every checksum is compared before anything is used.
-  [[nodiscard]] static ReplayBuffer load(const std::filesystem::path& directory,
-                                         const LoadOptions& options = {});
+  [[nodiscard]] static LoadResult load(const std::filesystem::path& directory,
+                                       const LoadOptions& options = {});
 
   /// Loads as `load` does, in place of the contents of this buffer. The options of the buffer have
   /// to be those of the checkpoint, except for `rate_limiter`, `episode_index` and your own
@@ -281,7 +195,7 @@ class ReplayBuffer {
   /// contents while it runs, and disk space if rows are in a mapped file. Errors: as `load`;
   /// `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other call of this object
   /// at the same time.
-  void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
+  RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a
   /// moment, so do not call it from a signal handler.
@@ -303,9 +217,19 @@ class ReplayBuffer {
   friend class Host;
   friend class MixedSampler;
   friend class ReplayShard;
+  friend class SelectorHandle;
   friend class ShardClient;
   friend class StepPacker;
   std::shared_ptr<buffer::BufferCore> core_;
+};
+
+/// What `ReplayBuffer::load` gives.
+struct LoadResult {
+  ReplayBuffer buffer;  ///< With the items of the newest checkpoint that is whole.
+  /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
+  /// `CheckpointError` tells.
+  std::vector<SkippedCheckpoint> skipped;
+  Attachments attachments;  ///< Those of the checkpoint.
 };
 
 }  // namespace reprise

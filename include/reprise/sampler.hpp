@@ -25,8 +25,6 @@ struct SamplerOptions {
   /// Start of the sampler's own random generator. Sequenced calls on equal buffers with equal
   /// seeds give equal batches, bit for bit.
   std::uint64_t seed = 0;
-  /// Place in `Options::selectors`.
-  std::size_t selector = 0;
   /// Share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
   /// are: an online queue in front of the selector, which draws the rest. n * fresh is rounded to
   /// the nearest number, and is at least 1. They have the first places of the batch, oldest first:
@@ -93,13 +91,14 @@ class Sampler final : public BatchSource {
   [[nodiscard]] Batch make_batch(std::size_t n,
                                  std::pmr::memory_resource* memory = nullptr) const override;
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
-  /// `ReplayBuffer::update_priorities`, for the selector that this draws by.
+  /// `SelectorHandle::update`, of the selector that this draws by.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
   void check(const Batch& batch, const SampleOptions& options) const override;
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
 
  private:
+  friend class SelectorHandle;
   friend class ReplayBuffer;
   explicit Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter> core) noexcept
       : core_(std::move(core)) {}

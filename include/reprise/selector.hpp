@@ -115,11 +115,11 @@ class ShardSelector {
 
   /// `SelectorRule::set_alpha` was called: items are to weigh what they would have with the new
   /// exponent. False, with nothing changed, if this selector cannot do that; then
-  /// `ReplayBuffer::set_alpha` gives the rule its exponent back and refuses. All shard selectors of
-  /// a rule have to answer alike.
+  /// `SelectorHandle::set_alpha` gives the rule its exponent back and refuses. All shard selectors
+  /// of a rule have to answer alike.
   [[nodiscard]] virtual bool set_alpha(float /*alpha*/) noexcept { return false; }
   /// Multiplies every weight by a factor in (0, 1]. False, with nothing changed, if that means
-  /// nothing for this selector; `ReplayBuffer::decay` then refuses. All shard selectors of a rule
+  /// nothing for this selector; `SelectorHandle::decay` then refuses. All shard selectors of a rule
   /// have to answer alike.
   virtual bool decay(float /*factor*/) noexcept { return false; }
 
@@ -179,14 +179,14 @@ class SelectorRule {
   /// How items are drawn.
   [[nodiscard]] virtual Law law() const noexcept { return Law::ByWeight; }
 
-  /// The exponent of priorities, if `ReplayBuffer::set_alpha` may change it.
+  /// The exponent of priorities, if `SelectorHandle::set_alpha` may change it.
   [[nodiscard]] virtual std::optional<float> alpha() const noexcept { return std::nullopt; }
   /// `std::invalid_argument` for an exponent that is not allowed. The default allows 0 to 8.
   virtual void check_alpha(float alpha) const;
   /// Sets the exponent, which `alpha` has to give from then on; the present one is above 0. False,
-  /// with nothing changed, if the exponent stays as it is; `ReplayBuffer::set_alpha` then refuses.
-  /// Called with the locks of all shards held, before `ShardSelector::set_alpha` of each shard.
-  /// `weigh` and `alpha` may run at the same time.
+  /// with nothing changed, if the exponent stays as it is; `SelectorHandle::set_alpha` then
+  /// refuses. Called with the locks of all shards held, before `ShardSelector::set_alpha` of each
+  /// shard. `weigh` and `alpha` may run at the same time.
   [[nodiscard]] virtual bool set_alpha(float /*alpha*/) noexcept { return false; }
 
   /// Whether weights depend on the items of all shards, so that `refresh` is called.
@@ -208,7 +208,7 @@ class SelectorRule {
   ///
   /// The default draws each item with probability in proportion to what `weigh` makes of its
   /// priority. An item without a priority weighs as much as the heaviest in the buffer, or as one
-  /// of priority 1 if there is none. `ReplayBuffer::decay` works; after `set_alpha` weights are
+  /// of priority 1 if there is none. `SelectorHandle::decay` works; after `set_alpha` weights are
   /// raised to new / old alpha.
   [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_selector(
       std::size_t leaves) const;

@@ -12,7 +12,7 @@ struct SequencePriorityOptions {
   std::size_t burn_in = 0;  ///< First steps of each item that do not count: the window's burn_in.
 };
 
-/// Computes priorities of sequences for `ReplayBuffer::update_priorities`, [B], from TD errors, [B,
+/// Computes priorities of sequences for `SelectorHandle::update`, [B], from TD errors, [B,
 /// T] row-major. Item i gets eta * max + (1 - eta) * mean of the absolute errors of its steps
 /// burn_in to lengths[i] - 1 (Kapturowski et al., "Recurrent Experience Replay in Distributed RL",
 /// R2D2, 2019, section 2.3), or 0 if it has no such steps. Other errors, such as padding, are not

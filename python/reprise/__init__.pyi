@@ -284,6 +284,49 @@ class Batch:
     def get(self, key: str, default: Any = None) -> Any: ...
     def torch(self, device: Any = None) -> Tensors: ...
 
+class SelectorHandle:
+    def sampler(
+        self,
+        *,
+        seed: int = 0,
+        unique_frames: bool = False,
+        fresh: float = 0.0,
+        allocator: Callable[[int], Any] | None = None,
+        resume: int | None = None,
+    ) -> Sampler: ...
+    def prefetch(
+        self,
+        n: int,
+        *,
+        depth: int = 2,
+        beta: float = 0.4,
+        normalise: _Normalise = "by_batch",
+        draws: _Draws = "stratified",
+        gather: bool = True,
+        seed: int = 0,
+        unique_frames: bool = False,
+        fresh: float = 0.0,
+        allocator: Callable[[int], Any] | None = None,
+        timeout: float | None = None,
+    ) -> Prefetcher: ...
+    def update(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
+    def priorities(self, keys: ArrayLike) -> NDArray[np.float32]: ...
+    def totals(self) -> dict[str, float]: ...
+    def set_alpha(self, alpha: float) -> None: ...
+    def alpha(self) -> float: ...
+    def decay(self, factor: float) -> None: ...
+    def reset(self, priority: float = 1.0) -> None: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+
+class Episodes:
+    def find(self, episode: int, position: int) -> int | None: ...
+    def update_priorities(
+        self, episode: int, position: int, priorities: ArrayLike, selector: int = 0
+    ) -> UpdateResult: ...
+    def gather(self, episode: int, position: int, steps: int) -> Batch: ...
+    def remove(self, episode: int) -> int: ...
+
 class Writer:
     def begin_episode(self, **observations: ArrayLike) -> None: ...
     def append(
@@ -464,10 +507,10 @@ class ReplayBuffer:
         allocator: Callable[[int], Any] | None = None,
         timeout: float | None = None,
     ) -> Prefetcher: ...
-    def update_priorities(
-        self, keys: ArrayLike, priorities: ArrayLike, selector: int = 0
-    ) -> UpdateResult: ...
+    def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
     def stats(self) -> dict[str, Any]: ...
+    def selector(self, place: int = 0) -> SelectorHandle: ...
+    def episodes(self) -> Episodes: ...
     def hindsight(
         self, achieved: str, *, goal: _Goal = "future", share: float = 0.8, seed: int = 0
     ) -> Hindsight: ...
@@ -542,10 +585,10 @@ class Guest:
         self,
         *,
         seed: int = 0,
-        selector: int = 0,
         unique_frames: bool = False,
         fresh: float = 0.0,
         allocator: Callable[[int], Any] | None = None,
+        selector: int = 0,
     ) -> Sampler: ...
     def prefetch(
         self,
@@ -557,7 +600,6 @@ class Guest:
         draws: _Draws = "stratified",
         gather: bool = True,
         seed: int = 0,
-        selector: int = 0,
         unique_frames: bool = False,
         fresh: float = 0.0,
         allocator: Callable[[int], Any] | None = None,

@@ -58,7 +58,7 @@ def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = No
                     f"a file of the checkpoint is {path!r}; allowed: a name without directories"
                 )
             Path(name, path).write_bytes(content)
-        return ReplayBuffer.load(name, storage=storage)
+        return ReplayBuffer.load(name, storage=storage).buffer
 
 
 copyreg.pickle(ReplayBuffer, lambda replay: (from_files, (to_files(replay),)))

@@ -52,7 +52,7 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
     in_order = isinstance(kind, _IN_ORDER)
     # A selector that draws in order gives each item once, and the same items in the next batch.
     n, batches = (min(items, _BATCH), 1) if in_order else (_BATCH, _DRAWS // _BATCH)
-    sampler = replay.sampler(selector=selector)
+    sampler = replay.selector(selector).sampler()
     drawn = [
         _columns(sampler.sample(n, draws="independent", timeout=0.0, views=True))
         for _ in range(batches)
@@ -74,7 +74,7 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
     if not in_order:
         found["chance, 1 if uniform"] = of("probabilities") * items
     if not isinstance(kind, _WITHOUT_PRIORITIES):
-        priorities = replay.priorities(of("item_keys"), selector)
+        priorities = replay.selector(selector).priorities(of("item_keys"))
         if not np.isnan(priorities).any():  # NaN for items that have left.
             found["priority"] = priorities
     return found
@@ -83,8 +83,7 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
 def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[str]:
     """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage: as
     of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
-    attachments: dict[str, bytes] = {}
-    replay = reprise.ReplayBuffer.load(checkpoint, storage=storage, attachments=attachments)
+    replay, _, attachments = reprise.ReplayBuffer.load(checkpoint, storage=storage)
     yield "schema"
     rows = [(f.name, f.role.name.lower(), str(f.dtype), str(f.shape)) for f in replay.schema.fields]
     yield from _table([*rows, ("bytes of a step", "", "", str(replay.schema.step_bytes))])

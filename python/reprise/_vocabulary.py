@@ -1,7 +1,7 @@
 """Enums, fields and results, and all other names that C++ looks up in this module."""
 
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from ._memory import (  # noqa: F401  # C++ looks them up here.
     bytes_of,
     needs_gradient,
 )
+
+if TYPE_CHECKING:
+    from . import CheckpointError, ReplayBuffer
 
 # The words that calls take, for type checkers. C++ has the same words, and refuses others.
 Normalise = Literal["by_batch", "by_buffer", "not"]
@@ -144,3 +147,30 @@ class SaveProgress(NamedTuple):
     chunks_written: int
     chunks_reused: int
     chunks_total: int
+
+
+class SkippedCheckpoint(NamedTuple):
+    """A checkpoint that a load skipped for an older one: its number, and why."""
+
+    manifest: int
+    error: "CheckpointError"
+
+
+class LoadResult(NamedTuple):
+    """What ReplayBuffer.load gives.
+
+    buffer: with the items of the newest checkpoint that is whole.
+    skipped: the damaged ones that are newer.
+    attachments: bytes by name.
+    """
+
+    buffer: "ReplayBuffer"
+    skipped: list[SkippedCheckpoint]
+    attachments: dict[str, bytes]
+
+
+class RestoreResult(NamedTuple):
+    """What ReplayBuffer.restore gives, as of LoadResult."""
+
+    skipped: list[SkippedCheckpoint]
+    attachments: dict[str, bytes]

@@ -363,7 +363,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             setattr(self, name, value)
         if self._is_here:
             storage = self._options.get("storage")
-            self._replay = self._buffer.load(directory / "replay", storage=storage)
+            self._replay = self._buffer.load(directory / "replay", storage=storage).buffer
             self._sampler = self._replay.sampler(resume=0)
         else:
             self._replay = self._buffer.load(

@@ -366,8 +366,8 @@ def loader(
                 batches.update_priorities(batch.item_keys, update(batch))
 
     source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a buffer of
-      either kind or a Guest, of which `sampler(**sampler)` is the source: seed, selector, fresh,
-      unique_frames.
+      either kind, one selector of a buffer or a Guest, of which `sampler(**sampler)` is the source:
+      seed, fresh, unique_frames, and of reprise.ray and a Guest selector.
       Without unique_frames, or with None, batches hold the frames of an observation once where
       n_step < frame_stack, and of Sequences with frame_stack > 1; the device makes the stacks.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is

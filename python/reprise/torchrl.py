@@ -483,7 +483,7 @@ class ReplayBuffer:
     def loads(self, path: str | PathLike[str]) -> None:
         """Takes what a checkpoint holds, in place of its own contents: fields, selector and window too,
         while storage is its own."""
-        self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")))
+        self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")).buffer)
 
     def state_dict(self) -> dict[str, Any]:
         """A checkpoint as tensors of bytes by the names of its files, for a trainer's state."""

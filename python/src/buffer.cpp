@@ -47,7 +47,8 @@ nb::object schema_of(BufferObject& self) {
   return make_object<Schema>(self.buffer().schema());
 }
 
-nb::object options_of(BufferObject& self) {
+template <class Self>
+nb::object options_of(Self& self) {
   nb::dict made;
   made["capacity_steps"] = self.buffer().options().capacity_steps;
   made.update(nb::borrow<nb::dict>(to_python(self.buffer().options())));
@@ -141,17 +142,20 @@ samplers and prefetchers that reads or changes what is in the buffer raises Runt
 giving it to another process. Other processes attach to it: see `share`. pickle and copy make another
 buffer with the same items.)";
 
+constexpr const char* kSelector =
+    R"(One selector of a buffer, which it keeps alive: the weights by which items are drawn; made by
+ReplayBuffer.selector. Any thread.)";
+
 constexpr const char* kInit =
     R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With Sequences at
   least burn_in + length, and the period.
 window: what an item spans: Transitions, the default, or Sequences.
 selectors: how items are drawn: one, or a sequence of them, which keep their own weights over the
-  same items and are named by their place. Proportional() by default.
+  same items; `selector(i)` is one of them by its place. Proportional() by default.
 remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
 max_times_sampled: draws after which an item is not drawn any more; 0: no limit. A Queue needs one.
-episode_index: whether `find`, `update_episode_priorities`, `gather_episode` and `remove_episode`
-  work. It costs 8 bytes for each run of up to chunk_steps steps of an episode, in 8 to 16 bytes of
+episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps steps of an episode, in 8 to 16 bytes of
   address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
 chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
@@ -211,12 +215,21 @@ template void add_stats(Type<GuestObject>& type);
 void bind_buffer(nb::module_& module) {
   Type<BufferObject> type("ReplayBuffer", kDoc);
   type.constructor<&make>(kInit, arg("schema"), arg("capacity_steps"));
+  Type<SelectorObject> selector("SelectorHandle", kSelector);
   add_writer(type);
   add_vector_writer(type);
   add_sampler(type);
+  add_sampler(selector);
   add_prefetch(type);
+  add_prefetch(selector);
   add_update_priorities(type);
   add_stats(type);
+  bind_selector(type, selector);
+  selector
+      .property<&options_of<SelectorObject>>("options", "dict[str, Any]",
+                                             "Those of the buffer, as ReplayBuffer.options.")
+      .add(module);
+  bind_episodes(module, type);
   bind_writer(module);
   bind_vector_writer(module);
   bind_sampler(module);
@@ -228,7 +241,7 @@ void bind_buffer(nb::module_& module) {
   bind_checkpoints(type);
   type.special<&size_of>(Py_mp_length, "__len__(self) -> int")
       .property<&schema_of>("schema", "Schema", "A copy of the schema.")
-      .property<&options_of>(
+      .property<&options_of<BufferObject>>(
           "options", "dict[str, Any]",
           "The options by the names of the constructor's arguments, with every default filled in.")
       .property<&capsule_of>("capsule", "Any", kCapsule)

@@ -7,6 +7,7 @@
 #include "fields/fields.hpp"
 #include "origin.hpp"
 
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -33,12 +34,12 @@ class SharedBuffer final : public Origin {
                                            const WriterOptions& options) override {
     return VectorWriter(buffer, environments, options);
   }
-  [[nodiscard]] AnySampler sampler(const SamplerOptions& options) override {
-    return buffer.sampler(options);
+  [[nodiscard]] AnySampler sampler(const SamplerOptions& options, std::size_t selector) override {
+    return buffer.selector(selector).sampler(options);
   }
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector) override {
-    return buffer.update_priorities(keys, priorities, selector);
+    return buffer.selector(selector).update(keys, priorities);
   }
   [[nodiscard]] Stats stats() override { return buffer.stats(); }
   [[nodiscard]] bool takes_nothing() override { return buffer.closed(); }
@@ -58,6 +59,9 @@ struct BufferObject {
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
   [[nodiscard]] ReplayBuffer& core() const noexcept { return shared->buffer; }
 
+  /// Its first selector.
+  [[nodiscard]] static constexpr std::size_t place() noexcept { return 0; }
+
   std::shared_ptr<SharedBuffer> shared;
   std::shared_ptr<BatchPool> pool;  ///< Of the batches that `gather` makes; null before the first.
 };
@@ -67,7 +71,7 @@ void bind_writer(nb::module_& module);
 void bind_vector_writer(nb::module_& module);
 void bind_sampler(nb::module_& module);
 void bind_prefetcher(nb::module_& module);
-/// Add calls of ReplayBuffer, and of Guest.
+/// Add calls of ReplayBuffer, and of Guest; those that draw of SelectorHandle too.
 template <class Self>
 void add_writer(Type<Self>& type);
 template <class Self>
@@ -83,6 +87,36 @@ void add_stats(Type<Self>& type);
 /// Add calls of ReplayBuffer, and the classes of what these make.
 void bind_hindsight(nb::module_& module, Type<BufferObject>& type);
 void bind_host(nb::module_& module, Type<BufferObject>& type);
+/// reprise.SelectorHandle: one selector of a buffer, which it keeps alive.
+struct SelectorObject {
+  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
+  [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
+  [[nodiscard]] SelectorHandle core() const { return buffer().selector(index); }
+  [[nodiscard]] std::size_t place() const noexcept { return index; }
+
+  std::shared_ptr<SharedBuffer> shared;
+  std::size_t index;
+};
+
+/// A copy of what a call checks and then reads without the GIL, while other threads may write to
+/// the array. Taken after the last code of the user's has run: that may call again.
+template <class T>
+std::span<const T> copied(std::span<const T> given) {
+  thread_local std::vector<T> own;
+  own.assign(given.begin(), given.end());
+  return own;
+}
+
+/// As Python's tuple.
+[[nodiscard]] nb::object result_of(const UpdateResult& result);
+
+/// A batch of n items that `gather` fills without the GIL.
+[[nodiscard]] nb::object gathered(BufferObject& self, std::size_t n,
+                                  const std::function<void(Batch&)>& gather);
+
+void bind_episodes(nb::module_& module, Type<BufferObject>& type);
+/// Add calls of ReplayBuffer.
+void bind_selector(Type<BufferObject>& type, Type<SelectorObject>& selector);
 void bind_items(Type<BufferObject>& type);
 void bind_updates(Type<BufferObject>& type);
 void bind_checkpoints(Type<BufferObject>& type);

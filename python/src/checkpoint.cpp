@@ -18,8 +18,6 @@ inline constexpr auto members_of<SaveResult> =
 
 namespace {
 
-using GivenDict = Given<"dict[str, bytes]">;
-
 /// Calls the user's progress function with the GIL, on whichever thread writes.
 class Progress {
  public:
@@ -107,8 +105,8 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
   }
 }
 
-/// Moves what was attached to the dict. It may be large: copied, and given back, without the GIL.
-void give_attached(Attachments& attached, nb::dict attachments) {
+/// What was attached, as a dict. It may be large: copied, and given back, without the GIL.
+nb::dict dict_of(Attachments& attached) {
   nb::dict made;
   for (auto& [name, bytes] : attached) {
     const nb::object object =
@@ -121,36 +119,21 @@ void give_attached(Attachments& attached, nb::dict attachments) {
     }
     made[name.c_str()] = object;
   }
-  attachments.clear();
-  attachments.update(made);
+  return made;
 }
 
-/// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
-/// dict that was given, if one was.
-void load_interruptibly(CallName call, GivenDict attachments,
-                        const std::function<void(LoadOptions&)>& load) {
-  const bool wanted = attachments.is_valid();
-  check_kind(!wanted || PyDict_Check(attachments.ptr()), attachments, {call.text, "attachments"},
-             "a dict");
-  Attachments attached;
-  std::vector<SkippedCheckpoint> skipped;
-  run_interruptibly([&](std::stop_token stop) {
-    LoadOptions options;
-    options.stop = std::move(stop);
-    options.skipped = &skipped;
-    options.attachments = wanted ? &attached : nullptr;
-    load(options);
-  });
-  if (wanted) {
-    give_attached(attached, nb::borrow<nb::dict>(attachments));
-  }
+/// What was skipped, as a list, of which warnings tell too.
+nb::list list_of(const std::vector<SkippedCheckpoint>& skipped) {
+  nb::list made;
   for (const SkippedCheckpoint& one : skipped) {
+    made.append(vocabulary("SkippedCheckpoint")(one.manifest, object_of(one.error)));
     const nb::str text = text_of("checkpoint " + std::to_string(one.manifest) +
                                  " is damaged, an older one was loaded: " + one.error.what());
     if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text.ptr()) != 0) {
       throw nb::python_error();
     }
   }
+  return made;
 }
 
 nb::object save(BufferObject& self, const std::filesystem::path& directory, int compression,
@@ -192,22 +175,24 @@ nb::object save(BufferObject& self, const std::filesystem::path& directory, int 
   return named_tuple("SaveResult", result);
 }
 
-nb::object load(CallName call, const std::filesystem::path& directory, const Storage& storage,
-                GivenDict attachments) {
-  std::optional<ReplayBuffer> loaded;
-  load_interruptibly(call, attachments, [&](LoadOptions& options) {
-    options.storage = storage;
-    loaded.emplace(ReplayBuffer::load(directory, options));
+nb::object load(const std::filesystem::path& directory, const Storage& storage) {
+  std::optional<LoadResult> loaded;
+  run_interruptibly([&](std::stop_token stop) {
+    loaded.emplace(ReplayBuffer::load(directory, {.stop = std::move(stop), .storage = storage}));
   });
-  return make_object<BufferObject>(std::make_shared<SharedBuffer>(std::move(*loaded)));
+  const nb::object buffer =
+      make_object<BufferObject>(std::make_shared<SharedBuffer>(std::move(loaded->buffer)));
+  return vocabulary("LoadResult")(buffer, list_of(loaded->skipped), dict_of(loaded->attachments));
 }
 
-void restore(BufferObject& self, CallName call, const std::filesystem::path& directory,
-             GivenDict attachments) {
+nb::object restore(BufferObject& self, const std::filesystem::path& directory) {
   const InUse restoring = self.shared->restoring();
-  load_interruptibly(call, attachments,
-                     [&](LoadOptions& options) { self.buffer().restore(directory, options); });
+  RestoreResult restored;
+  run_interruptibly([&](std::stop_token stop) {
+    restored = self.buffer().restore(directory, {.stop = std::move(stop)});
+  });
   ++self.shared->restored;
+  return vocabulary("RestoreResult")(list_of(restored.skipped), dict_of(restored.attachments));
 }
 
 constexpr const char* kSave =
@@ -233,21 +218,22 @@ constexpr const char* kLoad =
     R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
 Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as of the constructor.
-attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
-CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
-older one took the place of. KeyboardInterrupt ends it.)";
+
+Returns a LoadResult: the buffer, the damaged checkpoints that were skipped for an older one, each
+with a RuntimeWarning too, and the attachments as a dict of bytes.
+CheckpointError if there is no checkpoint, or all are damaged. KeyboardInterrupt ends it.)";
 
 constexpr const char* kRestore =
     R"(Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
 whole. Its options have to be those of the checkpoint, but for the rate limiter and the episode
 index. Writers and samplers made before are closed: make new ones.
 
-attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
-CheckpointError if there is none, if all are damaged or if options differ; a RuntimeWarning for each
-damaged one that an older one took the place of. KeyboardInterrupt ends it. If it raises, the buffer
-is as it was; but warnings come afterwards, so that one that is made an error is raised with the
-buffer replaced. RuntimeError while another call of this buffer, its writers, samplers or
-prefetchers is under way; those that begin meanwhile raise RuntimeError too.)";
+Returns a RestoreResult: the damaged checkpoints that were skipped for an older one, each with a
+RuntimeWarning too, and the attachments as a dict of bytes.
+CheckpointError if there is no checkpoint, if all are damaged or if options differ. KeyboardInterrupt
+ends it. If it raises, the buffer is as it was; but warnings come afterwards, so that one that is
+made an error is raised with the buffer replaced. RuntimeError while another call of this buffer, its
+writers, samplers or prefetchers is under way; those that begin meanwhile raise RuntimeError too.)";
 
 }  // namespace
 
@@ -256,9 +242,9 @@ void bind_checkpoints(Type<BufferObject>& type) {
                      keyword("keep", SaveOptions().keep), keyword("incremental", true),
                      keyword("progress", "None"), keyword("samplers", "()"),
                      keyword("attachments", "{}"), keyword("bytes_per_second", 0U))
-      .static_method<&load>("load", "ReplayBuffer", kLoad, arg("directory"),
-                            keyword("storage", Memory()), keyword("attachments", "None"))
-      .method<&restore>("restore", kRestore, arg("directory"), keyword("attachments", "None"));
+      .static_method<&load>("load", "LoadResult", kLoad, arg("directory"),
+                            keyword("storage", Memory()))
+      .method<&restore>("restore", "RestoreResult", kRestore, arg("directory"));
 }
 
 }  // namespace reprise::python

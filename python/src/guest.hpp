@@ -39,8 +39,8 @@ class SharedGuest final : public Origin {
                                            const WriterOptions& options) override {
     return of_host([&] { return guest_.vector_writer(environments, options); });
   }
-  [[nodiscard]] AnySampler sampler(const SamplerOptions& options) override {
-    return of_host([&] { return guest_.sampler(options); });
+  [[nodiscard]] AnySampler sampler(const SamplerOptions& options, std::size_t selector) override {
+    return of_host([&] { return guest_.sampler(options, selector); });
   }
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector) override {
@@ -69,6 +69,8 @@ struct GuestObject {
   explicit GuestObject(std::shared_ptr<SharedGuest> attached) : shared(std::move(attached)) {}
 
   [[nodiscard]] Origin::Call enter(const char* call) const { return {*shared, call}; }
+
+  [[nodiscard]] static constexpr std::size_t place() noexcept { return 0; }
 
   std::shared_ptr<SharedGuest> shared;
 };

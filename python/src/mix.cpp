@@ -25,10 +25,11 @@ of all weights of all buffers.
 One thread at a time may use it (RuntimeError otherwise). It keeps its buffers alive.)";
 
 constexpr const char* kInit =
-    R"(parts: buffers of reprise, and for exact parts the number of items of each in a batch, at least 1.
-They have equal schemas and windows; a ValueError says what differs. seed: of the samplers; each
-part has its own. selector: its place among the selectors of each buffer; by the common total
-Uniform, Proportional or LossAdjusted, without max_times_sampled. fresh, unique_frames: as of
+    R"(parts: buffers of reprise, which are drawn from by their first selectors, or selectors of buffers,
+replay.selector(i); and for exact parts the number of items of each in a batch, at least 1. They
+have equal schemas and windows; a ValueError says what differs. By the common total the selectors
+are Uniform, Proportional or LossAdjusted, and the buffers without max_times_sampled. seed: of the
+samplers; each part has its own. fresh, unique_frames: as of
 ReplayBuffer.sampler; each exact part has its share of items that nobody has drawn before, by the
 common total there are none. allocator: as of ReplayBuffer.sampler.)";
 
@@ -79,9 +80,15 @@ struct Parts {
   [[nodiscard]] std::unique_ptr<MixedSampler> mixed(const SamplerOptions& options) const;
 
   Buffers buffers;
+  std::vector<std::size_t> selectors;  ///< The place of each.
   std::vector<std::size_t> counts;
   std::size_t n = 0;
 };
+
+/// Whether it can be drawn from.
+bool is_source(nb::handle part) {
+  return nb::isinstance<BufferObject>(part) || nb::isinstance<SelectorObject>(part);
+}
 
 Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls& calls)
     : n(all ? all->items : 0) {
@@ -95,26 +102,32 @@ Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls
       const bool pair = PySequence_Check(part.ptr()) != 0 && PySequence_Size(part.ptr()) == 2;
       const nb::object count = pair ? nb::object(part[1]) : nb::none();
       replay = pair ? nb::object(part[0]) : nb::none();
-      check_kind(nb::isinstance<BufferObject>(replay) && PyIndex_Check(count.ptr()) != 0, part,
-                 what,
+      check_kind(is_source(replay) && PyIndex_Check(count.ptr()) != 0, part, what,
                  "a ReplayBuffer and an integer, (replay, n), or buffers alone and n of the whole "
                  "batch, mix([replay, other], n)");
       counts.push_back(value_from<std::size_t>(count, what));
     }
-    check_kind(nb::isinstance<BufferObject>(replay), part, what,
+    check_kind(is_source(replay), part, what,
                "a ReplayBuffer, as n is given, or counts, (replay, 4), and no n");
-    buffers.push_back(self_of<BufferObject>(replay.ptr()).shared);
+    if (nb::isinstance<SelectorObject>(replay)) {
+      const auto& selector = self_of<SelectorObject>(replay.ptr());
+      buffers.push_back(selector.shared);
+      selectors.push_back(selector.place());
+    } else {
+      buffers.push_back(self_of<BufferObject>(replay.ptr()).shared);
+      selectors.push_back(0);
+    }
     calls.emplace_front(*buffers.back(), call);
   }
 }
 
 std::unique_ptr<MixedSampler> Parts::mixed(const SamplerOptions& options) const {
   std::vector<MixedPart> parts;
-  std::vector<std::reference_wrapper<ReplayBuffer>> all;
+  std::vector<SelectorHandle> all;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    all.emplace_back(buffers[i]->buffer);
+    all.push_back(buffers[i]->buffer.selector(selectors[i]));
     if (n == 0) {
-      parts.push_back({buffers[i]->buffer, counts[i]});
+      parts.push_back({all.back(), counts[i]});
     }
   }
   if (n == 0) {
@@ -187,7 +200,9 @@ class MixObject {
   bool in_use_ = false;
 };
 
-using GivenParts = Given<"Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer]">;
+using GivenParts = Given<
+    "Sequence[tuple[ReplayBuffer | SelectorHandle, int]] | Sequence[ReplayBuffer | "
+    "SelectorHandle]">;
 
 void make(MixObject* place, CallName call, GivenParts given, std::optional<Count> n,
           const SamplerOptions& options, Allocator allocator) {

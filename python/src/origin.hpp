@@ -36,7 +36,8 @@ class Origin {
   [[nodiscard]] virtual Writer writer(const WriterOptions& options) = 0;
   [[nodiscard]] virtual VectorWriter vector_writer(std::size_t environments,
                                                    const WriterOptions& options) = 0;
-  [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options) = 0;
+  [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options,
+                                           std::size_t selector) = 0;
   virtual UpdateResult update_priorities(std::span<const ItemKey> keys,
                                          std::span<const float> priorities,
                                          std::size_t selector) = 0;

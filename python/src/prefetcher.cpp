@@ -126,11 +126,12 @@ nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::
 
 namespace {
 
+/// Of a buffer or a guest, by its first selector, or of one selector.
 template <class Self>
 nb::object prefetch(Self& self, CallName call, Count n, std::size_t depth, const HowDrawn& how,
                     bool gather, const SamplerOptions& options, Allocator allocator,
                     std::chrono::nanoseconds timeout) {
-  return SamplerObject(self.shared, options, allocator)
+  return SamplerObject(self.shared, self.place(), options, allocator)
       .prefetch(call, n, depth, how, gather, Allocator(), timeout);
 }
 
@@ -148,6 +149,7 @@ of its own. timeout: seconds that the iterator waits for one. The other argument
 }
 template void add_prefetch(Type<BufferObject>& type);
 template void add_prefetch(Type<GuestObject>& type);
+template void add_prefetch(Type<SelectorObject>& type);
 
 void bind_prefetcher(nb::module_& module) {
   using Self = PrefetcherObject;

@@ -52,10 +52,9 @@ constexpr const char* kUpdate =
     R"(As ReplayBuffer.update_priorities, for the selector that this draws by.)";
 
 constexpr const char* kSampler =
-    R"(A Sampler for one learner thread.
+    R"(A Sampler for one learner thread, by the first selector; `selector(i).sampler` draws by another.
 
 seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
-selector: its place among the buffer's selectors.
 allocator: where batches live: a function of a number of bytes that gives an object with a writable,
   contiguous buffer of at least as many, other memory each time, kept as long as it is used. Pinned
   memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
@@ -76,19 +75,22 @@ constexpr const char* kGuestSampler =
     R"(A Sampler for one learner thread. The process that has the buffer draws, and copies rows into memory
 that both have.
 
-seed, selector, unique_frames, fresh, allocator: as of ReplayBuffer.sampler. A batch is copied once
-more, into memory of its own.)";
+selector: its place among the buffer's selectors.
+seed, unique_frames, fresh, allocator: as of ReplayBuffer.sampler. A batch is copied once more, into
+memory of its own.)";
 
-nb::object make_sampler(BufferObject& self, const SamplerOptions& given, Allocator allocator,
+/// Of a buffer, by its first selector, or of one selector.
+template <class Self>
+nb::object make_sampler(Self& self, const SamplerOptions& given, Allocator allocator,
                         std::optional<std::size_t> resume) {
   SamplerOptions options = given;
   options.resume = resume;
-  return make_object<SamplerObject>(self.shared, options, allocator);
+  return make_object<SamplerObject>(self.shared, self.place(), options, allocator);
 }
 
 nb::object make_guest_sampler(GuestObject& self, const SamplerOptions& options,
-                              Allocator allocator) {
-  return make_object<SamplerObject>(self.shared, options, allocator);
+                              Allocator allocator, std::size_t selector) {
+  return make_object<SamplerObject>(self.shared, selector, options, allocator);
 }
 
 }  // namespace
@@ -113,12 +115,13 @@ void raise_status(const SampleStatus& status, const char* call) {
   }
 }
 
-SamplerObject::SamplerObject(std::shared_ptr<Origin> origin, SamplerOptions options,
-                             nb::handle allocator)
+SamplerObject::SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector,
+                             const SamplerOptions& options, nb::handle allocator)
     : origin_(std::move(origin)),
+      selector_(selector),
       options_(options),
       pool_(std::make_shared<BatchPool>(*origin_, allocator, options.unique_frames)),
-      sampler_(without_gil([&] { return origin_->sampler(options); })),
+      sampler_(without_gil([&] { return origin_->sampler(options, selector); })),
       hook_([this] { return origin_->stats(); }) {}
 
 void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::size_t n,
@@ -175,7 +178,7 @@ nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, co
       []<class Made>(Made&& made) -> std::unique_ptr<BatchSource> {
         return std::make_unique<std::decay_t<Made>>(std::forward<Made>(made));
       },
-      without_gil([&] { return origin_->sampler(options_); }));
+      without_gil([&] { return origin_->sampler(options_, selector_); }));
   return make_prefetcher({{origin_}, std::move(source), std::move(pool), n.items}, sample, depth,
                          timeout);
 }
@@ -192,13 +195,20 @@ nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,
 
 template <>
 void add_sampler(Type<BufferObject>& type) {
-  type.method<&make_sampler>("sampler", "Sampler", kSampler, keyword("allocator", "None"),
-                             keyword("resume", std::nullopt));
+  type.method<&make_sampler<BufferObject>>("sampler", "Sampler", kSampler,
+                                           keyword("allocator", "None"),
+                                           keyword("resume", std::nullopt));
+}
+template <>
+void add_sampler(Type<SelectorObject>& type) {
+  type.method<&make_sampler<SelectorObject>>(
+      "sampler", "Sampler", "As ReplayBuffer.sampler, which draws by the first selector.",
+      keyword("allocator", "None"), keyword("resume", std::nullopt));
 }
 template <>
 void add_sampler(Type<GuestObject>& type) {
   type.method<&make_guest_sampler>("sampler", "Sampler", kGuestSampler,
-                                   keyword("allocator", "None"));
+                                   keyword("allocator", "None"), keyword("selector", 0U));
 }
 
 void bind_sampler(nb::module_& module) {

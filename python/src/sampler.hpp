@@ -29,8 +29,7 @@ inline constexpr auto members_of<SampleOptions> =
     std::tuple_cat(members_of<HowDrawn>, members<&SampleOptions::timeout, &SampleOptions::gather>);
 template <>
 inline constexpr auto members_of<SamplerOptions> =
-    members<&SamplerOptions::seed, &SamplerOptions::selector, &SamplerOptions::unique_frames,
-            &SamplerOptions::fresh>;
+    members<&SamplerOptions::seed, &SamplerOptions::unique_frames, &SamplerOptions::fresh>;
 
 /// Items that a call asks for. ValueError unless there is one.
 struct Count {
@@ -44,7 +43,9 @@ struct Conversion<Count> : Conversion<std::size_t> {
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
  public:
-  SamplerObject(std::shared_ptr<Origin> origin, SamplerOptions options, nb::handle allocator);
+  /// `selector`: its place.
+  SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector,
+                const SamplerOptions& options, nb::handle allocator);
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);
@@ -68,6 +69,7 @@ class SamplerObject {
 
   std::shared_ptr<Origin> origin_;
   const unsigned restored_ = origin_->restored;  ///< When this was made.
+  const std::size_t selector_;                   ///< Its place.
   const SamplerOptions options_;
   std::shared_ptr<BatchPool> pool_;
   AnySampler sampler_;

@@ -30,14 +30,14 @@ constexpr int kTries = 16;
 class MixedSampler::State {
  public:
   /// `counts`: exact parts; empty: n items by the common total.
-  State(std::vector<Core> cores, std::vector<std::size_t> counts, std::size_t n,
-        const SamplerOptions& options)
+  State(std::vector<Core> cores, std::vector<std::size_t> selectors,
+        std::vector<std::size_t> counts, std::size_t n, const SamplerOptions& options)
       : cores_(std::move(cores)),
+        selectors_(std::move(selectors)),
         by_total_(counts.empty()),
         n_(n),
         counts_(std::move(counts)),
-        random_(options.seed + cores_.size()),
-        selector_(options.selector) {
+        random_(options.seed + cores_.size()) {
     base::require(!cores_.empty(), base::Call{"MixedSampler"}, "no parts; allowed: at least one");
     base::require(n != 0 && std::ranges::find(counts_, std::size_t{0}) == counts_.end(),
                   base::Call{"MixedSampler"},
@@ -51,7 +51,7 @@ class MixedSampler::State {
     SamplerOptions each = options;
     for (std::size_t i = 0; i < cores_.size(); ++i, ++each.seed) {
       check_part(i);
-      samplers_.push_back(std::make_unique<sampler::SamplerCore>(cores_[i], each));
+      samplers_.push_back(std::make_unique<sampler::SamplerCore>(cores_[i], each, selectors_[i]));
     }
     counts_.resize(cores_.size());
     shares_.resize(cores_.size());
@@ -197,7 +197,7 @@ class MixedSampler::State {
     }
     UpdateResult all;
     for (std::size_t i = 0; i < cores_.size(); ++i) {
-      const UpdateResult one = buffer::update(*cores_[i], keys_[i], priorities_[i], selector_);
+      const UpdateResult one = buffer::update(*cores_[i], keys_[i], priorities_[i], selectors_[i]);
       all.applied += one.applied;
       all.stale += one.stale;
     }
@@ -208,7 +208,7 @@ class MixedSampler::State {
   static constexpr const char* kUpdate = "MixedSampler::update_priorities";
 
   [[nodiscard]] const SelectorRule& rule(std::size_t part) const {
-    return cores_[part]->selectors().at(selector_);
+    return cores_[part]->selectors().at(selectors_[part]);
   }
 
   void check_part(std::size_t i) {
@@ -272,7 +272,7 @@ class MixedSampler::State {
     facts_ = {0.0, std::numeric_limits<double>::infinity(), 0.0};
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       cores_[i]->shards().ingest_pending();
-      const SelectorSummary hint = buffer::hinted(*cores_[i], selector_);
+      const SelectorSummary hint = buffer::hinted(*cores_[i], selectors_[i]);
       shares_[i] = hint.total;
       facts_.items += static_cast<double>(cores_[i]->shards().items());
       facts_.lowest_probability =
@@ -334,6 +334,7 @@ class MixedSampler::State {
   }
 
   const std::vector<Core> cores_;
+  const std::vector<std::size_t> selectors_;  ///< The place of each in its buffer.
   const bool by_total_;
   const std::size_t n_;
   // One element per part.
@@ -351,36 +352,39 @@ class MixedSampler::State {
   sampler::DrawFacts facts_;
   std::size_t waits_for_ = 0;
 
-  base::Random random_;  ///< Not the numbers of any part's sampler.
-  const std::size_t selector_;
+  base::Random random_;            ///< Not the numbers of any part's sampler.
   std::vector<double> positions_;  ///< Scratch of independent draws, as the next.
   std::vector<double> fractions_;
 };
 
 MixedSampler::MixedSampler(const std::vector<MixedPart>& parts, const SamplerOptions& options) {
   std::vector<Core> cores;
+  std::vector<std::size_t> selectors;
   std::vector<std::size_t> counts;
-  for (const MixedPart& part : parts) {
-    cores.push_back(part.buffer.core_);
-    counts.push_back(part.items);
-  }
   std::size_t n = 0;
-  for (const std::size_t count : counts) {
-    base::require(count <= std::numeric_limits<std::uint32_t>::max() - n,
-                  base::Call{"MixedSampler"}, count,
+  for (const MixedPart& part : parts) {
+    base::require(part.items <= std::numeric_limits<std::uint32_t>::max() - n,
+                  base::Call{"MixedSampler"}, part.items,
                   " items of a part; allowed: below 2^32 in all");
-    n += count;
+    cores.push_back(part.selector.core_);
+    selectors.push_back(part.selector.place_);
+    counts.push_back(part.items);
+    n += part.items;
   }
-  state_ = std::make_unique<State>(std::move(cores), std::move(counts), n, options);
+  state_ = std::make_unique<State>(std::move(cores), std::move(selectors), std::move(counts), n,
+                                   options);
 }
 
-MixedSampler::MixedSampler(const std::vector<std::reference_wrapper<ReplayBuffer>>& buffers,
-                           std::size_t n, const SamplerOptions& options) {
+MixedSampler::MixedSampler(const std::vector<SelectorHandle>& parts, std::size_t n,
+                           const SamplerOptions& options) {
   std::vector<Core> cores;
-  for (const ReplayBuffer& buffer : buffers) {
-    cores.push_back(buffer.core_);
+  std::vector<std::size_t> selectors;
+  for (const SelectorHandle& part : parts) {
+    cores.push_back(part.core_);
+    selectors.push_back(part.place_);
   }
-  state_ = std::make_unique<State>(std::move(cores), std::vector<std::size_t>(), n, options);
+  state_ = std::make_unique<State>(std::move(cores), std::move(selectors),
+                                   std::vector<std::size_t>(), n, options);
 }
 
 MixedSampler::~MixedSampler() = default;

@@ -2,7 +2,6 @@
 
 #include "base/text.hpp"
 #include "buffer/buffer_core.hpp"
-#include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
 #include "items/hindsight.hpp"
 #include "items/read_items.hpp"
@@ -59,16 +58,7 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
 }
 
 Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
-  core_->life().check();
-  const std::size_t selectors = core_->selectors().size();
-  base::require(options.selector < selectors, base::OptionsOf{"SamplerOptions"}, "selector is ",
-                options.selector, "; allowed: 0 to ", selectors - 1);
-  const std::size_t samplers = core_->saves.samplers.size();
-  base::require(!options.resume || *options.resume < samplers, base::OptionsOf{"SamplerOptions"},
-                "resume is ", options.resume.value_or(0), "; the buffer was loaded with ", samplers,
-                " samplers");
-  return Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
-      new sampler::SamplerCore(core_, options)));
+  return selector().sampler(options);
 }
 
 Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory,
@@ -76,21 +66,19 @@ Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory,
   return window::BatchAccess::make(core_->schema(), core_->window(), n, memory, unique_frames);
 }
 
-/// The first stop of an update. The next one is `buffer::update`.
+SelectorHandle ReplayBuffer::selector(std::size_t place) const {
+  static_cast<void>(core_->selectors().at(place));
+  return {core_, place};
+}
+
 UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
-                                             std::span<const float> priorities,
-                                             std::size_t selector) {
-  return buffer::update(*core_, keys, priorities, selector);
+                                             std::span<const float> priorities) {
+  return buffer::update(*core_, keys, priorities, 0);
 }
 
-std::optional<ItemKey> ReplayBuffer::find(std::uint64_t episode, std::uint64_t position) {
-  return buffer::find(*core_, episode, position);
-}
-
-UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std::uint64_t position,
-                                                     std::span<const float> priorities,
-                                                     std::size_t selector) {
-  return buffer::update_episode(*core_, episode, position, priorities, selector);
+Episodes ReplayBuffer::episodes() const {
+  buffer::need_index(*core_);
+  return Episodes(core_);
 }
 
 std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset) {
@@ -100,19 +88,6 @@ std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, st
 Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
   Batch batch = make_batch(std::max<std::size_t>(keys.size(), 1));
   gather(keys, batch);
-  return batch;
-}
-
-std::size_t ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
-                                         std::size_t steps, Batch& batch, std::size_t offset) {
-  return items::gather_episode(*core_, window::BatchAccess::store(batch), offset, episode, position,
-                               steps);
-}
-
-Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
-                                   std::size_t steps) {
-  Batch batch = make_batch(std::max<std::size_t>(steps, 1));
-  gather_episode(episode, position, steps, batch);
   return batch;
 }
 
@@ -127,37 +102,8 @@ Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& opt
       new items::HindsightCore(core_, achieved, options)));
 }
 
-std::size_t ReplayBuffer::priorities(std::span<const ItemKey> keys, std::span<float> priorities,
-                                     std::size_t selector) const {
-  return buffer::priorities(*core_, keys, priorities, selector);
-}
-
-SelectorTotals ReplayBuffer::totals(std::size_t selector) const {
-  return buffer::totals(*core_, selector);
-}
-
-void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {
-  buffer::set_alpha(*core_, alpha, selector);
-}
-
-float ReplayBuffer::alpha(std::size_t selector) const {
-  return buffer::alpha(*core_, selector);
-}
-
-void ReplayBuffer::decay(float factor, std::size_t selector) {
-  buffer::decay(*core_, factor, selector);
-}
-
-void ReplayBuffer::reset_priorities(float priority, std::size_t selector) {
-  buffer::reset_priorities(*core_, priority, selector);
-}
-
 std::size_t ReplayBuffer::remove(std::span<const ItemKey> keys) {
   return buffer::remove(*core_, keys);
-}
-
-std::size_t ReplayBuffer::remove_episode(std::uint64_t episode) {
-  return buffer::remove_episode(*core_, episode);
 }
 
 void ReplayBuffer::clear() {
@@ -178,16 +124,20 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
   return save::save(*core_, files, directory.string(), options, samplers);
 }
 
-ReplayBuffer ReplayBuffer::load(const std::filesystem::path& directory,
-                                const LoadOptions& options) {
+LoadResult ReplayBuffer::load(const std::filesystem::path& directory, const LoadOptions& options) {
   record::PosixFileSystem files;
-  return ReplayBuffer(save::load(files, directory.string(), options, nullptr));
+  save::Loaded loaded = save::load(files, directory.string(), options, nullptr);
+  return {ReplayBuffer(std::move(loaded.core)), std::move(loaded.beside.skipped),
+          std::move(loaded.beside.attachments)};
 }
 
-void ReplayBuffer::restore(const std::filesystem::path& directory, const LoadOptions& options) {
+RestoreResult ReplayBuffer::restore(const std::filesystem::path& directory,
+                                    const LoadOptions& options) {
   core_->life().check();
   record::PosixFileSystem files;
-  *this = ReplayBuffer(save::load(files, directory.string(), options, core_.get()));
+  save::Loaded loaded = save::load(files, directory.string(), options, core_.get());
+  *this = ReplayBuffer(std::move(loaded.core));
+  return std::move(loaded.beside);
 }
 
 std::size_t ReplayBuffer::size() const {

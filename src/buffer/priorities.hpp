@@ -13,10 +13,10 @@
 
 namespace reprise::buffer {
 
-/// `ReplayBuffer::priorities`.
+/// `SelectorHandle::priorities`.
 std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::span<float> priorities,
                        std::size_t selector);
-/// `ReplayBuffer::totals`.
+/// `SelectorHandle::totals`.
 [[nodiscard]] SelectorTotals totals(BufferCore& core, std::size_t selector);
 /// Sum and smallest weight of all shards as of the last release of each lock, without a lock: what
 /// draws are allotted by. The rest is 0.

@@ -296,11 +296,11 @@ void decay(BufferCore& core, float factor, std::size_t selector) {
   }
 }
 
-void reset_priorities(BufferCore& core, float priority, std::size_t selector) {
+void reset(BufferCore& core, float priority, std::size_t selector) {
   core.life().check();
   const SelectorRule& rule = core.selectors().at(selector);
-  base::require(weighable({&priority, 1}, rule), base::Call{"reset_priorities"}, "priority is ",
-                priority, "; allowed: finite, at least 0, with a finite weight");
+  base::require(weighable({&priority, 1}, rule), base::Call{"reset"}, "priority is ", priority,
+                "; allowed: finite, at least 0, with a finite weight");
   core.shards().drain();
   const ShardSet::All all(core.shards());  // No exponent changes meanwhile.
   float weight = 0.0F;

@@ -15,7 +15,7 @@
 
 namespace reprise::buffer {
 
-/// `ReplayBuffer::update_priorities`: checks everything, then computes weights and takes each
+/// `SelectorHandle::update`: checks everything, then computes weights and takes each
 /// shard's lock once per block of keys. The next stop of the data path is `LockedShard::update`.
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector);
@@ -46,28 +46,28 @@ void for_each_step(shard::LockedShard& shard, std::uint64_t episode, std::uint64
   }
 }
 
-/// `ReplayBuffer::find`. std::logic_error if there is no episode index.
+/// `Episodes::find`. std::logic_error if there is no episode index.
 [[nodiscard]] std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode,
                                           std::uint64_t position);
-/// `ReplayBuffer::update_episode_priorities`. std::logic_error as `find`.
+/// `Episodes::update_priorities`. std::logic_error as `find`.
 UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64_t position,
                             std::span<const float> priorities, std::size_t selector);
 
 // The next two change all weights of a selector at once, with the locks of all shards held. They
 // and `alpha` throw std::invalid_argument for a selector that does not support the change.
 
-/// `ReplayBuffer::set_alpha`.
+/// `SelectorHandle::set_alpha`.
 void set_alpha(BufferCore& core, float alpha, std::size_t selector);
-/// `ReplayBuffer::alpha`.
+/// `SelectorHandle::alpha`.
 [[nodiscard]] float alpha(const BufferCore& core, std::size_t selector);
-/// `ReplayBuffer::decay`.
+/// `SelectorHandle::decay`.
 void decay(BufferCore& core, float factor, std::size_t selector);
-/// `ReplayBuffer::reset_priorities`.
-void reset_priorities(BufferCore& core, float priority, std::size_t selector);
+/// `SelectorHandle::reset`.
+void reset(BufferCore& core, float priority, std::size_t selector);
 
 /// `ReplayBuffer::remove`.
 std::size_t remove(BufferCore& core, std::span<const ItemKey> keys);
-/// `ReplayBuffer::remove_episode`. std::logic_error as `find`.
+/// `Episodes::remove`. std::logic_error as `find`.
 std::size_t remove_episode(BufferCore& core, std::uint64_t episode);
 /// `ReplayBuffer::clear`.
 void clear(BufferCore& core);

@@ -86,7 +86,7 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
 std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                            std::uint64_t episode, std::uint64_t position, std::size_t steps) {
   buffer::need_index(core);
-  batch.check_places("gather_episode", core.schema(), core.window(), offset, steps);
+  batch.check_places("gather", core.schema(), core.window(), offset, steps);
   core.shards().drain();
   std::fill_n(batch.keys + offset, steps, stale_key(core.shards()));
   Block block(core);

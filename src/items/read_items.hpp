@@ -19,7 +19,7 @@ namespace reprise::items {
 std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                    std::span<const ItemKey> keys);
 
-/// `ReplayBuffer::gather_episode`: the same for the items that begin with steps [position, position
+/// `Episodes::gather`: the same for the items that begin with steps [position, position
 /// + steps) of an episode.
 std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                            std::uint64_t episode, std::uint64_t position, std::size_t steps);

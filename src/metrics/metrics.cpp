@@ -69,7 +69,7 @@ SampleResult Meter::sample(Sampler& sampler, std::size_t n, const SampleOptions&
 UpdateResult Meter::update_priorities(std::span<const ItemKey> keys,
                                       std::span<const float> priorities, std::size_t selector) {
   return time(Call::Update,
-              [&] { return series_->buffer.update_priorities(keys, priorities, selector); });
+              [&] { return series_->buffer.selector(selector).update(keys, priorities); });
 }
 
 void Meter::observe(const Batch& batch) {

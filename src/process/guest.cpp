@@ -93,14 +93,14 @@ std::vector<Writer> Guest::writers(std::size_t environments, const WriterOptions
   return writers;
 }
 
-GuestSampler Guest::sampler(const SamplerOptions& options) {
+GuestSampler Guest::sampler(const SamplerOptions& options, std::size_t selector) {
   return GuestSampler(std::make_unique<process::DrawClient>(
       core_->open({.purpose = process::Purpose::Sampler,
                    .unique_frames = options.unique_frames ? 1U : 0U,
                    .seed = options.seed,
-                   .selector = options.selector,
+                   .selector = selector,
                    .fresh = options.fresh}),
-      options));
+      options, selector));
 }
 
 UpdateResult Guest::update_priorities(std::span<const ItemKey> keys,

@@ -66,9 +66,10 @@ void Caller::close() noexcept {
   }
 }
 
-DrawClient::DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options)
+DrawClient::DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options,
+                       std::size_t selector)
     : caller_(std::move(opened)),
-      selector_(options.selector),
+      selector_(selector),
       unique_frames_(options.unique_frames),
       store_(new window::BatchStore(caller_.format().format.schema, caller_.format().format.window,
                                     nullptr, options.unique_frames)),

@@ -63,7 +63,8 @@ class Caller {
 /// What is behind a `GuestSampler`.
 class DrawClient {
  public:
-  DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options);
+  DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options,
+             std::size_t selector);
 
   /// Draws into the memory that the host shares; `own` is then that batch.
   [[nodiscard]] SampleStatus draw(std::size_t n, const SampleOptions& options);

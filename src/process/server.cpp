@@ -233,11 +233,11 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
   if (hello.purpose == Purpose::Sampler) {
     SamplerOptions options;
     options.seed = hello.seed;
-    options.selector = static_cast<std::size_t>(hello.selector);
     options.fresh = hello.fresh;
     options.unique_frames = hello.unique_frames != 0;
-    static_cast<void>(core_->selectors().at(options.selector));
-    return std::make_unique<DrawSession>(core_, options);
+    const auto selector = static_cast<std::size_t>(hello.selector);
+    static_cast<void>(core_->selectors().at(selector));
+    return std::make_unique<DrawSession>(core_, options, selector);
   }
   return std::make_unique<CallSession>(core_);
 }

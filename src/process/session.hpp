@@ -71,9 +71,10 @@ class CallSession : public Session {
 /// The draws of one sampler, and updates.
 class DrawSession final : public CallSession {
  public:
-  DrawSession(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options)
+  DrawSession(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
+              std::size_t selector)
       : CallSession(core),
-        sampler_(core, options),
+        sampler_(core, options, selector),
         batch_(core->schema(), core->window(), nullptr, options.unique_frames) {}
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;

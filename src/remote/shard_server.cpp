@@ -70,8 +70,8 @@ ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t
       kinds_(core_->schema(), core_->window()) {
   check_options(*core_);
   for (std::size_t s = 0; s < core_->selectors().size(); ++s) {
-    samplers_.push_back(std::make_unique<sampler::SamplerCore>(
-        core_, SamplerOptions{.seed = seed + s, .selector = s}));
+    samplers_.push_back(
+        std::make_unique<sampler::SamplerCore>(core_, SamplerOptions{.seed = seed + s}, s));
   }
 }
 

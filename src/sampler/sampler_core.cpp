@@ -18,21 +18,23 @@ constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 
 }  // namespace
 
-SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options)
+SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
+                         std::size_t selector)
     : core_(std::move(core)),
       options_(options),
+      selector_(selector),
       random_(options.resume ? base::Random(core_->saves.samplers.at(*options.resume))
                              : base::Random(options.seed)),
       store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory,
                                      options.unique_frames)),
       batch_(window::BatchAccess::batch(&store_)),
-      snapshots_(core_->selectors().at(options.selector).law() == Law::InOrder ||
+      snapshots_(core_->selectors().at(selector).law() == Law::InOrder ||
                  core_->shards().draws_limited()),
-      weighted_(core_->shards(), options.selector),
-      snapshot_(core_->shards(), core_->item_numbers(), options.selector,
-                core_->selectors().at(options.selector).law() == Law::InOrder),
-      epoch_(core_->shards(), options.selector),
-      fresh_(weighted_, core_->shards(), options.selector, fresh_share()),
+      weighted_(core_->shards(), selector),
+      snapshot_(core_->shards(), core_->item_numbers(), selector,
+                core_->selectors().at(selector).law() == Law::InOrder),
+      epoch_(core_->shards(), selector),
+      fresh_(weighted_, core_->shards(), selector, fresh_share()),
       copier_(core_->store(), core_->gather(), core_->window(), options.parallel_gather_bytes) {
   DrawPlan* by_weight = &weighted_;
   if (options.fresh > 0.0F) {
@@ -159,7 +161,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
       if (status.code != SampleStatus::Code::Ok) {
         return;
       }
-      core_->shards().refresh(options_.selector);
+      core_->shards().refresh(selector_);
       tries = kDrawTries;
     }
     const DrawPlan::Outcome outcome = plan.draw(drawing, random_);

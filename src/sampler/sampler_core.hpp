@@ -40,7 +40,9 @@ namespace reprise::sampler {
 /// One sampler: its random generator, the scratch of a draw, and its batch. One thread at a time.
 class SamplerCore {
  public:
-  SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options);
+  /// Draws by the selector with this place.
+  SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
+              std::size_t selector = 0);
 
   /// The sampler's own batch.
   [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
@@ -66,7 +68,7 @@ class SamplerCore {
                                      options_.unique_frames);
   }
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities) {
-    return buffer::update(*core_, keys, priorities, options_.selector);
+    return buffer::update(*core_, keys, priorities, selector_);
   }
   /// As `BatchSource::outlook`. Any thread.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
@@ -123,6 +125,7 @@ class SamplerCore {
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const SamplerOptions options_;
+  const std::size_t selector_;
   base::Random random_;
   window::BatchStore& store_;  ///< Inside batch_.
   Batch batch_;

@@ -353,26 +353,19 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
 
 }  // namespace
 
-std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
-                                         const LoadOptions& options,
-                                         const buffer::BufferCore* like) {
+Loaded load(record::FileSystem& files, const std::string& directory, const LoadOptions& options,
+            const buffer::BufferCore* like) {
   if (like == nullptr) {
     buffer::check_storage(options.storage);
   }
-  std::shared_ptr<buffer::BufferCore> core;
-  Attachments attachments;
-  static_cast<void>(checkpoint::open_latest(files, directory, options.stop, options.skipped,
-                                            [&](const Snapshot& snapshot) {
-                                              core.reset();  // There may not be the memory for two.
-                                              core = take_in(snapshot, directory, options, like);
-                                              if (options.attachments != nullptr) {
-                                                attachments = read_attachments(snapshot);
-                                              }
-                                            }));
-  if (options.attachments != nullptr) {
-    *options.attachments = std::move(attachments);
-  }
-  return core;
+  Loaded loaded;
+  static_cast<void>(checkpoint::open_latest(
+      files, directory, options.stop, &loaded.beside.skipped, [&](const Snapshot& snapshot) {
+        loaded.core.reset();  // There may not be the memory for two.
+        loaded.core = take_in(snapshot, directory, options, like);
+        loaded.beside.attachments = read_attachments(snapshot);
+      }));
+  return loaded;
 }
 
 }  // namespace reprise::save

@@ -17,11 +17,16 @@ namespace reprise::save {
 SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
                 const SaveOptions& options, std::span<const base::Random::State> samplers);
 
+/// A buffer, and what a load has beside.
+struct Loaded {
+  std::shared_ptr<buffer::BufferCore> core;
+  RestoreResult beside;
+};
+
 /// Makes a buffer from the newest checkpoint that is whole. With `like`, the checkpoint must have
 /// the schema and options of that buffer, and the new buffer gets its options.
-std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
-                                         const LoadOptions& options,
-                                         const buffer::BufferCore* like);
+Loaded load(record::FileSystem& files, const std::string& directory, const LoadOptions& options,
+            const buffer::BufferCore* like);
 
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;

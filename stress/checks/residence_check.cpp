@@ -87,7 +87,7 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
   at_rest(stats);
   const Arrivals::Items items =
       shared_.arrivals.look([&](std::uint64_t episode, std::uint64_t position) {
-        return shared_.replay.find(episode, position).has_value();
+        return shared_.replay.episodes().find(episode, position).has_value();
       });
   residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
   residence_.left += items.gone.items;

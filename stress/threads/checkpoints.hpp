@@ -117,8 +117,7 @@ class Checkpoints {
     loaded->learners.resize(own_.learners + 1);
     // A load ends the episodes that were under way.
     loaded->cutting.store(true, std::memory_order_relaxed);
-    std::vector<reprise::SkippedCheckpoint> skipped;
-    loaded->replay.restore(own_.checkpoint_path, {.skipped = &skipped});
+    const auto skipped = loaded->replay.restore(own_.checkpoint_path).skipped;
     if (!skipped.empty()) {
       throw reprise::CheckpointError(skipped.front().error);
     }

@@ -207,7 +207,7 @@ class Learner {
       return;
     }
     const std::size_t other = rng_.below(kAlphas.size());
-    shared_.replay.set_alpha(kAlphas[other]);
+    shared_.replay.selector().set_alpha(kAlphas[other]);
     shared_.exponent.store(other, std::memory_order_relaxed);
   }
 

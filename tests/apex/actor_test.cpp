@@ -89,7 +89,7 @@ TEST(Actor, GivesEachItemThePriorityOfItsNStepErrorAndEachStepItsOwnRow) {
   policy.evaluate(batch->now(job.fields.state), now);
   policy.evaluate(batch->next(job.fields.state), next);
   std::vector<float> priorities(256);
-  job.replay.priorities(batch->keys(), priorities);
+  job.replay.selector().priorities(batch->keys(), priorities);
   for (std::size_t i = 0; i < 256; ++i) {
     const auto action = static_cast<std::size_t>(batch->now(job.fields.action)[i]);
     const float best = std::ranges::max(std::span(next).subspan(i * 4, 4));

@@ -151,7 +151,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { (void)writer_.now(foreign); },
       [&] { (void)writer_.add_transition(End::Continue, next(line_.id, 2)); },
       [&] { (void)line_.replay.writer({.timeout = -1ns}); },
-      [&] { (void)line_.replay.sampler({.selector = 7}); },
+      [&] { (void)line_.replay.selector(7).sampler(); },
       [&] { (void)line_.replay.make_batch(0); },
       [&] { (void)sampler_.sample(0); },
       [&] { (void)sampler_.sample(4, {.beta = 7.0F}); },
@@ -162,7 +162,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { (void)line_.replay.update_priorities(key, nan); },
       [&] { (void)line_.replay.update_priorities(key, two); },
       [&] { (void)line_.replay.update_priorities(foreign_key, one); },
-      [&] { (void)line_.replay.update_priorities(key, one, 9); },
+      [&] { (void)line_.replay.selector(9).update(key, one); },
       [&] { const VectorWriter writers(line_.replay, 0); },
       [&] { const VectorWriter writers(line_.replay, 3); },  // One more than may live.
       [&] { const Prefetcher prefetcher(sampler_, 4, {}, 0); },

@@ -104,9 +104,9 @@ TEST_P(SteadyState, DecayAndAnotherAlphaAllocateNothing) {
   float alpha = 0.5F;
   EXPECT_EQ(allocations_of([&] {
               append(5);
-              line_.replay.decay(0.5F);
+              line_.replay.selector().decay(0.5F);
               alpha = 1.1F - alpha;
-              line_.replay.set_alpha(alpha);
+              line_.replay.selector().set_alpha(alpha);
             }),
             0U);
 }
@@ -252,8 +252,8 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
         }
         scale *= 0.98F;  // Nothing stays where it was, so that buckets of ranks are cut anew.
         line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
-        line.replay.update_episode_priorities(line.writer().episode_id(), 0,
-                                              std::span(priorities).first(20));
+        line.replay.episodes().update_priorities(line.writer().episode_id(), 0,
+                                                 std::span(priorities).first(20));
       };
       EXPECT_EQ(allocations_of(cycle, 300, 300), 0U);
     }

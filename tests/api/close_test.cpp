@@ -50,6 +50,20 @@ TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
   EXPECT_EQ(line.update(keys.at(2), 2.0F).applied, 1U);
 }
 
+TEST(Close, OfADestroyedBufferIsWhatItsHandlesRead) {
+  std::optional<Line> line(Small{.episode_index = true});
+  line->append_many(0, 5);
+  const std::uint64_t episode = line->writer().episode_id();
+  SelectorHandle selector = line->replay.selector();
+  Episodes episodes = line->replay.episodes();
+  line.reset();
+  EXPECT_EQ(selector.sampler().sample(1).status().code, SampleStatus::Code::Closed);
+  const ItemKey key = episodes.find(episode, 2).value();
+  EXPECT_EQ(selector.update({&key, 1}, std::vector{3.0F}).applied, 1U);
+  EXPECT_EQ(selector.totals().largest, 3.0F);
+  EXPECT_EQ(episodes.remove(episode), 5U);
+}
+
 TEST(Close, WakesASleepingSampler) {
   Line line;
   std::jthread learner([&] {

@@ -187,9 +187,9 @@ TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
   EXPECT_THROW(static_cast<void>(ReplayBuffer::load(checkpoint.path(), {.storage = MappedFile{}})),
                std::invalid_argument);
   ReplayBuffer loaded =
-      ReplayBuffer::load(checkpoint.path(), {.storage = MappedFile{directory.path()}});
+      ReplayBuffer::load(checkpoint.path(), {.storage = MappedFile{directory.path()}}).buffer;
   EXPECT_GT(loaded.stats().file_bytes, 0U);
-  EXPECT_EQ(ReplayBuffer::load(checkpoint.path()).stats().file_bytes, 0U);
+  EXPECT_EQ(ReplayBuffer::load(checkpoint.path()).buffer.stats().file_bytes, 0U);
   line.replay = std::move(loaded);
   EXPECT_EQ(line.numbers(), numbers);
   // From the file to a checkpoint and back into a file, beside the one that it replaces.

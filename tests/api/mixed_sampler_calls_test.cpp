@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <stop_token>
@@ -157,7 +158,7 @@ TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
   MixedSampler both({one.replay, other.replay}, 4);
   const std::jthread actor([&] {
     yield_while([&] { return one.replay.stats().samplers_for_items.waiting_now == 0; });
-    other.replay.reset_priorities(0.0F);
+    other.replay.selector().reset(0.0F);
     one.append_many(1, 1, 1.0F);
   });
   const SampleResult batch = require_batch(both.sample());
@@ -173,12 +174,10 @@ TEST(MixedSampler, OfAClosedOrDestroyedBufferIsClosed) {
     Writer writer_of_other = other->replay.writer();
     one->append_many(writer, 0, 4);
     other->append_many(writer_of_other, kOther, 4);
-    const auto both =
-        by_total
-            ? std::make_unique<MixedSampler>(
-                  std::vector<std::reference_wrapper<ReplayBuffer>>{one->replay, other->replay}, 4)
-            : std::make_unique<MixedSampler>(
-                  std::vector<MixedPart>{{one->replay, 2}, {other->replay, 2}});
+    const auto both = by_total ? std::make_unique<MixedSampler>(
+                                     std::vector<SelectorHandle>{one->replay, other->replay}, 4)
+                               : std::make_unique<MixedSampler>(
+                                     std::vector<MixedPart>{{one->replay, 2}, {other->replay, 2}});
     ASSERT_TRUE(both->sample());
     other->replay.close();
     EXPECT_EQ(both->sample().status().code, Code::Closed);
@@ -187,6 +186,18 @@ TEST(MixedSampler, OfAClosedOrDestroyedBufferIsClosed) {
     other.reset();
     EXPECT_EQ(both->sample().status().code, Code::Closed);
   }
+}
+
+TEST(MixedSampler, DrawsEachPartByTheSelectorThatItNames) {
+  Line line;
+  line.append_many(0, 4);
+  line.replay.selector().reset(0.0F);
+  line.update(line.keys().at(3), 1.0F);
+  MixedSampler both({{line.replay, 8}, {line.replay.selector(1), 8}});
+  const SampleResult batch = require_batch(both.sample());
+  const auto numbers = batch->now(line.id);
+  EXPECT_TRUE(std::all_of(numbers.begin(), numbers.begin() + 8, [](auto n) { return n == 3; }));
+  EXPECT_EQ(std::set(numbers.begin() + 8, numbers.end()).size(), 4U) << "stratified, and uniform";
 }
 
 TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
@@ -267,7 +278,7 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
   EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
   for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
-    EXPECT_EQ(part.buffer.sampler().sample(1)->now(two.one.action)[0], part.items);
+    EXPECT_EQ(part.selector.sampler().sample(1)->now(two.one.action)[0], part.items);
   }
   std::swap(keys[0], keys[40]);
   for (const std::size_t count : {109U, 108U}) {
@@ -295,7 +306,7 @@ void refuses(std::initializer_list<std::string_view> words, Arguments&&... argum
 
 TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   using Parts = std::vector<MixedPart>;
-  using Buffers = std::vector<std::reference_wrapper<ReplayBuffer>>;
+  using Buffers = std::vector<SelectorHandle>;
   Two two;
   ReplayBuffer& one = two.one.replay;
   Options longer = options_of(3);
@@ -312,7 +323,6 @@ TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   refuses({"below 2^32 in all"}, Parts{{one, kHalf + 1}, {one, kHalf + 1}});
   refuses({"parts[1]", "another window"}, Parts{{one, 1}, {window.replay, 1}});
   refuses({"parts[1]", "another schema"}, Buffers{one, foreign}, std::size_t{1});
-  refuses({"selector is 2", "0 to 1"}, Parts{{one, 1}}, SamplerOptions{.selector = 2});
   refuses({"resume is 1", "MixedSampler"}, Parts{{one, 1}}, SamplerOptions{.resume = 1});
   refuses({"parts[0]", "twice"}, Buffers{one, one}, std::size_t{1});
   refuses({"fresh is 0.5", "common total: 0"}, Buffers{one}, std::size_t{1},

@@ -333,11 +333,11 @@ TEST(MixedSampler, GivesWholeRowsBesideWritersAndUpdates) {
   const std::jthread other_actor = act(other, writer_of_other, kFar + 64);
   const std::jthread switcher([&](std::stop_token stop) {
     while (!stop.stop_requested()) {
-      other.replay.reset_priorities(0.0F);
-      other.replay.reset_priorities(1.0F);
+      other.replay.selector().reset(0.0F);
+      other.replay.selector().reset(1.0F);
     }
   });
-  MixedSampler exact({{one.replay, 8}, {other.replay, 8}}, {.seed = 1, .selector = 1});
+  MixedSampler exact({{one.replay.selector(1), 8}, {other.replay.selector(1), 8}}, {.seed = 1});
   MixedSampler common({one.replay, other.replay}, 16, {.seed = 2});
   for (std::size_t i = scaled(3'000, 100); i != 0; --i) {
     for (MixedSampler* const both : {&exact, &common}) {

@@ -264,7 +264,7 @@ class PrefetcherOfAMix : public testing::TestWithParam<bool> {
     return GetParam() ? std::make_unique<MixedSampler>(
                             std::vector<MixedPart>{{one.replay, 5}, {other.replay, 3}}, seed)
                       : std::make_unique<MixedSampler>(
-                            std::vector{std::ref(one.replay), std::ref(other.replay)}, 8, seed);
+                            std::vector<SelectorHandle>{one.replay, other.replay}, 8, seed);
   }
 
   Line one{tagged(1)};
@@ -325,7 +325,7 @@ TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   Line other(PrefetcherOfAMix::tagged(2));
   one.append_many(0, 10);
   other.replay.close();
-  MixedSampler mix(std::vector{std::ref(one.replay), std::ref(other.replay)}, 8);
+  MixedSampler mix({one.replay, other.replay}, 8);
   Prefetcher prefetcher(mix, 8);
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 20; ++i) {

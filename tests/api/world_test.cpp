@@ -78,7 +78,7 @@ TEST_P(WorldOf, SeesEveryByteThatIsNotWhatItsStepHad) {
   const bool with_returns = !sequences || std::get<Sequences>(GetParam()).n_step != 0;
   for (const bool unique : {false, true}) {
     Batch batch = replay.make_batch(7, nullptr, unique);
-    replay.gather_episode(episode, 0, 7, batch);
+    replay.episodes().gather(episode, 0, 7, batch);
     for (std::size_t item = 0; item < 7; ++item) {
       if (batch.lengths()[item] == 0) {
         continue;

@@ -55,7 +55,7 @@ class Subject {
  public:
   Subject() : replay_(schema_, options()), numbers_(1) { open(false); }
   explicit Subject(const char* directory)
-      : replay_(reprise::ReplayBuffer::load(directory)), numbers_(2) {
+      : replay_(reprise::ReplayBuffer::load(directory).buffer), numbers_(2) {
     open(true);
   }
 
@@ -98,7 +98,7 @@ class Subject {
         std::printf("\n");
         priorities[i] = numbers_.priority();
       }
-      replay_.update_priorities(batch->keys(), priorities, s);
+      replay_.selector(s).update(batch->keys(), priorities);
     }
   }
 
@@ -116,10 +116,8 @@ class Subject {
       writers_.push_back(replay_.writer());
     }
     for (std::size_t s = 0; s < options().selectors.size(); ++s) {
-      samplers_.push_back(
-          replay_.sampler({.seed = s,
-                           .selector = s,
-                           .resume = resume ? std::optional<std::size_t>(s) : std::nullopt}));
+      samplers_.push_back(replay_.selector(s).sampler(
+          {.seed = s, .resume = resume ? std::optional<std::size_t>(s) : std::nullopt}));
     }
   }
 

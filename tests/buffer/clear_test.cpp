@@ -39,7 +39,7 @@ TEST(Clear, MakesRoomInAQueueAsRemovalsDo) {
     while (taken < 40) {
       yield_while(
           [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
-      removes ? static_cast<void>(line.replay.remove_episode(0)) : line.replay.clear();
+      removes ? static_cast<void>(line.replay.episodes().remove(0)) : line.replay.clear();
     }
     expect_accounted(line.replay);
   }
@@ -105,7 +105,7 @@ TEST(Clear, IsWhatACheckpointSaves) {
   line.replay.clear();
   line.append_many(40, 7);
   line.replay.save(directory.path());
-  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
   EXPECT_EQ(loaded.size(), 7U);
   EXPECT_EQ(loaded.stats().evicted_steps, 40U);
 }
@@ -113,24 +113,24 @@ TEST(Clear, IsWhatACheckpointSaves) {
 TEST(ResetPriorities, GivesEveryItemThePriority) {
   Line line(Small{.max_times_sampled = 2, .shards = 3});
   line.append_many(0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
-  line.replay.reset_priorities(4.0F);  // Nobody has ingested the steps before.
-  EXPECT_EQ(line.replay.totals().weight, 120.0);
-  EXPECT_EQ(line.replay.totals().largest, 4.0F);
+  line.replay.selector().reset(4.0F);  // Nobody has ingested the steps before.
+  EXPECT_EQ(line.replay.selector().totals().weight, 120.0);
+  EXPECT_EQ(line.replay.selector().totals().largest, 4.0F);
   EXPECT_EQ(line.replay.stats().applied_updates, 0U);
   // Exhausted items stay where they are, out of reach.
   Sampler sampler = line.replay.sampler();
   ASSERT_TRUE(sampler.sample(30, {.draws = Draws::WithoutReplacement, .timeout = {}}));
   ASSERT_TRUE(sampler.sample(20, {.draws = Draws::WithoutReplacement, .timeout = {}}));
-  line.replay.reset_priorities();
-  EXPECT_EQ(line.replay.totals().weight, 10.0);
-  EXPECT_EQ(line.replay.totals().items, 10U);
+  line.replay.selector().reset();
+  EXPECT_EQ(line.replay.selector().totals().weight, 10.0);
+  EXPECT_EQ(line.replay.selector().totals().items, 10U);
   // With another exponent it is weighed by that.
   Line other;
   other.append_many(0, 10);
-  other.replay.set_alpha(2.0F);
-  other.replay.reset_priorities(3.0F);
-  EXPECT_EQ(other.replay.totals().weight, 90.0);
-  EXPECT_EQ(other.replay.totals(1).weight, 10.0);
+  other.replay.selector().set_alpha(2.0F);
+  other.replay.selector().reset(3.0F);
+  EXPECT_EQ(other.replay.selector().totals().weight, 90.0);
+  EXPECT_EQ(other.replay.selector(1).totals().weight, 10.0);
 }
 
 TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
@@ -138,12 +138,12 @@ TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
   line.append_many(0, 5, 2.0F);
   for (const float bad :
        {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(bad); },
-                                          {"reset_priorities: priority is"});
+    expect_refusal<std::invalid_argument>([&] { line.replay.selector().reset(bad); },
+                                          {"reset: priority is"});
   }
-  expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(1.0F, 2); },
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector(2).reset(1.0F); },
                                         {"selector is 2"});
-  EXPECT_EQ(line.replay.totals().weight, 10.0);
+  EXPECT_EQ(line.replay.selector().totals().weight, 10.0);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
   }
   // The last step's window is not complete yet.
   const auto [applied, stale] =
-      line.replay.update_episode_priorities(writer.episode_id(), 0, priorities);
+      line.replay.episodes().update_priorities(writer.episode_id(), 0, priorities);
   EXPECT_EQ(applied, kSteps - 1);
   EXPECT_EQ(stale, 1U);
   EXPECT_EQ(line.replay.stats().stale_updates, 1U);
@@ -44,10 +44,10 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
   }
   const float one = 3.0F;
   const auto some =
-      line.replay.update_episode_priorities(writer.episode_id(), 10, std::span(&one, 1));
+      line.replay.episodes().update_priorities(writer.episode_id(), 10, std::span(&one, 1));
   EXPECT_EQ(some.applied, 1U);
-  EXPECT_EQ(line.replay.update_episode_priorities(99'999, 0, priorities).stale, kSteps);
-  const auto beyond = line.replay.update_episode_priorities(
+  EXPECT_EQ(line.replay.episodes().update_priorities(99'999, 0, priorities).stale, kSteps);
+  const auto beyond = line.replay.episodes().update_priorities(
       writer.episode_id(), std::numeric_limits<std::uint64_t>::max(), priorities);
   EXPECT_EQ(beyond.applied, 0U) << "positions do not go round";
   EXPECT_EQ(beyond.stale, kSteps);
@@ -59,19 +59,19 @@ TEST(EpisodeIndex, ChangesNothingForBadInput) {
   const auto before = line.probabilities();
   const std::vector<float> bad{5.0F, 5.0F, 5.0F, std::numeric_limits<float>::quiet_NaN()};
   expect_refusal<std::invalid_argument>(
-      [&] { line.replay.update_episode_priorities(line.writer().episode_id(), 0, bad); },
+      [&] { line.replay.episodes().update_priorities(line.writer().episode_id(), 0, bad); },
       {"priorities[3]", "nan", "allowed: "});
   expect_refusal<std::invalid_argument>(
-      [&] { line.replay.update_episode_priorities(line.writer().episode_id(), 0, {}, 7); },
+      [&] { line.replay.episodes().update_priorities(line.writer().episode_id(), 0, {}, 7); },
       {"selector is 7", "allowed: "});
   EXPECT_EQ(line.probabilities(), before);
 }
 
 TEST(EpisodeIndex, IsRefusedWhereThereIsNone) {
   Line line;
-  expect_refusal<std::logic_error>([&] { static_cast<void>(line.replay.find(0, 0)); },
+  expect_refusal<std::logic_error>([&] { static_cast<void>(line.replay.episodes().find(0, 0)); },
                                    {"Options::episode_index"});
-  expect_refusal<std::logic_error>([&] { line.replay.update_episode_priorities(0, 0, {}); },
+  expect_refusal<std::logic_error>([&] { line.replay.episodes().update_priorities(0, 0, {}); },
                                    {"Options::episode_index"});
 }
 

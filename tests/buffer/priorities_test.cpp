@@ -73,7 +73,7 @@ TEST_P(Priorities, CountsThatDifferAreRefused) {
 TEST_P(Priorities, AnUnknownSelectorIsRefused) {
   const float one = 1.0F;
   expect_refusal<std::invalid_argument>(
-      [&] { line_.replay.update_priorities(std::span(keys_).first(1), std::span(&one, 1), 2); },
+      [&] { line_.replay.selector(2).update(std::span(keys_).first(1), std::span(&one, 1)); },
       {"selector", "2"});
 }
 
@@ -147,14 +147,14 @@ TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
   const auto by_number = line.keys();
   const std::vector<ItemKey> keys = {by_number.at(0), by_number.at(1), by_number.at(2)};
   const std::vector<float> priorities = {5, 5, 10};
-  line.replay.update_priorities(keys, priorities, 1);
+  line.replay.selector(1).update(keys, priorities);
   expect(0, {1, 2, 3});
   expect(1, {25, 25, 100});
-  EXPECT_EQ(line.replay.update_priorities(keys, priorities, 2).applied, 3U)
+  EXPECT_EQ(line.replay.selector(2).update(keys, priorities).applied, 3U)
       << "Uniform checks priorities and ignores them";
   expect(2, {1, 1, 1});
   const std::vector<float> bad = {5, -5, 10};
-  EXPECT_THROW(line.replay.update_priorities(keys, bad, 2), std::invalid_argument);
+  EXPECT_THROW(line.replay.selector(2).update(keys, bad), std::invalid_argument);
 }
 
 }  // namespace

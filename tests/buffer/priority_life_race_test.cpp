@@ -102,11 +102,11 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
     busy.fetch_sub(1);
   });
   while (busy.load() != 0) {
-    line.replay.set_alpha(kAlphas[rng.below(kAlphas.size())]);
+    line.replay.selector().set_alpha(kAlphas[rng.below(kAlphas.size())]);
     std::this_thread::yield();
   }
   threads.clear();
-  line.replay.set_alpha(2.0F);
+  line.replay.selector().set_alpha(2.0F);
   for (const auto& of_updater : last) {
     for (const auto& [number, priority] : of_updater) {
       given[number] = priority;
@@ -132,12 +132,12 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   std::jthread changer([&] {
     Rng rng(3);
     for (std::size_t decays = 0; !done.load();) {
-      line.replay.set_alpha(kAlphas[rng.below(kAlphas.size())]);
+      line.replay.selector().set_alpha(kAlphas[rng.below(kAlphas.size())]);
       if (drawn.load() * kDecays > decays * rounds) {
-        line.replay.decay(0.5F);  // Would show as shares of shards that do not fit.
+        line.replay.selector().decay(0.5F);  // Would show as shares of shards that do not fit.
         ++decays;
       }
-      line.replay.set_alpha(1.0F);
+      line.replay.selector().set_alpha(1.0F);
       std::this_thread::yield();
     }
   });
@@ -185,7 +185,7 @@ TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
       }
     });
     for (int i = 0; i < kDecays; ++i) {
-      line.replay.decay(0.5F);
+      line.replay.selector().decay(0.5F);
       std::this_thread::yield();
     }
     done.store(true);

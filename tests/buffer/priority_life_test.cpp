@@ -56,11 +56,11 @@ INSTANTIATE_TEST_SUITE_P(Shards, PriorityLife, testing::Values(1U, 3U));
 
 TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
   make({.alpha = 0.75F});
-  EXPECT_EQ(line_->replay.alpha(), 0.75F);
-  line_->replay.set_alpha(0.5F);
-  EXPECT_EQ(line_->replay.alpha(), 0.5F);
+  EXPECT_EQ(line_->replay.selector().alpha(), 0.75F);
+  line_->replay.selector().set_alpha(0.5F);
+  EXPECT_EQ(line_->replay.selector().alpha(), 0.5F);
   EXPECT_EQ(line_->replay.options().selectors[0].target<Proportional>()->alpha, 0.75F);
-  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.alpha(1); }, {"selector is 1"});
+  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.selector(1).alpha(); }, {"selector is 1"});
 }
 
 TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
@@ -68,22 +68,22 @@ TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
   append({1.0F, 16.0F});
   for (const float alpha : {-0.1F, 8.5F, kNaN, std::numeric_limits<float>::infinity()}) {
     expect_refusal<std::invalid_argument>(
-        [&] { line_->replay.set_alpha(alpha); },
+        [&] { line_->replay.selector().set_alpha(alpha); },
         {"alpha is " + testing::PrintToString(alpha), "allowed: 0 to 8"});
   }
-  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(1.0F, 1); },
+  expect_refusal<std::invalid_argument>([&] { line_->replay.selector(1).set_alpha(1.0F); },
                                         {"selector is 1", "Proportional"});
-  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(1.0F, 2); },
+  expect_refusal<std::invalid_argument>([&] { line_->replay.selector(2).set_alpha(1.0F); },
                                         {"selector is 2", "0 to 1"});
   expect_weights({1, 4});
 }
 
 TEST_P(PriorityLife, AnAlphaThatMakesEpsilonOrAConstantInfiniteIsRefused) {
   make({.alpha = 0.5F, .epsilon = 1e6F});
-  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(8.0F); },
+  expect_refusal<std::invalid_argument>([&] { line_->replay.selector().set_alpha(8.0F); },
                                         {"alpha is 8", "epsilon"});
   make({.alpha = 0.5F, .initial = InitialPriority::Constant, .initial_constant = 1e10F});
-  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(8.0F); },
+  expect_refusal<std::invalid_argument>([&] { line_->replay.selector().set_alpha(8.0F); },
                                         {"alpha is 8", "1e+10"});
 }
 
@@ -91,11 +91,11 @@ TEST_P(PriorityLife, AnAlphaOfZeroIsFinal) {
   make({.alpha = 0.6F, .epsilon = 0.0F});
   append({4.0F, 0.0F, 0.5F});
   (void)line_->replay.size();
-  line_->replay.set_alpha(0.0F);
+  line_->replay.selector().set_alpha(0.0F);
   append({7.0F});
   expect_weights({1, 0, 1, 1}, 0.0);
   for (const float alpha : {0.0F, 0.6F}) {
-    expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(alpha); },
+    expect_refusal<std::invalid_argument>([&] { line_->replay.selector().set_alpha(alpha); },
                                           {"present alpha is 0", "above 0"});
   }
   expect_weights({1, 0, 1, 1}, 0.0);
@@ -104,7 +104,7 @@ TEST_P(PriorityLife, AnAlphaOfZeroIsFinal) {
 TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
   make({.alpha = 1.0F, .epsilon = 0.0F});
   append({1e30F, 1.0F, 1e30F});
-  line_->replay.set_alpha(8.0F);
+  line_->replay.selector().set_alpha(8.0F);
   expect_weights({1, 0, 1});
   expect_refusal<std::invalid_argument>([&] { append({1e30F}); }, {"1e+30", "finite"});
 }
@@ -114,12 +114,12 @@ TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
   append({1.0F});
   for (const float factor : {0.0F, -0.5F, 1.5F, kNaN}) {
     expect_refusal<std::invalid_argument>(
-        [&] { line_->replay.decay(factor); },
+        [&] { line_->replay.selector().decay(factor); },
         {"factor is " + testing::PrintToString(factor), "at most 1"});
   }
-  expect_refusal<std::invalid_argument>([&] { line_->replay.decay(0.5F, 1); },
+  expect_refusal<std::invalid_argument>([&] { line_->replay.selector(1).decay(0.5F); },
                                         {"selector is 1", "Proportional"});
-  line_->replay.decay(1.0F);
+  line_->replay.selector().decay(1.0F);
   append({1.0F});
   expect_weights({1, 1}, 0.0);
 }
@@ -148,8 +148,8 @@ struct HalfAlpha {
 
 TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
   Line line(Small{.selectors = {HalfAlpha{}}});
-  expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(2.0F); }, {"alpha is 2"});
-  EXPECT_EQ(line.replay.alpha(), 1.0F);
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(2.0F); }, {"alpha is 2"});
+  EXPECT_EQ(line.replay.selector().alpha(), 1.0F);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
     }
     line.replay.update_priorities(keys, set);
     std::vector<float> read(keys.size());
-    ASSERT_EQ(line.replay.priorities(keys, read), keys.size());
+    ASSERT_EQ(line.replay.selector().priorities(keys, read), keys.size());
     for (std::size_t i = 0; i < set.size(); ++i) {
       EXPECT_NEAR(read[i], set[i], 0x1p-22F / alpha * (set[i] + 1e-3F)) << i;
     }
@@ -43,7 +43,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
       many.push_back(keys[i * 17 % keys.size()]);
     }
     std::vector<float> all(many.size());
-    ASSERT_EQ(line.replay.priorities(many, all), many.size());
+    ASSERT_EQ(line.replay.selector().priorities(many, all), many.size());
     for (std::size_t i = 0; i < many.size(); ++i) {
       ASSERT_EQ(all[i], read[i * 17 % keys.size()]);
     }
@@ -52,15 +52,16 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
 
 TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
   Line line(three_shards(Proportional{.alpha = 2.0F, .epsilon = 0.0F}));
-  EXPECT_EQ(line.replay.totals().weight, 0.0);
-  EXPECT_EQ(line.replay.totals().largest, 0.0F);
-  EXPECT_EQ(line.replay.totals().items, 0U);
+  EXPECT_EQ(line.replay.selector().totals().weight, 0.0);
+  EXPECT_EQ(line.replay.selector().totals().largest, 0.0F);
+  EXPECT_EQ(line.replay.selector().totals().items, 0U);
   line.append_many(0, 40, [](std::uint64_t i) { return static_cast<float>(i); });
-  const SelectorTotals totals = line.replay.totals();  // Nobody has ingested the steps before.
+  const SelectorTotals totals =
+      line.replay.selector().totals();  // Nobody has ingested the steps before.
   EXPECT_EQ(totals.weight, 39.0 * 40.0 * 79.0 / 6.0);
   EXPECT_EQ(totals.largest, 39.0F * 39.0F);
   EXPECT_EQ(totals.items, 40U);
-  EXPECT_EQ(line.replay.totals(1).weight, 40.0);
+  EXPECT_EQ(line.replay.selector(1).totals().weight, 40.0);
 }
 
 TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
@@ -70,7 +71,7 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
   const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
   std::vector<float> one(1);
   const auto read = [&](std::vector<ItemKey> keys, std::size_t selector) {
-    static_cast<void>(line.replay.priorities(keys, one, selector));
+    static_cast<void>(line.replay.selector(selector).priorities(keys, one));
   };
   expect_refusal<std::invalid_argument>(
       [&] {
@@ -79,8 +80,8 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
       {"2 keys and room for 1 priorities"});
   expect_refusal<std::invalid_argument>([&] { read({foreign}, 0); }, {"keys[0] has tag 8"});
   expect_refusal<std::invalid_argument>([&] { read({key}, 2); }, {"selector is 2"});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(line.replay.totals(2)); },
-                                        {"selector is 2"});
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(line.replay.selector(2).totals()); }, {"selector is 2"});
 }
 
 /// An exponent that changes in the middle gives no priority that never was.
@@ -90,12 +91,12 @@ TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
   const std::vector<ItemKey> keys = line.key_list();
   std::jthread setter([&](const std::stop_token& stop) {
     for (int i = 0; !stop.stop_requested(); ++i) {
-      line.replay.set_alpha(i % 2 == 0 ? 0.5F : 1.0F);
+      line.replay.selector().set_alpha(i % 2 == 0 ? 0.5F : 1.0F);
     }
   });
   std::vector<float> read(keys.size());
   for (int i = 0; i < 300; ++i) {
-    ASSERT_EQ(line.replay.priorities(keys, read), keys.size());
+    ASSERT_EQ(line.replay.selector().priorities(keys, read), keys.size());
     for (const float priority : read) {
       ASSERT_NEAR(priority, 16.0F, 16e-5F);
     }

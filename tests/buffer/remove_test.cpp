@@ -44,12 +44,12 @@ TEST(Remove, TakesManyKeysInAnyOrder) {
   ASSERT_EQ(line.replay.size(), 7000U);
   std::vector<ItemKey> keys;
   for (std::uint64_t i = 0; i < 5000; ++i) {
-    keys.push_back(line.replay.find(0, i * 1999 % 5000).value());
+    keys.push_back(line.replay.episodes().find(0, i * 1999 % 5000).value());
   }
   EXPECT_EQ(line.replay.remove(keys), 5000U);
   EXPECT_EQ(line.replay.size(), 2000U);
-  EXPECT_FALSE(line.replay.find(0, 4999));
-  EXPECT_TRUE(line.replay.find(0, 5000));
+  EXPECT_FALSE(line.replay.episodes().find(0, 4999));
+  EXPECT_TRUE(line.replay.episodes().find(0, 5000));
 }
 
 TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
@@ -59,7 +59,7 @@ TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
   keys[1].bits ^= std::uint64_t{1} << 60U;
   expect_refusal<std::invalid_argument>([&] { line.replay.remove(keys); },
                                         {"remove", "keys[1]", "tag"});
-  expect_refusal<std::logic_error>([&] { line.replay.remove_episode(0); },
+  expect_refusal<std::logic_error>([&] { line.replay.episodes().remove(0); },
                                    {"Options::episode_index"});
   EXPECT_EQ(line.replay.size(), 3U);
   EXPECT_EQ(line.replay.remove({}), 0U);
@@ -75,9 +75,9 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
       line.append_many(0, 10, 1.0F);
       const ItemKey large = line.replay.sampler().sample(1)->keys()[0];
       line.update(large, 1e6F);
-      EXPECT_GT(line.replay.totals().largest, 100.0F);
+      EXPECT_GT(line.replay.selector().totals().largest, 100.0F);
       EXPECT_EQ(line.replay.remove({&large, 1}), 1U);
-      EXPECT_LT(line.replay.totals().largest, 2.0F) << "limit " << limit;
+      EXPECT_LT(line.replay.selector().totals().largest, 2.0F) << "limit " << limit;
     }
   }
 }
@@ -106,17 +106,17 @@ TEST(Remove, IsKeptByCheckpoints) {
       }
     }
     line.replay.save(directory.path());
-    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
     EXPECT_EQ(loaded.size(), left.size());
     EXPECT_EQ(loaded.stats().items, left.size());
-    EXPECT_EQ(loaded.totals().weight, line.replay.totals().weight);
+    EXPECT_EQ(loaded.selector().totals().weight, line.replay.selector().totals().weight);
     for (const auto& [number, key] : before) {
       EXPECT_EQ(loaded.gather(std::span(&key, 1)).lengths()[0], left.count(number)) << number;
       EXPECT_EQ(loaded.update_priorities(std::span(&key, 1), std::vector{2.0F}).applied,
                 left.count(number));
     }
     for (std::size_t selector = 0; selector < 3; ++selector) {
-      Sampler sampler = loaded.sampler({.selector = selector});
+      Sampler sampler = loaded.selector(selector).sampler();
       SampleOptions each_once = kAtOnce;
       each_once.draws = Draws::WithoutReplacement;
       EXPECT_TRUE(sampler.sample(left.size(), each_once));
@@ -151,7 +151,7 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   const auto too_few = [&](std::size_t round) { return removed <= 100 && round < 100'000; };
   for (std::size_t round = 0; round < scaled(2000, 300) || too_few(round); ++round) {
     const SampleResult batch = require_batch(sampler.sample(16));
-    removed += round % 8 == 0 ? line.replay.remove_episode(batch->episode_ids()[0])
+    removed += round % 8 == 0 ? line.replay.episodes().remove(batch->episode_ids()[0])
                               : line.replay.remove(batch->keys().first(4));
     const Batch gone = line.replay.gather(batch->keys().first(round % 8 == 0 ? 1 : 4));
     for (std::size_t i = 0; i < gone.size(); ++i) {

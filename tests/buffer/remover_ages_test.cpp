@@ -29,7 +29,7 @@ constexpr std::size_t kLook = kCapacity / 50;  ///< Steps between looks at what 
 class Watched {
  public:
   explicit Watched(Options options)
-      : line_(options), sampler_(line_.replay.sampler({.seed = 5, .selector = 0})) {
+      : line_(options), sampler_(line_.replay.selector(0).sampler({.seed = 5})) {
     for (std::size_t w = 0; w < options.max_writers; ++w) {
       writers_.push_back(line_.replay.writer());
     }
@@ -91,7 +91,7 @@ class Watched {
     line_.append(writer, number, position == 59 ? End::Terminated : End::Continue,
                  std::span(&priority, 1));
     drawn_.push_back(false);
-    if (const auto key = line_.replay.find(writer.episode_id(), position)) {
+    if (const auto key = line_.replay.episodes().find(writer.episode_id(), position)) {
       there_.push_back({number, *key});
     }
   }
@@ -116,7 +116,7 @@ class Watched {
     std::vector<ItemKey> keys;
     std::ranges::transform(there_, std::back_inserter(keys), &Item::key);
     std::vector<float> priorities(keys.size());
-    line_.replay.priorities(keys, priorities);
+    line_.replay.selector().priorities(keys, priorities);
     std::vector<Item> there;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (!std::isnan(priorities[i])) {

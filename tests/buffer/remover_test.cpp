@@ -231,7 +231,7 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
   EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
-  ASSERT_TRUE(line.replay.sampler({.selector = 1}).sample(40, kAtOnce));  // Each of 20 items twice.
+  ASSERT_TRUE(line.replay.selector(1).sampler().sample(40, kAtOnce));  // Each of 20 items twice.
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
   EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";

@@ -115,7 +115,7 @@ TEST(Gather, FillsAndClearsUniqueFrames) {
   EXPECT_EQ(std::ranges::max(batch.frames(line.id)), 6U);
   EXPECT_TRUE(
       std::ranges::equal(batch.frames(line.id), std::vector<std::uint64_t>{4, 5, 6, 2, 3, 4}));
-  ASSERT_EQ(line.replay.gather_episode(line.writer().episode_id(), 7, 2, batch), 1U);
+  ASSERT_EQ(line.replay.episodes().gather(line.writer().episode_id(), 7, 2, batch), 1U);
   EXPECT_TRUE(
       std::ranges::equal(batch.frames(line.id), std::vector<std::uint64_t>{7, 8, 9, 0, 0, 0}));
 }
@@ -140,8 +140,8 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
       },
       {"gather: offset 1 + n 2; allowed: at most the batch's capacity 2"});
   expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(line.replay.gather_episode(0, 0, 3, batch)); },
-      {"gather_episode: offset 0 + n 3; allowed: at most the batch's capacity 2"});
+      [&] { static_cast<void>(line.replay.episodes().gather(0, 0, 3, batch)); },
+      {"gather: offset 0 + n 3; allowed: at most the batch's capacity 2"});
   Options other = indexed(1);
   other.window = Transitions{.n_step = 2};
   Line stranger(other);
@@ -152,18 +152,18 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   // Beyond the highest position nothing comes round.
   const std::uint64_t episode = line.writer().episode_id();
   Batch beyond_all = line.replay.make_batch(3000);
-  EXPECT_EQ(line.replay.gather_episode(episode, ~std::uint64_t{0} - 10, 3000, beyond_all), 0U);
-  EXPECT_EQ(line.replay.gather_episode(episode + 999, 0, 3000, beyond_all), 0U);
+  EXPECT_EQ(line.replay.episodes().gather(episode, ~std::uint64_t{0} - 10, 3000, beyond_all), 0U);
+  EXPECT_EQ(line.replay.episodes().gather(episode + 999, 0, 3000, beyond_all), 0U);
   const Batch none = line.replay.gather({});
   EXPECT_EQ(none.size() + none.now(line.id).size() + none.keys().size(), 0U);
-  EXPECT_EQ(line.replay.gather_episode(0, 0, 0).size(), 0U);
+  EXPECT_EQ(line.replay.episodes().gather(0, 0, 0).size(), 0U);
   EXPECT_EQ(line.replay.gather({}, batch), 0U);
   EXPECT_EQ(batch.size(), 2U);
   expect_step(line, batch, 0, 2);
   expect_step(line, batch, 1, 2);
   Line plain;
   Batch of_plain = plain.replay.make_batch(2);
-  EXPECT_THROW(plain.replay.gather_episode(0, 0, 1, of_plain), std::logic_error);
+  EXPECT_THROW(plain.replay.episodes().gather(0, 0, 1, of_plain), std::logic_error);
 }
 
 }  // namespace

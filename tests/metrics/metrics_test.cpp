@@ -222,7 +222,7 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
   };
   const auto raw = [&](std::span<const ItemKey> keys, std::size_t selector) {
     std::vector<float> found(keys.size());
-    line.replay.priorities(keys, found, selector);
+    line.replay.selector(selector).priorities(keys, found);
     return found;
   };
   EXPECT_EQ(append(End::Terminated, 3.0F), CommitStatus::Committed);

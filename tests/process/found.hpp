@@ -24,7 +24,7 @@ struct Found {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<std::uint64_t, Step>> steps;
 
   Found(ReplayBuffer& replay, const NamedSteps& named) {
-    Sampler sampler = replay.sampler({.selector = 1, .parallel_gather_bytes = kGatherAlone});
+    Sampler sampler = replay.selector(1).sampler({.parallel_gather_bytes = kGatherAlone});
     std::size_t drawn = 0;
     for (std::size_t left = replay.size(); left != 0;) {
       const std::size_t n = std::min<std::size_t>(left, 4096);

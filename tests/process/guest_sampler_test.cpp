@@ -82,7 +82,7 @@ TEST(GuestSampler, UpdatesPrioritiesOfTheSelectorThatItDrawsBy) {
   hosted.serve();
   Guest guest = attach(hosted.address());
   line.append_many(0, 32, 1.0F);
-  GuestSampler sampler = guest.sampler({.selector = 1});
+  GuestSampler sampler = guest.sampler({}, 1);
   const auto drawn = require_batch(sampler.sample(32));
   const std::vector<ItemKey> keys(drawn->keys().begin(), drawn->keys().end());
   const std::vector<float> zeros(keys.size(), 0.0F);
@@ -188,7 +188,7 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
   hosted.serve();
   Guest guest = attach(hosted.address());
   line.append_many(0, 30, 1.0F);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(guest.sampler({.selector = 9})); },
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(guest.sampler({}, 9)); },
                                         {"selector is 9"});
   GuestSampler sampler = guest.sampler();
   expect_refusal<std::invalid_argument>([&] { sampler.sample(0); }, {"0"});

@@ -99,7 +99,7 @@ TEST(Epoch, OfALoadedBufferBeginsANewPass) {
   Sampler sampler = line.replay.sampler();
   ASSERT_EQ(draw(line, sampler, 25).size(), 25U);
   (void)line.replay.save(directory.path(), {.samplers = {&sampler}});
-  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
   Sampler resumed = loaded.sampler({.resume = 0});
   const SampleResult batch = require_batch(resumed.sample(20, kEpoch));
   EXPECT_EQ(batch.status().passes, 1U);

@@ -96,11 +96,11 @@ TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
   line.append_many(0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
-  Sampler plain = line.replay.sampler({.selector = 1});
+  Sampler plain = line.replay.selector(1).sampler();
   const SampleResult batch = require_batch(plain.sample(10, kAtOnce));
   const auto ids = batch->now(line.id);
   std::set<std::uint64_t> drawn(ids.begin(), ids.end());
-  Sampler another = line.replay.sampler({.seed = 4, .selector = 1});
+  Sampler another = line.replay.selector(1).sampler({.seed = 4});
   const SampleResult whole = require_batch(another.sample(5, {.draws = Draws::WithoutReplacement}));
   drawn.insert(whole->now(line.id).begin(), whole->now(line.id).end());
   for (std::size_t fresh = 1; fresh != 0;) {
@@ -120,7 +120,7 @@ TEST_P(FreshIn, RemovedItemsAreNotFresh) {
   line.append_many(0, 20);
   std::vector<ItemKey> keys(20);
   for (std::uint64_t i = 0; i < 20; ++i) {
-    keys[i] = *line.replay.find(line.writer().episode_id(), i);
+    keys[i] = *line.replay.episodes().find(line.writer().episode_id(), i);
   }
   EXPECT_EQ(line.replay.remove(std::span(keys).subspan(5)), 15U);
   // No shard is asked for what it lost.
@@ -138,7 +138,7 @@ TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
   Line line(options);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
   line.append_many(0, 20);
-  ASSERT_TRUE(line.replay.sampler({.selector = 1}).sample(5, kAtOnce));
+  ASSERT_TRUE(line.replay.selector(1).sampler().sample(5, kAtOnce));
   EXPECT_EQ(sorted(fresh_of(line, sampler, 15)), numbers_between(5, 20));
 }
 
@@ -159,7 +159,7 @@ TEST(Fresh, AreNotTheItemsThatACheckpointLoads) {
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
   line.append_many(0, 20);
   (void)line.replay.save(directory.path());
-  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
   const SampleResult batch = require_batch(loaded.sampler({.fresh = 1.0F}).sample(20, kAtOnce));
   EXPECT_EQ(batch.status().fresh, 0U);
   EXPECT_EQ(fresh_of(line, sampler, 20), numbers_between(0, 20));

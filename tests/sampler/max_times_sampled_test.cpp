@@ -32,7 +32,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
       std::map<std::uint64_t, std::size_t> counts;
       std::vector<Sampler> samplers;
       for (std::size_t s = 0; s < 3; ++s) {
-        samplers.push_back(line.replay.sampler({.seed = s, .selector = s}));
+        samplers.push_back(line.replay.selector(s).sampler({.seed = s}));
       }
       const SampleOptions options{.draws = draws, .timeout = std::chrono::nanoseconds(0)};
       // Each draws some, until even one by one nothing is left.

@@ -82,18 +82,18 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
 
 TEST(OwnSelector, WithoutAnExponentHasNoneToSet) {
   Line line(options_with(OwnHighest{}));
-  expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(0.5F); },
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(0.5F); },
                                         {"set_alpha", "selector is 0"});
-  expect_refusal<std::invalid_argument>([&] { line.replay.decay(0.5F); },
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector().decay(0.5F); },
                                         {"decay", "selector is 0"});
   Line with(options_with(OwnPower{}));
   for (const float alpha : {-1.0F, 9.0F, std::numeric_limits<float>::quiet_NaN()}) {
-    expect_refusal<std::invalid_argument>([&] { with.replay.set_alpha(alpha); },
+    expect_refusal<std::invalid_argument>([&] { with.replay.selector().set_alpha(alpha); },
                                           {"alpha is", "0 to 8"});
   }
 }
 
-/// What of `ReplayBuffer::set_alpha` a selector of the user's own leaves out.
+/// What of `SelectorHandle::set_alpha` a selector of the user's own leaves out.
 enum class Without { RuleSet, RuleAlpha, ShardSet };
 
 /// By weight, with an exponent of 1 that cannot be set.
@@ -136,9 +136,9 @@ TEST(OwnSelector, ThatSetsItsExponentOnlyInPartIsRefusedAndUnchanged) {
       line.append(i, static_cast<float>(i + 1));
     }
     const auto before = line.probabilities();
-    expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(0.5F); },
+    expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(0.5F); },
                                           {"set_alpha", "alpha is 0.5", "selector 0"});
-    EXPECT_EQ(line.replay.alpha(), 1.0F);
+    EXPECT_EQ(line.replay.selector().alpha(), 1.0F);
     EXPECT_EQ(line.probabilities(), before);
     const ItemKey key = line.keys().at(0);
     const float four = 4.0F;

@@ -26,8 +26,9 @@ TEST(Recency, DrawsOldItemsHoweverUnlikely) {
 
 TEST(Recency, HasNoAlpha) {
   Line line(Small{.selectors = {Recency{}}});
-  expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(0.5F); }, {"set_alpha"});
-  expect_refusal<std::invalid_argument>([&] { line.replay.decay(0.5F); }, {"decay"});
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(0.5F); },
+                                        {"set_alpha"});
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector().decay(0.5F); }, {"decay"});
 }
 
 TEST(Recency, RefusesOtherP) {

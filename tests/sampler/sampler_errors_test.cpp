@@ -34,7 +34,7 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
   refused([&] { (void)sampler.sample_into(batch, 0, 0); }, {"0"});
   refused([&] { (void)sampler.sample_into(batch, 4, 5); }, {"8"});
   refused([&] { (void)sampler.sample_into(batch, kMost, 2); }, {"8"});
-  refused([&] { (void)line.replay.sampler({.selector = 2}); }, {"selector", "2"});
+  refused([&] { (void)line.replay.selector(2).sampler(); }, {"selector", "2"});
   EXPECT_EQ(batch.size(), 0U);
   EXPECT_EQ(line.replay.stats().sampled_batches, 0U);
 

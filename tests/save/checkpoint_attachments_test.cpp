@@ -42,8 +42,10 @@ TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
   const std::vector<float> second(300'000, 0.5F);  // More than one block of the file.
   ten.replay.save(directory.path(),
                   {.attachments = {attachment("parameters", first), attachment("empty", {})}});
-  Attachments loaded{{"of before", {}}};
-  EXPECT_EQ(ReplayBuffer::load(directory.path(), {.attachments = &loaded}).size(), 10U);
+  const LoadResult result = ReplayBuffer::load(directory.path());
+  EXPECT_EQ(result.buffer.size(), 10U);
+  EXPECT_TRUE(result.skipped.empty());
+  const Attachments& loaded = result.attachments;
   ASSERT_EQ(loaded.size(), 2U);
   EXPECT_EQ(floats(loaded.at("parameters")), first);
   EXPECT_TRUE(loaded.at("empty").empty());
@@ -52,13 +54,12 @@ TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
   for (const int level : {0, 3}) {
     ten.replay.save(directory.path(), {.compression = {.level = level},
                                        .attachments = {attachment("parameters", second)}});
-    ten.replay.restore(directory.path(), {.attachments = &loaded});
-    ASSERT_EQ(loaded.size(), 1U);
-    EXPECT_EQ(floats(loaded.at("parameters")), second);
+    const Attachments restored = ten.replay.restore(directory.path()).attachments;
+    ASSERT_EQ(restored.size(), 1U);
+    EXPECT_EQ(floats(restored.at("parameters")), second);
   }
   ten.replay.save(directory.path());
-  ten.replay.restore(directory.path(), {.attachments = &loaded});
-  EXPECT_TRUE(loaded.empty());
+  EXPECT_TRUE(ten.replay.restore(directory.path()).attachments.empty());
 }
 
 TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged) {
@@ -77,24 +78,19 @@ TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged)
   }
   ASSERT_FALSE(newest.empty());
   std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);
-  Attachments loaded;
-  std::vector<SkippedCheckpoint> skipped;
-  const ReplayBuffer replay =
-      ReplayBuffer::load(directory.path(), {.skipped = &skipped, .attachments = &loaded});
+  const auto expect_the_first = [&](std::span<const SkippedCheckpoint> skipped,
+                                    const Attachments& loaded) {
+    ASSERT_EQ(skipped.size(), 1U);
+    EXPECT_EQ(skipped[0].manifest, 2U);
+    EXPECT_EQ(skipped[0].error.kind(), CheckpointError::Kind::Damaged);
+    EXPECT_EQ(floats(loaded.at("p")), std::vector<float>(first.begin(), first.end()));
+  };
+  const auto [replay, skipped, loaded] = ReplayBuffer::load(directory.path());
   EXPECT_EQ(replay.size(), 10U);
-  ASSERT_EQ(skipped.size(), 1U);
-  EXPECT_EQ(skipped[0].manifest, 2U);
-  EXPECT_EQ(skipped[0].error.kind(), CheckpointError::Kind::Damaged);
-  EXPECT_EQ(floats(loaded.at("p")), std::vector<float>(first.begin(), first.end()));
-}
-
-TEST(CheckpointAttachments, StayAsTheyWereWhereALoadFails) {
-  const ScratchDirectory directory;
-  Attachments loaded{{"of before", {}}};
-  EXPECT_THROW(static_cast<void>(
-                   ReplayBuffer::load(directory.path() + "/nothing", {.attachments = &loaded})),
-               CheckpointError);
-  EXPECT_EQ(loaded.size(), 1U);
+  expect_the_first(skipped, loaded);
+  const RestoreResult restored = ten.replay.restore(directory.path());
+  EXPECT_EQ(ten.replay.size(), 10U);
+  expect_the_first(restored.skipped, restored.attachments);
 }
 
 TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongOrThereTwice) {

@@ -62,11 +62,11 @@ constexpr std::uint64_t first_of(std::uint64_t writer) {
 void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
                            const std::vector<std::uint64_t>& committed) {
   Line loaded;
-  core_of(loaded.replay) = save::load(files, kDirectory, {}, core_of(like).get());
+  core_of(loaded.replay) = save::load(files, kDirectory, {}, core_of(like).get()).core;
   const std::size_t items = loaded.replay.size();
   ASSERT_EQ(items, loaded.replay.stats().items);
   std::map<std::uint64_t, ItemKey> key_of;
-  Sampler sampler = loaded.replay.sampler({.selector = 1, .parallel_gather_bytes = kGatherAlone});
+  Sampler sampler = loaded.replay.selector(1).sampler({.parallel_gather_bytes = kGatherAlone});
   // A stratified draw of so many leaves out nobody.
   const SampleResult batch = sampler.sample(std::max<std::size_t>(1, 4 * items), kAtOnce);
   ASSERT_EQ(static_cast<bool>(batch), items != 0) << batch.status().message();

@@ -80,7 +80,7 @@ TEST_P(CompressedCheckpoint, HoldsWhatWasWrittenAndGoesOn) {
       replay.save(directory.path());  // Closed chunks are shared.
       append(world_, second, 30, rng);
     }
-    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
     EXPECT_TRUE(loaded.schema().compresses(loaded.schema().fields().size() - 1));
     EXPECT_GT(loaded.stats().compressed_bytes, 0U);
     look(world_, loaded);
@@ -194,7 +194,7 @@ TEST_P(CompressedCheckpoint, IsRefusedOrHarmlessWhereItIsDamaged) {
     bad.write(target, kDirectory);
     ReplayBuffer loaded(world_.schema(), options_);
     try {
-      core_of(loaded) = save::load(target, kDirectory, {}, nullptr);
+      core_of(loaded) = save::load(target, kDirectory, {}, nullptr).core;
     } catch (const CheckpointError&) {
       ++refused;
       continue;

@@ -112,7 +112,7 @@ TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
       mode(entry.path(), 0444);
     }
     expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path + "/");
-    EXPECT_EQ(ReplayBuffer::load(path).size(), 10U);
+    EXPECT_EQ(ReplayBuffer::load(path).buffer.size(), 10U);
     // No fault of the checkpoint's, so none before it is taken.
     mode(path, 0777);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
@@ -123,7 +123,7 @@ TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
     mode(data, 0);
     expect_refused([&] { (void)ReplayBuffer::load(path); }, Kind::Io, EACCES, data);
     mode(data, 0666);
-    EXPECT_EQ(ReplayBuffer::load(path).size(), 10U);
+    EXPECT_EQ(ReplayBuffer::load(path).buffer.size(), 10U);
     return testing::Test::HasFailure() ? "see above" : "";
   });
 }

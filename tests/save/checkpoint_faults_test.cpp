@@ -71,10 +71,16 @@ class Saved {
   std::uint64_t number_ = 0;
 };
 
-std::map<std::uint64_t, double> loaded(record::FileSystem& files, const LoadOptions& options = {},
+/// `skipped` gets what the load skipped.
+std::map<std::uint64_t, double> loaded(record::FileSystem& files,
+                                       std::vector<SkippedCheckpoint>* skipped = nullptr,
                                        const buffer::BufferCore* like = nullptr) {
   Line line;
-  core_of(line.replay) = save::load(files, kDirectory, options, like);
+  save::Loaded made = save::load(files, kDirectory, {}, like).core;
+  core_of(line.replay) = std::move(made.core);
+  if (skipped != nullptr) {
+    *skipped = std::move(made.beside.skipped);
+  }
   return contents(line);
 }
 
@@ -125,7 +131,7 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
     EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
   }
   std::vector<SkippedCheckpoint> skipped;
-  const auto found = loaded(files, {.skipped = &skipped});
+  const auto found = loaded(files, &skipped);
   EXPECT_TRUE(skipped.empty());
   EXPECT_TRUE(found == after || (!saved && found == before));
   // The buffer goes on, and its next save is there and clears up.
@@ -242,7 +248,7 @@ TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
   EXPECT_THROW(save(faulty), CheckpointError);
   EXPECT_TRUE(faulty.struck());
   EXPECT_GT(save(files).chunks_reused, 0U);
-  core_of(replay) = save::load(files, kDirectory, {}, nullptr);
+  core_of(replay) = save::load(files, kDirectory, {}, nullptr).core;
   const Batch loaded = replay.gather({&oldest, 1});
   ASSERT_EQ(loaded.lengths()[0], 1U);
   EXPECT_EQ(loaded.now(value)[0], changed);
@@ -290,7 +296,7 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
   FaultyFileSystem faulty(files, fault);
   try {
     std::vector<SkippedCheckpoint> skipped;
-    const auto found = loaded(faulty, {.skipped = &skipped}, &like.core());
+    const auto found = loaded(faulty, &skipped, &like.core());
     if (skipped.empty()) {
       EXPECT_TRUE(found == two.second);
     } else {

@@ -121,7 +121,7 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
     bad.write(target, kDirectory);
     try {
       Line loaded;
-      core_of(loaded.replay) = save::load(target, kDirectory, {}, nullptr);
+      core_of(loaded.replay) = save::load(target, kDirectory, {}, nullptr).core;
       use(loaded.replay);
     } catch (const CheckpointError&) {
       ++refused;
@@ -162,7 +162,7 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
   EXPECT_NE(std::string(error.what()).find("a Queue without max_times_sampled"), std::string::npos)
       << error.what();
   Line other(old);
-  core_of(other.replay) = save::load(files, kDirectory, {}, core_of(other.replay).get());
+  core_of(other.replay) = save::load(files, kDirectory, {}, core_of(other.replay).get()).core;
   EXPECT_GT(other.replay.size(), 40U);
 }
 
@@ -393,7 +393,7 @@ TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   }
   const std::int64_t before = peak_mib();
   Line loaded;
-  core_of(loaded.replay) = save::load(files, kDirectory, {}, nullptr);
+  core_of(loaded.replay) = save::load(files, kDirectory, {}, nullptr).core;
   EXPECT_EQ(loaded.replay.size(), 150U);
   EXPECT_LE(peak_mib(), before + 200);
 }

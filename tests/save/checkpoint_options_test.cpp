@@ -76,7 +76,7 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   const Options saved = unusual_options();
   MemoryFileSystem files;
   save(files, saved);
-  const auto core = save::load(files, kDirectory, {}, nullptr);
+  const auto core = save::load(files, kDirectory, {}, nullptr).core;
   const Options& loaded = core->options();
   EXPECT_EQ(loaded.capacity_steps, saved.capacity_steps);
   EXPECT_EQ(loaded.window, saved.window);
@@ -264,16 +264,15 @@ TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsName
   line.append_many(0, 10);
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
-  line.replay.set_alpha(3.0F, 1);
+  line.replay.selector(1).set_alpha(3.0F);
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   const auto restore = [&](const Selector& own) {
     options.selectors[1] = own;
     Line other(options);
-    std::vector<SkippedCheckpoint> skipped;
-    core_of(other.replay) =
-        save::load(files, kDirectory, {.skipped = &skipped}, core_of(other.replay).get());
-    EXPECT_TRUE(skipped.empty());
-    EXPECT_EQ(other.replay.alpha(1), 3.0F);
+    save::Loaded loaded = save::load(files, kDirectory, {}, core_of(other.replay).get()).core;
+    core_of(other.replay) = std::move(loaded.core);
+    EXPECT_TRUE(loaded.beside.skipped.empty());
+    EXPECT_EQ(other.replay.selector(1).alpha(), 3.0F);
   };
   restore(Bounded<4>{});
   expect_refusal<CheckpointError>([&] { restore(Bounded<2>{}); },

@@ -33,7 +33,7 @@ TEST(CheckpointPace, TakesAsLongAsItsBytesAllow) {
   // The 64 steps that are left have at least the bytes of their fields. The bound is from below, so
   // no machine is too slow for it.
   EXPECT_GE(took.count(), 50.0 * static_cast<double>(line.replay.schema().step_bytes()) / kRate);
-  EXPECT_EQ(ReplayBuffer::load(directory.path()).size(), line.replay.size());
+  EXPECT_EQ(ReplayBuffer::load(directory.path()).buffer.size(), line.replay.size());
 }
 
 TEST(CheckpointPace, CountsRecurrentStates) {

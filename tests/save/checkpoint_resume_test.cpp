@@ -25,7 +25,7 @@ constexpr const char* kDirectory = "checkpoints";
 void save_and_restore(Line& line) {
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
-  core_of(line.replay) = save::load(files, kDirectory, {}, core_of(line.replay).get());
+  core_of(line.replay) = save::load(files, kDirectory, {}, core_of(line.replay).get()).core;
 }
 
 /// An open chunk that goes on after a load has keys of two generations. It cannot have those of a
@@ -100,7 +100,7 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
     }
   };
   save::save(*core_of(line.replay), files, kDirectory, options, {});
-  core_of(line.replay) = save::load(files, kDirectory, {}, nullptr);
+  core_of(line.replay) = save::load(files, kDirectory, {}, nullptr).core;
   const Stats stats = line.replay.stats();
   EXPECT_EQ(stats.committed_steps, 100U);
   EXPECT_EQ(stats.evicted_steps + stats.resident_steps, 100U);
@@ -157,7 +157,7 @@ TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   set_episode_blocks(files, 1, 0);
-  core_of(line.replay) = save::load(files, kDirectory, {}, nullptr);
+  core_of(line.replay) = save::load(files, kDirectory, {}, nullptr).core;
   Writer first = line.replay.writer();
   Writer second = line.replay.writer();
   line.append(first, 1, End::Truncated);

@@ -138,7 +138,7 @@ TEST(Checkpoint, KeepsKeysFromBeforeAndRefusesLaterOnes) {
       }
     }
   }
-  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : before) {
     keys.push_back(key);
@@ -170,7 +170,7 @@ TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 10);
     line.replay.save(directory.path());
-    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
     EXPECT_EQ(loaded.size(), 10U);
     Sampler sampler = loaded.sampler();
     const SampleResult batch = require_batch(sampler.sample(500, kAtOnce));
@@ -205,7 +205,7 @@ TEST(Checkpoint, WritesOnlyWhatChanged) {
   EXPECT_EQ(same.chunks_written + same.chunks_reused, full.chunks_written);
   line.append_many(5000, 64);
   EXPECT_LE(line.replay.save(directory.path()).chunks_written, 3U);
-  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
   EXPECT_LE(loaded.save(directory.path()).chunks_written, 1U);
 }
 

@@ -72,7 +72,7 @@ TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
     for (const auto& [episode, written] : fill(world, replay)) {
       auto items = WindowRule(window).items(
           written.steps, written.end == End::Continue ? EpisodeState::CutOff : EpisodeState::Ended);
-      const Batch whole = replay.gather_episode(episode, 0, written.steps);
+      const Batch whole = replay.episodes().gather(episode, 0, written.steps);
       Batch unique = replay.make_batch(written.steps, nullptr, true);
       replay.gather(whole.keys(), unique);
       for (std::size_t i = 0; i < written.steps; ++i) {

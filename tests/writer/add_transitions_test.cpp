@@ -100,7 +100,7 @@ std::vector<std::byte> content(ReplayBuffer& replay, std::size_t episodes, std::
     bytes.insert(bytes.end(), some.begin(), some.end());
   };
   for (std::uint64_t episode = 0; episode < episodes; ++episode) {
-    const Batch batch = replay.gather_episode(episode, 0, steps);
+    const Batch batch = replay.episodes().gather(episode, 0, steps);
     put(batch.keys());
     put(batch.lengths());
     put(batch.discounts());
@@ -188,7 +188,7 @@ class NumberedTransitions : public testing::Test {
   /// They are in one episode.
   void expect_only(std::uint64_t first, std::uint64_t last) {
     EXPECT_EQ(line_.replay.size(), last - first);
-    const Batch batch = line_.replay.gather_episode(0, 0, kCount);
+    const Batch batch = line_.replay.episodes().gather(0, 0, kCount);
     for (std::uint64_t i = 0; i < kCount; ++i) {
       EXPECT_EQ(batch.lengths()[i], first <= i && i < last ? 1U : 0U);
       EXPECT_TRUE(batch.lengths()[i] == 0 || batch.now(line_.id)[i] == i);

@@ -14,7 +14,7 @@ namespace reprise {
 /// have the gradient of the mean absolute error. No item has a weight of 0. Costs as
 /// `Proportional`.
 struct LossAdjusted {
-  float alpha = 0.4F;  ///< 0 (uniform) to 8; `ReplayBuffer::set_alpha` changes it.
+  float alpha = 0.4F;  ///< 0 (uniform) to 8; `SelectorHandle::set_alpha` changes it.
   /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.

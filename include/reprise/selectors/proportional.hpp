@@ -25,7 +25,7 @@ enum class InitialPriority : std::uint8_t {
 /// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1. An
 /// item of weight 0 is never drawn, nor one whose weight is so small that a float rounds it to 0.
 struct Proportional {
-  float alpha = 0.6F;     ///< 0 (uniform) to 8; `ReplayBuffer::set_alpha` changes it.
+  float alpha = 0.6F;     ///< 0 (uniform) to 8; `SelectorHandle::set_alpha` changes it.
   float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.
   /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;

@@ -151,7 +151,9 @@ class Picks(Records):
             for handle, position, value in zip(episodes.tolist(), positions.tolist(), values):
                 known = self._known.get(handle)
                 if known is not None:
-                    self._replay.update_episode_priorities(known.episode, position, [value], place)
+                    self._replay.episodes().update_priorities(
+                        known.episode, position, [value], place
+                    )
 
     def reset_priorities(self, h_ps: int) -> None:
         """Every window's priority is what the selector's `initial` says, as if it were new: for
@@ -164,8 +166,10 @@ class Picks(Records):
             picks = self._picks()
             if place == _UNIFORM or self._replay is None or picks == 0:
                 return
-            every = self._replay.sampler(selector=_UNIFORM).sample(
-                picks, draws="without_replacement", gather=False, timeout=0.0
+            every = (
+                self._replay.selector(_UNIFORM)
+                .sampler()
+                .sample(picks, draws="without_replacement", gather=False, timeout=0.0)
             )
             initial = getattr(self._selectors[place], "initial", 1.0)
             new = 1.0 if isinstance(initial, str) else initial

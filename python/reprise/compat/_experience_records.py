@@ -205,7 +205,7 @@ class Records:
         for handle, known in list(itertools.islice(self._known.items(), 2)):
             self._known.move_to_end(handle)
             if handle not in self._open and not any(
-                self._replay.find(known.episode, position) is not None
+                self._replay.episodes().find(known.episode, position) is not None
                 for position in reversed(range(known.steps))
             ):
                 del self._known[handle]
@@ -246,6 +246,6 @@ class Records:
     def _use(self, replay: reprise.ReplayBuffer) -> None:
         self._replay = replay
         self._samplers = [
-            replay.sampler(seed=self._seed + place, selector=place)
+            replay.selector(place).sampler(seed=self._seed + place)
             for place in range(len(self._selectors))
         ]

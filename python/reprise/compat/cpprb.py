@@ -116,8 +116,8 @@ class ReplayBuffer:
             shards=1,
         )
         self._writer = self._replay.writer()
-        self._sampler = self._replay.sampler(seed=self._seed, selector=_DRAWS)
-        self._all = self._replay.sampler(selector=_IN_ORDER)
+        self._sampler = self._replay.selector(_DRAWS).sampler(seed=self._seed)
+        self._all = self._replay.selector(_IN_ORDER).sampler()
         self._decided = 0  # Steps whose window is complete, including overwritten ones.
         self._open = 0  # Steps of this episode whose window is not complete.
         self._episode_len = 0
@@ -349,7 +349,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             return
         first = steps - self._open - len(given)
         values = [self._max_priority if priority is None else priority for priority in given]
-        self._replay.update_episode_priorities(episode, first, np.array(values, np.float32), _DRAWS)
+        self._replay.episodes().update_priorities(
+            episode, first, np.array(values, np.float32), _DRAWS
+        )
 
     def sample(self, batch_size: int, beta: float = 0.4) -> dict[str, NDArray[Any]]:
         """As `ReplayBuffer.sample`, by priority, and `weights` and `indexes`.

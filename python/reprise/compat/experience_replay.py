@@ -88,8 +88,7 @@ class ExperienceReplay(Picks):
         checkpoint that `serialize` did not write; this is then as it was.
         """
         with self._lock:
-            attachments: dict[str, bytes] = {}
-            replay = reprise.ReplayBuffer.load(path, attachments=attachments)
+            replay, _, attachments = reprise.ReplayBuffer.load(path)
             if _EPISODES not in attachments:
                 raise ValueError(f"unserialize: {os.fspath(path)!r} was not written by serialize")
             about = json.loads(attachments[_EPISODES])

@@ -173,6 +173,6 @@ def load_shard(directory: str, shard: int, newest: bool) -> reprise.ReplayBuffer
     """Loads a shard: its `newest` checkpoint, or the one that the newest manifest of all names."""
     where = shard_directory(directory, shard)
     if newest:
-        return reprise.ReplayBuffer.load(where)
+        return reprise.ReplayBuffer.load(where).buffer
     with _up_to(where, read(directory).shards[shard]) as view:
-        return reprise.ReplayBuffer.load(view)
+        return reprise.ReplayBuffer.load(view).buffer

@@ -21,22 +21,17 @@ RUN_STEPS = 1024  # Few calls per step, and still only milliseconds of a fast si
 
 # Calls of the in-process buffer that the sharded buffer does not have, and why.
 MISSING = {
-    **dict.fromkeys(
-        ("find", "update_episode_priorities", "gather_episode"),
-        "ids of episodes are those of one shard; use item_keys",
-    ),
-    **dict.fromkeys(
-        ("gather", "priorities"), "a batch has what it needs of its items; another one has the rest"
-    ),
+    "episodes": "ids of episodes are those of one shard; use item_keys",
+    "gather": "a batch has what it needs of its items; another one has the rest",
     "update": "fields do not change, as a schema with a mutable column is refused",
-    "totals": "totals change while others are asked; batches report probabilities over all shards",
+    "selector": "calls name a selector by its place; totals and priorities of items would change "
+    "while others are asked, and batches report probabilities over all shards",
     **dict.fromkeys(
-        ("clear", "reset_priorities", "restore"),
+        ("clear", "restore"),
         "other processes would draw from some shards before and from others after it; make another "
         "buffer, or load one",
     ),
     "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
-    "alpha": "each shard has its own until set_alpha has come to all; options has the first one",
 }
 # Options of in-process buffers without a meaning here: the value that is allowed, and why.
 REFUSED = {

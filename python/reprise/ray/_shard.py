@@ -285,10 +285,10 @@ class Shard:
         return function(self._buffer, self._index, *arguments)
 
     def set_alpha(self, alpha: float, selector: int) -> None:
-        self._buffer.set_alpha(alpha, selector)
+        self._buffer.selector(selector).set_alpha(alpha)
 
     def decay(self, factor: float, selector: int) -> None:
-        self._buffer.decay(factor, selector)
+        self._buffer.selector(selector).decay(factor)
 
     def close(self) -> None:
         self._buffer.close()

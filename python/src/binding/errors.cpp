@@ -76,15 +76,6 @@ void set(nb::handle type, const std::string& what) {
   PyErr_SetObject(type.ptr(), text_of(what).ptr());
 }
 
-void set_checkpoint_error(const CheckpointError& error) {
-  const nb::object made = types().checkpoint_error(text_of(error.what()));
-  made.attr("kind") = kind_name(error.kind());
-  made.attr("file") = text_of(error.file());
-  made.attr("offset") = error.offset();
-  made.attr("errno") = error.error_number();
-  PyErr_SetObject(types().checkpoint_error.ptr(), made.ptr());
-}
-
 void set_os_error(const std::system_error& error, const std::string& text,
                   const std::string& file = {}) {
   const nb::handle os_error(PyExc_OSError);
@@ -110,7 +101,7 @@ void translate(const std::string& call) {
   } catch (const WrongKind& error) {
     set(PyExc_TypeError, error.what());
   } catch (const CheckpointError& error) {
-    set_checkpoint_error(error);
+    PyErr_SetObject(types().checkpoint_error.ptr(), object_of(error).ptr());
   } catch (const std::filesystem::filesystem_error& error) {
     set_os_error(error, error.what(), error.path1().string());
   } catch (const std::system_error& error) {
@@ -135,6 +126,15 @@ std::string utf8_of(const nb::object& text) {
 }
 
 }  // namespace
+
+nb::object object_of(const CheckpointError& error) {
+  nb::object made = types().checkpoint_error(text_of(error.what()));
+  made.attr("kind") = kind_name(error.kind());
+  made.attr("file") = text_of(error.file());
+  made.attr("offset") = error.offset();
+  made.attr("errno") = error.error_number();
+  return made;
+}
 
 nb::str text_of(std::string_view text) {
   return nb::borrow<nb::str>(

@@ -64,6 +64,9 @@ template <class Error = std::invalid_argument, class... Parts>
   return nb::steal(made);
 }
 
+/// As Python's exception.
+[[nodiscard]] nb::object object_of(const CheckpointError& error);
+
 /// Adds the exception types to the module.
 void bind_errors(nb::module_& module);
 

@@ -222,7 +222,7 @@ def test_a_source_of_ones_own():
 
 
 def by_key(replay, batch):
-    return replay.priorities(batch.item_keys.cpu().numpy())
+    return replay.selector().priorities(batch.item_keys.cpu().numpy())
 
 
 def test_priorities_come_back(device):
@@ -238,7 +238,7 @@ def test_priorities_come_back(device):
         batches.flush()
         assert sum(batches.updates) == 80
         keys = np.array(list(last))
-        np.testing.assert_array_equal(replay.priorities(keys), list(last.values()))
+        np.testing.assert_array_equal(replay.selector().priorities(keys), list(last.values()))
 
 
 def test_priorities_are_applied_when_they_have_arrived_and_in_their_order(latest):
@@ -356,11 +356,11 @@ def test_timeouts(device):
 
 def test_nothing_to_draw(device):
     replay = frames()
-    replay.reset_priorities(0.0)
+    replay.selector().reset(0.0)
     with loader(replay, 8, device=device, thread=False) as batches:
         with pytest.raises(reprise.NothingToDraw):
             next(batches)
-        replay.reset_priorities(1.0)
+        replay.selector().reset(1.0)
         assert len(next(batches).weights) == 8
 
 

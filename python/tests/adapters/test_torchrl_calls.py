@@ -20,7 +20,7 @@ def test_one_priority_is_that_of_all():
     rb.extend(rollout(20))
     index = rb.sample(400)["index"].unique()
     assert rb.update_priority(index, 2.5).applied == 20
-    assert (rb.replay.priorities(index) == 2.5).all()
+    assert (rb.replay.selector().priorities(index) == 2.5).all()
     for one, priority in (
         (index[3], 1.0),
         (int(index[4]), torch.tensor(1.0)),
@@ -30,7 +30,7 @@ def test_one_priority_is_that_of_all():
         (index[10:12], torch.tensor([[-1.0], [1.0]], dtype=torch.bfloat16, requires_grad=True)),
     ):
         assert rb.update_priority(one, priority).applied == len(_keys(one))
-    assert rb.replay.priorities(index).tolist() == [2.5] * 3 + [1.0] * 9 + [2.5] * 8
+    assert rb.replay.selector().priorities(index).tolist() == [2.5] * 3 + [1.0] * 9 + [2.5] * 8
     for wrong in (torch.ones(3), torch.ones(0)):
         with pytest.raises(
             ValueError, match=r"priority has shape \(\d,\); allowed: a number, or o"

@@ -22,7 +22,7 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
     assert isinstance(result, reprise.SaveResult)
     assert (result.manifest, result.chunks_reused) == (1, 0)
     assert result.chunks_written > 0 and result.bytes_written > 0
-    loaded = reprise.ReplayBuffer.load(str(tmp_path / "saved"))
+    loaded = reprise.ReplayBuffer.load(str(tmp_path / "saved")).buffer
     assert loaded.schema == buffer.schema
     assert loaded.options == buffer.options
     before, after = every_item(buffer), every_item(loaded)
@@ -51,7 +51,7 @@ def test_what_progress_raises_ends_the_save(buffer, tmp_path):
         raise LookupError("enough")
 
     refuses(LookupError, "enough", buffer.save, tmp_path, incremental=False, progress=fail)
-    assert len(reprise.ReplayBuffer.load(tmp_path)) == 300
+    assert len(reprise.ReplayBuffer.load(tmp_path).buffer) == 300
 
 
 def test_restoring_in_place(buffer, tmp_path):
@@ -97,13 +97,12 @@ def test_attachments_come_back_with_the_checkpoint(buffer, tmp_path):
     fill(buffer, 30)
     parameters = np.arange(1000, dtype=np.float32)
     buffer.save(tmp_path, attachments={"parameters": parameters, "note": b"seven"})
-    got = {"of before": b""}
-    loaded = reprise.ReplayBuffer.load(tmp_path, attachments=got)
+    loaded, skipped, got = reprise.ReplayBuffer.load(tmp_path)
+    assert skipped == []
     assert sorted(got) == ["note", "parameters"] and got["note"] == b"seven"
     assert np.array_equal(np.frombuffer(got["parameters"], np.float32), parameters)
     loaded.save(tmp_path)
-    loaded.restore(tmp_path, attachments=got)
-    assert got == {}
+    assert loaded.restore(tmp_path) == reprise.RestoreResult(skipped=[], attachments={})
 
 
 def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
@@ -132,7 +131,10 @@ def test_a_damaged_checkpoint_is_said_in_a_warning(buffer, tmp_path):
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged.*manifest"):
         loaded = reprise.ReplayBuffer.load(tmp_path)
-    assert len(loaded) == 30
+    assert len(loaded.buffer) == 30
+    (skipped,) = loaded.skipped
+    assert skipped.manifest == 2 and isinstance(skipped.error, reprise.CheckpointError)
+    assert skipped.error.kind == "damaged" and skipped.error.file == str(newest)
 
 
 def test_only_samplers_are_saved(buffer, tmp_path):
@@ -173,7 +175,7 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
     assert len(seen) > 1 and all(seen)
     gc.collect()
     assert alive() is None
-    resumed = reprise.ReplayBuffer.load(tmp_path).sampler(resume=0)
+    resumed = reprise.ReplayBuffer.load(tmp_path).buffer.sampler(resume=0)
     assert np.array_equal(resumed.sample(8).item_keys, expected)
 
 
@@ -192,7 +194,7 @@ def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):
     newest = max(saved.glob("manifest-*"))
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged") as warned:
-        assert len(reprise.ReplayBuffer.load(saved)) == 30
+        assert len(reprise.ReplayBuffer.load(saved).buffer) == 30
     assert "manifest" in str(warned[0].message)
 
 
@@ -212,9 +214,7 @@ def test_attachments_of_many_kinds(buffer, tmp_path):
         "none": bytearray(),
     }
     buffer.save(tmp_path, attachments=given)
-    got = {}
-    reprise.ReplayBuffer.load(tmp_path, attachments=got)
-    assert got == {
+    assert reprise.ReplayBuffer.load(tmp_path).attachments == {
         name: value.tobytes() if name != "none" else b"" for name, value in given.items()
     }
 

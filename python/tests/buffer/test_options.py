@@ -130,9 +130,9 @@ def test_rows_in_a_mapped_file(tmp_path):
     assert buffer.stats()["file_bytes"] > 0
     assert len(buffer.sampler().sample(8)) == 8
     buffer.save(tmp_path / "saved")
-    loaded = reprise.ReplayBuffer.load(tmp_path / "saved", storage=str(tmp_path))
+    loaded = reprise.ReplayBuffer.load(tmp_path / "saved", storage=str(tmp_path)).buffer
     assert loaded.options["storage"] == tmp_path and len(loaded) == 100
-    assert reprise.ReplayBuffer.load(tmp_path / "saved").options["storage"] is None
+    assert reprise.ReplayBuffer.load(tmp_path / "saved").buffer.options["storage"] is None
     (tmp_path / "file").touch()
     for wrong, kind in (
         ("mistyped", FileNotFoundError),

@@ -231,7 +231,7 @@ def test_batches_through_queues_of_processes(method):
     batch["action"][:] = 1
     assert_equal(batch, back)
     assert replay.update_priorities(keys, priorities) == (8, 0)
-    np.testing.assert_array_equal(replay.priorities(back.item_keys), priorities)
+    np.testing.assert_array_equal(replay.selector().priorities(back.item_keys), priorities)
 
 
 def test_buffers_can_be_weakly_referenced(buffer):

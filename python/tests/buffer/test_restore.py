@@ -1,10 +1,11 @@
 """ReplayBuffer.restore and other calls refuse each other."""
 
 import time
+import warnings
 
 import numpy as np
 import pytest
-from testing.buffers import STEP, fill, queue_of
+from testing.buffers import STEP, fill, plain_buffer, queue_of
 from testing.refusals import refuses
 from testing.threads import running, until_waiting
 
@@ -14,7 +15,7 @@ import reprise
 def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
     fill(buffer, 20)
     buffer.save(tmp_path)
-    empty = reprise.ReplayBuffer.load(tmp_path)
+    empty = reprise.ReplayBuffer.load(tmp_path).buffer
 
     def draw():
         return len(empty.sampler().sample(1000, draws="without_replacement"))
@@ -70,18 +71,19 @@ CALLS = {
     "sampler": lambda o: o.buffer.sampler(),
     "prefetch": lambda o: o.buffer.prefetch(4),
     "update_priorities": lambda o: o.buffer.update_priorities(np.zeros(0, np.int64), []),
-    "find": lambda o: o.buffer.find(0, 0),
-    "update_episode_priorities": lambda o: o.buffer.update_episode_priorities(0, 0, [1]),
+    "find": lambda o: o.episodes.find(0, 0),
+    "update_episode_priorities": lambda o: o.episodes.update_priorities(0, 0, [1]),
     "gather": lambda o: o.buffer.gather(np.zeros(0, np.int64)),
-    "gather_episode": lambda o: o.buffer.gather_episode(0, 0, 1),
-    "priorities": lambda o: o.buffer.priorities(np.zeros(0, np.int64)),
-    "totals": lambda o: o.buffer.totals(),
-    "reset_priorities": lambda o: o.buffer.reset_priorities(),
+    "gather_episode": lambda o: o.episodes.gather(0, 0, 1),
+    "priorities": lambda o: o.selector.priorities(np.zeros(0, np.int64)),
+    "update": lambda o: o.selector.update(np.zeros(0, np.int64), []),
+    "totals": lambda o: o.selector.totals(),
+    "reset": lambda o: o.selector.reset(),
     "remove": lambda o: o.buffer.remove(np.zeros(0, np.int64)),
-    "remove_episode": lambda o: o.buffer.remove_episode(0),
+    "remove_episode": lambda o: o.episodes.remove(0),
     "clear": lambda o: o.buffer.clear(),
-    "set_alpha": lambda o: o.buffer.set_alpha(0.5),
-    "decay": lambda o: o.buffer.decay(0.5),
+    "set_alpha": lambda o: o.selector.set_alpha(0.5),
+    "decay": lambda o: o.selector.decay(0.5),
     "len": lambda o: len(o.buffer),
     "stats": lambda o: o.buffer.stats(),
     "schema": lambda o: o.buffer.schema,
@@ -110,34 +112,40 @@ CALLS = {
 
 
 class Probe:
-    """Makes all calls when `restore` drops it from the dict of attachments."""
+    """Makes all calls where a warning of `restore` is shown."""
 
     def __init__(self, buffer, directory):
+        self.answers = {}
         self.buffer, self.directory = buffer, directory
         self.writer, self.writers = buffer.writer(), buffer.vector_writer(2, autoreset="same_step")
         self.writer.begin_episode(state=[0, 0])
         self.writers.begin(state=np.zeros((2, 2)))
         self.sampler = buffer.sampler()
+        self.selector, self.episodes = buffer.selector(), buffer.episodes()
         self.batches = buffer.prefetch(4)
 
-    def __del__(self):
+    def showwarning(self, *_):
         for name, call in CALLS.items():
             try:
                 call(self)
-                ANSWERS[name] = "no error"
+                self.answers[name] = "no error"
             except RuntimeError as error:
-                ANSWERS[name] = str(error)
+                self.answers[name] = str(error)
 
 
-ANSWERS = {}
-
-
-def test_other_calls_are_refused_beside_restore(buffer, tmp_path):
+def test_other_calls_are_refused_beside_restore(tmp_path, monkeypatch):
+    buffer = plain_buffer(episode_index=True)
     fill(buffer, 20)
-    buffer.save(tmp_path)
-    ANSWERS.clear()
-    buffer.restore(tmp_path, attachments={"probe": Probe(buffer, tmp_path)})
-    assert list(ANSWERS) == list(CALLS)
-    for name, answer in ANSWERS.items():
+    for _ in range(2):
+        buffer.save(tmp_path)
+    newest = max(tmp_path.glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    probe = Probe(buffer, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", probe.showwarning)
+        buffer.restore(tmp_path)
+    assert list(probe.answers) == list(CALLS)
+    for name, answer in probe.answers.items():
         assert "ReplayBuffer.restore of this buffer is under way" in answer, name
     assert not buffer.closed and len(buffer) == 20

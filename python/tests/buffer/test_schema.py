@@ -183,7 +183,7 @@ def test_a_checkpoint_keeps_that_values_are_to_be_finite(tmp_path):
     for on in (False, True):
         schema = reprise.Schema().observation("x", "f4").reward().require_finite(on)
         reprise.ReplayBuffer(schema, 10).save(tmp_path / str(on))
-        assert reprise.ReplayBuffer.load(tmp_path / str(on)).schema.requires_finite is on
+        assert reprise.ReplayBuffer.load(tmp_path / str(on)).buffer.schema.requires_finite is on
 
 
 def test_final_observations_are_to_be_finite_where_an_environment_ended():

@@ -71,7 +71,7 @@ def test_columns_that_change_are_refused(cluster):
 
 
 def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
-    for call in ("find", "gather", "update", "clear", "restore", "capsule", "totals"):
+    for call in ("episodes", "gather", "update", "clear", "restore", "capsule", "selector"):
         refuses(AttributeError, f"no {call}: ", getattr, replay, call)
     with pytest.raises(AttributeError, match="has no sampel$"):
         replay.sampel

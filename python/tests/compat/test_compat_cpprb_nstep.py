@@ -141,7 +141,7 @@ def test_saved_windows_are_loaded_as_they_were_summed(tmp_path: Path) -> None:
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name][1:], values)
     assert found["rew"][0] == step(50)["rew"]
-    discounts = loaded.replay.sampler(selector=1).sample(len(loaded)).discounts
+    discounts = loaded.replay.selector(1).sampler().sample(len(loaded)).discounts
     assert ((discounts == 0) == (found["done"][:, 0] == 1)).all()
     with pytest.raises(ValueError, match="of a buffer with Nstep, this one is without"):
         ReplayBuffer(4, ENV).load_transitions(tmp_path / "steps.npz")

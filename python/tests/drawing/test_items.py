@@ -31,7 +31,7 @@ def append(writer, steps):
 
 def keys_of(buffer):
     """All keys by position; there is one episode."""
-    return np.array([buffer.find(0, position) for position in range(20)])
+    return np.array([buffer.episodes().find(0, position) for position in range(20)])
 
 
 def test_gather_gives_the_items_in_the_sequence_asked(buffer):
@@ -51,7 +51,7 @@ def test_what_is_gone_is_marked(buffer):
     before = buffer.gather(keys)  # Its memory is not reused while it is held.
     with buffer.writer() as writer:
         append(writer, 90)
-    there = np.array([buffer.find(0, position) is not None for position in range(20)])
+    there = np.array([buffer.episodes().find(0, position) is not None for position in range(20)])
     assert 0 < there.sum() < 20
     batch = buffer.gather(keys)
     np.testing.assert_array_equal(batch.lengths, there)
@@ -59,12 +59,12 @@ def test_what_is_gone_is_marked(buffer):
     for name in NAMES:
         np.testing.assert_array_equal(batch[name][there], before[name][there])
         assert not batch[name][~there].any()
-    priorities = buffer.priorities(keys)
+    priorities = buffer.selector().priorities(keys)
     np.testing.assert_array_equal(np.isnan(priorities), ~there)
 
 
 def test_gather_episode_gives_a_span(buffer):
-    batch = buffer.gather_episode(0, 15, 8)
+    batch = buffer.episodes().gather(0, 15, 8)
     np.testing.assert_array_equal(batch.lengths, [1] * 5 + [0] * 3)
     np.testing.assert_array_equal(batch["action"], [15, 16, 17, 18, 19, 0, 0, 0])
     result = buffer.update_priorities(batch.item_keys, np.ones(8))
@@ -74,30 +74,30 @@ def test_gather_episode_gives_a_span(buffer):
 def test_priorities_and_totals_are_those_that_were_set(buffer):
     keys = keys_of(buffer)
     buffer.update_priorities(keys, np.arange(20))
-    priorities = buffer.priorities(keys)
+    priorities = buffer.selector().priorities(keys)
     assert priorities.dtype == np.float32
     np.testing.assert_allclose(priorities, np.arange(20), rtol=1e-6)
-    totals = buffer.totals()
+    totals = buffer.selector().totals()
     assert totals["weight"] == pytest.approx(np.sqrt(np.arange(20)).sum(), rel=1e-6)
     assert totals["largest"] == pytest.approx(19**0.5)
     assert totals["items"] == 20
-    buffer.reset_priorities(4)
-    assert buffer.totals() == {"weight": 40.0, "largest": 2.0, "items": 20}
-    buffer.reset_priorities()
-    assert buffer.totals()["weight"] == 20.0
+    buffer.selector().reset(4)
+    assert buffer.selector().totals() == {"weight": 40.0, "largest": 2.0, "items": 20}
+    buffer.selector().reset()
+    assert buffer.selector().totals()["weight"] == 20.0
 
 
 def test_items_and_episodes_are_removed(buffer):
     keys = keys_of(buffer)
     assert buffer.remove(keys[[7, 3, 3, 19]]) == 3
     assert buffer.remove(keys[[7]]) == 0
-    assert len(buffer) == buffer.totals()["items"] == buffer.stats()["items"] == 17
+    assert len(buffer) == buffer.selector().totals()["items"] == buffer.stats()["items"] == 17
     np.testing.assert_array_equal(buffer.gather(keys[[2, 3]]).lengths, [1, 0])
     with buffer.writer() as writer:
         append(writer, 30)
         episode = writer.episode_id
-    assert buffer.remove_episode(0) == 17
-    assert buffer.remove_episode(0) == 0
+    assert buffer.episodes().remove(0) == 17
+    assert buffer.episodes().remove(0) == 0
     assert set(buffer.sampler().sample(300).episode_ids) == {episode}
     assert len(buffer) == 30
     buffer.clear()
@@ -108,41 +108,23 @@ def test_refusals(buffer):
     key = keys_of(buffer)[:1]
     refuses(TypeError, "keys: expected int64 .*; given float64 of shape", buffer.gather, [1.0, 2.0])
     refuses(ValueError, "gather: keys.0. has tag", buffer.gather, key ^ (1 << 52))
-    refuses(ValueError, "selector is 3", buffer.priorities, key, 3)
-    refuses(ValueError, "selector is 3", buffer.totals, 3)
-    with pytest.raises(ValueError, match="ReplayBuffer.reset_priorities: priority is -1"):
-        buffer.reset_priorities(-1)
+    refuses(ValueError, "selector is 3", buffer.selector, 3)
+    with pytest.raises(ValueError, match="SelectorHandle.reset: priority is -1"):
+        buffer.selector().reset(-1)
     refuses(ValueError, "remove: keys.0. has tag", buffer.remove, key ^ (1 << 52))
     with pytest.raises(RuntimeError, match="episode_index"):
-        plain_buffer(10).remove_episode(0)
-    with pytest.raises(RuntimeError, match="episode_index"):
-        plain_buffer(10).gather_episode(0, 0, 1)
+        plain_buffer(10).episodes()
 
 
 def test_no_keys_are_no_items(buffer):
     none = np.array([], np.int64)
     for _ in range(2):  # The second time, an earlier batch can be reused.
-        for batch in (buffer.gather(none), buffer.gather_episode(0, 3, 0)):
+        for batch in (buffer.gather(none), buffer.episodes().gather(0, 3, 0)):
             assert len(batch) == 0
             for array in (*batch.values(), *batch.returns.values(), batch.weights, batch.item_keys):
                 assert len(array) == 0
             assert batch["next_state"].shape == (0, 2)
         assert buffer.remove(none) == 0 and len(buffer) == 20
         assert buffer.update_priorities(batch.item_keys, batch.weights) == (0, 0)
-        assert len(buffer.priorities(none)) == 0
+        assert len(buffer.selector().priorities(none)) == 0
         buffer.gather(keys_of(buffer))
-
-
-def test_the_help_names_what_needs_the_episode_index():
-    calls = [name for name in dir(reprise.ReplayBuffer) if not name.startswith("_")]
-    without = plain_buffer(10)
-    given = {"find": (0, 0), "update_episode_priorities": (0, 0, [1.0])}
-    given |= {"gather_episode": (0, 0, 1), "remove_episode": (0,)}
-    help_of = {name: " ".join((getattr(without, name).__doc__ or "").split()) for name in calls}
-    for name, text in help_of.items():
-        assert (name in given) == ("RuntimeError without episode_index" in text), name
-    about = reprise.ReplayBuffer.__doc__.split("episode_index: ")[1].split("max_writers: ")[0]
-    for name, arguments in given.items():
-        assert f"`{name}`" in about, name
-        with pytest.raises(RuntimeError, match="episode_index"):
-            getattr(without, name)(*arguments)

@@ -83,7 +83,7 @@ def test_whole_episodes_go_by_the_present_alpha():
     episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
     step = {"action": [0], "reward": [0], "next_state": [[0, 0]], "end": [0]}
     for alpha, fine in ((1.0, True), (8.0, False), (0.5, True)):
-        buffer.set_alpha(alpha)
+        buffer.selector().set_alpha(alpha)
         before = len(buffer)
         for call in (
             lambda: writer.append_episode(priorities=[1, 1e6], **episode),

@@ -396,7 +396,7 @@ def test_wrong_arguments(buffer, arguments, error, message):
     with pytest.raises(TypeError, match="1 positional"):
         buffer.sampler().sample(8, 0.5)
     with pytest.raises(ValueError, match="selector"):
-        buffer.sampler(selector=1)
+        buffer.selector(1)
 
 
 def test_nothing_to_draw(schema):

@@ -21,7 +21,7 @@ def test_priorities_come_back_through_every_stage(name, stage):
 def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by():
     selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
     replay = buffer_of(0.0, selectors=selectors)
-    sampler = replay.sampler(selector=1)
+    sampler = replay.selector(1).sampler()
     check_priorities_come_back("prefetch", sampler, 16, state)
     assert (state(sampler.sample(64)) % 2 == 1).all()
     assert (state(replay.sampler().sample(64)) % 2 == 0).any()

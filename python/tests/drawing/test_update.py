@@ -22,7 +22,7 @@ def prioritized():
 
 
 def probabilities(buffer, selector=0):
-    batch = buffer.sampler(selector=selector).sample(2000, draws="independent")
+    batch = buffer.selector(selector).sampler().sample(2000, draws="independent")
     return {int(p): q for p, q in zip(batch.positions, batch.probabilities)}
 
 
@@ -48,14 +48,14 @@ def test_arrays_of_any_layout(prioritized):
     prioritized.update_priorities(keys.astype(">i8"), np.arange(8, dtype=np.float32)[::2] + 1)
     assert probabilities(prioritized) == pytest.approx({0: 1 / 16, 1: 3 / 16, 2: 5 / 16, 3: 7 / 16})
     keys.flags.writeable = False
-    assert prioritized.update_priorities(priorities=[1] * 4, keys=keys, selector=1).applied == 4
+    assert prioritized.selector(1).update(priorities=[1] * 4, keys=keys).applied == 4
 
 
 @pytest.mark.parametrize("none", [[], (), np.zeros(0, np.float32), np.zeros(0, object)])
 def test_an_empty_array_is_no_keys(prioritized, none):
     assert prioritized.update_priorities(none, []) == (0, 0)
     assert prioritized.remove(none) == 0 and len(prioritized) == 4
-    assert len(prioritized.gather(none)) == prioritized.priorities(none).size == 0
+    assert len(prioritized.gather(none)) == prioritized.selector().priorities(none).size == 0
     refuses(TypeError, r"keys: expected int64 of shape \(n,\)", prioritized.remove, [none, none])
 
 
@@ -76,7 +76,7 @@ def test_keys_of_any_kind_of_array(prioritized):
         pass
     for kind in kinds:
         assert prioritized.update_priorities(kind, [1, 2, 3, 4]) == (4, 0)
-        np.testing.assert_array_equal(prioritized.priorities(kind), [1, 2, 3, 4])
+        np.testing.assert_array_equal(prioritized.selector().priorities(kind), [1, 2, 3, 4])
         assert prioritized.gather(kind)["action"].tolist() == [0, 1, 2, 3]
 
 
@@ -107,7 +107,7 @@ def test_wrong_priorities(prioritized, priority):
     keys = keys_by_position(prioritized)
     with pytest.raises(ValueError, match=r"priorities\[2\]"):
         prioritized.update_priorities(keys, [1, 1, priority, 1])
-    refuses(ValueError, "selector", prioritized.update_priorities, keys, [1, 1, 1, 1], selector=2)
+    refuses(ValueError, "selector", prioritized.selector, 2)
 
 
 def test_results_differ_in_either_count(schema):
@@ -124,25 +124,25 @@ def test_results_differ_in_either_count(schema):
 def test_items_are_found_by_episode_and_position(prioritized):
     batch = prioritized.sampler().sample(1)
     episode, position = int(batch.episode_ids[0]), int(batch.positions[0])
-    assert prioritized.find(episode, position) == batch.item_keys[0]
-    assert prioritized.find(episode, 99) is None
-    assert prioritized.update_episode_priorities(episode, 2, [5, 1, 1]) == (2, 1)
+    assert prioritized.episodes().find(episode, position) == batch.item_keys[0]
+    assert prioritized.episodes().find(episode, 99) is None
+    assert prioritized.episodes().update_priorities(episode, 2, [5, 1, 1]) == (2, 1)
     assert probabilities(prioritized)[2] == pytest.approx(5 / 8)
     fresh = reprise.ReplayBuffer(prioritized.schema, 10)
-    refuses(RuntimeError, "episode_index", fresh.find, 0, 0)
+    refuses(RuntimeError, "episode_index", fresh.episodes)
 
 
 def test_alpha_and_decay(prioritized):
     prioritized.update_priorities(keys_by_position(prioritized), [1, 1, 1, 4])
-    prioritized.set_alpha(0.5)
-    assert prioritized.alpha() == 0.5 and prioritized.options["selectors"][0].alpha == 1
+    prioritized.selector().set_alpha(0.5)
+    assert prioritized.selector().alpha() == 0.5 and prioritized.options["selectors"][0].alpha == 1
     assert probabilities(prioritized)[3] == pytest.approx(2 / 5)
-    prioritized.decay(0.5)
+    prioritized.selector().decay(0.5)
     assert probabilities(prioritized)[3] == pytest.approx(2 / 5)
     for wrong in (
-        lambda: prioritized.set_alpha(-1),
-        lambda: prioritized.decay(2),
-        lambda: prioritized.decay(0.5, selector=1),
+        lambda: prioritized.selector().set_alpha(-1),
+        lambda: prioritized.selector().decay(2),
+        lambda: prioritized.selector(1).decay(0.5),
     ):
         with pytest.raises(ValueError):
             wrong()

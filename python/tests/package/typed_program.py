@@ -98,12 +98,12 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     keys: NDArray[np.int64] = batch.item_keys
     assert batch["obs"].shape == (4, 2, 4) and batch.next["obs"].shape == (4, 2, 4)
     assert "next_obs" in batch and len(batch.now) == len(batch.keys()) - 1
-    found: int | None = replay.find(int(batch.episode_ids[0]), int(batch.positions[0]))
+    found: int | None = replay.episodes().find(int(batch.episode_ids[0]), int(batch.positions[0]))
     assert found == int(keys[0])
     assert batch.lengths.dtype == np.int32
     arrays: dict[str, NDArray[Any]] = dict(batch.items())
     assert list(arrays) == list(batch)
-    gone: int = replay.remove(keys[:1]) + replay.remove_episode(int(batch.episode_ids[0]))
+    gone: int = replay.remove(keys[:1]) + replay.episodes().remove(int(batch.episode_ids[0]))
     assert gone >= 0
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
 
@@ -133,14 +133,14 @@ def prefetched(replay: reprise.ReplayBuffer) -> Iterator[int]:
 
 
 def save_and_load(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> None:
-    attachments: dict[str, bytes] = {}
     seen: list[reprise.SaveProgress] = []
     with tempfile.TemporaryDirectory() as directory:
         saved: reprise.SaveResult = replay.save(
             directory, samplers=[sampler], attachments={"a": b"1"}, progress=seen.append
         )
-        loaded = reprise.ReplayBuffer.load(directory, attachments=attachments)
+        loaded, skipped, attachments = reprise.ReplayBuffer.load(directory)
         resumed: reprise.Sampler = loaded.sampler(resume=0)
+        assert [one.error.kind for one in skipped] == []
         assert saved.bytes_written > 0 and attachments["a"] == b"1" and len(resumed.sample(2)) == 2
         try:
             reprise.ReplayBuffer.load(directory + "/none")

@@ -95,7 +95,7 @@ def test_a_host_may_come_later_than_its_guests():
 def test_what_a_guest_cannot_do_says_where_it_is_done():
     replay = plain_buffer()
     with guest_of(replay) as guest:
-        for name in ("save", "find", "restore", "options", "gather", "clear", "share"):
+        for name in ("save", "episodes", "restore", "options", "gather", "clear", "share"):
             assert not hasattr(guest, name)
             with pytest.raises(AttributeError, match=f"Guest.{name}: .*ReplayBuffer.{name} in the"):
                 getattr(guest, name)

@@ -56,15 +56,15 @@ MISFITS = {
     "from_step()": "Schema.from_step: observations is missing",
     "from_step({'x': 1})": "Schema.from_step takes 0 positional arguments; given 1: name the others",
     "b.prefetch(4, foo=1)": "ReplayBuffer.prefetch: unexpected keyword 'foo'; allowed: n, depth, "
-    "beta, normalise, draws, gather, seed, selector, unique_frames, fresh, allocator, timeout",
+    "beta, normalise, draws, gather, seed, unique_frames, fresh, allocator, timeout",
     "b.sampler(1)": "ReplayBuffer.sampler takes 0 positional arguments; given 1: name the others",
     "b.stats(x=1)": "ReplayBuffer.stats: unexpected keyword 'x'; allowed: none",
     "b.stats(self=1)": "ReplayBuffer.stats: unexpected keyword 'self'; allowed: none",
     "b.save()": "ReplayBuffer.save: directory is missing",
     "load()": "ReplayBuffer.load: directory is missing",
-    "b.find(1, episode=1)": "ReplayBuffer.find: episode is given twice",
-    "reprise.ReplayBuffer.find(5, 1, 1)": "descriptor 'find' for '",
-    "reprise.ReplayBuffer.find()": "unbound method ReplayBuffer.find() needs an argument",
+    "b.episodes().find(1, episode=1)": "Episodes.find: episode is given twice",
+    "reprise.Episodes.find(5, 1, 1)": "descriptor 'find' for '",
+    "reprise.Episodes.find()": "unbound method Episodes.find() needs an argument",
     "w.completing()": "Writer.completing: end is missing",
     "w.close(1)": "Writer.close takes 0 positional arguments; given 1",
     "v.close(1)": "VectorWriter.close takes 0 positional arguments; given 1",
@@ -94,8 +94,6 @@ KINDS = {
     "b.save(5)": "ReplayBuffer.save: directory is 5; allowed: a path",
     "load(5)": "ReplayBuffer.load: directory is 5; allowed: a path",
     "b.restore(5)": "ReplayBuffer.restore: directory is 5; allowed: a path",
-    "load(at, attachments=5)": "ReplayBuffer.load: attachments is 5; allowed: a dict",
-    "b.restore(at, attachments=[])": "ReplayBuffer.restore: attachments is []; allowed: a dict",
     "b.save(at, attachments=5)": "ReplayBuffer.save: attachments is 5; allowed: a dict",
     "b.save(at, attachments={1: b''})": "ReplayBuffer.save: a name in attachments is 1; allowed: ",
     "b.save(at, attachments={'a': 5})": "ReplayBuffer.save: attachments['a'] is of type int; all",
@@ -103,7 +101,7 @@ KINDS = {
     "b.save(at, progress=5)": "ReplayBuffer.save: progress is 5; allowed: None or a function of",
     "b.update_priorities(batch.item_keys, None)": "ReplayBuffer.update_priorities: priorities: "
     "expected float32 of shape (n,); given None",
-    "b.update_episode_priorities(0, 0, None)": "ReplayBuffer.update_episode_priorities: "
+    "b.episodes().update_priorities(0, 0, None)": "Episodes.update_priorities: "
     "priorities: expected float32 of shape (n,); given None",
 }
 
@@ -128,7 +126,7 @@ COUNTS = {
     "new().observation('x', 'f4', ({},))": "field 'x': shape[0]",
     "new().column('x', 'f4', (3, {}))": "field 'x': shape[1]",
     "b.sampler(seed={})": "ReplayBuffer.sampler: seed",
-    "b.sampler(selector={})": "ReplayBuffer.sampler: selector",
+    "b.selector({})": "ReplayBuffer.selector: place",
     "b.sampler(resume={})": "ReplayBuffer.sampler: resume",
     "b.sampler().sample({})": "Sampler.sample: n",
     "b.sampler().empty_batch({})": "Sampler.empty_batch: n",
@@ -136,20 +134,15 @@ COUNTS = {
     "b.prefetch({})": "ReplayBuffer.prefetch: n",
     "b.prefetch(1, depth={})": "ReplayBuffer.prefetch: depth",
     "b.prefetch(1, seed={})": "ReplayBuffer.prefetch: seed",
-    "b.prefetch(1, selector={})": "ReplayBuffer.prefetch: selector",
     "b.vector_writer({}, autoreset='disabled')": "ReplayBuffer.vector_writer: environments",
     "b.hindsight('state', seed={})": "ReplayBuffer.hindsight: seed",
-    "b.find({}, 0)": "ReplayBuffer.find: episode",
-    "b.find(0, {})": "ReplayBuffer.find: position",
-    "b.update_episode_priorities({}, 0, [1])": "ReplayBuffer.update_episode_priorities: episode",
-    "b.update_episode_priorities(0, {}, [1])": "ReplayBuffer.update_episode_priorities: position",
-    "b.update_episode_priorities(0, 0, [1], {})": "ReplayBuffer.update_episode_priorities: selector",
-    "b.set_alpha(0.5, {})": "ReplayBuffer.set_alpha: selector",
-    "b.decay(0.5, {})": "ReplayBuffer.decay: selector",
-    "b.gather_episode(0, {}, 1)": "ReplayBuffer.gather_episode: position",
-    "b.remove_episode({})": "ReplayBuffer.remove_episode: episode",
-    "b.totals({})": "ReplayBuffer.totals: selector",
-    "b.update_priorities([], [], {})": "ReplayBuffer.update_priorities: selector",
+    "b.episodes().find({}, 0)": "Episodes.find: episode",
+    "b.episodes().find(0, {})": "Episodes.find: position",
+    "b.episodes().update_priorities({}, 0, [1])": "Episodes.update_priorities: episode",
+    "b.episodes().update_priorities(0, {}, [1])": "Episodes.update_priorities: position",
+    "b.episodes().update_priorities(0, 0, [1], {})": "Episodes.update_priorities: selector",
+    "b.episodes().gather(0, {}, 1)": "Episodes.gather: position",
+    "b.episodes().remove({})": "Episodes.remove: episode",
     "b.save(at, keep={})": "ReplayBuffer.save: keep",
     "b.save(at, compression={})": "ReplayBuffer.save: compression",
     "b.save(at, bytes_per_second={})": "ReplayBuffer.save: bytes_per_second",
@@ -177,10 +170,10 @@ REALS = {
     "b.sampler(fresh={})": "ReplayBuffer.sampler: fresh",
     "b.sampler().sample(1, beta={})": "Sampler.sample: beta",
     "b.prefetch(1, beta={})": "ReplayBuffer.prefetch: beta",
-    "b.set_alpha({})": "ReplayBuffer.set_alpha: alpha",
+    "b.selector().set_alpha({})": "SelectorHandle.set_alpha: alpha",
     "tree.scale({})": "SegmentTree.scale: factor",
     "b.hindsight('state', share={})": "ReplayBuffer.hindsight: share",
-    "b.decay({})": "ReplayBuffer.decay: factor",
+    "b.selector().decay({})": "SelectorHandle.decay: factor",
     "tree.fill({})": "SegmentTree.fill: value",
 }
 TIMES = {
@@ -269,9 +262,9 @@ def test_numbers_of_numpy_are_numbers(made):
         episode_index=yes,
     )
     assert buffer.options["capacity_steps"] == 100 and buffer.options["episode_index"] is True
-    buffer.set_alpha(np.float32(0.25), np.uint8(0))
+    buffer.selector(np.uint8(0)).set_alpha(np.float32(0.25))
     made["b"].sampler(seed=np.uint64(2**64 - 1)).sample(np.int8(4), beta=half, views=yes)
-    assert made["b"].find(np.int64(0), np.uint8(3)) is not None
+    assert made["b"].episodes().find(np.int64(0), np.uint8(3)) is not None
     assert reprise.SegmentTree(np.int64(4)).sum(one, np.int64(3)) == 0
 
 
@@ -318,14 +311,14 @@ REFUSED = {
     "make(rate_limiter=reprise.Queue(4))": "ReplayBuffer: max_times_sampled is 0, with a Queue as rate_limiter; "
     "allowed: at least 1",
     "b.hindsight('state', share=2.0)": "ReplayBuffer.hindsight: share is 2; allowed: 0 to 1",
-    "b.sampler(selector=5)": "ReplayBuffer.sampler: selector is 5; allowed: 0 to 0",
+    "b.selector(5)": "ReplayBuffer.selector: selector is 5; allowed: 0 to 0",
     "b.sampler(resume=5)": "ReplayBuffer.sampler: resume is 5; the buffer was loaded",
     "b.save(at, keep=0)": "ReplayBuffer.save: keep is 0; allowed: 1 to 1000",
     "b.save(at, compression=30)": "ReplayBuffer.save: compression is of level 30; allowed: 0 to 19",
     "b.save(at, attachments={'a' * 99999: b''})": "ReplayBuffer.save: attachments: a name of 99999",
-    "b.reset_priorities(-1)": "ReplayBuffer.reset_priorities: priority is -1; allowed: finite",
-    "make().set_alpha(10)": "ReplayBuffer.set_alpha: alpha is 10; allowed: 0 to 8",
-    "make().find(0, 0)": "ReplayBuffer.find: finding items by episode needs episode_index, which is off",
+    "b.selector().reset(-1)": "SelectorHandle.reset: priority is -1; allowed: finite",
+    "make().selector().set_alpha(10)": "SelectorHandle.set_alpha: alpha is 10; allowed: 0 to 8",
+    "make().episodes()": "ReplayBuffer.episodes: finding items by episode needs episode_index, which is off",
     "w.append(**step, priorities=[1, 2])": "Writer.append: 2 priorities; this call decides 1 items",
     "tree.assign([9], [1.0])": "SegmentTree.assign: leaves[0] = 9; allowed: below 4",
     "reprise.SegmentTree(0)": "SegmentTree: capacity = 0; allowed: 1 to",

@@ -34,7 +34,7 @@ def test_values_come_back(dtype, tmp_path):
     buffer = filled(dtype)
     assert buffer.schema.fields[0].dtype == dtype and buffer.schema.step_bytes == 2 + 4
     buffer.save(tmp_path)
-    for one in (buffer, reprise.ReplayBuffer.load(tmp_path)):
+    for one in (buffer, reprise.ReplayBuffer.load(tmp_path).buffer):
         items = every_item(one)
         assert items["x"].dtype == dtype and items["x"].shape == (4, 2)
         assert items["x"][:, 1].astype(float).tolist() == VALUES[:-1]

@@ -222,7 +222,7 @@ def refusals(given):
         ),
         "field 'c'": lambda: writer.append_episode(x=np.zeros((3, 2)), c=both, reward=[0, 0]),
         "field 'final.x'": lambda: writers.append(**step, final={"x": [None, given]}),
-        "keys": lambda: buffer.priorities(given),
+        "keys": lambda: buffer.selector().priorities(given),
         "priorities": lambda: buffer.update_priorities(keys, given),
         "values": lambda: buffer.update(keys, "c", both),
         "end": lambda: writers.append(**step | {"end": given}, final={"x": zeros}),

@@ -100,7 +100,7 @@ void LawCheck::find_items() {
   const std::uint32_t limit = line.replay.options().max_times_sampled;
   std::erase_if(numbers_, [&](std::uint64_t number) {
     Item& item = all_[number];
-    const auto key = line.replay.find(item.episode, 0);
+    const auto key = line.replay.episodes().find(item.episode, 0);
     item.key = key.value_or(ItemKey{});
     return !key || (limit != 0 && item.draws >= limit);
   });
@@ -161,14 +161,14 @@ void LawCheck::remove(std::size_t count) {
 }
 
 void LawCheck::set_alpha(float alpha) {
-  line.replay.set_alpha(alpha);
-  EXPECT_EQ(line.replay.alpha(), alpha);
+  line.replay.selector().set_alpha(alpha);
+  EXPECT_EQ(line.replay.selector().alpha(), alpha);
   alpha_ = double{alpha};
   tolerance_ = 1e-5;  // Each change rounds all weights once more.
 }
 
 void LawCheck::decay() {
-  line.replay.decay(0.5F);
+  line.replay.selector().decay(0.5F);
   for (const std::uint64_t number : numbers_) {
     all_[number].decayed *= std::pow(0.5, 1.0 / alpha_);
   }

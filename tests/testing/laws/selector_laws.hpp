@@ -14,7 +14,7 @@ namespace reprise::test {
 /// What a selector knows of an item.
 struct LawItem {
   float priority = 0.0F;
-  double decayed = 1.0;   ///< The priority is scaled by it: `ReplayBuffer::decay` scales weights.
+  double decayed = 1.0;   ///< The priority is scaled by it: `SelectorHandle::decay` scales weights.
   std::uint64_t age = 0;  ///< Items of the buffer that were decided after it.
 };
 

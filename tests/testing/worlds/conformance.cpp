@@ -440,7 +440,7 @@ void Conformance::look() {
     if (item.gone) {
       continue;
     }
-    const std::optional<ItemKey> key = replay_.find(id.episode, id.position);
+    const std::optional<ItemKey> key = replay_.episodes().find(id.episode, id.position);
     ASSERT_TRUE(!key || !item.key || *key == *item.key) << "a key changed";
     item.gone = !key;
     item.key = key ? key : item.key;

@@ -50,7 +50,7 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
 void Conformance::check_priorities(const std::vector<ItemKey>& keys,
                                    const std::vector<ItemId>& ids) const {
   std::vector<float> priorities(keys.size());
-  const std::size_t found = replay_.priorities(keys, priorities);
+  const std::size_t found = replay_.selector().priorities(keys, priorities);
   std::size_t there = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     SCOPED_TRACE(testing::Message() << "item " << ids[i].episode << ", " << ids[i].position);
@@ -73,7 +73,7 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
   for (const auto& [id, weight] : weights()) {
     sum += weighed ? weight : 1.0;
   }
-  const SelectorTotals totals = replay_.totals();
+  const SelectorTotals totals = replay_.selector().totals();
   ASSERT_EQ(totals.items, drawable().size());
   // The others weigh in a unit of their own.
   if (weighed || drawing_ == Drawing::Alike || in_order(drawing_)) {
@@ -104,7 +104,7 @@ void Conformance::gather() {
   ASSERT_NO_FATAL_FAILURE(check_priorities(keys, ids));
   ASSERT_NO_FATAL_FAILURE(relabel(keys, ids));
   const std::size_t steps = rng_.between(1, 9);
-  const Batch span = replay_.gather_episode(ids[0].episode, ids[0].position, steps);
+  const Batch span = replay_.episodes().gather(ids[0].episode, ids[0].position, steps);
   for (std::size_t i = 0; i < steps; ++i) {
     ASSERT_NO_FATAL_FAILURE(check_place(span, i, {ids[0].episode, ids[0].position + i}));
   }
@@ -179,7 +179,7 @@ void Conformance::replace() {
 
 void Conformance::reset() {
   const float priority = random_priority();
-  replay_.reset_priorities(priority);
+  replay_.selector().reset(priority);
   for (const ItemId& id : drawable()) {
     items_.at(id).priority = priority;
     highest_seen_ = std::max(highest_seen_, priority);
@@ -210,10 +210,10 @@ void Conformance::remove() {
     }
   }
   std::erase_if(ids, [this](const ItemId& id) { return items_.at(id).gone; });
-  const std::size_t removed = whole ? replay_.remove_episode(episode) : replay_.remove(keys);
+  const std::size_t removed = whole ? replay_.episodes().remove(episode) : replay_.remove(keys);
   ASSERT_EQ(removed, ids.size());
   for (const ItemId& id : ids) {
-    ASSERT_FALSE(replay_.find(id.episode, id.position))
+    ASSERT_FALSE(replay_.episodes().find(id.episode, id.position))
         << "item " << id.episode << ", " << id.position;
     items_.at(id).gone = items_.at(id).removed = true;
   }
@@ -224,7 +224,7 @@ void Conformance::clear() {
   replay_.clear();
   cleared_steps_ = decided_steps_;
   for (const auto& [id, item] : items_) {
-    ASSERT_FALSE(replay_.find(id.episode, id.position))
+    ASSERT_FALSE(replay_.episodes().find(id.episode, id.position))
         << "item " << id.episode << ", " << id.position;
   }
 }

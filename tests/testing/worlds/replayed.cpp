@@ -25,7 +25,7 @@ Replayed::Replayed(const Options& options, std::size_t writers, std::uint64_t se
 }
 
 Replayed::Replayed(const std::filesystem::path& directory, const Replayed& other)
-    : replay_(ReplayBuffer::load(directory)), rng_(other.rng_), next_id_(other.next_id_) {
+    : replay_(ReplayBuffer::load(directory).buffer), rng_(other.rng_), next_id_(other.next_id_) {
   open(other.writers_.size(), {.resume = 0});
 }
 

@@ -1,0 +1,150 @@
+#include <reprise/handles.hpp>
+
+#include "buffer.hpp"
+
+#include <optional>
+
+/// The handles of a buffer: one selector, and items by episode.
+namespace reprise::python {
+
+template <>
+inline constexpr auto members_of<SelectorTotals> =
+    members<&SelectorTotals::weight, &SelectorTotals::largest, &SelectorTotals::items>;
+
+namespace {
+
+nb::object selector(BufferObject& self, std::size_t place) {
+  static_cast<void>(self.buffer().selector(place));
+  return make_object<SelectorObject>(self.shared, place);
+}
+
+nb::object update(SelectorObject& self, const Keys& keys, const Priorities& priorities) {
+  return updated(keys, priorities, [&](auto own_keys, auto own_priorities) {
+    return self.core().update(own_keys, own_priorities);
+  });
+}
+
+nb::object priorities(SelectorObject& self, const Keys& given) {
+  const std::vector<ItemKey> keys = own(given);
+  nb::object made = empty_array(DType::F32, {{keys.size()}});
+  const std::span into(reinterpret_cast<float*>(Array(made).data()), keys.size());
+  without_gil([&] { self.core().priorities(keys, into); });
+  return made;
+}
+
+nb::object totals(SelectorObject& self) {
+  return to_python(without_gil([&] { return self.core().totals(); }));
+}
+
+/// reprise.Episodes: items of a buffer by episode and position.
+struct EpisodesObject {
+  [[nodiscard]] BufferObject& of() const { return self_of<BufferObject>(buffer.ptr()); }
+  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return of().enter(call); }
+  [[nodiscard]] Episodes core() const { return of().buffer().episodes(); }
+
+  nb::object buffer;
+};
+
+nb::object episodes(nb::handle self) {
+  static_cast<void>(self_of<BufferObject>(self.ptr()).buffer().episodes());
+  return make_object<EpisodesObject>(nb::borrow(self));
+}
+
+nb::object find(EpisodesObject& self, std::uint64_t episode, std::uint64_t position) {
+  const std::optional<ItemKey> key =
+      without_gil([&] { return self.core().find(episode, position); });
+  return key ? to_python(static_cast<std::int64_t>(key->bits)) : nb::none();
+}
+
+nb::object update_episode(EpisodesObject& self, std::uint64_t episode, std::uint64_t position,
+                          const Priorities& given, std::size_t selector) {
+  const auto priorities = copied(given.values);
+  return result_of(without_gil(
+      [&] { return self.core().update_priorities(episode, position, priorities, selector); }));
+}
+
+nb::object gather(EpisodesObject& self, std::uint64_t episode, std::uint64_t position,
+                  std::size_t steps) {
+  return gathered(self.of(), steps,
+                  [&](Batch& batch) { self.core().gather(episode, position, steps, batch); });
+}
+
+}  // namespace
+
+void bind_selector(Type<BufferObject>& type, Type<SelectorObject>& handle) {
+  type.method<&selector>(
+      "selector", "SelectorHandle",
+      R"(One of the buffer's selectors by its place: draws by it, and the priorities that it keeps.
+ValueError for an unknown one.)",
+      arg("place", 0U));
+  handle
+      .method<&update>(
+          "update", "UpdateResult",
+          R"(Sets raw priorities for this selector, as ReplayBuffer.update_priorities does for the first.)",
+          arg("keys"), arg("priorities"))
+      .method<&priorities>(
+          "priorities", "NDArray[np.float32]",
+          R"(The present priorities of the items with these keys, float32 [n]: to set them again changes no
+weight. NaN for an item that is gone or was drawn as often as max_times_sampled allows. Errors as
+`update`.)",
+          arg("keys"))
+      .method<&totals>(
+          "totals", "dict[str, float]",
+          R"(Sums over the items: a dict. weight: the sum of their weights; an item of weight w is drawn with
+probability w / weight. largest: the largest weight (of RankBased and MaxHeap the largest priority,
+of MinHeap the largest ever, of Fifo and Lifo 0; RankBased, Recency and Mixture weigh in a unit that
+changes from draw to draw). items: items that can be drawn.)")
+      .method<&SelectorHandle::set_alpha, true>(
+          "set_alpha",
+          R"(Sets the exponent of a Proportional, LossAdjusted or Mixture selector, 0 to 8: every weight w
+becomes w^(alpha / present alpha). O(items), a few milliseconds per million. ValueError for another
+selector, an alpha out of range, or a present alpha of 0.)",
+          arg("alpha"))
+      .method<&SelectorHandle::alpha>(
+          "alpha",
+          R"(The present exponent, if the selector has one: that of `options`, or what `set_alpha` made of it,
+before a checkpoint was saved too. ValueError for another selector.)")
+      .method<&SelectorHandle::decay, true>(
+          "decay",
+          R"(Multiplies the weight of every item of a Proportional, LossAdjusted or Mixture selector by a factor
+above 0 and at most 1; weights, not priorities: a factor of x^alpha is one of x on priorities.
+O(items): about a millisecond per million.)",
+          arg("factor"))
+      .method<&SelectorHandle::reset, true>(
+          "reset",
+          R"(Gives every item this priority, as `update` of all keys would. O(items). Not counted.)",
+          arg("priority", 1.0F));
+}
+
+void bind_episodes(nb::module_& module, Type<BufferObject>& type) {
+  type.method<&episodes>("episodes", "Episodes",
+                         R"(Items by episode and position. RuntimeError without episode_index.)");
+  Type<EpisodesObject>(
+      "Episodes",
+      R"(The items of a buffer by episode and position, which are those of Batch.episode_ids and positions,
+or of Writer.episode_id; made by ReplayBuffer.episodes. It keeps the buffer alive. Any thread.)")
+      .method<&find>(
+          "find", "int | None",
+          R"(The key of the item that begins with a step, as an int; None if no item does, if it is gone, or not
+decided yet.)",
+          arg("episode"), arg("position"))
+      .method<&update_episode>(
+          "update_priorities", "UpdateResult",
+          R"(Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on, for the
+selector with this place. Steps with which no item begins count as stale. Errors as
+ReplayBuffer.update_priorities, and ValueError for an unknown selector.)",
+          arg("episode"), arg("position"), arg("priorities"), arg("selector", 0U))
+      .method<&gather>(
+          "gather", "Batch",
+          R"(ReplayBuffer.gather of the items that begin with `steps` consecutive steps of an episode, from a
+position on. What `find` would not find is marked as gone and has a stale key.)",
+          arg("episode"), arg("position"), arg("steps"))
+      .method<&Episodes::remove, true>(
+          "remove",
+          R"(Removes all items of an episode that are decided, as ReplayBuffer.remove. Returns how many there
+were.)",
+          arg("episode"))
+      .add(module);
+}
+
+}  // namespace reprise::python
