@@ -157,8 +157,8 @@ class Batch {
   }
 
   /// The factor for the value of `next`, [B]: discount^length, times the steps' own discounts; 0
-  /// after a termination. With sequences 1, or 0 if a termination ended the episode with the last
-  /// step.
+  /// after a termination. **Gamma is in it**: do not multiply by `Transitions::discount` again.
+  /// With sequences 1, or 0 if a termination ended the episode with the last step.
   ///
   /// With sequences and an n_step [B, T]: that of step t of item i is the factor for the value of
   /// the item's observation number min(t + n_step, lengths()[i]), where number 0 is the first one

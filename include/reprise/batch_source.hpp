@@ -92,9 +92,9 @@ struct SampleStatus {
   /// Items that the rate limiter asks for; for a `Queue`, those of the batch.
   std::size_t needed = 0;
   std::size_t batch = 0;  ///< Draws that the call asked for.
-  /// Draws that were possible, if they were too few: with `max_times_sampled` because items were
-  /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
-  std::size_t draws = 0;
+  /// Of these, the ones that could be made, if they were too few: with `max_times_sampled` because
+  /// items were exhausted, and for `NothingToDraw`. Else equal to `batch`.
+  std::size_t possible = 0;
   std::chrono::nanoseconds waited{0};  ///< Time that the call waited.
   /// Items of the batch that came from the queue of `SamplerOptions::fresh`: its first ones.
   std::size_t fresh = 0;

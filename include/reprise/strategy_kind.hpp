@@ -25,7 +25,8 @@ struct StrategyOption {
   /// options.
   OptionValue min;
   OptionValue max;  ///< The largest allowed; that of the member's type if there is no bound.
-  /// Names of the enumerators 0, 1, 2, ...; empty if the option is a number. Where there is
+  /// Names of the enumerators 0, 1, 2, ..., of which those from `min` on are allowed; empty if the
+  /// option is a number. Where there is
   /// "constant", the option `<name>_constant` has the number.
   std::span<const std::string_view> words;
 };

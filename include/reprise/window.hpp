@@ -48,9 +48,8 @@ struct Transitions {
 
 /// Treatment of the steps at the end of an episode with which no whole sequence begins.
 enum class SequenceEnd : std::uint8_t {
-  Truncate,  ///< Items of fewer steps.
-  ZeroPad,   ///< As Truncate: beyond the steps of any item there are zero bytes.
-  Drop,      ///< No items; an episode shorter than a sequence gives none.
+  ZeroPad,  ///< Items of fewer steps, beyond which there are zero bytes.
+  Drop,     ///< No items; an episode shorter than a sequence gives none.
   /// No items except one that ends with the episode: whole, unless the episode is shorter. An
   /// episode that no commit ended (its writer was destroyed, or began another) has none, unless it
   /// is shorter.

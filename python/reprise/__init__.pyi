@@ -74,6 +74,19 @@ class SaveProgress(NamedTuple):
     chunks_reused: int
     chunks_total: int
 
+class SkippedCheckpoint(NamedTuple):
+    manifest: int
+    error: CheckpointError
+
+class LoadResult(NamedTuple):
+    buffer: ReplayBuffer
+    skipped: list[SkippedCheckpoint]
+    attachments: dict[str, bytes]
+
+class RestoreResult(NamedTuple):
+    skipped: list[SkippedCheckpoint]
+    attachments: dict[str, bytes]
+
 class Tensors(dict[str, Any]):
     returns: dict[str, Any]
     frames: dict[str, Any]
@@ -97,7 +110,7 @@ class Sequences:
     length: int = 40
     period: int = 20
     burn_in: int = 0
-    end: Literal["truncate", "zero_pad", "drop", "overlap"] = "zero_pad"
+    end: Literal["zero_pad", "drop", "overlap"] = "zero_pad"
     n_step: int = 0
     discount: float = 0.99
     frame_stack: int = 1
@@ -129,9 +142,7 @@ class Lifo: ...
 
 @dataclass(frozen=True)
 class MinHeap:
-    initial: Literal["maximum_in_buffer", "highest_seen", "from_caller"] | float = (
-        "maximum_in_buffer"
-    )
+    initial: Literal["highest_seen", "from_caller"] | float = "highest_seen"
 
 @dataclass(frozen=True)
 class MaxHeap:
@@ -481,11 +492,11 @@ class ReplayBuffer:
         autoreset: _Autoreset | Enum | None = None,
         timeout: float | None = None,
     ) -> VectorWriter: ...
+    def selector(self, place: int = 0) -> SelectorHandle: ...
     def sampler(
         self,
         *,
         seed: int = 0,
-        selector: int = 0,
         unique_frames: bool = False,
         fresh: float = 0.0,
         allocator: Callable[[int], Any] | None = None,
@@ -501,7 +512,6 @@ class ReplayBuffer:
         draws: _Draws = "stratified",
         gather: bool = True,
         seed: int = 0,
-        selector: int = 0,
         unique_frames: bool = False,
         fresh: float = 0.0,
         allocator: Callable[[int], Any] | None = None,
@@ -516,20 +526,8 @@ class ReplayBuffer:
     ) -> Hindsight: ...
     def share(self, address: str | None = None, *, ring_steps: int | None = None) -> Host: ...
     def update(self, keys: ArrayLike, field: str, values: ArrayLike) -> UpdateResult: ...
-    def find(self, episode: int, position: int) -> int | None: ...
-    def update_episode_priorities(
-        self, episode: int, position: int, priorities: ArrayLike, selector: int = 0
-    ) -> UpdateResult: ...
-    def set_alpha(self, alpha: float, selector: int = 0) -> None: ...
-    def alpha(self, selector: int = 0) -> float: ...
-    def decay(self, factor: float, selector: int = 0) -> None: ...
     def gather(self, keys: ArrayLike) -> Batch: ...
-    def gather_episode(self, episode: int, position: int, steps: int) -> Batch: ...
-    def priorities(self, keys: ArrayLike, selector: int = 0) -> NDArray[np.float32]: ...
-    def totals(self, selector: int = 0) -> dict[str, float]: ...
-    def reset_priorities(self, priority: float = 1.0, selector: int = 0) -> None: ...
     def remove(self, keys: ArrayLike) -> int: ...
-    def remove_episode(self, episode: int) -> int: ...
     def clear(self) -> None: ...
     def save(
         self,
@@ -545,14 +543,9 @@ class ReplayBuffer:
     ) -> SaveResult: ...
     @staticmethod
     def load(
-        directory: str | PathLike[str],
-        *,
-        storage: str | PathLike[str] | None = None,
-        attachments: dict[str, bytes] | None = None,
-    ) -> ReplayBuffer: ...
-    def restore(
-        self, directory: str | PathLike[str], *, attachments: dict[str, bytes] | None = None
-    ) -> None: ...
+        directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None
+    ) -> LoadResult: ...
+    def restore(self, directory: str | PathLike[str]) -> RestoreResult: ...
     def __len__(self) -> int: ...
     @property
     def schema(self) -> Schema: ...
@@ -627,11 +620,13 @@ class Guest:
 class Mix:
     def __init__(
         self,
-        parts: Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer],
+        parts: (
+            Sequence[tuple[ReplayBuffer | SelectorHandle, int]]
+            | Sequence[ReplayBuffer | SelectorHandle]
+        ),
         n: int | None = None,
         *,
         seed: int = 0,
-        selector: int = 0,
         unique_frames: bool = False,
         fresh: float = 0.0,
         allocator: Callable[[int], Any] | None = None,

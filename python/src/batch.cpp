@@ -332,7 +332,9 @@ void bind_batch(nb::module_& module) {
           "discounts", "NDArray[np.float32]",
           "What to multiply the value of `next` by, float32 [B]: discount^length, times the "
           "steps'\n"
-          "own discounts; 0 after a termination. Of sequences 1, or 0 if the last step "
+          "own discounts; 0 after a termination. **Gamma is in it**: do not multiply by it again. "
+          "Of\n"
+          "sequences 1, or 0 if the last step "
           "terminated;\n"
           "with n_step [B, T]: that of step t is for the value of the item's observation number\n"
           "min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of "

@@ -155,8 +155,8 @@ selectors: how items are drawn: one, or a sequence of them, which keep their own
 remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
 max_times_sampled: draws after which an item is not drawn any more; 0: no limit. A Queue needs one.
-episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps steps of an episode, in 8 to 16 bytes of
-  address space a row, and about 5 ns an append.
+episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps
+  steps of an episode, in 8 to 16 bytes of address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
 chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
 key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at

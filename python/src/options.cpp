@@ -24,6 +24,11 @@ bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
   return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
+/// The number of the first word that is allowed.
+std::size_t first_word(const StrategyOption& option) {
+  return option.words.empty() ? 0 : std::get<std::uint64_t>(option.min);
+}
+
 /// The values of options as attributes of Python, in which a word and its constant are one.
 nb::dict attributes_of(std::span<const StrategyOption> options,
                        std::span<const OptionValue> values) {
@@ -56,19 +61,21 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
   for (std::size_t i = 0; i < options.size(); ++i) {
     const StrategyOption& option = options[i];
     const nb::object value = given.attr(std::string(option.name).c_str());
+    const std::size_t first = first_word(option);
+    const std::span words = option.words.subspan(first);
     const std::string what = std::string(kind) + "." + std::string(option.name);
     if (takes_number(options, i)) {
       const bool number = PyNumber_Check(value.ptr()) != 0;
-      const auto constant = std::find(option.words.begin(), option.words.end(), kConstant);
-      values.emplace_back(number ? static_cast<std::uint64_t>(constant - option.words.begin())
-                                 : word_from(value, what, option.words.data(), option.words.size(),
-                                             ", or a number"));
+      const auto constant = std::find(words.begin(), words.end(), kConstant);
+      values.emplace_back(
+          first + (number ? static_cast<std::uint64_t>(constant - words.begin())
+                          : word_from(value, what, words.data(), words.size(), ", or a number")));
       values.emplace_back(number ? value_from<float>(value, what)
                                  : std::get<float>(options[i + 1].value));
       ++i;
     } else if (!option.words.empty()) {
       values.emplace_back(
-          std::uint64_t{word_from(value, what, option.words.data(), option.words.size())});
+          std::uint64_t{first + word_from(value, what, words.data(), words.size())});
     } else {
       std::visit([&]<class T>(T /*usual*/) { values.emplace_back(value_from<T>(value, what)); },
                  option.value);
@@ -109,7 +116,7 @@ void describe(nb::list& all) {
     for (const StrategyOption& member : kind.options()) {
       usual.push_back(member.value);
       nb::list each;
-      for (const std::string_view word : member.words) {
+      for (const std::string_view word : member.words.subspan(first_word(member))) {
         each.append(text_of(word));
       }
       words[text_of(member.name)] = each;

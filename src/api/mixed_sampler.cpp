@@ -105,7 +105,7 @@ class MixedSampler::State {
       whole.fresh += statuses_[i].fresh;
       whole.passes = std::min(whole.passes, statuses_[i].passes);
     }
-    whole.batch = whole.draws = n_;
+    whole.batch = whole.possible = n_;
     return whole;
   }
 
@@ -154,7 +154,7 @@ class MixedSampler::State {
     }
     SampleStatus said = lacks.needed == 0 ? all : lacks;
     said.code = waits_for_closed || closed == samplers_.size() ? Code::Closed : Code::TimedOut;
-    said.batch = said.draws = n;
+    said.batch = said.possible = n;
     return said;
   }
 

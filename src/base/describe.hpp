@@ -52,13 +52,15 @@ constexpr bool is_enumerator() {
   return kSignature[kSignature.find(kBefore) + kBefore.size()] != '(';
 }
 
+/// `first`: the first enumerator that is allowed.
 template <auto Member, std::size_t N>
-constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N]) {
+constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N],
+                                typename Traits<Member>::Type first = {}) {
   // A value without a word could be stored in a checkpoint and not loaded.
   using Enumeration = typename Traits<Member>::Type;
   static_assert(is_enumerator<static_cast<Enumeration>(N - 1)>(), "a word without an enumerator");
   static_assert(!is_enumerator<static_cast<Enumeration>(N)>(), "an enumerator without a word");
-  Option<Member> made = option<Member>(name, 0, N - 1);
+  Option<Member> made = option<Member>(name, static_cast<std::uint64_t>(first), N - 1);
   made.described.words = words;
   return made;
 }
@@ -98,6 +100,13 @@ constexpr StrategyKind<Family> describe(std::string_view name, std::string_view 
 
 /// What a message says of the range of an option.
 inline std::string range_of(const StrategyOption& option) {
+  if (!option.words.empty()) {
+    std::string all;
+    for (std::size_t i = std::get<std::uint64_t>(option.min); i < option.words.size(); ++i) {
+      all += (all.empty() ? "" : ", ") + std::string(option.words[i]);
+    }
+    return all;
+  }
   return std::visit(
       [&]<class T>(T min) {
         const T max = std::get<T>(option.max);
@@ -116,8 +125,12 @@ inline std::string range_of(const StrategyOption& option) {
 inline void check(std::string_view kind, const StrategyOption& option, const OptionValue& value) {
   // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
   if (value.index() != option.value.index() || !(value >= option.min) || !(value <= option.max)) {
+    const auto* const number = std::get_if<std::uint64_t>(&value);
+    const bool has_word = number != nullptr && *number < option.words.size();
     refuse(StrategyOf{kind}, option.name, " is ",
-           std::visit([](auto one) { return text(one); }, value), "; allowed: ", range_of(option));
+           has_word ? std::string(option.words[*number])
+                    : std::visit([](auto one) { return text(one); }, value),
+           "; allowed: ", range_of(option));
   }
 }
 

@@ -150,7 +150,7 @@ SampleStatus DrawClient::outlook(std::size_t n) const {
     status = last_;
   }
   status.code = caller_.life().closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
-  status.batch = status.draws = n;
+  status.batch = status.possible = n;
   return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "record/codec.hpp"
+#include "save/save.hpp"
 #include "save/stored_options.hpp"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ std::vector<std::byte> described(const Schema& schema, const Options& options) {
 Description description_of(Bytes bytes) {
   record::Decoder decoder(bytes, "the host's description");
   Schema schema = save::decode_schema(decoder);
-  return {std::move(schema), save::decode_options(decoder)};
+  return {std::move(schema), save::decode_options(decoder, save::kStateVersionWords)};
 }
 
 // All of it but the sentence at its end are numbers.

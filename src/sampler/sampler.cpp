@@ -56,8 +56,8 @@ std::string SampleStatus::message() const {
     if (held_by_ratio) {
       return base::text(after, limiter::in_words(balance), ", with ", items, " items");
     }
-    if (items >= needed && draws < batch) {
-      return base::text(after, draws, " of the ", batch,
+    if (items >= needed && possible < batch) {
+      return base::text(after, possible, " of the ", batch,
                         " draws of this batch can be made; each item may be drawn "
                         "max_times_sampled times");
     }
@@ -81,12 +81,12 @@ std::string SampleStatus::message() const {
       if (items == 0) {
         return "nothing to draw: there are no items";
       }
-      if (draws == 0) {
+      if (possible == 0) {
         return base::text("nothing to draw: the weight of each of the ", items, " items is 0");
       }
-      return base::text("nothing to draw: ", draws, " of the ", batch,
+      return base::text("nothing to draw: ", possible, " of the ", batch,
                         " draws of this batch can be made from ", items, " items",
-                        items > draws ? "; the weight of the others is 0" : "");
+                        items > possible ? "; the weight of the others is 0" : "");
   }
   return {};
 }

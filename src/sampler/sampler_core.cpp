@@ -125,7 +125,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
                   options.draws,
                   runs_};
   plan.reserve(drawing);  // It may throw, so it comes before the limiter counts the batch.
-  call.status.batch = call.status.draws = n;
+  call.status.batch = call.status.possible = n;
   if (!core_->limiter().is_unlimited()) {  // With it nobody waits, not even for items.
     call.takes = plan.takes(n, options.draws);
   }
@@ -180,7 +180,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
     if (outcome != DrawPlan::Outcome::Lacks || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
-      status.draws = drawing.found;
+      status.possible = drawing.found;
       return;
     }
     tries = 0;
@@ -209,7 +209,7 @@ bool SamplerCore::admit(Call& call) noexcept {
   const Takes has = this->has(call.takes);
   status.held_by_turn = false;
   status.items = has.items;
-  status.draws = call.takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
+  status.possible = call.takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
   call.demand = has.covers(call.takes) ? 0 : items_for(call.takes, has);
   call.answer =
       call.demand != 0 ? Answer::TooFewItems : core_->limiter().admit_samples(status.batch, [&] {

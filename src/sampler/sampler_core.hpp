@@ -75,7 +75,7 @@ class SamplerCore {
     core_->life().check();
     SampleStatus status;
     status.code = core_->closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
-    status.batch = status.draws = n;
+    status.batch = status.possible = n;
     status.items = core_->counted();
     status.needed = core_->limiter().needed(n);
     return status;

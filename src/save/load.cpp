@@ -77,8 +77,8 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
   State schema(snapshot, kSchemaState);
   const Schema stored_schema = decode_schema(schema.decoder);
   schema.decoder.finish();
-  State options(snapshot, kOptionsState);
-  const Options stored = decode_options(options.decoder);
+  State options(snapshot, kOptionsState, kStateVersionWords);
+  const Options stored = decode_options(options.decoder, options.version);
   options.decoder.finish();
   const auto mismatch = [&](const std::string& problem) {
     return CheckpointError(CheckpointError::Kind::Mismatch, problem, directory);

@@ -166,9 +166,10 @@ StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& a
 }
 
 template <class Contents>
-void write_state(checkpoint::Saver& saver, const char* name, const Contents& contents) {
+void write_state(checkpoint::Saver& saver, const char* name, const Contents& contents,
+                 std::uint32_t version = kStateVersion) {
   Encoder to;
-  to.u32(kStateVersion);
+  to.u32(version);
   encode(to, contents);
   saver.write_state(name, std::array{to.encoded()});
 }
@@ -183,7 +184,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   // After the images, so that the counts written here include everything that the images show.
   write_state(saver, kBufferState, stored_buffer(core, image.alphas, samplers));
   write_state(saver, kSchemaState, core.schema());
-  write_state(saver, kOptionsState, core.options());
+  write_state(saver, kOptionsState, core.options(), kStateVersionWords);
   std::uint64_t chunks = 0;
   for (const ShardImage& shard : images) {
     chunks += shard.chunks.size();

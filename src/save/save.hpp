@@ -30,6 +30,8 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
 
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;
+/// The version of the state of options from which on words have their present numbers.
+inline constexpr std::uint32_t kStateVersionWords = 2;
 /// The versions of a shard's state from which on it may have removed items, and has the turns of
 /// its chunks.
 inline constexpr std::uint32_t kStateVersionRemoved = 2;

@@ -71,9 +71,21 @@ void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Fami
   to.u8(kOwn);
 }
 
+/// A word of version 1 by its present number.
+std::uint64_t of_version_1(std::string_view kind, std::string_view option, std::uint64_t word) {
+  if (kind == "Sequences" && option == "end") {
+    return word - (word > 0 ? 1 : 0);  // Number 0 was "truncate", which did what "zero_pad" does.
+  }
+  if (kind == "MinHeap" && option == "initial" && word == 0) {
+    return 1;  // "maximum_in_buffer" did what "highest_seen" does.
+  }
+  return word;
+}
+
 /// Reads a strategy; one of the user's own only if `Family` can be made of `Own`.
 template <class Family>
-Family decode(Decoder& from, const char* what, std::span<const StrategyKind<Family>> kinds) {
+Family decode(Decoder& from, std::uint32_t version, const char* what,
+              std::span<const StrategyKind<Family>> kinds) {
   const std::uint8_t number = from.u8();
   if constexpr (std::constructible_from<Family, Own>) {
     if (number == kOwn) {
@@ -95,6 +107,10 @@ Family decode(Decoder& from, const char* what, std::span<const StrategyKind<Fami
     std::visit(
         [&](auto usual) { values.emplace_back(stored ? from.value<decltype(usual)>() : usual); },
         option.value);
+    if (stored && version == 1 && !option.words.empty()) {
+      auto& word = std::get<std::uint64_t>(values.back());
+      word = of_version_1(kinds[number].name(), option.name, word);
+    }
   }
   try {
     return kinds[number].make(values);
@@ -178,22 +194,22 @@ void encode(Encoder& to, const Options& options) {
   to.u32(options.key_tag.value_or(0));
 }
 
-Options decode_options(Decoder& from) {
+Options decode_options(Decoder& from, std::uint32_t version) {
   Options options;
   options.capacity_steps = from.u64();
-  options.window = decode(from, "a window", windows());
+  options.window = decode(from, version, "a window", windows());
   const std::uint32_t count = from.count(1);
   if (count == 0 || count > buffer::kMaxSelectors) {
     from.refuse(count, " selectors; allowed: 1 to ", buffer::kMaxSelectors);
   }
   options.selectors.clear();
   for (std::uint32_t s = 0; s < count; ++s) {
-    options.selectors.push_back(decode(from, "a selector", selectors()));
+    options.selectors.push_back(decode(from, version, "a selector", selectors()));
   }
   options.max_times_sampled = from.u32();
   options.episode_index = from.u8() != 0;
-  options.remover = decode(from, "a remover", removers());
-  options.rate_limiter = decode(from, "a rate limiter", rate_limiters());
+  options.remover = decode(from, version, "a remover", removers());
+  options.rate_limiter = decode(from, version, "a rate limiter", rate_limiters());
   options.max_writers = from.u64();
   options.chunk_steps = from.u64();
   options.shards = from.u64();

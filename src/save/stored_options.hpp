@@ -22,7 +22,8 @@ void encode(record::Encoder& to, const Options& options);
 [[nodiscard]] bool is_own(const Selector& selector);
 
 /// In place of a strategy of the user's own there is one with which no buffer can be made.
-[[nodiscard]] Options decode_options(record::Decoder& from);
+/// `version`: of the state.
+[[nodiscard]] Options decode_options(record::Decoder& from, std::uint32_t version);
 /// Names the first strategy that is the user's own, for example "selector 1"; empty if none is.
 [[nodiscard]] std::string own_strategy(const Options& options);
 

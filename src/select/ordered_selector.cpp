@@ -263,8 +263,10 @@ std::unique_ptr<SelectorRule> MinHeap::make_selector_rule() const {
 
 StrategyKind<Selector> MinHeap::selector_kind() {
   return base::describe<Selector, MinHeap>(
-      "MinHeap", "Draws the items of lowest priority, lowest first. `initial` as of Proportional.",
-      base::option<&MinHeap::initial>("initial", select::kInitials),
+      "MinHeap",
+      "Draws the items of lowest priority, lowest first. `initial` as of Proportional, but for\n"
+      "\"maximum_in_buffer\", as it knows the lowest priority in the buffer alone.",
+      base::option<&MinHeap::initial>("initial", select::kInitials, InitialPriority::HighestSeen),
       base::option<&MinHeap::initial_constant>("initial_constant"));
 }
 

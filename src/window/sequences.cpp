@@ -140,7 +140,7 @@ void SequenceGather::recurrent_state(const std::byte* row, const detail::BatchVi
   }
 }
 
-constexpr std::string_view kEnds[] = {"truncate", "zero_pad", "drop", "overlap"};
+constexpr std::string_view kEnds[] = {"zero_pad", "drop", "overlap"};
 
 class SequencesKind final : public Kind {
  public:
@@ -190,9 +190,7 @@ class SequencesKind final : public Kind {
   }
 
  private:
-  [[nodiscard]] bool gives_shorter() const noexcept {
-    return window_.end == SequenceEnd::Truncate || window_.end == SequenceEnd::ZeroPad;
-  }
+  [[nodiscard]] bool gives_shorter() const noexcept { return window_.end == SequenceEnd::ZeroPad; }
 
   const Sequences window_;
 };
@@ -217,7 +215,7 @@ field, and the observation after each of them (R2D2, Kapturowski et al., 2019).
 length: steps to learn from. period: steps from one item's first to the next one's.
 burn_in: steps before those; burn_in + length is at most 65535.
 end: what becomes of steps at the end of an episode that no whole sequence begins with:
-  "zero_pad" and "truncate" give items of fewer steps (Batch.lengths) with zeros beyond them,
+  "zero_pad" gives items of fewer steps (Batch.lengths) with zeros beyond them,
   "drop" none, "overlap" one that ends with the episode.
 n_step: above 0 each step of an item has the return of n_step steps, or of the fewer that are left
   in the item, and a discount: Batch.returns and Batch.discounts are [B, T].

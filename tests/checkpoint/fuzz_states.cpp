@@ -38,12 +38,12 @@ void schema(Bytes bytes) {
 
 void options(Bytes bytes) {
   Decoder from(bytes, "input");
-  const reprise::Options options = save::decode_options(from);
+  const reprise::Options options = save::decode_options(from, save::kStateVersionWords);
   from.finish();
   Encoder once;
   save::encode(once, options);
   Decoder again(once.encoded(), "again");
-  const reprise::Options second = save::decode_options(again);
+  const reprise::Options second = save::decode_options(again, save::kStateVersionWords);
   again.finish();
   Encoder twice;
   save::encode(twice, second);

@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_step", Transitions{}}, Case{"n_step", Transitions{.n_step = 3}},
         Case{"stacked", Transitions{.n_step = 2, .frame_stack = 4}},
         Case{"zero_padded", Sequences{.length = 4, .period = 3, .burn_in = 1}, true},
-        Case{"truncated", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Truncate}, true},
+        Case{"without_burn_in", Sequences{.length = 4, .period = 3}, true},
         Case{"dropped", Sequences{.length = 4, .period = 2, .end = SequenceEnd::Drop}, true},
         Case{"overlapping", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap}, true},
         Case{"stacked_sequences",

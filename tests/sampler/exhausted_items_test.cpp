@@ -205,7 +205,7 @@ TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(nothing.status().items, 3U);
-  EXPECT_EQ(nothing.status().draws, 7U);
+  EXPECT_EQ(nothing.status().possible, 7U);
   EXPECT_EQ(nothing.status().message(),
             "timed out after 0 ms: 7 of the 8 draws of this batch can be made; each item may be "
             "drawn max_times_sampled times");
@@ -214,7 +214,7 @@ TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
     line.append(3);
   });
   ASSERT_TRUE(sampler.sample(8));
-  EXPECT_EQ(sampler.sample(3, kAtOnce).status().draws, 2U);
+  EXPECT_EQ(sampler.sample(3, kAtOnce).status().possible, 2U);
   EXPECT_TRUE(sampler.sample(2, kAtOnce));
 }
 

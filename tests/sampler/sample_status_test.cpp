@@ -105,12 +105,12 @@ TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
     const SampleResult nothing = sampler.sample(6, different);
     ASSERT_FALSE(nothing);
     EXPECT_EQ(nothing.status().code, SampleStatus::Code::NothingToDraw);
-    EXPECT_EQ(nothing.status().draws, 5U);
+    EXPECT_EQ(nothing.status().possible, 5U);
     EXPECT_EQ(nothing.status().message(),
               "nothing to draw: 5 of the 6 draws of this batch can be made from 55 items; the "
               "weight of the others is 0");
     const SampleResult all = require_batch(sampler.sample(5, different));
-    EXPECT_EQ(all.status().draws, 5U);
+    EXPECT_EQ(all.status().possible, 5U);
   }
 }
 

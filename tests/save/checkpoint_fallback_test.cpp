@@ -67,13 +67,24 @@ class TwoCheckpoints {
   std::vector<CopiedCheckpoint> saved_;
 };
 
-/// Steps in the buffer that a load gives.
+struct LoadedSize {
+  std::size_t steps;
+  std::vector<SkippedCheckpoint> skipped;
+};
+
+/// Steps in the buffer that a load gives, and what it skipped.
+LoadedSize loaded(record::FileSystem& files, const LoadOptions& options = {},
+                  ReplayBuffer* like = nullptr) {
+  Line line;
+  save::Loaded made =
+      save::load(files, kDirectory, options, like != nullptr ? core_of(*like).get() : nullptr);
+  core_of(line.replay) = std::move(made.core);
+  return {line.replay.size(), std::move(made.beside.skipped)};
+}
+
 std::size_t loaded_size(record::FileSystem& files, const LoadOptions& options = {},
                         ReplayBuffer* like = nullptr) {
-  Line line;
-  core_of(line.replay) =
-      save::load(files, kDirectory, options, like != nullptr ? core_of(*like).get() : nullptr);
-  return line.replay.size();
+  return loaded(files, options, like).steps;
 }
 
 void cut(CopiedCheckpoint::Contents& contents, std::size_t bytes) {
@@ -117,8 +128,8 @@ TEST(CheckpointFallback, WrongContentsArePassedOver) {
     SCOPED_TRACE(wrong.what);
     MemoryFileSystem files(two.with({}, wrong.change));
     const MemoryFiles before = files.files();
-    std::vector<SkippedCheckpoint> skipped;
-    EXPECT_EQ(loaded_size(files, {.skipped = &skipped}), 10U);
+    const auto [steps, skipped] = loaded(files);
+    EXPECT_EQ(steps, 10U);
     ASSERT_EQ(skipped.size(), 1U);
     EXPECT_EQ(skipped[0].manifest, 2U);
     EXPECT_EQ(skipped[0].error.kind(), wrong.kind) << skipped[0].error.what();
@@ -202,8 +213,8 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
         files.put(name, bytes);
       }
     });
-    std::vector<SkippedCheckpoint> skipped;
-    EXPECT_EQ(loaded_size(changing, {.skipped = &skipped}), 10U);
+    const auto [steps, skipped] = loaded(changing);
+    EXPECT_EQ(steps, 10U);
     ASSERT_EQ(skipped.size(), 1U);
     EXPECT_EQ(skipped[0].error.kind(), Kind::Damaged);
   }
@@ -226,8 +237,8 @@ TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest
       save_more(10);
     }
   });
-  std::vector<SkippedCheckpoint> skipped;
-  EXPECT_EQ(loaded_size(overtaken, {.skipped = &skipped}), 20U);
+  const auto [steps, skipped] = loaded(overtaken);
+  EXPECT_EQ(steps, 20U);
   EXPECT_TRUE(skipped.empty());
 }
 

@@ -134,7 +134,7 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
 MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
   CopiedCheckpoint bad = good;
   record::Encoder to;
-  to.u32(save::kStateVersion);
+  to.u32(save::kStateVersionWords);
   save::encode(to, options);
   bad.states["options"] = std::move(to).take();
   MemoryFileSystem files;

@@ -110,7 +110,7 @@ void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
       record::Encoder to;
       save::encode(to, options);
       record::Decoder from(to.encoded(), "options");
-      Options back = save::decode_options(from);
+      Options back = save::decode_options(from, save::kStateVersionWords);
       EXPECT_EQ(kind.values(put(back)), values) << kind.name() << ", option " << i;
       EXPECT_EQ(save::own_strategy(back), "");
       EXPECT_EQ(save::difference(back, options), "");
@@ -123,6 +123,34 @@ TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
   expect_back(removers(), [](Options& o) -> Remover& { return o.remover; });
   expect_back(windows(), [](Options& o) -> Window& { return o.window; });
   expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
+}
+
+/// Two words of version 1 did what another one does, which took their place.
+TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
+  record::Encoder to;
+  save::encode(
+      to,
+      Options{.capacity_steps = 9, .window = Sequences{}, .selectors = {MinHeap{}}, .key_tag = 0});
+  const std::vector<std::byte> bytes = std::move(to).take();
+  // Numbers behind the capacity, a kind and a count, and those behind length, period and burn_in.
+  const std::size_t end = 8 + 2 + 3 * 8;
+  const std::size_t initial = 8 + 2 + 5 * 8 + 4 + 8 + 8 + 4 + 2;
+  const auto loaded = [&](std::uint8_t word, std::uint8_t number) {
+    std::vector<std::byte> old = bytes;
+    old.at(end) = std::byte{word};
+    old.at(initial) = std::byte{number};
+    record::Decoder from(old, "options");
+    const Options options = save::decode_options(from, 1);
+    from.finish();
+    return std::pair(std::get<Sequences>(options.window).end,
+                     options.selectors[0].target<MinHeap>()->initial);
+  };
+  using enum SequenceEnd;
+  using enum InitialPriority;
+  EXPECT_EQ(loaded(0, 0), std::pair(ZeroPad, HighestSeen));
+  EXPECT_EQ(loaded(1, 1), std::pair(ZeroPad, HighestSeen));
+  EXPECT_EQ(loaded(2, 2), std::pair(Drop, Constant));
+  EXPECT_EQ(loaded(3, 3), std::pair(Overlap, FromCaller));
 }
 
 /// What `decode` throws for these bytes, of which the one at `at` has another value.
@@ -141,7 +169,9 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   record::Encoder to;
   save::encode(to, Options{.capacity_steps = 9, .key_tag = 0});
   const std::vector<std::byte> options = std::move(to).take();
-  const auto decode_options = [](record::Decoder& from) { (void)save::decode_options(from); };
+  const auto decode_options = [](record::Decoder& from) {
+    (void)save::decode_options(from, save::kStateVersionWords);
+  };
   const std::size_t window = sizeof(std::uint64_t);  // Behind the capacity.
   EXPECT_EQ(refused(options, window, static_cast<std::uint8_t>(windows().size()), decode_options),
             CheckpointError::Kind::Unsupported);
@@ -201,7 +231,7 @@ TEST(CheckpointOptions, OptionsThatAnOlderVersionHadNotHaveTheirUsualValues) {
   bytes.erase(bytes.begin() + kValues + sizeof(std::uint64_t),
               bytes.begin() + kValues + static_cast<std::ptrdiff_t>(all));
   record::Decoder from(bytes, "options");
-  const Options back = save::decode_options(from);
+  const Options back = save::decode_options(from, save::kStateVersionWords);
   EXPECT_EQ(std::get<Transitions>(back.window), Transitions{.n_step = 3});
 }
 

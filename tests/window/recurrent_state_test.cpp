@@ -38,8 +38,7 @@ Numbers checked_items(const RecurrentLine& line, const Batch& batch) {
 }
 
 TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
-  for (const SequenceEnd end :
-       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+  for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     const Sequences window{.length = 4, .period = 3, .end = end};
     RecurrentLine line(options_with(window));
     Writer writer = line.replay.writer();

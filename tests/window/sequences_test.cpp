@@ -140,7 +140,7 @@ TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
 }
 
 TEST(Sequences, OfAWholeEpisodeAreThoseThatItsStepsDecide) {
-  constexpr SequenceEnd kEnds[] = {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop,
+  constexpr SequenceEnd kEnds[] = {SequenceEnd::ZeroPad, SequenceEnd::Drop,
                                    SequenceEnd::Overlap};
   for (const SequenceEnd kind : kEnds) {
     for (std::uint32_t period = 1; period <= 5; period += 2) {

@@ -48,8 +48,7 @@ INSTANTIATE_TEST_SUITE_P(All, StackedSequences,
                          testing::Combine(testing::Values(1U, 2U, 3U, 4U),
                                           testing::Values(0U, 1U, 2U, 3U, 4U, 5U),
                                           testing::Values(1U, 2U, 5U, 8U),
-                                          testing::Values(SequenceEnd::Truncate,
-                                                          SequenceEnd::ZeroPad, SequenceEnd::Drop,
+                                          testing::Values(SequenceEnd::ZeroPad, SequenceEnd::Drop,
                                                           SequenceEnd::Overlap)));
 
 TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {

@@ -60,7 +60,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
 /// Item after item, as a writer is told to decide them.
 TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
   for (const SequenceEnd end :
-       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+       {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     for (const Window& window :
          {Window(Transitions{.n_step = 3}),
           Window(Sequences{.length = 3, .period = 2, .burn_in = 1, .end = end})}) {
@@ -87,7 +87,6 @@ TEST(WindowSpec, EveryStepBeginsASequenceOfPeriodOneUnlessShortOnesAreDropped) {
   const auto every = [](SequenceEnd end) {
     return WindowSpec(Sequences{.length = 4, .period = 1, .end = end}).every_step();
   };
-  EXPECT_TRUE(every(SequenceEnd::Truncate));
   EXPECT_TRUE(every(SequenceEnd::ZeroPad));
   EXPECT_FALSE(every(SequenceEnd::Drop));
   EXPECT_FALSE(every(SequenceEnd::Overlap));
@@ -96,7 +95,7 @@ TEST(WindowSpec, EveryStepBeginsASequenceOfPeriodOneUnlessShortOnesAreDropped) {
 TEST(WindowSpec, ItemsBeginWithMultiplesOfItemEveryAlone) {
   for (std::uint32_t period = 1; period <= 5; ++period) {
     for (const SequenceEnd end :
-         {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+         {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
       const WindowSpec window(Sequences{.length = 3, .period = period, .burn_in = 1, .end = end});
       EXPECT_EQ(window.item_every(), end == SequenceEnd::Overlap ? 1 : period);
       for (std::uint64_t position = 0; position < 20; ++position) {
@@ -140,7 +139,7 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
         {"Sequences::frame_stack is " + testing::PrintToString(value) + ";", "1 to 65535"});
   }
   expect_refusal<Refused>([] { WindowSpec(Sequences{.stack_start = static_cast<StackStart>(2)}); },
-                          {"Sequences::stack_start is 2;", "0 to 1"});
+                          {"Sequences::stack_start is 2;", "repeat_first, zeros"});
   expect_refusal<Refused>([] { WindowSpec(Sequences{.n_step = 65536}); },
                           {"Sequences::n_step is 65536;", "0 to 65535"});
   for (const float value : {-0.5F, 1.5F, std::numeric_limits<float>::infinity(),

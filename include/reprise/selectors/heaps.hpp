@@ -22,10 +22,11 @@ struct MaxHeap {
   friend bool operator==(const MaxHeap&, const MaxHeap&) = default;
 };
 
-/// As `MaxHeap`, with the lowest priority first. `MaximumInBuffer` means `HighestSeen` here.
+/// As `MaxHeap`, with the lowest priority first.
 struct MinHeap {
-  /// The priority of items without one.
-  InitialPriority initial = InitialPriority::MaximumInBuffer;
+  /// The priority of items without one. Any but `MaximumInBuffer`, as it knows the lowest priority
+  /// in the buffer alone.
+  InitialPriority initial = InitialPriority::HighestSeen;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
   /// Called by each buffer with this selector.

@@ -146,7 +146,7 @@ class Picks(Records):
                 return
             drawn = self._drawn.get(place)
             if drawn and np.array_equal(drawn[0], episodes) and np.array_equal(drawn[1], positions):
-                self._replay.update_priorities(drawn[2], values, place)
+                self._replay.selector(place).update(drawn[2], values)
                 return
             for handle, position, value in zip(episodes.tolist(), positions.tolist(), values):
                 known = self._known.get(handle)
@@ -174,4 +174,4 @@ class Picks(Records):
             initial = getattr(self._selectors[place], "initial", 1.0)
             new = 1.0 if isinstance(initial, str) else initial
             priorities = np.full(picks, new, np.float32)
-            self._replay.update_priorities(every.item_keys, priorities, place)
+            self._replay.selector(place).update(every.item_keys, priorities)

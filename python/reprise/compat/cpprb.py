@@ -381,7 +381,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             self._max_priority = max(self._max_priority, float(values.max()))
 
     def _update(self, keys: NDArray[np.int64], values: NDArray[np.float32]) -> int:
-        return self._replay.update_priorities(keys, values, _DRAWS).applied
+        return self._replay.selector(_DRAWS).update(keys, values).applied
 
     def get_max_priority(self) -> float:
         """The highest priority that was ever given, at least 1. As in cpprb, updates of steps that

@@ -12,7 +12,12 @@ ALLOWED = {"selector": 0, "error_buffer": 500.0}
 
 def another(value):
     if isinstance(value, str):
-        return {"repeat_first": "zeros", "zero_pad": "drop", "maximum_in_buffer": 2.5}[value]
+        return {
+            "repeat_first": "zeros",
+            "zero_pad": "drop",
+            "maximum_in_buffer": 2.5,
+            "highest_seen": 2.5,
+        }[value]
     return value / 2 + 0.125 if isinstance(value, float) else value + 1
 
 
@@ -86,7 +91,7 @@ def test_numbers_and_defaults():
             ValueError,
             "stack_start is 'x'; allowed",
         ),
-        ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'truncate'"),
+        ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'zero_pad'"),
         ({"selectors": "uniform"}, TypeError, "selectors is 'uniform'; allowed: .*Proportional"),
         ({"selectors": []}, ValueError, "selectors"),
         (

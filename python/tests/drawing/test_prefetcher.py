@@ -76,7 +76,6 @@ def test_wrong_arguments(buffer):
         ({"n": 4, "depth": 0}, "depth is 0"),
         ({"n": 4, "beta": 3}, "beta"),
         ({"n": 4, "draws": "all"}, "draws is 'all'"),
-        ({"n": 4, "selector": 9}, "selector"),
         ({"n": 4, "timeout": -1}, "timeout"),
     ):
         refuses(ValueError, message, buffer.prefetch, **given)

@@ -94,5 +94,5 @@ def test_whole_episodes_go_by_the_present_alpha():
             else:
                 refuses(ValueError, r"priorities\[[01]\] is 1e\+06.* finite weight", call)
         assert len(buffer) == before + (3 if fine else 0)
-    refuses(ValueError, "alpha is 9", buffer.set_alpha, 9)
+    refuses(ValueError, "alpha is 9", buffer.selector().set_alpha, 9)
     writers.append(priorities=[1e6], **step)

@@ -103,7 +103,7 @@ def world(section, directory):
         "keys": batch.item_keys.copy(),
         "priorities": np.ones(8),
         "p": [2.0],
-        "selector": 0,
+        "place": 0,
         "directory": directory,
         "step": step,
         "steps": steps,

@@ -60,7 +60,7 @@ def shown(value):
 def instances(tmp_path_factory):
     """One object of each class that has methods."""
     schema = reprise.Schema().observation("x", np.float32).reward()
-    buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform())
+    buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
     writer = buffer.writer()
     writer.append_episode(x=np.zeros(11), reward=np.zeros(10))
     sampler = buffer.sampler()
@@ -76,6 +76,8 @@ def instances(tmp_path_factory):
             sampler.sample(1),
             buffer.hindsight("x"),
             reprise.mix([buffer], 1),
+            buffer.selector(),
+            buffer.episodes(),
         )
         remote = (
             reprise.StepPacker(reprise.ReplayBuffer(schema, 10)),
@@ -262,7 +264,7 @@ def test_lines_of_documentation_are_short():
         (reprise.SegmentTree, ["capacity:", "dtype:", "float32", "float64"]),
         (reprise.SegmentTree.assign, ["leaves: integers [n]", "values: numbers [n]"]),
         (reprise.SegmentTree.assign_range, ["numbers [n]"]),
-        (reprise.ReplayBuffer.restore, ["newest checkpoint", "attachments:", "CheckpointError"]),
+        (reprise.ReplayBuffer.restore, ["newest checkpoint", "attachments", "CheckpointError"]),
     ],
 )
 def test_arguments_are_described(method, words):

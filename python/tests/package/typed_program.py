@@ -98,13 +98,17 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     keys: NDArray[np.int64] = batch.item_keys
     assert batch["obs"].shape == (4, 2, 4) and batch.next["obs"].shape == (4, 2, 4)
     assert "next_obs" in batch and len(batch.now) == len(batch.keys()) - 1
-    found: int | None = replay.episodes().find(int(batch.episode_ids[0]), int(batch.positions[0]))
+    episodes: reprise.Episodes = replay.episodes()
+    found: int | None = episodes.find(int(batch.episode_ids[0]), int(batch.positions[0]))
     assert found == int(keys[0])
     assert batch.lengths.dtype == np.int32
     arrays: dict[str, NDArray[Any]] = dict(batch.items())
     assert list(arrays) == list(batch)
-    gone: int = replay.remove(keys[:1]) + replay.episodes().remove(int(batch.episode_ids[0]))
+    gone: int = replay.remove(keys[:1]) + episodes.remove(int(batch.episode_ids[0]))
     assert gone >= 0
+    selector: reprise.SelectorHandle = replay.selector()
+    assert selector.update(keys, np.abs(weights)).stale >= 1
+    assert selector.priorities(keys).shape == (4,) and selector.totals()["items"] >= 0
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
 
 
@@ -138,9 +142,13 @@ def save_and_load(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> Non
         saved: reprise.SaveResult = replay.save(
             directory, samplers=[sampler], attachments={"a": b"1"}, progress=seen.append
         )
-        loaded, skipped, attachments = reprise.ReplayBuffer.load(directory)
+        result: reprise.LoadResult = reprise.ReplayBuffer.load(directory)
+        loaded, skipped, attachments = result
         resumed: reprise.Sampler = loaded.sampler(resume=0)
-        assert [one.error.kind for one in skipped] == []
+        restored: reprise.RestoreResult = loaded.restore(directory)
+        passed_over: list[reprise.SkippedCheckpoint] = skipped + restored.skipped
+        assert [one.error.kind for one in passed_over] == []
+        resumed = loaded.sampler(resume=0)
         assert saved.bytes_written > 0 and attachments["a"] == b"1" and len(resumed.sample(2)) == 2
         try:
             reprise.ReplayBuffer.load(directory + "/none")

@@ -365,7 +365,7 @@ def test_errors_of_the_user_stay_as_they_are(made):
         def __index__(self):
             raise TypeError("find(): incompatible function arguments")
 
-    refuses(TypeError, "ReplayBuffer.find: position is", made["b"].find, 0, Odd())
+    refuses(TypeError, "Episodes.find: position is", made["b"].episodes().find, 0, Odd())
 
 
 def test_values_out_of_which_no_array_can_be_made(made):
@@ -424,7 +424,7 @@ def test_names_of_a_batch(made):
 
 def test_keywords_count_whatever_call_came_before(made):
     """A method remembers what the keywords of its last call named."""
-    find = made["b"].find
+    find = made["b"].episodes().find
     expected = [find(0, position) for position in range(4)]
     assert len(set(expected)) == 4
     apart = {"".join(["epi", "sode"]): 0, "".join(["posi", "tion"]): 3}  # Not interned.

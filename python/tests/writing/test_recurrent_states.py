@@ -15,7 +15,7 @@ def make(end="zero_pad"):
     )
 
 
-@pytest.mark.parametrize("end", ["zero_pad", "truncate", "drop", "overlap"])
+@pytest.mark.parametrize("end", ["zero_pad", "drop", "overlap"])
 def test_of_one_environment(end):
     """With 'overlap' an item may begin anywhere, else at multiples of the period."""
     states = {"h": [1, 2], "c": [3, 4]}

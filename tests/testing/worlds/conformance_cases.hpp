@@ -76,7 +76,7 @@ inline std::vector<NamedWindow> all_windows() {
   };
   return {
       {"Transitions", Transitions{.n_step = 3, .frame_stack = 2, .stack_start = StackStart::Zeros}},
-      {"SequencesTruncated", sequences(4, 3, 0, SequenceEnd::Truncate, 0, 1)},
+      {"SequencesWithoutBurnIn", sequences(4, 3, 0, SequenceEnd::ZeroPad, 0, 1)},
       {"SequencesPadded", sequences(4, 2, 1, SequenceEnd::ZeroPad, 3, 3)},
       {"SequencesDropped", sequences(3, 5, 0, SequenceEnd::Drop, 0, 2)},
       {"SequencesOverlapping", sequences(3, 4, 2, SequenceEnd::Overlap, 7, 1)},

@@ -27,7 +27,7 @@ std::uint32_t WindowRule::length_at(std::uint64_t position, std::uint64_t steps,
   }
   const bool on_period = position % kind->period == 0;
   const bool overlaps = kind->end == SequenceEnd::Overlap && state != EpisodeState::Open;
-  const bool shorter = kind->end == SequenceEnd::Truncate || kind->end == SequenceEnd::ZeroPad;
+  const bool shorter = kind->end == SequenceEnd::ZeroPad;
   const bool begins =
       whole ? on_period || (overlaps && left == reach() && state == EpisodeState::Ended)
             : (shorter && on_period) || (overlaps && position == 0);
