@@ -87,7 +87,8 @@ class Guest {
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
   /// A writer for each environment, which share a connection.
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
-                                           const WriterOptions& options = {});
+                                           const WriterOptions& options = {},
+                                           AutoReset auto_reset = AutoReset::Disabled);
   /// A sampler, which draws by the selector with this place; of the options, `memory`, `resume` and
   /// `parallel_gather_bytes` are not used. Errors: as `SelectorHandle::sampler`, and
   /// `std::invalid_argument` for an unknown selector; `std::runtime_error` if the host is gone.

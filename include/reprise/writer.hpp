@@ -17,12 +17,12 @@
 
 namespace reprise {
 
-/// One value for `Writer::add_transition`, or a row for each transition of `add_transitions`, as
-/// bytes; they must outlive the call.
+/// Values of a field as bytes, which must outlive the call: one for `Writer::add_transition`, or
+/// the rows of an array.
 struct AnyValue {
   AnyField field;     ///< The field that gets them.
   bool next = false;  ///< True: an observation of the next step. False: a field of the current one.
-  std::span<const std::byte> bytes;  ///< One step's elements, row-major.
+  std::span<const std::byte> bytes;  ///< The elements of one step behind those of the other.
 };
 
 namespace detail {
@@ -188,6 +188,22 @@ class Writer {
   /// before it are taken. `std::invalid_argument` for a `taken` above their number.
   CommitStatus add_transitions(std::span<const End> ends, std::span<const AnyValue> values,
                                std::size_t& taken);
+
+  /// Appends one whole episode of so many steps as arrays, such as a recorded one: each field is
+  /// named once, an observation with steps + 1 rows, the final one last, any other with one row for
+  /// each step. An episode under way is ended first, as truncated. `end` is that of the last step;
+  /// with `Continue` the episode goes on with `commit`. `priorities`: none, or one for each item
+  /// that the episode decides, oldest first; `check_episode` says how many.
+  ///
+  /// Steps are taken from number `taken` on, which is 0 for a new episode and rises with each. So
+  /// unless the answer is `Committed`, or where it throws `std::system_error`, repeat the call with
+  /// the same arguments before anything else.
+  ///
+  /// Errors as for `commit`, of all steps before the first is taken, and `std::invalid_argument`
+  /// for no step, a field that is missing, named twice or of another size, and a `taken` above 0
+  /// that is not what the writer's episode has.
+  CommitStatus add_episode(std::size_t steps, End end, std::span<const AnyValue> values,
+                           std::size_t& taken, std::span<const float> priorities = {});
 
   /// How long `commit` may wait from now on; see `WriterOptions::timeout`. Throws
   /// `std::invalid_argument` for a negative one.

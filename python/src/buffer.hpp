@@ -31,8 +31,9 @@ class SharedBuffer final : public Origin {
     return buffer.writer(options);
   }
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
-                                           const WriterOptions& options) override {
-    return VectorWriter(buffer, environments, options);
+                                           const WriterOptions& options,
+                                           AutoReset autoreset) override {
+    return VectorWriter(buffer, environments, options, autoreset);
   }
   [[nodiscard]] AnySampler sampler(const SamplerOptions& options, std::size_t selector) override {
     return buffer.selector(selector).sampler(options);

@@ -36,8 +36,9 @@ class SharedGuest final : public Origin {
     return of_host([&] { return guest_.writer(options); });
   }
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
-                                           const WriterOptions& options) override {
-    return of_host([&] { return guest_.vector_writer(environments, options); });
+                                           const WriterOptions& options,
+                                           AutoReset autoreset) override {
+    return of_host([&] { return guest_.vector_writer(environments, options, autoreset); });
   }
   [[nodiscard]] AnySampler sampler(const SamplerOptions& options, std::size_t selector) override {
     return of_host([&] { return guest_.sampler(options, selector); });

@@ -35,7 +35,8 @@ class Origin {
   // is Closed.
   [[nodiscard]] virtual Writer writer(const WriterOptions& options) = 0;
   [[nodiscard]] virtual VectorWriter vector_writer(std::size_t environments,
-                                                   const WriterOptions& options) = 0;
+                                                   const WriterOptions& options,
+                                                   AutoReset autoreset) = 0;
   [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options,
                                            std::size_t selector) = 0;
   virtual UpdateResult update_priorities(std::span<const ItemKey> keys,

@@ -139,16 +139,6 @@ void VectorWriterObject::choose(nb::handle env_ids) {
   }
 }
 
-std::span<const bool> VectorWriterObject::resets() {
-  if (autoreset_ != AutoReset::NextStep) {
-    return {};
-  }
-  for (std::size_t row = 0; row < rows(); ++row) {
-    resets_[row] = resetting_[environment(row)];
-  }
-  return {resets_.get(), rows()};
-}
-
 void VectorWriterObject::check_writers(const char* call) const {
   if (std::find(group_->closed.begin(), group_->closed.end(), 1) != group_->closed.end()) {
     throw Closed(std::string(call) + ": the writer is closed");
@@ -160,28 +150,15 @@ void VectorWriterObject::check_open(const char* call) const {
   origin_->check_process();
 }
 
-/// Copies [E, ...] rows of the fields of a mask to the current or the next steps.
-void VectorWriterObject::write_rows(std::uint64_t mask, bool next, bool to_next) {
-  mask &= next ? values_.given_next : values_.given_now;
+/// The rows that a call gives of these fields, for C++.
+void VectorWriterObject::add_rows(const StepValues& values, bool next,
+                                  std::vector<AnyValue>& to) const {
+  const std::uint64_t given = next ? values.given_next : values.given_now;
   for (const FieldInfo& field : origin_->table.fields()) {
-    if ((mask & field.bit()) != 0) {
-      const Value& value = (next ? values_.next : values_.now)[field.field.index()];
-      const std::span<const std::byte> given(value.data(), rows() * field.spec.bytes);
-      to_next ? writers().next(field.field, given) : writers().now(field.field, given);
+    if ((given & field.bit()) != 0) {
+      const Value& value = (next ? values.next : values.now)[field.field.index()];
+      to.push_back({field.field, next, {value.data(), rows() * field.spec.bytes}});
     }
-  }
-}
-
-/// The simulator was told to reset the chosen environments, without an answer yet: their episodes
-/// end here, and the next append of each brings its first observations.
-void VectorWriterObject::await_resets() {
-  const Released released;  // An episode that is cut short may wait for a chunk.
-  for (const std::size_t e : writers().chosen()) {
-    if (!writers()[e].in_episode() || writers()[e].episode_steps() != 0) {
-      writers()[e].begin_episode();
-    }
-    group_->begun[e] = 0;
-    resetting_[e] = true;
   }
 }
 
@@ -190,37 +167,24 @@ void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   origin_->check_open(fields.call());
   choose(env_ids);
   if (autoreset_ == AutoReset::NextStep && fields.empty()) {
-    await_resets();
+    const Released released;  // An episode that is cut short may wait for a chunk.
+    writers().await_resets();
     return;
   }
   const TakenValues taken(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations(), .rows = rows()}, values_);
+  rows_.clear();
+  add_rows(values_, false, rows_);
   const Released released(table.copied_bytes() * rows() > kCopyWithGil);
-  for (const std::size_t e : writers().chosen()) {
-    if (!writers()[e].in_episode()) {
-      writers()[e].begin_episode();
-    }
-    if (writers()[e].episode_steps() == 0) {
-      group_->begun[e] = 1;
-      resetting_[e] = false;
-    }
-  }
-  write_rows(table.observations(), false, false);
-}
-
-/// An environment whose episode was begun by hand since it ended is not being reset.
-void VectorWriterObject::end_resets() {
-  for (std::size_t e = 0; e < size_; ++e) {
-    resetting_[e] = resetting_[e] && group_->begun[e] == 0;
-  }
+  writers().begin(rows_);
 }
 
 /// RuntimeError for one outside an episode, or Closed once the buffer is, ValueError for one that
 /// needs recurrent states that are not given.
 void VectorWriterObject::check_environments(const char* call) const {
   for (const std::size_t e : writers().chosen()) {
-    if (resetting_[e]) {
+    if (writers().resetting(e)) {
       continue;
     }
     if (!group_->in_episode(e)) {
@@ -320,39 +284,11 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
   }
 }
 
-/// The final observations in place of those after the reset.
-void VectorWriterObject::write_final() {
-  for (std::size_t row = 0; final_.given_next != 0 && row < rows(); ++row) {
-    if (ends(row)) {
-      write_step(writers()[environment(row)], origin_->table, final_, true, ~std::uint64_t{0}, row);
-    }
-  }
-}
-
-/// After all environments took their steps: those that were reset begin with the next observations,
-/// which C++ takes where an episode begins alone.
-void VectorWriterObject::begin_episodes() {
-  bool any = false;
-  for (std::size_t row = 0; row < rows(); ++row) {
-    const std::size_t e = environment(row);
-    const bool ended = ends(row);
-    any = any || ended || resetting_[e];
-    if (autoreset_ != AutoReset::SameStep && (ended || resetting_[e])) {
-      group_->begun[e] = resetting_[e] ? 1 : 0;
-    }
-    resetting_[e] = ended && autoreset_ == AutoReset::NextStep;
-  }
-  if (any && autoreset_ != AutoReset::Disabled) {
-    write_rows(origin_->table.observations(), true, false);
-  }
-}
-
 void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> final,
                                 const std::optional<Priorities>& given, ArrayLike env_ids,
                                 const Fields& fields) {
   check_open(fields.call());
   choose(env_ids);
-  end_resets();
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
   const FieldTable& table = origin_->table;
@@ -367,25 +303,21 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
     check_environments(fields.call());
   }
   read_final(final, fields.call());
-  const std::size_t items = given && !unfinished_ ? writers().completing(ends_, resets()) : 0;
+  const std::size_t items = given && !unfinished_ ? writers().completing(ends_) : 0;
   const std::span<const float> priorities = some_of(given, items, fields.call());
-  const auto again = [&] {
-    const CommitStatus status = writers().commit(ends_, priorities, resets());
-    if (status == CommitStatus::Committed) {
-      begin_episodes();
-    }
+  rows_.clear();
+  finals_.clear();
+  add_rows(values_, false, rows_);
+  add_rows(values_, true, rows_);
+  add_rows(final_, true, finals_);
+  const auto attempt = [&] {
+    const CommitStatus status = writers().append(ends_, rows_, finals_, priorities);
     unfinished_ = status != CommitStatus::Committed && status != CommitStatus::Closed;
     return status;
   };
-  const auto attempt = [&] {
-    write_rows(~table.observations(), false, false);
-    write_rows(table.observations(), true, true);
-    write_final();
-    return again();
-  };
   try {
     commit(*origin_, *group_, table.copied_bytes() * rows() > kCopyWithGil, fields.call(), attempt,
-           again, [] {
+           attempt, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";
            });
@@ -403,18 +335,15 @@ void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
   const TakenValues taken(values_);
   unfinished_ = false;
   const LooseRows::Call rows_of{fields, values_, rows(), {}, end};
-  loose_.append(rows_of, *origin_, *group_, [&](std::size_t row) -> Writer& {
-    group_->begun[environment(row)] = 1;
-    return writers()[environment(row)];
-  });
+  loose_.append(rows_of, *origin_, *group_,
+                [&](std::size_t row) -> Writer& { return writers()[environment(row)]; });
 }
 
 std::size_t VectorWriterObject::completing(CallName call, ArrayLike end, ArrayLike env_ids) {
   check_writers(call.text);
   choose(env_ids);
   ends_from(end, call.text, rows(), ends_);
-  end_resets();
-  return writers().completing(ends_, resets());
+  return writers().completing(ends_);
 }
 
 nb::object VectorWriterObject::item(PyObject* given) const {

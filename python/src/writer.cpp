@@ -138,17 +138,16 @@ void check_final(const Fields& fields, const FieldTable& table) {
 }  // namespace
 
 WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments,
-                         std::chrono::nanoseconds wait)
+                         AutoReset autoreset, std::chrono::nanoseconds wait)
     : hook([&origin] { return origin.stats(); }), timeout(wait) {
   const WriterOptions options{.timeout = timeout, .hook = &hook};
   without_gil([&] {
     if (environments) {
-      vector.emplace(origin.vector_writer(*environments, options));
+      vector.emplace(origin.vector_writer(*environments, options, autoreset));
     } else {
       one.emplace(origin.writer(options));
     }
   });
-  begun.assign(environments.value_or(1), 0);
   closed.assign(environments.value_or(1), 0);
 }
 
@@ -200,7 +199,6 @@ void WriterObject::begin_episode(const Fields& fields) {
   // Within an episode it may wait for a chunk to decide open items in.
   const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
-  group_->begun[environment_] = 1;
   write_step(writer, table, values_, false, table.observations(), 0);
 }
 
@@ -307,10 +305,7 @@ void WriterObject::append_loose(const LooseRows::Call& call) {
   origin_->check_process();
   const TakenValues taken(values_);
   episode_ = {};
-  loose_.append(call, *origin_, *group_, [&](std::size_t /*row*/) -> Writer& {
-    group_->begun[environment_] = 1;
-    return writer;
-  });
+  loose_.append(call, *origin_, *group_, [&](std::size_t /*row*/) -> Writer& { return writer; });
 }
 
 void WriterObject::append_transition(End end, const Fields& fields) {
@@ -345,64 +340,40 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
   const std::span<const float> priorities = some_of(given, items, fields.call());
   origin_->check_open(fields.call());
-  const bool begin = !goes_on(steps);
-  const auto again = [&] { return commit_episode(end, priorities); };
-  const auto attempt = [&] {
-    if (begin) {
-      writer.begin_episode();
-      group_->begun[environment_] = 1;
-      episode_ = {.steps = steps, .done = 0, .used = 0, .id = writer.episode_id()};
-      write_step(writer, origin_->table, values_, false, origin_->table.observations(), 0);
-    }
-    return again();
-  };
-  commit(*origin_, *group_, true, fields.call(), attempt, again, [&] { return episode_left(); });
+  if (!goes_on(steps)) {
+    episode_ = {.steps = steps};
+  }
+  std::vector<AnyValue> rows;
+  for (const FieldInfo& field : origin_->table.fields()) {
+    const std::size_t count = steps + (field.traits().has_next ? 1 : 0);
+    rows.push_back(
+        {field.field, false, {values_.now[field.field.index()].data(), count * field.spec.bytes}});
+  }
+  const auto add = [&] { return writer.add_episode(steps, end, rows, episode_.taken, priorities); };
+  try {
+    commit(*origin_, *group_, true, fields.call(), add, add, [&] { return episode_left(); });
+  } catch (...) {
+    episode_.id = writer.episode_id();
+    throw;
+  }
   episode_ = {};
 }
 
 /// Whether an append_episode of so many steps goes on behind those that the last one took.
 bool WriterObject::goes_on(std::size_t steps) const {
   const Writer& writer = (*group_)[environment_];
-  return episode_.done != 0 && episode_.steps == steps && writer.in_episode() &&
-         writer.episode_id() == episode_.id && writer.episode_steps() == episode_.done;
+  return episode_.taken != 0 && episode_.steps == steps && writer.in_episode() &&
+         writer.episode_id() == episode_.id && writer.episode_steps() == episode_.taken;
 }
 
 /// How many steps were taken of an append_episode that did not take all, and how to go on.
 std::string WriterObject::episode_left() const {
-  if (!goes_on(episode_.steps)) {
+  if (episode_.taken == 0) {
     return step_left();
   }
-  return std::to_string(episode_.done) + " of " + std::to_string(episode_.steps) +
+  return std::to_string(episode_.taken) + " of " + std::to_string(episode_.steps) +
          " steps were taken: call append_episode again with the same arguments, and it goes on "
          "behind them";
-}
-
-/// Commits the steps that are left, until one finds no room.
-CommitStatus WriterObject::commit_episode(End end, std::span<const float> priorities) {
-  const FieldTable& table = origin_->table;
-  Writer& writer = (*group_)[environment_];
-  for (; episode_.done < episode_.steps; ++episode_.done) {
-    const std::size_t row = episode_.done;
-    write_step(writer, table, values_, false, ~table.observations(), row);
-    for (const FieldInfo& field : table.fields()) {
-      if (field.traits().has_next) {
-        const auto to = writer.next(field.field);
-        const std::byte* const from = values_.now[field.field.index()].data();
-        std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());
-      }
-    }
-    const End last = row + 1 == episode_.steps ? end : End::Continue;
-    std::span<const float> own;
-    if (!priorities.empty()) {
-      own = priorities.subspan(episode_.used, writer.completing(last));
-    }
-    const CommitStatus status = writer.commit(last, own);
-    if (status != CommitStatus::Committed) {
-      return status;
-    }
-    episode_.used += own.size();
-  }
-  return CommitStatus::Committed;
 }
 
 namespace {
@@ -410,7 +381,8 @@ namespace {
 template <class Self>
 nb::object make_writer(Self& self, std::chrono::nanoseconds timeout) {
   return make_object<WriterObject>(
-      self.shared, std::make_shared<WriterGroup>(*self.shared, std::nullopt, timeout),
+      self.shared,
+      std::make_shared<WriterGroup>(*self.shared, std::nullopt, AutoReset::Disabled, timeout),
       std::size_t{0});
 }
 

@@ -21,13 +21,13 @@ namespace reprise::python {
 /// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at
 /// once is appended with the GIL held if it is small.
 struct WriterGroup {
-  WriterGroup(Origin& origin, std::optional<std::size_t> environments,
+  /// Without `environments` it is one writer.
+  WriterGroup(Origin& origin, std::optional<std::size_t> environments, AutoReset autoreset,
               std::chrono::nanoseconds timeout);
 
   [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *one; }
-  /// The C++ vector writer begins episodes by itself; here they begin with an observation.
   [[nodiscard]] bool in_episode(std::size_t e) {
-    return closed[e] == 0 && begun[e] != 0 && (*this)[e].in_episode();
+    return closed[e] == 0 && (vector ? vector->in_episode(e) : one->in_episode());
   }
   /// Gives a writer back.
   void close(std::size_t e);
@@ -37,7 +37,6 @@ struct WriterGroup {
   std::chrono::nanoseconds timeout;
   std::optional<Writer> one;
   std::optional<VectorWriter> vector;
-  std::vector<std::uint8_t> begun;
   std::vector<std::uint8_t> closed;
 };
 
@@ -132,8 +131,7 @@ class WriterObject {
   /// An episode of which `append_episode` took some steps.
   struct UnderWay {
     std::size_t steps = 0;
-    std::size_t done = 0;
-    std::size_t used = 0;  ///< Priorities given to them.
+    std::size_t taken = 0;
     std::uint64_t id = 0;
   };
 
@@ -142,7 +140,6 @@ class WriterObject {
   [[nodiscard]] std::string episode_left() const;
   std::size_t read_episode(const Fields& fields);
   void append_loose(const LooseRows::Call& call);
-  CommitStatus commit_episode(End end, std::span<const float> priorities);
 
   std::shared_ptr<Origin> origin_;
   std::shared_ptr<WriterGroup> group_;
@@ -152,29 +149,20 @@ class WriterObject {
   LooseRows loose_;
 };
 
-/// Who begins the episode after one that ended, and where its first observation is.
-enum class AutoReset : std::uint8_t {
-  SameStep,  ///< In the call that ended the episode; the final ones are given apart.
-  NextStep,  ///< In the call after it, which takes no step.
-  Disabled,  ///< The caller begins episodes.
-};
-
 template <>
 inline constexpr Words words_of<AutoReset>{"_Autoreset", {"same_step", "next_step", "disabled"}};
 
-/// reprise.VectorWriter: the C++ vector writer, and what simulators that reset themselves need.
+/// reprise.VectorWriter.
 class VectorWriterObject {
  public:
   VectorWriterObject(std::shared_ptr<Origin> origin, std::size_t environments, AutoReset autoreset,
                      std::chrono::nanoseconds timeout)
       : origin_(std::move(origin)),
-        group_(std::make_shared<WriterGroup>(*origin_, environments, timeout)),
+        group_(std::make_shared<WriterGroup>(*origin_, environments, autoreset, timeout)),
         autoreset_(autoreset),
         size_(environments),
-        resetting_(std::make_unique<bool[]>(environments)),
         values_(origin_->table),
         final_(origin_->table),
-        resets_(std::make_unique<bool[]>(environments)),
         loose_(origin_->table, false) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
@@ -207,24 +195,16 @@ class VectorWriterObject {
   void choose(nb::handle env_ids);
   void check_writers(const char* call) const;
   void check_open(const char* call) const;
-  void end_resets();
   void check_environments(const char* call) const;
   void read_final(nb::handle given, const char* call);
   [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field) const;
-  [[nodiscard]] std::span<const bool> resets();
-  [[nodiscard]] bool ends(std::size_t row) const {
-    return ends_[row] != End::Continue && !resetting_[environment(row)];
-  }
-  void await_resets();
-  void write_rows(std::uint64_t mask, bool next, bool to_next);
-  void write_final();
-  void begin_episodes();
+  [[nodiscard]] bool ends(std::size_t row) const { return ends_[row] != End::Continue; }
+  void add_rows(const StepValues& values, bool next, std::vector<AnyValue>& to) const;
 
   std::shared_ptr<Origin> origin_;
   std::shared_ptr<WriterGroup> group_;
   const AutoReset autoreset_;
   const std::size_t size_;
-  std::unique_ptr<bool[]> resetting_;  ///< NextStep: the next append takes no step of it.
   /// The last append did not take the steps of all: what it checked is as it was.
   bool unfinished_ = false;
 
@@ -233,7 +213,8 @@ class VectorWriterObject {
   StepValues final_;  ///< `final`, as next observations.
   std::vector<End> ends_;
   std::vector<std::size_t> ids_;
-  std::unique_ptr<bool[]> resets_;  ///< `resetting_` of each row.
+  std::vector<AnyValue> rows_;
+  std::vector<AnyValue> finals_;
   LooseRows loose_;
 };
 

@@ -20,19 +20,33 @@ std::vector<Writer> make_writers(ReplayBuffer& buffer, std::size_t environments,
   return writers;
 }
 
+/// std::invalid_argument unless there is an end for each row, and a flag or none.
+void check_counts(std::size_t ends, std::size_t resets, std::size_t rows) {
+  base::require(ends == rows && (resets == 0 || resets == rows), base::Call{"VectorWriter"}, ends,
+                " ends and ", resets, " resets; allowed: one for each of the ", rows,
+                " environments");
+}
+
 }  // namespace
 
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
-                           const WriterOptions& options)
-    : VectorWriter(make_writers(buffer, environments, options)) {}
+                           const WriterOptions& options, AutoReset auto_reset)
+    : VectorWriter(make_writers(buffer, environments, options), auto_reset) {}
 
-VectorWriter::VectorWriter(std::vector<Writer> writers)
-    : writers_(std::move(writers)),
+VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
+    : auto_reset_(auto_reset),
+      writers_(std::move(writers)),
+      reset_in_(writers_.size(), kNone),
+      resets_(std::make_unique<bool[]>(writers_.size())),
       named_(writers_.size()),
       first_(writers_.size() + 1, 0),
       taken_(writers_.size(), false) {
   base::require(!writers_.empty(), base::Call{"VectorWriter"},
                 "0 environments; allowed: at least 1");
+  const Schema& schema = static_cast<const writer::StepWriter&>(*writers_.front().rows_).schema();
+  for (std::size_t i = 0; i < schema.fields().size(); ++i) {
+    observations_ |= schema.fields()[i].traits().has_next ? std::uint64_t{1} << i : 0;
+  }
   chosen_.reserve(writers_.size());
   steps_.reserve(writers_.size());
   for (Writer& writer : writers_) {
@@ -85,6 +99,117 @@ void VectorWriter::next(AnyField field, std::span<const std::byte> values) {
   }
 }
 
+void VectorWriter::begin(std::span<const AnyValue> observations) {
+  for (const AnyValue& value : observations) {
+    base::require(traits(value.field.role()).has_next, base::Call{"VectorWriter::begin"}, "field ",
+                  value.field.index(), " is no observation; allowed: observations");
+    static_cast<void>(check_bytes(value.field, value.bytes.size()));
+  }
+  for (const std::size_t e : chosen_) {
+    if (!writers_[e].in_episode()) {
+      writers_[e].begin_episode();
+    }
+  }
+  for (const AnyValue& value : observations) {
+    now(value.field, value.bytes);
+  }
+}
+
+void VectorWriter::await_resets() {
+  base::require(auto_reset_ == AutoReset::NextStep, base::Call{"VectorWriter::await_resets"},
+                "nobody resets in a step of its own; allowed: with ", base::Enumerator{"NextStep"});
+  for (const std::size_t e : chosen_) {
+    writers_[e].begin_episode();
+    reset_in_[e] = writers_[e].episode_id();
+  }
+}
+
+bool VectorWriter::in_episode(std::size_t environment) const noexcept {
+  const Writer& writer = writers_[environment];
+  const std::uint64_t written = writer.rows_->taken[detail::RowView::kNow] & observations_;
+  return writer.in_episode() && (writer.episode_steps() != 0 || written == observations_);
+}
+
+bool VectorWriter::resetting(std::size_t environment) const noexcept {
+  return reset_in_[environment] == writers_[environment].episode_id() && !in_episode(environment);
+}
+
+std::span<const bool> VectorWriter::own_resets(std::span<const bool> resets) const {
+  if (!resets.empty() || auto_reset_ != AutoReset::NextStep) {
+    return resets;
+  }
+  for (std::size_t row = 0; row < chosen_.size(); ++row) {
+    resets_[row] = resetting(chosen_[row]);
+  }
+  return {resets_.get(), chosen_.size()};
+}
+
+/// Final observations in place of those after the reset.
+void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyValue> finals) {
+  const base::Call call{"VectorWriter::append"};
+  base::require(finals.empty() || auto_reset_ == AutoReset::SameStep, call,
+                "final observations are given apart; allowed: with ", base::Enumerator{"SameStep"},
+                ", else next ones are the final ones");
+  if (auto_reset_ != AutoReset::SameStep ||
+      std::ranges::all_of(ends, [](End end) { return end == End::Continue; })) {
+    return;
+  }
+  std::uint64_t given = 0;
+  for (const AnyValue& value : finals) {
+    const std::size_t row = check_bytes(value.field, value.bytes.size());
+    given |= std::uint64_t{1} << value.field.index();
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      if (ends[i] != End::Continue) {
+        copy_row(writers_[chosen_[i]].next(value.field), value.bytes.subspan(i * row, row));
+      }
+    }
+  }
+  base::require((observations_ & ~given) == 0, call,
+                "final observations are missing of an environment that ends; allowed with ",
+                base::Enumerator{"SameStep"}, ": each observation");
+}
+
+/// After all environments took their steps: episodes of those that were reset begin with the next
+/// observations, and those that end may await their reset.
+void VectorWriter::begin_episodes(std::span<const End> ends, std::span<const AnyValue> values) {
+  const std::span<const bool> resets = own_resets({});
+  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+    const std::size_t e = chosen_[i];
+    const bool reset = !resets.empty() && resets[i];
+    const bool ended = ends[i] != End::Continue && !reset;
+    if (reset || (ended && auto_reset_ == AutoReset::SameStep)) {
+      for (const AnyValue& value : values) {
+        if (value.next) {
+          const std::size_t row = value.bytes.size() / chosen_.size();
+          copy_row(writers_[e].now(value.field), value.bytes.subspan(i * row, row));
+        }
+      }
+    }
+    if (ended && auto_reset_ == AutoReset::NextStep) {
+      reset_in_[e] = writers_[e].episode_id();
+    }
+  }
+}
+
+CommitStatus VectorWriter::append(std::span<const End> ends, std::span<const AnyValue> values,
+                                  std::span<const AnyValue> finals,
+                                  std::span<const float> priorities) {
+  check_counts(ends.size(), 0, chosen_.size());
+  for (const AnyValue& value : values) {
+    const bool observation = traits(value.field.role()).has_next;
+    base::require(observation == value.next, base::Call{"VectorWriter::append"}, "field ",
+                  value.field.index(), " is ", value.next ? "" : "not ",
+                  "given as next; allowed: observations as next, and nothing else");
+    observation ? next(value.field, value.bytes) : now(value.field, value.bytes);
+  }
+  write_finals(ends, finals);
+  const CommitStatus status = commit(ends, priorities);
+  if (status == CommitStatus::Committed && auto_reset_ != AutoReset::Disabled) {
+    begin_episodes(ends, values);
+  }
+  return status;
+}
+
 std::size_t VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
   const std::size_t element = element_bytes(field.dtype());
   base::require(bytes % element == 0, base::Call{"VectorWriter"}, bytes,
@@ -94,9 +219,8 @@ std::size_t VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
 
 std::size_t VectorWriter::completing(std::span<const End> ends,
                                      std::span<const bool> resets) const {
-  base::require(ends.size() == chosen_.size() && (resets.empty() || resets.size() == ends.size()),
-                base::Call{"VectorWriter"}, ends.size(), " ends and ", resets.size(),
-                " resets; allowed: one for each of the ", chosen_.size(), " environments");
+  check_counts(ends.size(), resets.size(), chosen_.size());
+  resets = own_resets(resets);
   std::size_t items = 0;
   for (std::size_t e = 0; e < chosen_.size(); ++e) {
     items += !resets.empty() && resets[e] ? 0 : writers_[chosen_[e]].completing(ends[e]);
@@ -106,8 +230,8 @@ std::size_t VectorWriter::completing(std::span<const End> ends,
 
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities,
                                   std::span<const bool> resets) {
-  // It throws unless there is one of each per environment.
-  static_cast<void>(completing(ends, resets));
+  check_counts(ends.size(), resets.size(), chosen_.size());
+  resets = own_resets(resets);
   const auto takes_none = [&](std::size_t e) {
     return taken_[e] || (!resets.empty() && resets[e]);
   };

@@ -73,8 +73,9 @@ Writer Guest::writer(const WriterOptions& options) {
   return std::move(writers(1, options).front());
 }
 
-VectorWriter Guest::vector_writer(std::size_t environments, const WriterOptions& options) {
-  return VectorWriter(writers(environments, options));
+VectorWriter Guest::vector_writer(std::size_t environments, const WriterOptions& options,
+                                  AutoReset auto_reset) {
+  return VectorWriter(writers(environments, options), auto_reset);
 }
 
 std::vector<Writer> Guest::writers(std::size_t environments, const WriterOptions& options) {

@@ -61,8 +61,8 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
                                          std::span<const detail::RawValue> values,
                                          std::size_t& done) {
   check_values(values);
-  check_transitions(ends, values, done);
-  life_.check();  // Before rows are touched, which a forked child may not have.
+  std::ranges::for_each(ends, check_end);
+  check_rows(ends.size(), values, done);
   const std::span<const FieldSpec> specs = format_.schema.fields();
   const auto place = [&](const detail::RawValue& value) {
     const int now = specs[value.index].traits().per_item ? kState : kNow;
@@ -120,9 +120,13 @@ void StepWriter::check_commit(End end, std::span<const float> priorities) const 
 std::size_t StepWriter::check_episode(std::size_t steps, End end,
                                       std::span<const float> priorities) const {
   check_end(end);
-  const std::size_t items = items_of_episode(format_.window.options(), steps, end);
+  const std::size_t items = decides(steps, end);
   check_priorities(items, priorities);
   return items;
+}
+
+std::size_t StepWriter::decides(std::size_t steps, End end) const noexcept {
+  return items_of_episode(format_.window.options(), steps, end);
 }
 
 /// An episode under way, every field written, the discount within its range.
@@ -198,17 +202,14 @@ void StepWriter::check_finite(bool next, std::size_t field, const void* values,
                "; allowed: finite (Schema::require_finite)");
 }
 
-/// What the transitions from number `first` on hold, before the first of them is taken.
-void StepWriter::check_transitions(std::span<const End> ends,
-                                   std::span<const detail::RawValue> values,
-                                   std::size_t first) const {
-  require_transition(first <= ends.size(), "taken is ", first, "; allowed: 0 to ", ends.size());
-  std::ranges::for_each(ends, check_end);
+void StepWriter::check_rows(std::size_t rows, std::span<const detail::RawValue> values,
+                            std::size_t first) const {
+  require_transition(first <= rows, "taken is ", first, "; allowed: 0 to ", rows);
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = format_.schema.fields()[value.index];
     const bool discount = format_.layout.discount_field() == value.index;
     const bool finite = format_.schema.requires_finite() && spec.traits().spreads;
-    for (std::size_t i = first; (discount || finite) && i < ends.size(); ++i) {
+    for (std::size_t i = first; (discount || finite) && i < rows; ++i) {
       if (finite) {
         check_finite(value.next, value.index, row_of(value, spec, i), i);
       }
@@ -217,6 +218,7 @@ void StepWriter::check_transitions(std::span<const End> ends,
       }
     }
   }
+  life_.check();  // Rows are touched next, which a forked child may not have.
 }
 
 /// One priority for each item decided, or none where the selectors have a rule for that.
@@ -234,7 +236,6 @@ void StepWriter::check_priorities(std::size_t items, std::span<const float> prio
   }
 }
 
-/// Every field once, every observation once more as next, each with its own shape.
 void StepWriter::check_values(std::span<const detail::RawValue> values) const {
   std::uint64_t named[2] = {0, 0};
   const auto& known = format_.layout.fields();

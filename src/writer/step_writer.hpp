@@ -53,6 +53,14 @@ class StepWriter : public detail::RowView {
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
   /// As `Writer::commit` for so many decided items.
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
+  /// Items that an episode of so many steps decides, the last one with this end.
+  [[nodiscard]] std::size_t decides(std::size_t steps, End end) const noexcept;
+  /// Throws unless every field is given once, and every observation once more as next, each with
+  /// its own shape.
+  void check_values(std::span<const detail::RawValue> values) const;
+  /// Throws for what such values hold in the rows from number `first` on, and in a forked child.
+  void check_rows(std::size_t rows, std::span<const detail::RawValue> values,
+                  std::size_t first) const;
 
   base::OneThread one_thread;  ///< Entered by the public calls.
 
@@ -112,9 +120,6 @@ class StepWriter : public detail::RowView {
   /// `transition`: its number among those of `add_transitions`.
   void check_finite(bool next, std::size_t field, const void* values,
                     std::optional<std::size_t> transition = std::nullopt) const;
-  void check_values(std::span<const detail::RawValue> values) const;
-  void check_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
-                         std::size_t first) const;
 
   const buffer::Selectors& selectors_;
   const base::Life& life_;

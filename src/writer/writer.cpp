@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace reprise {
 namespace {
@@ -71,6 +72,67 @@ CommitStatus Writer::add_transitions(std::span<const End> ends, std::span<const 
                  values[i].bytes.size() / ends.size() / element};
   }
   return core(*rows_).add_transitions(ends, std::span(raw).first(count), taken);
+}
+
+CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const AnyValue> values,
+                                 std::size_t& taken, std::span<const float> priorities) {
+  writer::StepWriter& own = core(*rows_);
+  const base::OneThread::Inside inside(own.one_thread, "Writer::add_episode");
+  const base::Call call{"Writer::add_episode"};
+  base::require(steps != 0, call, "0 steps; allowed: at least 1");
+  const auto rows_of = [steps](AnyField field) {
+    return steps + (traits(field.role()).has_next ? 1 : 0);
+  };
+  // As transitions, of which an observation has its next rows one further on. One value more than
+  // there can be is passed on, so that a field that is named twice is refused.
+  std::array<detail::RawValue, std::size_t{2} * 65> raw;  // NOLINT(*-member-init): mostly unused.
+  std::size_t count = 0;
+  for (const AnyValue& value : values.first(std::min<std::size_t>(values.size(), 65))) {
+    const AnyField field = value.field;
+    const std::size_t rows = rows_of(field);
+    const std::size_t element = element_bytes(field.dtype());
+    base::require(!value.next, call, "field ", field.index(), " is named as next; allowed: once, ",
+                  "an observation with the final one as its last row");
+    base::require(value.bytes.size() % (rows * element) == 0, call, "field ", field.index(),
+                  " has ", value.bytes.size(), " bytes; allowed: ", rows,
+                  " rows of whole elements of ", element);
+    const std::size_t row = value.bytes.size() / rows;
+    for (std::size_t next = 0; next <= rows - steps; ++next) {
+      raw.at(count++) = {field.index(), next != 0, field.signature(),
+                         value.bytes.data() + next * row, row / element};
+    }
+  }
+  own.check_values(std::span(raw).first(count));
+  own.check_rows(steps, std::span(raw).first(count), taken);
+  own.check_episode(steps, end, priorities);
+  base::require(taken == 0 || (own.in_episode() && own.position() == taken), call, "taken is ",
+                taken, ", and the writer's episode has ", own.position(),
+                " steps; allowed: 0, or to go on behind the steps that were taken");
+  if (taken == 0) {
+    own.begin_episode();
+  }
+  std::size_t used = priorities.empty() || taken == 0 ? 0 : own.decides(taken, End::Continue);
+  for (; taken < steps; ++taken) {
+    for (const AnyValue& value : values) {
+      const std::size_t row = value.bytes.size() / rows_of(value.field);
+      const bool observation = traits(value.field.role()).has_next;
+      const std::byte* const from = value.bytes.data() + taken * row;
+      if (!observation || taken == 0) {
+        std::memcpy(now(value.field).data(), from, row);
+      }
+      if (observation) {
+        std::memcpy(next(value.field).data(), from + row, row);
+      }
+    }
+    const End last = taken + 1 == steps ? end : End::Continue;
+    const std::size_t items = priorities.empty() ? 0 : own.completing(last);
+    const CommitStatus status = own.commit(last, priorities.subspan(used, items));
+    if (status != CommitStatus::Committed) {
+      return status;
+    }
+    used += items;
+  }
+  return CommitStatus::Committed;
 }
 
 void Writer::set_timeout(std::chrono::nanoseconds timeout) {

@@ -1,0 +1,244 @@
+#include <reprise/reprise.hpp>
+
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kEnvironments = 3;
+
+/// Simulators that count their steps: observation 1000 e + 100 (episode) + t.
+struct Simulators {
+  explicit Simulators(AutoReset how,
+                      const Options& options = Small{.capacity_steps = 2000, .episode_index = true})
+      : mode(how),
+        line(options),
+        writers(line.replay, kEnvironments, {.timeout = std::chrono::nanoseconds(0)}, how) {
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      seen.push_back(10'000 * e);
+    }
+  }
+  [[nodiscard]] std::vector<AnyValue> first() const {
+    return {{AnyField(line.id), false, std::as_bytes(std::span(seen))}};
+  }
+  /// Steps all of them; those of which `ends` says so end, unless they are reset now.
+  void step(std::span<const End> wanted) {
+    actions = seen;
+    ends.assign(wanted.begin(), wanted.end());
+    finals.assign(kEnvironments, 77);  // Nobody reads it where nothing ends.
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      const std::uint64_t after_reset = (seen[e] / 100 + 1) * 100;
+      if (resets[e]) {
+        resets[e] = false;
+        actions[e] = 99'999;  // Means nothing, and neither does its end.
+        seen[e] = after_reset;
+        continue;
+      }
+      ++seen[e];
+      if (ends[e] == End::Continue) {
+        continue;
+      }
+      if (mode == AutoReset::SameStep) {
+        finals[e] = seen[e];
+        seen[e] = after_reset;
+      } else if (mode == AutoReset::NextStep) {
+        resets[e] = true;
+      }
+    }
+  }
+  CommitStatus append() {
+    const std::vector<AnyValue> values{
+        {AnyField(line.action), false, std::as_bytes(std::span(actions))},
+        {AnyField(line.reward), false, std::as_bytes(std::span(rewards))},
+        {AnyField(line.id), true, std::as_bytes(std::span(seen))}};
+    const std::vector<AnyValue> last{{AnyField(line.id), false, std::as_bytes(std::span(finals))}};
+    const bool apart = mode == AutoReset::SameStep;
+    return writers.append(ends, values, apart ? std::span(last) : std::span<const AnyValue>());
+  }
+
+  AutoReset mode;
+  Line line;
+  VectorWriter writers;
+  std::vector<std::uint64_t> seen;
+  std::vector<std::uint64_t> actions;
+  std::vector<std::uint64_t> finals;
+  std::vector<float> rewards = std::vector<float>(kEnvironments, 0.0F);
+  std::vector<End> ends;
+  bool resets[kEnvironments] = {};
+};
+
+class AutoResets : public testing::TestWithParam<AutoReset> {};
+
+TEST_P(AutoResets, MakeWholeEpisodesOfWhatTheSimulatorShows) {
+  Simulators world(GetParam());
+  world.writers.begin(world.first());
+  Rng rng(3);
+  std::size_t steps = 0;
+  for (int t = 0; t < 200; ++t) {
+    std::vector<End> ends;
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      ends.push_back(rng.chance(0.2) ? static_cast<End>(rng.between(1, 2)) : End::Continue);
+      EXPECT_EQ(world.writers.resetting(e), world.resets[e]);
+      steps += world.resets[e] ? 0 : 1;
+    }
+    world.step(ends);
+    ASSERT_EQ(world.append(), CommitStatus::Committed);
+    if (GetParam() == AutoReset::Disabled) {
+      for (std::size_t e = 0; e < kEnvironments; ++e) {
+        EXPECT_EQ(world.writers.in_episode(e), ends[e] == End::Continue);
+        world.seen[e] = ends[e] == End::Continue ? world.seen[e] : (world.seen[e] / 100 + 1) * 100;
+      }
+      world.writers.begin(world.first());
+    }
+  }
+  EXPECT_EQ(world.line.replay.stats().committed_steps, steps);
+  Sampler sampler = world.line.replay.sampler();
+  const SampleResult drawn = require_batch(sampler.sample(4 * steps));
+  const Batch& batch = *drawn;
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::uint64_t now = batch.now(world.line.id)[i];
+    ASSERT_EQ(batch.positions()[i], now % 100) << "episodes begin with what follows a reset";
+    ASSERT_EQ(batch.next(world.line.id)[i], now + 1) << "the final observation, not the reset";
+    ASSERT_EQ(batch.now(world.line.action)[i], now);
+    ended += batch.discounts()[i] == 0.0F ? 1U : 0U;
+  }
+  EXPECT_GT(ended, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, AutoResets,
+                         testing::Values(AutoReset::SameStep, AutoReset::NextStep,
+                                         AutoReset::Disabled),
+                         [](const auto& one) {
+                           constexpr const char* kNames[] = {"SameStep", "NextStep", "Disabled"};
+                           return kNames[static_cast<std::size_t>(one.param)];
+                         });
+
+/// A queue of 4 lets the steps of some environments in, and those of the others by the next call.
+TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
+  Simulators world(GetParam(), Small{.capacity_steps = 2000,
+                                     .max_times_sampled = 1,
+                                     .episode_index = true,
+                                     .rate_limiter = Queue{.size = 4}});
+  Sampler sampler = world.line.replay.sampler();
+  world.writers.begin(world.first());
+  std::map<std::uint64_t, std::uint64_t> rows;
+  const auto drain = [&] {
+    while (const SampleResult batch = sampler.sample(1, kAtOnce)) {
+      rows.emplace(batch->now(world.line.id)[0], batch->next(world.line.id)[0]);
+    }
+  };
+  const std::vector<End> wanted{End::Terminated, End::Continue, End::Truncated};
+  std::size_t steps = 0;
+  bool repeated = false;
+  for (int t = 0; t < 8; ++t) {
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      steps += world.resets[e] ? 0 : 1;
+    }
+    world.step(wanted);
+    while (world.append() != CommitStatus::Committed) {
+      repeated = true;
+      drain();
+    }
+    if (GetParam() == AutoReset::Disabled) {
+      for (const std::size_t e : {0U, 2U}) {
+        world.seen[e] = (world.seen[e] / 100 + 1) * 100;
+      }
+      world.writers.begin(world.first());
+    }
+  }
+  drain();
+  EXPECT_TRUE(repeated);
+  EXPECT_EQ(world.line.replay.stats().committed_steps, steps);
+  EXPECT_EQ(rows.size(), steps);
+  EXPECT_TRUE(std::ranges::all_of(rows, [](auto row) { return row.second == row.first + 1; }));
+}
+
+TEST(AutoReset, OfNextStepTakesNoPrioritiesOfAReset) {
+  Simulators world(AutoReset::NextStep);
+  world.writers.begin(world.first());
+  world.step(std::vector{End::Terminated, End::Continue, End::Continue});
+  ASSERT_EQ(world.append(), CommitStatus::Committed);
+  const std::vector<End> go_on(kEnvironments, End::Continue);
+  EXPECT_EQ(world.writers.completing(go_on), 2U);
+  EXPECT_EQ(world.writers.completing(go_on, std::array{false, false, false}), 3U);
+}
+
+TEST(AutoReset, AwaitsTheResetsThatASimulatorWasToldOf) {
+  Simulators world(AutoReset::NextStep);
+  world.writers.begin(world.first());
+  world.step(std::vector(kEnvironments, End::Continue));
+  ASSERT_EQ(world.append(), CommitStatus::Committed);
+  const std::size_t one[] = {1};
+  world.writers.choose(one);
+  world.writers.await_resets();
+  world.writers.choose_all();
+  EXPECT_TRUE(world.writers.resetting(1) && !world.writers.in_episode(1));
+  EXPECT_TRUE(!world.writers.resetting(0) && world.writers.in_episode(0));
+  world.resets[1] = true;
+  world.step(std::vector(kEnvironments, End::Continue));
+  ASSERT_EQ(world.append(), CommitStatus::Committed);
+  EXPECT_TRUE(world.writers.in_episode(1) && !world.writers.resetting(1));
+  EXPECT_EQ(world.writers[1].episode_steps(), 0U);
+  EXPECT_EQ(world.writers[0].episode_steps(), 2U);
+}
+
+TEST(AutoReset, AnEpisodeThatIsBegunByHandIsNoReset) {
+  Simulators world(AutoReset::NextStep);
+  world.writers.begin(world.first());
+  world.step(std::vector(kEnvironments, End::Terminated));
+  ASSERT_EQ(world.append(), CommitStatus::Committed);
+  world.writers[2].begin_episode();
+  world.writers[2].now(world.line.id) = 20'100;
+  EXPECT_TRUE(world.writers.resetting(1));
+  EXPECT_FALSE(world.writers.resetting(2));
+}
+
+TEST(AutoReset, RefusesWhatItsModeHasNot) {
+  Simulators same(AutoReset::SameStep);
+  same.writers.begin(same.first());
+  same.step(std::vector{End::Terminated, End::Continue, End::Continue});
+  const std::vector<AnyValue> values{
+      {AnyField(same.line.action), false, std::as_bytes(std::span(same.actions))},
+      {AnyField(same.line.reward), false, std::as_bytes(std::span(same.rewards))},
+      {AnyField(same.line.id), true, std::as_bytes(std::span(same.seen))}};
+  expect_refusal<std::invalid_argument>([&] { (void)same.writers.append(same.ends, values); },
+                                        {"VectorWriter::append", "missing", "SameStep"});
+  std::vector<AnyValue> now = values;
+  now[2].next = false;
+  expect_refusal<std::invalid_argument>([&] { (void)same.writers.append(same.ends, now); },
+                                        {"not given as next"});
+  expect_refusal<std::invalid_argument>([&] { same.writers.await_resets(); }, {"NextStep"});
+  expect_refusal<std::invalid_argument>([&] { same.writers.begin(values); }, {"no observation"});
+  EXPECT_EQ(same.line.replay.stats().committed_steps, 0U);
+  Simulators next(AutoReset::NextStep);
+  next.writers.begin(next.first());
+  next.step(std::vector(kEnvironments, End::Continue));
+  next.mode = AutoReset::SameStep;  // It gives final observations then.
+  expect_refusal<std::invalid_argument>([&] { (void)next.append(); }, {"SameStep"});
+}
+
+TEST(AutoReset, WithoutFirstObservationsThereIsNoStep) {
+  Simulators world(AutoReset::Disabled);
+  world.step(std::vector(kEnvironments, End::Continue));
+  expect_refusal<std::logic_error>([&] { (void)world.append(); }, {"'id'", "unwritten"});
+  EXPECT_EQ(world.line.replay.stats().committed_steps, 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test
