@@ -1,7 +1,7 @@
 // What happens under a shard's lock, one of four in a full buffer of 2^20 steps: how long it is
 // held is what bounds the number of actors and learners that it serves (docs/performance.md).
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 #include <reprise/selector.hpp>
 #include <reprise/selectors/fifo.hpp>
 

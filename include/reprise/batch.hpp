@@ -1,8 +1,7 @@
 #pragma once
 
 #include <reprise/detail/batch_view.hpp>
-#include <reprise/field.hpp>
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 #include <reprise/schema.hpp>
 #include <reprise/window.hpp>
 

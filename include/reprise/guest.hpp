@@ -1,10 +1,9 @@
 #pragma once
 
 #include <reprise/batch_source.hpp>
+#include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
-#include <reprise/stats.hpp>
-#include <reprise/vector_writer.hpp>
 #include <reprise/window.hpp>
 #include <reprise/writer.hpp>
 

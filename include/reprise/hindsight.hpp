@@ -1,7 +1,7 @@
 #pragma once
 
-#include <reprise/field.hpp>
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
+#include <reprise/schema.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,7 @@ namespace items {
 class HindsightCore;
 }
 namespace detail {
+struct Access;
 struct HindsightDeleter {
   void operator()(items::HindsightCore* core) const noexcept;
 };
@@ -76,7 +77,7 @@ class Hindsight {
                       std::span<std::int32_t> distances);
 
  private:
-  friend class ReplayBuffer;
+  friend struct detail::Access;
   explicit Hindsight(std::unique_ptr<items::HindsightCore, detail::HindsightDeleter> core) noexcept
       : core_(std::move(core)) {}
 

@@ -1,21 +1,44 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <variant>
 
-// A rate limiter decides when samplers wait in `sample` and when writers wait in `commit`. Every
-// wait ends at its timeout, at a stop request, or with `ReplayBuffer::close`.
-// Who waits longest is let in first, of samplers as of writers: a call that finds another one
-// waiting waits behind it, even if there is enough for itself. So nobody who waits is passed by,
-// however large its batch is beside those of others. A call that times out or is stopped gives up
-// its turn; one with a timeout of 0 is let in only while nobody waits. With `MinSize` and no limit
-// of draws samplers take nothing from each other, and wait for nobody else.
-//
-// `SampleStatus::message` and `Stats` say what a call waits for. A limiter that never holds writers
-// costs an append nothing; one that does is asked once per block of inserts.
-
 namespace reprise {
+
+/// The longest timeout: wait until there is an answer or the buffer is closed.
+inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds::max();
+
+/// Decides whether a call waits, and about every 50 ms whether it continues. Interpreters need it,
+/// because they run signal handlers in the middle of a call that stays one wait.
+///
+/// It is called on the thread of the call, without a lock: it may use the buffer, through any
+/// object except the one that waits. It must not throw. Its own time counts as waited.
+class WaitHook {
+ public:
+  WaitHook() = default;
+  WaitHook(const WaitHook&) = delete;
+  WaitHook& operator=(const WaitHook&) = delete;
+  virtual ~WaitHook() = default;
+
+  /// False ends the call as a stop request does. `waited` is 0 before the wait begins: a call that
+  /// is ended then has tried once, and `Stats` does not count it as a wait.
+  [[nodiscard]] virtual bool keep_waiting(std::chrono::nanoseconds waited) noexcept = 0;
+};
+
+/// Counts and durations of one kind of wait since the buffer was made.
+struct WaitStats {
+  std::uint64_t waits = 0;      ///< Calls that had to wait at least once.
+  std::uint64_t timeouts = 0;   ///< Waits that a timeout ended.
+  std::uint64_t stops = 0;      ///< Waits that a stop token or a hook ended.
+  std::size_t waiting_now = 0;  ///< Calls waiting at this moment.
+  /// Time for which at least one thread has been waiting without a break; 0 if none is.
+  std::chrono::nanoseconds waiting_for{0};
+  std::chrono::nanoseconds total{0};    ///< Sum of the waits that have ended.
+  std::chrono::nanoseconds longest{0};  ///< Longest wait that has ended.
+};
 
 /// Nobody waits; samplers do not even wait for a first item: `sample` on an empty buffer answers
 /// `NothingToDraw` at once.

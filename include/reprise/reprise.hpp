@@ -10,11 +10,11 @@
 /// Not stable, and marked so: the namespace `reprise::detail` and the three headers above. Binaries
 /// need a library of the same 0.y, as its SONAME says. Checkpoints of every version are read by
 /// every later one.
+#include <reprise/batch_source.hpp>
 #include <reprise/mixed_sampler.hpp>
-#include <reprise/prefetcher.hpp>
 #include <reprise/replay_buffer.hpp>
 #include <reprise/segment_tree.hpp>
-#include <reprise/sequence_priority.hpp>
 #include <reprise/storage.hpp>
 #include <reprise/strategies.hpp>
-#include <reprise/vector_writer.hpp>
+#include <reprise/window.hpp>
+#include <reprise/writer.hpp>

@@ -15,6 +15,7 @@ namespace sampler {
 class SamplerCore;
 }
 namespace detail {
+struct Access;
 struct SamplerDeleter {
   void operator()(sampler::SamplerCore* sampler) const noexcept;
 };
@@ -98,8 +99,7 @@ class Sampler final : public BatchSource {
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
 
  private:
-  friend class SelectorHandle;
-  friend class ReplayBuffer;
+  friend struct detail::Access;
   explicit Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter> core) noexcept
       : core_(std::move(core)) {}
 

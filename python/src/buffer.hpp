@@ -30,8 +30,7 @@ class SharedBuffer final : public Origin {
   [[nodiscard]] Writer writer(const WriterOptions& options) override {
     return buffer.writer(options);
   }
-  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
-                                           const WriterOptions& options,
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments, const WriterOptions& options,
                                            AutoReset autoreset) override {
     return VectorWriter(buffer, environments, options, autoreset);
   }

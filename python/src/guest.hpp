@@ -35,8 +35,7 @@ class SharedGuest final : public Origin {
   [[nodiscard]] Writer writer(const WriterOptions& options) override {
     return of_host([&] { return guest_.writer(options); });
   }
-  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
-                                           const WriterOptions& options,
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments, const WriterOptions& options,
                                            AutoReset autoreset) override {
     return of_host([&] { return guest_.vector_writer(environments, options, autoreset); });
   }

@@ -1,4 +1,4 @@
-#include <reprise/handles.hpp>
+#include <reprise/replay_buffer.hpp>
 
 #include "buffer.hpp"
 

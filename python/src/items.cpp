@@ -121,8 +121,8 @@ void add_update_priorities(Type<GuestObject>& type) {
 
 void bind_updates(Type<BufferObject>& type) {
   type.method<&update>(
-          "update", "UpdateResult",
-          R"(Replaces values of a mutable column (Schema.mutable_column) in the items named by keys: latents
+      "update", "UpdateResult",
+      R"(Replaces values of a mutable column (Schema.mutable_column) in the items named by keys: latents
 that a learner writes back, values made anew, relabelled rewards.
 
 keys: int64 [n], of Batch.item_keys or Batch.torch. field: its name.
@@ -137,7 +137,7 @@ Returns UpdateResult(applied, stale); stale keys, whose item is gone, are counte
 ValueError, before anything is changed, for another field, a wrong shape, a number out of range, a
 key of another buffer; TypeError for a type that does not convert. Do not write to values during the
 call, which gives the GIL up.)",
-          arg("keys"), arg("field"), arg("values"));
+      arg("keys"), arg("field"), arg("values"));
 }
 
 nb::object gathered(BufferObject& self, std::size_t n, const std::function<void(Batch&)>& gather) {

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <reprise/guest.hpp>
+#include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
-#include <reprise/stats.hpp>
-#include <reprise/vector_writer.hpp>
 #include <reprise/writer.hpp>
 
 #include "binding/waiting.hpp"
@@ -37,8 +36,7 @@ class Origin {
   [[nodiscard]] virtual VectorWriter vector_writer(std::size_t environments,
                                                    const WriterOptions& options,
                                                    AutoReset autoreset) = 0;
-  [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options,
-                                           std::size_t selector) = 0;
+  [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options, std::size_t selector) = 0;
   virtual UpdateResult update_priorities(std::span<const ItemKey> keys,
                                          std::span<const float> priorities,
                                          std::size_t selector) = 0;

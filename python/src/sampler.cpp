@@ -88,8 +88,8 @@ nb::object make_sampler(Self& self, const SamplerOptions& given, Allocator alloc
   return make_object<SamplerObject>(self.shared, self.place(), options, allocator);
 }
 
-nb::object make_guest_sampler(GuestObject& self, const SamplerOptions& options,
-                              Allocator allocator, std::size_t selector) {
+nb::object make_guest_sampler(GuestObject& self, const SamplerOptions& options, Allocator allocator,
+                              std::size_t selector) {
   return make_object<SamplerObject>(self.shared, selector, options, allocator);
 }
 

@@ -44,8 +44,8 @@ struct Conversion<Count> : Conversion<std::size_t> {
 class SamplerObject {
  public:
   /// `selector`: its place.
-  SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector,
-                const SamplerOptions& options, nb::handle allocator);
+  SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector, const SamplerOptions& options,
+                nb::handle allocator);
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);

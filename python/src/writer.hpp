@@ -1,6 +1,5 @@
 #pragma once
 
-#include <reprise/vector_writer.hpp>
 #include <reprise/writer.hpp>
 
 #include "buffer.hpp"

@@ -1,12 +1,10 @@
-#include <reprise/handles.hpp>
 #include <reprise/replay_buffer.hpp>
 
+#include "api/access.hpp"
 #include "base/text.hpp"
-#include "buffer/buffer_core.hpp"
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
 #include "items/read_items.hpp"
-#include "sampler/sampler_core.hpp"
 #include "window/batch_access.hpp"
 
 #include <algorithm>
@@ -14,7 +12,8 @@
 
 namespace reprise {
 
-SelectorHandle::SelectorHandle(const ReplayBuffer& buffer) : SelectorHandle(buffer.core_, 0) {}
+SelectorHandle::SelectorHandle(const ReplayBuffer& buffer)
+    : SelectorHandle(detail::Access::core(buffer), 0) {}
 
 SelectorHandle::SelectorHandle(std::shared_ptr<buffer::BufferCore> core, std::size_t place) noexcept
     : core_(std::move(core)), place_(place) {}
@@ -56,8 +55,9 @@ Sampler SelectorHandle::sampler(const SamplerOptions& options) const {
   base::require(!options.resume || *options.resume < samplers, base::OptionsOf{"SamplerOptions"},
                 "resume is ", options.resume.value_or(0), "; the buffer was loaded with ", samplers,
                 " samplers");
-  return Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
-      new sampler::SamplerCore(core_, options, place_)));
+  return detail::Access::make<Sampler>(
+      std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
+          new sampler::SamplerCore(core_, options, place_)));
 }
 
 Episodes::Episodes(std::shared_ptr<buffer::BufferCore> core) noexcept : core_(std::move(core)) {}

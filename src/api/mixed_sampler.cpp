@@ -1,11 +1,11 @@
 #include <reprise/mixed_sampler.hpp>
 
+#include "api/access.hpp"
 #include "base/event.hpp"
 #include "base/text.hpp"
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
 #include "sampler/importance.hpp"
-#include "sampler/sampler_core.hpp"
 #include "select/allot.hpp"
 #include "window/batch_access.hpp"
 
@@ -366,8 +366,8 @@ MixedSampler::MixedSampler(const std::vector<MixedPart>& parts, const SamplerOpt
     base::require(part.items <= std::numeric_limits<std::uint32_t>::max() - n,
                   base::Call{"MixedSampler"}, part.items,
                   " items of a part; allowed: below 2^32 in all");
-    cores.push_back(part.selector.core_);
-    selectors.push_back(part.selector.place_);
+    cores.push_back(detail::Access::core(part.selector));
+    selectors.push_back(detail::Access::place(part.selector));
     counts.push_back(part.items);
     n += part.items;
   }
@@ -380,8 +380,8 @@ MixedSampler::MixedSampler(const std::vector<SelectorHandle>& parts, std::size_t
   std::vector<Core> cores;
   std::vector<std::size_t> selectors;
   for (const SelectorHandle& part : parts) {
-    cores.push_back(part.core_);
-    selectors.push_back(part.place_);
+    cores.push_back(detail::Access::core(part));
+    selectors.push_back(detail::Access::place(part));
   }
   state_ = std::make_unique<State>(std::move(cores), std::move(selectors),
                                    std::vector<std::size_t>(), n, options);

@@ -1,4 +1,4 @@
-#include <reprise/prefetcher.hpp>
+#include <reprise/batch_source.hpp>
 
 #include "base/event.hpp"
 #include "base/text.hpp"

@@ -1,13 +1,12 @@
 #include <reprise/replay_buffer.hpp>
 
+#include "api/access.hpp"
 #include "base/text.hpp"
-#include "buffer/buffer_core.hpp"
 #include "buffer/update.hpp"
 #include "items/hindsight.hpp"
 #include "items/read_items.hpp"
 #include "items/write_items.hpp"
 #include "record/posix_file_system.hpp"
-#include "sampler/sampler_core.hpp"
 #include "save/attachments.hpp"
 #include "save/save.hpp"
 #include "window/batch_access.hpp"
@@ -49,7 +48,7 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
                                      ", and that many writers are alive");
   }
   try {
-    return Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
+    return detail::Access::make<Writer>(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
         new writer::WriterCore(core_, *slot, options)));
   } catch (...) {
     core_->slots().give_back(*slot);
@@ -68,7 +67,7 @@ Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory,
 
 SelectorHandle ReplayBuffer::selector(std::size_t place) const {
   static_cast<void>(core_->selectors().at(place));
-  return {core_, place};
+  return detail::Access::make<SelectorHandle>(core_, place);
 }
 
 UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
@@ -78,7 +77,7 @@ UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
 
 Episodes ReplayBuffer::episodes() const {
   buffer::need_index(*core_);
-  return Episodes(core_);
+  return detail::Access::make<Episodes>(core_);
 }
 
 std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset) {
@@ -98,8 +97,9 @@ UpdateResult ReplayBuffer::update(std::span<const ItemKey> keys, AnyField field,
 
 Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& options) {
   core_->life().check();
-  return Hindsight(std::unique_ptr<items::HindsightCore, detail::HindsightDeleter>(
-      new items::HindsightCore(core_, achieved, options)));
+  return detail::Access::make<Hindsight>(
+      std::unique_ptr<items::HindsightCore, detail::HindsightDeleter>(
+          new items::HindsightCore(core_, achieved, options)));
 }
 
 std::size_t ReplayBuffer::remove(std::span<const ItemKey> keys) {
@@ -117,7 +117,7 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
   for (const Sampler* const sampler : options.samplers) {
     base::require(sampler != nullptr, base::OptionsOf{"SaveOptions"},
                   "samplers has a null pointer");
-    samplers.push_back(sampler->core_->random_state());
+    samplers.push_back(detail::Access::core(*sampler).random_state());
   }
   save::check_attachments(options.attachments);
   record::PosixFileSystem files;

@@ -1,7 +1,8 @@
-#include <reprise/vector_writer.hpp>
+#include <reprise/replay_buffer.hpp>
+#include <reprise/writer.hpp>
 
+#include "api/access.hpp"
 #include "base/text.hpp"
-#include "writer/step_writer.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -43,7 +44,7 @@ VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
       taken_(writers_.size(), false) {
   base::require(!writers_.empty(), base::Call{"VectorWriter"},
                 "0 environments; allowed: at least 1");
-  const Schema& schema = static_cast<const writer::StepWriter&>(*writers_.front().rows_).schema();
+  const Schema& schema = detail::Access::core(writers_.front()).schema();
   for (std::size_t i = 0; i < schema.fields().size(); ++i) {
     observations_ |= schema.fields()[i].traits().has_next ? std::uint64_t{1} << i : 0;
   }
@@ -126,7 +127,8 @@ void VectorWriter::await_resets() {
 
 bool VectorWriter::in_episode(std::size_t environment) const noexcept {
   const Writer& writer = writers_[environment];
-  const std::uint64_t written = writer.rows_->taken[detail::RowView::kNow] & observations_;
+  const std::uint64_t written =
+      detail::Access::core(writer).taken[detail::RowView::kNow] & observations_;
   return writer.in_episode() && (writer.episode_steps() != 0 || written == observations_);
 }
 
@@ -237,7 +239,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   };
   const std::size_t rows = chosen_.size();
   const auto core = [&](std::size_t e) -> writer::StepWriter& {
-    return static_cast<writer::StepWriter&>(*writers_[chosen_[e]].rows_);
+    return detail::Access::core(writers_[chosen_[e]]);
   };
   if (!repeated()) {
     std::fill(taken_.begin(), taken_.end(), false);
@@ -246,8 +248,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
     }
   }
-  static_cast<writer::StepWriter&>(*writers_.front().rows_)
-      .check_priorities(first_[rows], priorities);
+  detail::Access::core(writers_.front()).check_priorities(first_[rows], priorities);
   const auto own = [&](std::size_t e) {
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
@@ -306,11 +307,11 @@ bool VectorWriter::repeated() const noexcept {
 
 std::size_t VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
                                      std::size_t elements) const {
-  const detail::RowView& rows = *writers_.front().rows_;
+  const writer::StepWriter& rows = detail::Access::core(writers_.front());
   base::require(index < rows.field_count && rows.fields[index].signature == signature,
                 base::Call{"VectorWriter"}, "field ", index, " is not of this buffer's schema");
   const std::size_t wanted = rows.fields[index].elements * chosen_.size();
-  const Schema& schema = static_cast<const writer::StepWriter&>(rows).schema();
+  const Schema& schema = rows.schema();
   base::require(elements == wanted, base::Call{"VectorWriter"}, "field '",
                 schema.fields()[index].name.c_str(), "' has ", elements,
                 " elements; allowed: ", wanted, " for ", chosen_.size(), " environments");

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/refusal.hpp>
+#include <reprise/strategy_kind.hpp>
 
 #include <sstream>
 #include <stdexcept>

@@ -3,7 +3,6 @@
 #include <reprise/options.hpp>
 #include <reprise/schema.hpp>
 #include <reprise/selector.hpp>
-#include <reprise/stats.hpp>
 
 #include "base/event.hpp"
 #include "base/life.hpp"

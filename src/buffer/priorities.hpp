@@ -1,8 +1,7 @@
 #pragma once
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 #include <reprise/selector.hpp>
-#include <reprise/selector_totals.hpp>
 
 #include "buffer/buffer_core.hpp"
 

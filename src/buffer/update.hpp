@@ -1,7 +1,6 @@
 #pragma once
 
-#include <reprise/item_key.hpp>
-#include <reprise/update_result.hpp>
+#include <reprise/item.hpp>
 
 #include "buffer/buffer_core.hpp"
 

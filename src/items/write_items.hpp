@@ -1,8 +1,7 @@
 #pragma once
 
-#include <reprise/field.hpp>
-#include <reprise/item_key.hpp>
-#include <reprise/update_result.hpp>
+#include <reprise/item.hpp>
+#include <reprise/schema.hpp>
 
 #include "buffer/buffer_core.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/waiting.hpp>
+#include <reprise/rate_limiter.hpp>
 
 #include "base/event.hpp"
 #include "base/life.hpp"

@@ -1,5 +1,6 @@
 #include <reprise/guest.hpp>
 
+#include "api/access.hpp"
 #include "process/guest_core.hpp"
 #include "window/batch_access.hpp"
 
@@ -88,8 +89,9 @@ std::vector<Writer> Guest::writers(std::size_t environments, const WriterOptions
       environments);
   std::vector<Writer> writers;
   for (std::size_t e = 0; e < environments; ++e) {
-    writers.push_back(Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
-        new process::RingWriter(connection, e, options))));
+    writers.push_back(
+        detail::Access::make<Writer>(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
+            new process::RingWriter(connection, e, options))));
   }
   return writers;
 }

@@ -3,7 +3,6 @@
 #include <reprise/batch_source.hpp>
 #include <reprise/options.hpp>
 #include <reprise/schema.hpp>
-#include <reprise/stats.hpp>
 
 #include "base/text.hpp"
 #include "process/channel.hpp"

@@ -1,5 +1,6 @@
 #include "process/server.hpp"
 
+#include "api/access.hpp"
 #include "base/text.hpp"
 
 #include <unistd.h>
@@ -287,7 +288,7 @@ void Server::count() {
 }  // namespace process
 
 Host::Host(ReplayBuffer& buffer, const HostOptions& options)
-    : server_(std::make_unique<process::Server>(buffer.core_, options)) {}
+    : server_(std::make_unique<process::Server>(detail::Access::core(buffer), options)) {}
 Host::~Host() = default;
 
 const std::string& Host::address() const noexcept {

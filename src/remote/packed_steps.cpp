@@ -1,5 +1,6 @@
 #include "remote/packed_steps.hpp"
 
+#include "api/access.hpp"
 #include "base/text.hpp"
 #include "remote/random_id.hpp"
 
@@ -261,7 +262,7 @@ namespace reprise {
 
 StepPacker::StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id,
                        const PackerLanes& lanes) {
-  buffer::BufferCore& core = *buffer.core_;
+  buffer::BufferCore& core = *detail::Access::core(buffer);
   core.life().check();
   base::require(lanes.count != 0, base::Call{"StepPacker"},
                 "PackerLanes::count is 0; allowed: at least 1");

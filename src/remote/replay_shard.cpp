@@ -1,5 +1,6 @@
 #include <reprise/remote.hpp>
 
+#include "api/access.hpp"
 #include "base/text.hpp"
 #include "remote/random_id.hpp"
 #include "remote/remote_writers.hpp"
@@ -24,9 +25,9 @@ std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> 
 
 ReplayShard::ReplayShard(ReplayBuffer& buffer, std::uint64_t seed,
                          std::optional<std::uint64_t> incarnation)
-    : writers_(std::make_unique<remote::RemoteWriters>(checked(buffer.core_))),
+    : writers_(std::make_unique<remote::RemoteWriters>(checked(detail::Access::core(buffer)))),
       server_(std::make_unique<remote::ShardServer>(
-          buffer.core_, seed, incarnation ? *incarnation : remote::random_id())) {}
+          detail::Access::core(buffer), seed, incarnation ? *incarnation : remote::random_id())) {}
 
 ReplayShard::~ReplayShard() = default;
 ReplayShard::ReplayShard(ReplayShard&&) noexcept = default;

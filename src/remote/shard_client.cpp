@@ -1,5 +1,6 @@
 #include <reprise/remote.hpp>
 
+#include "api/access.hpp"
 #include "base/one_thread.hpp"
 #include "base/text.hpp"
 #include "buffer/buffer_core.hpp"
@@ -14,10 +15,10 @@ using Inside = base::OneThread::Inside;
 
 ShardClient::ShardClient(const ReplayBuffer& like, std::size_t shards,
                          const ShardClientOptions& options) {
-  const buffer::BufferCore& core = *like.core_;
+  const buffer::BufferCore& core = *detail::Access::core(like);
   base::require(options.selector < core.selectors().size(), base::OptionsOf{"ShardClientOptions"},
                 "selector is ", options.selector, "; allowed: 0 to ", core.selectors().size() - 1);
-  core_ = std::make_unique<remote::ClientCore>(like.core_, shards, options);
+  core_ = std::make_unique<remote::ClientCore>(detail::Access::core(like), shards, options);
 }
 
 ShardClient::~ShardClient() = default;

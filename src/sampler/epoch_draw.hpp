@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 
 #include "base/memory.hpp"
 #include "base/random.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <reprise/batch_source.hpp>
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 
 #include "base/random.hpp"
 #include "buffer/item_numbers.hpp"

@@ -1,6 +1,6 @@
 #include "save/stored_options.hpp"
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 #include <reprise/strategies.hpp>
 
 #include "base/text.hpp"

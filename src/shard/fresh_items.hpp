@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/raw_priority.hpp>
+#include <reprise/item.hpp>
 
 #include "base/memory.hpp"
 #include "shard/chunk_queue.hpp"

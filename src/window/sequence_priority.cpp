@@ -1,4 +1,4 @@
-#include <reprise/sequence_priority.hpp>
+#include <reprise/window.hpp>
 
 #include "base/text.hpp"
 

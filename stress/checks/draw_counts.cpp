@@ -1,6 +1,6 @@
 #include "checks/draw_counts.hpp"
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/stats.hpp>
+#include <reprise/options.hpp>
 
 #include "checks/residence_check.hpp"
 #include "program/findings.hpp"

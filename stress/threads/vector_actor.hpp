@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/vector_writer.hpp>
+#include <reprise/writer.hpp>
 
 #include "threads/shared.hpp"
 

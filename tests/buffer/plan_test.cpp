@@ -1,6 +1,6 @@
 #include "buffer/plan.hpp"
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/rng.hpp"

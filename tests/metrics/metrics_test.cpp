@@ -80,9 +80,12 @@ TEST(Metrics, SayWhatStatsSay) {
 
 /// The members of `Stats` that have one of these types.
 std::set<std::string> members(const std::set<std::string>& types) {
-  std::ifstream in(std::string(REPRISE_HEADERS) + "/stats.hpp");
+  std::ifstream in(std::string(REPRISE_HEADERS) + "/options.hpp");
   std::set<std::string> found;
-  for (std::string line; std::getline(in, line);) {
+  std::string line;
+  while (std::getline(in, line) && line != "struct Stats {") {
+  }
+  while (std::getline(in, line)) {
     std::istringstream words(line);
     std::string type;
     std::string name;

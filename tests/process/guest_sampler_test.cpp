@@ -1,4 +1,4 @@
-#include <reprise/refusal.hpp>
+#include <reprise/strategy_kind.hpp>
 
 #include "process/hosted.hpp"
 #include "testing/fixtures/refusal.hpp"

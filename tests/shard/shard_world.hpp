@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 #include <reprise/remover.hpp>
 #include <reprise/selectors/fifo.hpp>
 #include <reprise/selectors/proportional.hpp>

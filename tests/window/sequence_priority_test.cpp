@@ -1,5 +1,5 @@
 #include <reprise/reprise.hpp>
-#include <reprise/sequence_priority.hpp>
+#include <reprise/window.hpp>
 
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/require_batch.hpp"

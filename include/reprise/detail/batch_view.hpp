@@ -1,7 +1,7 @@
 #pragma once
 
-#include <reprise/field.hpp>
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
+#include <reprise/schema.hpp>
 
 #include <cstddef>
 #include <cstdint>

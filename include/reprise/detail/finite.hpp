@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/field.hpp>
+#include <reprise/schema.hpp>
 
 #include <cstddef>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <reprise/detail/field_access.hpp>
-#include <reprise/field.hpp>
+#include <reprise/schema.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/waiting.hpp>
+#include <reprise/rate_limiter.hpp>
 
 #include "errors.hpp"
 

@@ -1,7 +1,7 @@
 #include "errors.hpp"
 
 #include <reprise/checkpoint.hpp>
-#include <reprise/refusal.hpp>
+#include <reprise/strategy_kind.hpp>
 
 #include <algorithm>
 #include <array>

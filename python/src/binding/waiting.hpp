@@ -1,7 +1,7 @@
 #pragma once
 
-#include <reprise/stats.hpp>
-#include <reprise/waiting.hpp>
+#include <reprise/options.hpp>
+#include <reprise/rate_limiter.hpp>
 
 #include "errors.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/item_key.hpp>
+#include <reprise/item.hpp>
 #include <reprise/schema.hpp>
 #include <reprise/window.hpp>
 #include <reprise/writer.hpp>

@@ -116,9 +116,10 @@ def test_calls_say_why_there_is_no_batch():
             refuses(
                 ValueError, "^Sampler.prefetch: beta is 2; allowed", sampler.prefetch, 4, beta=2.0
             )
+        refuses(ValueError, "^ReplayBuffer.selector: selector is 3", replay.selector, 3)
+        refuses(ValueError, "^Guest.sampler: selector is 3", guest.sampler, selector=3)
         for owner in (replay, guest):
             kind = type(owner).__name__
-            refuses(ValueError, f"^{kind}.sampler: selector is 3", owner.sampler, selector=3)
             refuses(ValueError, f"^{kind}.update_priorities: .*-1", owner.update_priorities,
                     there.sample(1).item_keys, [-1.0])  # fmt: skip
             refuses(TypeError, "keys", owner.update_priorities, [0.5], [1.0])

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 
 namespace reprise {
@@ -40,5 +41,32 @@ struct ItemKey {
   static constexpr std::uint32_t kTagMask = (1U << 12U) - 1U;         ///< The bits of a tag.
 };
 static_assert(sizeof(ItemKey) == sizeof(std::int64_t));
+
+/// Marks among the raw priorities of a run of rows; every other priority is at least 0.
+inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector decides its weight.
+
+/// Whether an item begins with a row, by the row's priority or mark.
+[[nodiscard]] constexpr bool is_item(float priority) noexcept {
+  return priority >= 0.0F || priority == kInitialPriority;
+}
+
+/// The outcome of `SelectorHandle::update` and `ReplayBuffer::update`.
+struct UpdateResult {
+  std::size_t applied = 0;  ///< Keys whose item has the new value, repeated keys included.
+  std::size_t stale = 0;    ///< Keys whose item was gone; nothing was written.
+};
+
+/// What the items of one selector add up to, at one moment.
+struct SelectorTotals {
+  /// Sum of the weights: an item of weight w is drawn with probability w / weight. Of `Fifo`,
+  /// `Lifo` and the heaps, the number of items. `RankBased`, `Recency` and `Mixture` weigh in a
+  /// unit that changes from draw to draw.
+  double weight = 0.0;
+  /// The largest weight; 0 if there is none. Of `RankBased` and `MaxHeap` the largest priority, of
+  /// `MinHeap` the largest that there ever was, of `Mixture` the largest of the proportional part
+  /// before it is scaled, and 0 of `Fifo` and `Lifo`.
+  float largest = 0.0F;
+  std::size_t items = 0;  ///< Items that can be drawn, those of weight 0 included.
+};
 
 }  // namespace reprise
