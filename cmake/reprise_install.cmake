@@ -9,20 +9,14 @@ if(reprise_type STREQUAL "SHARED_LIBRARY")
   set(REPRISE_IS_SHARED ON)
   # No Requires.private: pkg-config would ask for the files of these for every compilation.
   set(REPRISE_PC_REQUIRES "")
-  set(REPRISE_PC_LIBS "")
 else()
   # Whoever links the archive links what it was built on, without having to say --static.
   set(REPRISE_IS_SHARED OFF)
   set(REPRISE_PC_REQUIRES "Requires: tbb, libhwy, liblz4, libzstd")
-  set(REPRISE_PC_LIBS " -ldl")  # Has dlopen before glibc 2.34.
 endif()
 
-set(reprise_targets reprise)
-if(REPRISE_METRICS)
-  list(APPEND reprise_targets reprise_metrics)
-endif()
 install(
-  TARGETS ${reprise_targets}
+  TARGETS reprise ${reprise_parts}
   EXPORT reprise-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development

@@ -492,7 +492,6 @@ class ReplayBuffer:
         autoreset: _Autoreset | Enum | None = None,
         timeout: float | None = None,
     ) -> VectorWriter: ...
-    def selector(self, place: int = 0) -> SelectorHandle: ...
     def sampler(
         self,
         *,

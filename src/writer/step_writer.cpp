@@ -202,14 +202,14 @@ void StepWriter::check_finite(bool next, std::size_t field, const void* values,
                "; allowed: finite (Schema::require_finite)");
 }
 
-void StepWriter::check_rows(std::size_t rows, std::span<const detail::RawValue> values,
+void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue> values,
                             std::size_t first) const {
-  require_transition(first <= rows, "taken is ", first, "; allowed: 0 to ", rows);
+  require_transition(first <= count, "taken is ", first, "; allowed: 0 to ", count);
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = format_.schema.fields()[value.index];
     const bool discount = format_.layout.discount_field() == value.index;
     const bool finite = format_.schema.requires_finite() && spec.traits().spreads;
-    for (std::size_t i = first; (discount || finite) && i < rows; ++i) {
+    for (std::size_t i = first; (discount || finite) && i < count; ++i) {
       if (finite) {
         check_finite(value.next, value.index, row_of(value, spec, i), i);
       }

@@ -59,7 +59,7 @@ class StepWriter : public detail::RowView {
   /// its own shape.
   void check_values(std::span<const detail::RawValue> values) const;
   /// Throws for what such values hold in the rows from number `first` on, and in a forked child.
-  void check_rows(std::size_t rows, std::span<const detail::RawValue> values,
+  void check_rows(std::size_t count, std::span<const detail::RawValue> values,
                   std::size_t first) const;
 
   base::OneThread one_thread;  ///< Entered by the public calls.

@@ -60,7 +60,8 @@ TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
   line_->replay.selector().set_alpha(0.5F);
   EXPECT_EQ(line_->replay.selector().alpha(), 0.5F);
   EXPECT_EQ(line_->replay.options().selectors[0].target<Proportional>()->alpha, 0.75F);
-  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.selector(1).alpha(); }, {"selector is 1"});
+  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.selector(1).alpha(); },
+                                        {"selector is 1"});
 }
 
 TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
@@ -148,7 +149,8 @@ struct HalfAlpha {
 
 TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
   Line line(Small{.selectors = {HalfAlpha{}}});
-  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(2.0F); }, {"alpha is 2"});
+  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(2.0F); },
+                                        {"alpha is 2"});
   EXPECT_EQ(line.replay.selector().alpha(), 1.0F);
 }
 

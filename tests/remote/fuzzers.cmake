@@ -1,8 +1,6 @@
 # fuzz_remote_blobs, a libFuzzer program: what reads blobs is compiled once more with coverage for the
 # fuzzer; the rest is the library as it is.
-get_target_property(reprise_sources reprise SOURCES)
-list(FILTER reprise_sources INCLUDE REGEX "src/remote/")
-list(TRANSFORM reprise_sources PREPEND "${PROJECT_SOURCE_DIR}/" REGEX "^src/")
+get_target_property(reprise_sources reprise_remote SOURCES)
 
 add_executable(fuzz_remote_blobs remote/fuzz_blobs.cpp testing/worlds/world.cpp ${reprise_sources})
 target_include_directories(

@@ -76,7 +76,7 @@ std::map<std::uint64_t, double> loaded(record::FileSystem& files,
                                        std::vector<SkippedCheckpoint>* skipped = nullptr,
                                        const buffer::BufferCore* like = nullptr) {
   Line line;
-  save::Loaded made = save::load(files, kDirectory, {}, like).core;
+  save::Loaded made = save::load(files, kDirectory, {}, like);
   core_of(line.replay) = std::move(made.core);
   if (skipped != nullptr) {
     *skipped = std::move(made.beside.skipped);

@@ -299,7 +299,7 @@ TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsName
   const auto restore = [&](const Selector& own) {
     options.selectors[1] = own;
     Line other(options);
-    save::Loaded loaded = save::load(files, kDirectory, {}, core_of(other.replay).get()).core;
+    save::Loaded loaded = save::load(files, kDirectory, {}, core_of(other.replay).get());
     core_of(other.replay) = std::move(loaded.core);
     EXPECT_TRUE(loaded.beside.skipped.empty());
     EXPECT_EQ(other.replay.selector(1).alpha(), 3.0F);

@@ -140,8 +140,7 @@ TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
 }
 
 TEST(Sequences, OfAWholeEpisodeAreThoseThatItsStepsDecide) {
-  constexpr SequenceEnd kEnds[] = {SequenceEnd::ZeroPad, SequenceEnd::Drop,
-                                   SequenceEnd::Overlap};
+  constexpr SequenceEnd kEnds[] = {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap};
   for (const SequenceEnd kind : kEnds) {
     for (std::uint32_t period = 1; period <= 5; period += 2) {
       Line line(options_with({.length = 2, .period = period, .burn_in = 1, .end = kind}));

@@ -59,8 +59,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
 
 /// Item after item, as a writer is told to decide them.
 TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
-  for (const SequenceEnd end :
-       {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+  for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     for (const Window& window :
          {Window(Transitions{.n_step = 3}),
           Window(Sequences{.length = 3, .period = 2, .burn_in = 1, .end = end})}) {
@@ -94,8 +93,7 @@ TEST(WindowSpec, EveryStepBeginsASequenceOfPeriodOneUnlessShortOnesAreDropped) {
 
 TEST(WindowSpec, ItemsBeginWithMultiplesOfItemEveryAlone) {
   for (std::uint32_t period = 1; period <= 5; ++period) {
-    for (const SequenceEnd end :
-         {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+    for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
       const WindowSpec window(Sequences{.length = 3, .period = period, .burn_in = 1, .end = end});
       EXPECT_EQ(window.item_every(), end == SequenceEnd::Overlap ? 1 : period);
       for (std::uint64_t position = 0; position < 20; ++position) {

@@ -159,7 +159,7 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   named = values();
   named.push_back(named[1]);
   refuses({"'reward' is named twice"}, named);
-  named.resize(2);
+  named.erase(named.begin() + 2, named.end());
   refuses({"'gamma' is missing"}, named);
   states[7] = std::numeric_limits<float>::infinity();  // The final observation.
   refuses({"'state'", "next step", "inf"}, values());

@@ -14,6 +14,7 @@
 #include <map>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -121,13 +122,15 @@ TEST_P(AutoResets, MakeWholeEpisodesOfWhatTheSimulatorShows) {
   EXPECT_GT(ended, 0U);
 }
 
+std::string name_of(const testing::TestParamInfo<AutoReset>& one) {
+  constexpr const char* kNames[] = {"SameStep", "NextStep", "Disabled"};
+  return kNames[static_cast<std::size_t>(one.param)];
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, AutoResets,
                          testing::Values(AutoReset::SameStep, AutoReset::NextStep,
                                          AutoReset::Disabled),
-                         [](const auto& one) {
-                           constexpr const char* kNames[] = {"SameStep", "NextStep", "Disabled"};
-                           return kNames[static_cast<std::size_t>(one.param)];
-                         });
+                         name_of);
 
 /// A queue of 4 lets the steps of some environments in, and those of the others by the next call.
 TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {

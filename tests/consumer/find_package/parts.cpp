@@ -1,0 +1,11 @@
+// The installed reprise::device and reprise::remote link, and bring the library along.
+#include <reprise/device_ring.hpp>
+#include <reprise/remote.hpp>
+
+int main() {
+  reprise::Schema schema;
+  static_cast<void>(schema.reward("reward"));
+  reprise::ReplayBuffer replay(schema, {.capacity_steps = 100});
+  const reprise::ReplayShard shard(replay);
+  static_cast<void>(reprise::cuda_device());
+}
