@@ -43,8 +43,11 @@ def arrays(rows):
 def steps_into(writers, rows):
     """An append of a reprise.VectorWriter."""
     observations, actions, rewards = arrays(rows)
+    goes_on = np.zeros(len(actions), np.int64)
     writers.begin(obs=observations)
-    return lambda: writers.append(action=actions, reward=rewards, next_obs=observations)
+    return lambda: writers.append(
+        end=goes_on, action=actions, reward=rewards, next_obs=observations
+    )
 
 
 class Host:
@@ -123,7 +126,7 @@ class Queue(Host):
         self.ended = threading.Event()
         environments = ROWS[rows][2]
         self.writers = self.replay.vector_writer(environments, autoreset="disabled")
-        self.append = steps_into(self.writers, rows)
+        self.writers.begin(obs=arrays(rows)[0])
         threading.Thread(target=self._take, daemon=True).start()
 
     def _take(self):
@@ -132,7 +135,12 @@ class Queue(Host):
                 observations, actions, rewards = self.argument.get(timeout=0.1)
             except queue.Empty:
                 continue
-            self.writers.append(action=actions, reward=rewards, next_obs=observations)
+            self.writers.append(
+                end=np.zeros(len(actions), np.int64),
+                action=actions,
+                reward=rewards,
+                next_obs=observations,
+            )
 
     @staticmethod
     def appender(to, rows):
@@ -141,7 +149,7 @@ class Queue(Host):
         def put():
             to.put(brought)
 
-        return put, lambda: (to.cancel_join_thread(), to.close())
+        return put, lambda: (to.close(), to.join_thread())
 
     def close(self):
         self.ended.set()
