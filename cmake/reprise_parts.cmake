@@ -1,13 +1,14 @@
 # Libraries beside reprise, so that the buffer needs nothing of theirs: each has a folder of src and
-# one public header.
+# public headers.
 
-# reprise_add_part(NAME HEADER): reprise::NAME of src/NAME.
-function(reprise_add_part name header)
+# reprise_add_part(NAME HEADERS...): reprise::NAME of src/NAME.
+function(reprise_add_part name)
   set(target reprise_${name})
   file(GLOB sources CONFIGURE_DEPENDS src/${name}/*.cpp)
   add_library(${target} ${sources})
   add_library(reprise::${name} ALIAS ${target})
-  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES include/reprise/${header})
+  list(TRANSFORM ARGN PREPEND include/reprise/ OUTPUT_VARIABLE headers)
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${headers})
   target_include_directories(${target} PRIVATE src)
   # They include headers of src, which include headers of these.
   target_link_libraries(
@@ -28,8 +29,11 @@ endfunction()
 
 reprise_add_part(device device_ring.hpp)
 target_link_libraries(reprise_device PRIVATE ${CMAKE_DL_LIBS})
+reprise_add_part(process guest.hpp host.hpp)
+# A host and its guests are of one version.
+target_compile_definitions(reprise_process PRIVATE REPRISE_VERSION="${PROJECT_VERSION}")
 reprise_add_part(remote remote.hpp)
-set(reprise_parts reprise_device reprise_remote)
+set(reprise_parts reprise_device reprise_process reprise_remote)
 
 if(REPRISE_METRICS)
   find_package(prometheus-cpp CONFIG REQUIRED)

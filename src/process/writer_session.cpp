@@ -178,7 +178,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
     }
     const CommitStatus status = stream.writer->commit(end, priorities(stream, row, header));
     if (status != CommitStatus::Committed) {
-      tell(Held::ByLimiter);
+      tell(stream.writer->lacks_disk() ? Held::ByDisk : Held::ByLimiter);
       return false;
     }
   } catch (const std::system_error&) {  // The disk of a mapped file is full, for now.

@@ -221,6 +221,7 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
       end = wait.over();
     }
     if (end) {
+      lacks_disk_ = disk_error_ != 0;
       disk_error_ = end == limiter::WaitEnd::TimedOut ? disk_error_ : 0;
       return end;
     }

@@ -102,6 +102,8 @@ class OpenChunk {
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept;
   /// Throws `std::system_error` if the last wait found no chunk because the disk is full.
   void check_disk() const;
+  /// Whether it is without a chunk because the disk is full, also where a wait was not waited for.
+  [[nodiscard]] bool lacks_disk() const noexcept { return in_tail() && lacks_disk_; }
 
  private:
   /// A row as it lies in the chunk; without a chunk and compressed fields, in the tail.
@@ -139,6 +141,7 @@ class OpenChunk {
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
   bool held_ = false;            ///< By a `OneRing`.
+  bool lacks_disk_ = false;      ///< When the last wait ended without a chunk.
   int disk_error_ = 0;           ///< Why the last look for a chunk found no room for a new one.
 };
 

@@ -115,6 +115,8 @@ class WriterCore final : public StepWriter {
   /// Lets others pass, if a commit that polls has left this writer a turn.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
+  /// Why a commit of a writer that `polls` found no room: the disk is full.
+  [[nodiscard]] bool lacks_disk() const noexcept { return chunk_.lacks_disk(); }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
  private:

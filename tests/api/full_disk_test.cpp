@@ -4,6 +4,7 @@
 
 #include "api/mapped_buffers.hpp"
 #include "buffer/buffer_core.hpp"
+#include "process/hosted.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -75,6 +77,33 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   }
   EXPECT_EQ(line.replay.size(), 400U);
   EXPECT_EQ(line.numbers(), numbers_between(600, 1000));
+}
+
+TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  Line line(options);
+  Hosted hosted(line.replay, {.ring_steps = 8});
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  Writer writer = guest.writer({.timeout = std::chrono::milliseconds(200)});
+  disk_has_room_for(2 * line.replay.stats().chunk_bytes);
+  std::uint64_t number = 0;
+  int error = 0;
+  for (; error == 0 && number < 400; number += error == 0 ? 1 : 0) {
+    try {
+      ASSERT_EQ(append_alone(line, writer, number), CommitStatus::Committed);
+    } catch (const std::system_error& full) {
+      error = full.code().value();
+    }
+  }
+  EXPECT_EQ(error, ENOSPC);
+  disk_has_room();
+  EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+  hosted.await_steps(number + 1);
+  EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
 }
 
 /// Against waiting when it is asked for the second time, 50 ms after the first.

@@ -1,11 +1,11 @@
 # fuzz_ring, a libFuzzer program: what serves guests is compiled once more with coverage for the
 # fuzzer; the rest is the library as it is.
-get_target_property(reprise_sources reprise SOURCES)
-list(FILTER reprise_sources INCLUDE REGEX "src/process/")
-list(TRANSFORM reprise_sources PREPEND "${PROJECT_SOURCE_DIR}/" REGEX "^src/")
+get_target_property(reprise_sources reprise_process SOURCES)
 
 add_executable(fuzz_ring process/fuzz_ring.cpp ${reprise_sources})
-target_include_directories(fuzz_ring PRIVATE ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(
+  fuzz_ring PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                    ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(fuzz_ring PRIVATE reprise::reprise)
 target_compile_definitions(fuzz_ring PRIVATE REPRISE_VERSION="${PROJECT_VERSION}")
 target_compile_options(fuzz_ring PRIVATE -fsanitize=fuzzer)
