@@ -105,7 +105,7 @@ class Guests {
         core_(test::core_of(replay)),
         layout_(core_->format(), kEnvironments, kRows),
         writer_(std::make_unique<WriterSession>(core_, kEnvironments, kRows)),
-        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{})),
+        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{}, 0)),
         memory_(Region::map(Descriptor(::dup(writer_->memory())), layout_.bytes())),
         sampler_(replay.sampler()) {
     std::array<int, 2> ends{};
@@ -194,7 +194,7 @@ class Guests {
     message.says = says;
     message.bytes.assign(bytes.begin(), bytes.end());
     if (!draws_->handle(message, host_)) {
-      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{});
+      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{}, 0);
     }
     static_cast<void>(draws_->serve(&host_));
     static_cast<void>(guest_.receive());
