@@ -3,6 +3,7 @@
 #include "window/batch_access.hpp"
 
 #include <new>
+#include <thread>
 
 namespace reprise::process {
 namespace {
@@ -11,12 +12,14 @@ namespace {
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
 /// How long it waits for the answer to a request that it has cancelled: the host may be stopped.
 constexpr std::chrono::nanoseconds kLastWord = std::chrono::seconds(1);
+/// How often it looks for an answer before it sleeps: most come sooner than a sleeper wakes.
+constexpr int kLooks = 100;
 
 }  // namespace
 
 std::optional<Message> Caller::answer(limiter::Wait& wait) {
   std::optional<base::Clock::time_point> give_up;
-  for (;;) {
+  for (int looks = 1;; ++looks) {
     connection_->receive();
     while (std::optional<Message> message = connection_->channel.next()) {
       // Answers to requests that were given up may come late.
@@ -40,7 +43,11 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
     if (give_up && base::Clock::now() >= *give_up) {
       return std::nullopt;
     }
-    connection_->channel.wait(give_up ? kLookAgain : wait.nap(kLookAgain));
+    if (looks < kLooks) {
+      std::this_thread::yield();
+    } else {
+      connection_->channel.wait(give_up ? kLookAgain : wait.nap(kLookAgain));
+    }
   }
 }
 
