@@ -38,6 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U))
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Line line;
   line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
+  static_cast<void>(line.replay.size());  // Takes them all in, before two threads draw.
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler ahead = line.replay.sampler({.seed = 8});
   Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
@@ -276,6 +277,7 @@ TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
   for (Line* line : {&one, &other}) {
     Writer writer = line->replay.writer();
     line->append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
+    static_cast<void>(line->replay.size());  // Takes them all in, before two threads draw.
   }
   const auto mix = mixed();
   const auto same = mixed();
