@@ -36,6 +36,7 @@ class GuestSampler final : public BatchSource {
 
   /// As `Sampler::sample`; the host draws, and copies rows into memory of this batch. Closed once
   /// the host is gone. Errors: as `Sampler::sample`, found by the host, with its words;
+  /// and `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
   /// `std::bad_alloc`, `std::system_error` without memory. Cost: two messages over a socket, some
   /// 10 us, on top of the draw.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});

@@ -27,6 +27,10 @@ struct HostOptions {
   /// power of two. 0 chooses: as many as take 4 MiB for each writer or vector writer, within 16 and
   /// 4096. They are not in the buffer yet, so a rate limiter does not count them.
   std::size_t ring_steps = 0;
+  /// Most bytes of a batch that a guest asks for: each of its samplers has memory for its largest
+  /// one, and while the thread in `run` copies a batch, other guests wait. 1 GiB holds 32,768 items
+  /// of 32 KiB each, as two stacks of 16 KiB are. 0: guests draw no batches.
+  std::size_t max_batch_bytes = std::size_t{1} << 30U;
 };
 
 /// Serves a buffer to guests.

@@ -33,6 +33,8 @@ address: a path of a Unix socket, which must not exist, or '@name' for a name th
 ring_steps: steps that each environment of a guest may be ahead of the buffer, 8 to 2**20; they do
   not count for the rate limiter yet. None chooses: as many as take 4 MiB for each writer or vector
   writer, within 16 and 4096.
+max_batch_bytes: most bytes of a batch that a guest asks for: each of its samplers has memory for its
+  largest one. 1 GiB holds 32,768 items of 32 KiB each. 0: guests draw no batches.
 ValueError for an address or ring_steps out of range, OSError for an address that is taken. See
 docs/processes.md.)";
 
@@ -65,8 +67,10 @@ class HostObject {
 };
 
 nb::object share(BufferObject& self, std::optional<std::string> address,
-                 std::optional<std::size_t> ring_steps) {
-  const HostOptions options{.address = address.value_or(""), .ring_steps = ring_steps.value_or(0)};
+                 std::optional<std::size_t> ring_steps, std::size_t max_batch_bytes) {
+  const HostOptions options{.address = address.value_or(""),
+                            .ring_steps = ring_steps.value_or(0),
+                            .max_batch_bytes = max_batch_bytes};
   return make_object<HostObject>(self.shared, std::make_unique<Host>(self.buffer(), options));
 }
 
@@ -74,7 +78,8 @@ nb::object share(BufferObject& self, std::optional<std::string> address,
 
 void bind_host(nb::module_& module, Type<BufferObject>& type) {
   type.method<&share>("share", "Host", kShare, arg("address", std::nullopt),
-                      keyword("ring_steps", std::nullopt));
+                      keyword("ring_steps", std::nullopt),
+                      keyword("max_batch_bytes", HostOptions().max_batch_bytes));
   using Self = HostObject;
   Type<Self>("Host", kDoc)
       .property<&Self::address>("address", "For reprise.attach, in any process of this machine.")

@@ -90,6 +90,9 @@ void DrawSession::begin(const SampleCall& call) {
                 base::OptionsOf{"SampleOptions"}, "normalise or draws is of no known kind");
   base::require(n != 0, base::Call{"sample"}, "0 items; allowed: at least 1");
   const std::size_t bytes = batch_.block_bytes(n);
+  base::require(bytes <= max_batch_bytes_, base::Call{"sample"}, "a batch of ", n, " items takes ",
+                bytes, " bytes; allowed: up to the host's max_batch_bytes, which is ",
+                max_batch_bytes_);
   if (bytes > memory_.size()) {
     memory_ = Region::make(bytes);
   }

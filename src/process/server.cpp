@@ -51,6 +51,7 @@ void refuse(Channel& channel, std::string_view why) noexcept {
 Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& options)
     : core_(std::move(core)),
       ring_rows_(checked_rows(options)),
+      max_batch_bytes_(options.max_batch_bytes),
       listener_(chosen_address(options)) {
   core_->life().check();
 }
@@ -238,7 +239,7 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
     options.unique_frames = hello.unique_frames != 0;
     const auto selector = static_cast<std::size_t>(hello.selector);
     static_cast<void>(core_->selectors().at(selector));
-    return std::make_unique<DrawSession>(core_, options, selector);
+    return std::make_unique<DrawSession>(core_, options, selector, max_batch_bytes_);
   }
   return std::make_unique<CallSession>(core_);
 }

@@ -52,6 +52,7 @@ class Server {
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t ring_rows_;  ///< 0: by their bytes.
+  const std::size_t max_batch_bytes_;
   Listener listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<pollfd> polled_;   ///< The listener, and two for each guest.

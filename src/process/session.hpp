@@ -72,8 +72,9 @@ class CallSession : public Session {
 class DrawSession final : public CallSession {
  public:
   DrawSession(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
-              std::size_t selector)
+              std::size_t selector, std::size_t max_batch_bytes)
       : CallSession(core),
+        max_batch_bytes_(max_batch_bytes),
         sampler_(core, options, selector),
         batch_(core->schema(), core->window(), nullptr, options.unique_frames) {}
 
@@ -94,6 +95,7 @@ class DrawSession final : public CallSession {
   bool attempt(Channel& channel, bool last);
   void end_draw() noexcept;
 
+  const std::size_t max_batch_bytes_;
   sampler::SamplerCore sampler_;
   Region memory_;
   window::BatchStore batch_;  ///< Over the memory.

@@ -105,7 +105,7 @@ class Guests {
         core_(test::core_of(replay)),
         layout_(core_->format(), kEnvironments, kRows),
         writer_(std::make_unique<WriterSession>(core_, kEnvironments, kRows)),
-        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{}, 0)),
+        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{}, 0, kMostBytes)),
         memory_(Region::map(Descriptor(::dup(writer_->memory())), layout_.bytes())),
         sampler_(replay.sampler()) {
     std::array<int, 2> ends{};
@@ -152,8 +152,7 @@ class Guests {
         return serve(&host_);
       case 6: {
         SampleCall call = input_.take<SampleCall>();
-        // What a draw may take is the host's memory, so none is of more than a few items.
-        call.items %= input_.below(8) == 0 ? 4096 : 64;
+        call.items %= input_.below(8) == 0 ? ~std::uint64_t{0} : 64;
         return say(Says::Sample, bytes_of(call));
       }
       case 7: {
@@ -174,6 +173,7 @@ class Guests {
  private:
   static constexpr std::size_t kEnvironments = 2;
   static constexpr std::size_t kRows = 8;
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;  ///< Of a batch.
 
   void publish(std::size_t e, std::uint64_t more) {
     RingLayout::words(memory_.data(), e).publish(published_[e] += more);
@@ -194,7 +194,7 @@ class Guests {
     message.says = says;
     message.bytes.assign(bytes.begin(), bytes.end());
     if (!draws_->handle(message, host_)) {
-      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{}, 0);
+      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{}, 0, kMostBytes);
     }
     static_cast<void>(draws_->serve(&host_));
     static_cast<void>(guest_.receive());

@@ -343,5 +343,20 @@ TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
   EXPECT_EQ(message->says, Says::Sampled) << "the connection is as good as before";
 }
 
+TEST(HostileDraw, OfMoreBytesThanTheHostAllowsIsRefused) {
+  constexpr std::size_t kMost = 64 << 10U;
+  HostileWorld world({}, {.max_batch_bytes = kMost});
+  world.line.append_many(0, 40);
+  GuestSampler sampler = world.guest->sampler();
+  for (const std::size_t n : {10'000U, 100'000'000U}) {
+    expect_refusal<std::invalid_argument>(
+        [&] { static_cast<void>(sampler.sample(n)); },
+        {"a batch of " + std::to_string(n) + " items takes ", "max_batch_bytes, which is 65536"});
+    Batch batch = sampler.make_batch(10'000);
+    expect_refusal<std::invalid_argument>([&] { sampler.check(batch, {}); }, {"max_batch_bytes"});
+  }
+  EXPECT_TRUE(sampler.sample(40));
+}
+
 }  // namespace
 }  // namespace reprise::test

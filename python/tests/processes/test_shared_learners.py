@@ -130,6 +130,18 @@ def test_calls_say_why_there_is_no_batch():
         refuses(TypeError, "resume", guest.sampler, resume=0)
 
 
+def test_a_batch_has_as_many_bytes_as_the_host_allows():
+    replay = plain_buffer(500)
+    fill(replay, 400)
+    with guest_of(replay, max_batch_bytes=20_000) as guest:
+        sampler = guest.sampler()
+        assert len(sampler.sample(100)) == 100
+        message = "a batch of 400 items takes [0-9]* bytes; allowed: .* max_batch_bytes, .* 20000"
+        refuses(ValueError, f"^Sampler.sample: {message}$", sampler.sample, 400)
+        refuses(ValueError, f"^Sampler.prefetch: {message}$", sampler.prefetch, 400)
+        assert len(sampler.sample(100)) == 100
+
+
 def test_a_sampler_of_a_guest_is_no_part_of_a_save(tmp_path):
     replay = plain_buffer()
     with guest_of(replay) as guest:
