@@ -71,7 +71,7 @@ class RepriseFramesOf {
       std::ranges::generate(priorities, [&] { return static_cast<float>(random.uniform()); });
       append_one(priorities);
     }
-    if (replay_.size() + kNStep - 1 < capacity) {  // Asking takes in everything that was committed.
+    if (replay_.size() + kNStep - 1 < capacity) {  // size() ingests everything that was committed.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -102,7 +102,7 @@ class RepriseFramesOf {
     at_ = (at_ + 1) % bench::kSources;
     return std::span(frames_).subspan(at_ * kFrame, kFrame);
   }
-  /// With as many of the priorities as items are decided, or with none.
+  /// Appends one step, with priorities for the items that it decides, or with none.
   void append_one(std::span<const float> priorities) {
     if (!writer_.in_episode()) {
       writer_.begin_episode();
@@ -135,7 +135,7 @@ class RepriseFramesOf {
 };
 using RepriseFrames = RepriseFramesOf<1>;
 
-/// Sequences of R2D2's length, with stacks at each step, in a buffer of the same frames.
+/// Draws sequences of R2D2's length, with stacks at each step, from a buffer of the same frames.
 template <std::uint32_t kFrameStack>
 class RepriseSequences {
  public:
@@ -208,7 +208,7 @@ void add(const std::string& name, const Once& once) {
   bench::add<Frames>(name, kCapacity, kBatch, once);
 }
 
-/// What a sampler of whole stacks and one of unique frames draw from one buffer.
+/// Compares a sampler of whole stacks with one of unique frames over the same buffer.
 template <std::uint32_t kNStep>
 void add_frames() {
   using Frames = RepriseFramesOf<kNStep>;
@@ -236,7 +236,7 @@ void add_sequences() {
   add<TextbookFrames>("W2/gather56k/textbook", [](TextbookFrames& it) { it.sample(); });
   add_frames<1>();
   add_frames<3>();
-  // As frames/stacks, of a buffer that compresses frames, and how much memory it takes per step.
+  // Measures frames/stacks over compressed frames, and how much memory a step takes.
   benchmark::RegisterBenchmark("frames/compressed/1", [](benchmark::State& state) {
     auto& frames = bench::prepared<RepriseFramesOf<1, true>>(kCapacity);
     for (auto _ : state) {

@@ -1,5 +1,5 @@
-// What the machine allows, to read the other figures against: copies, random reads, and the copies
-// of a batch without any bookkeeping.
+// Measures what the machine allows, to compare the other figures with: copies, random reads, and
+// the copies of a batch without any bookkeeping.
 
 #include "base/memory.hpp"
 #include "measure.hpp"
@@ -18,7 +18,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20U;
 /// Touched memory, on huge pages, with rows at random places, chosen beforehand.
 class Rows {
  public:
-  /// So many that the places together exceed the caches.
+  /// The number of batches makes the places together exceed the caches.
   static constexpr std::size_t kBatches = 2048;
 
   Rows(std::size_t rows, std::size_t row_bytes)
@@ -40,17 +40,17 @@ class Rows {
   std::vector<std::size_t> places_;
 };
 
-/// Lines of 64 bytes: size is in bytes.
+/// Lines of 64 bytes; the size is in bytes.
 struct Lines : Rows {
   explicit Lines(std::size_t bytes) : Rows(bytes / kLine, kLine) {}
 };
-/// W2's rows, small and large: size is their number.
+/// W2's rows, small and large; the size is their number.
 template <std::size_t kBytes>
 struct RowsOf : Rows {
   explicit RowsOf(std::size_t rows) : Rows(rows, kBytes) {}
 };
 
-/// One thread; bytes counts what is copied once.
+/// Copies with one thread; a copied byte counts once.
 void copy(benchmark::State& state) {
   const std::size_t bytes = bench::size_of(state);
   const std::vector<std::byte> from(bytes, std::byte{1});
@@ -63,7 +63,7 @@ void copy(benchmark::State& state) {
   bench::per_item(state, bytes);
 }
 
-/// Independent reads of one word per line, fetched ahead.
+/// Reads one word per line at independent random places, prefetched.
 void random_lines(benchmark::State& state) {
   constexpr std::size_t kAhead = 32;
   const auto& lines = bench::prepared<Lines>(bench::size_of(state));
@@ -82,7 +82,7 @@ void random_lines(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Looks a while, then gives way: the other thread may have no processor.
+/// Polls a while, then yields, because the other thread may have no processor.
 void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& done) {
   for (int looks = 1; turn.load(std::memory_order_acquire) != value; ++looks) {
     if (looks % 256 == 0) {
@@ -94,7 +94,7 @@ void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& 
   }
 }
 
-/// A word that two threads set in turn: what it costs that a line was written elsewhere.
+/// Two threads set one word in turn, which shows the cost of a line written by another core.
 void line_transfer(benchmark::State& state) {
   constexpr int kTurns = 100;
   alignas(kLine) std::atomic<int> turn{0};

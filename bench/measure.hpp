@@ -17,7 +17,7 @@
 #include <typeinfo>
 #include <vector>
 
-/// What the subjects share: the workloads' common numbers, prepared state, units.
+/// What all benchmarks share: the workloads' sizes, prepared state, units.
 namespace bench {
 
 using reprise::base::Random;
@@ -26,7 +26,7 @@ inline constexpr std::size_t kBatch = 512;
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
 inline constexpr float kEpsilon = 1e-4F;
-/// Rows that appends rotate through.
+/// Appends rotate through this many rows.
 inline constexpr std::size_t kSources = 64;
 
 /// The benchmark's first argument is the base-2 logarithm of N.
@@ -60,7 +60,7 @@ class Priorities {
   std::size_t at_ = 0;
 };
 
-/// Nanoseconds of single calls, to the last one.
+/// Times of single calls in nanoseconds, up to the slowest.
 class Latencies {
  public:
   explicit Latencies(std::size_t expected) { all_.reserve(expected); }
@@ -97,8 +97,8 @@ inline Kept& kept() {
 }
 }  // namespace detail
 
-/// Subject(size), filled. The framework calls a benchmark several times in a row with rising
-/// iteration counts: the subject is kept until another one is asked for, so at most one is in
+/// Makes Subject(size), filled. The framework calls a benchmark several times in a row with rising
+/// iteration counts, so the subject is kept until another one is asked for; at most one is in
 /// memory.
 template <class Subject>
 Subject& prepared(std::size_t size) {
@@ -110,8 +110,9 @@ Subject& prepared(std::size_t size) {
   return *static_cast<Subject*>(kept.subject.get());
 }
 
-/// Adds the benchmark `name`: an iteration is once(subject), for so many items. The subject has
-/// this size; 0: that of the argument. `subject.restart()`, if there is one, begins each run.
+/// Adds the benchmark `name`: an iteration is once(subject), for `items` items. The subject has
+/// `size`, or that of the argument if it is 0. `subject.restart()`, if there is one, begins each
+/// run.
 template <class Subject, class Once>
 benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, std::size_t items,
                                     const Once& once) {
@@ -126,7 +127,7 @@ benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, s
     per_item(state, items);
   });
 }
-/// The same for each of these sizes.
+/// Adds the benchmark for each of these sizes.
 template <class Subject, class Once>
 void add_sizes(const std::string& name, std::initializer_list<int> log_sizes, std::size_t items,
                const Once& once) {
@@ -136,7 +137,7 @@ void add_sizes(const std::string& name, std::initializer_list<int> log_sizes, st
   }
 }
 
-/// The benchmark `name` of `run` appends, which also tells how much memory a step takes.
+/// Adds the benchmark `name` of `run`, which appends and also reports how much memory a step takes.
 template <class Subject>
 void add_append(const std::string& name, std::size_t capacity, std::size_t run) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {

@@ -1,4 +1,4 @@
-// A column of 64 floats that may change beside one that may not: 512 items drawn, 512 read by key,
+// Compares a mutable column of 64 floats with an immutable one: 512 items drawn, 512 read by key,
 // and 512 values replaced. One thread, 2^17 steps, uniform draws.
 
 #include <reprise/reprise.hpp>
@@ -77,7 +77,7 @@ void add_draw(const std::string& name) {
   bench::add<Subject>(name, kSteps, kBatch, [](Subject& buffer) { buffer.draw(); });
 }
 
-/// Each call has another batch's keys, drawn outside of what is timed.
+/// Each call gets the keys of another batch, drawn while nothing is timed.
 template <class Subject>
 void add_by_key(const std::string& name, void (Subject::*call)()) {
   benchmark::RegisterBenchmark(name.c_str(), [call](benchmark::State& state) {

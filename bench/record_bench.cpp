@@ -19,8 +19,8 @@ constexpr std::size_t kWindows = 5000;
 constexpr std::size_t kLength = 8;
 constexpr std::size_t kState = 4;
 
-/// Episodes of 2^s steps: on the diagonal of the experiment's pairs (k, s), from 2^(5 + 6) to
-/// 2^(11 + 12) steps in all, both grow alike.
+/// Episodes of 2^s steps. On the diagonal of the experiment's pairs (k, s), from 2^(5 + 6) to 2^(11
+/// + 12) steps in all, k and s grow alike.
 std::size_t episode_steps(std::size_t size) {
   const auto log = static_cast<std::size_t>(std::bit_width(size)) - 1;
   return std::size_t{1} << (6 + (log - 11) / 2);
@@ -60,7 +60,7 @@ class RepriseSteps {
                     [&] { return static_cast<float>(random.uniform()); });
       record(priorities);
     }
-    if (replay_.size() != size) {  // Asking takes in everything that was committed.
+    if (replay_.size() != size) {  // size() ingests everything that was committed.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -100,7 +100,7 @@ class TextbookSteps : public bench::TextbookRows<Step> {
   explicit TextbookSteps(std::size_t size) : TextbookRows(size, sources()) {}
 
   void record() { append(1); }
-  /// Into columns, as reprise does.
+  /// Gathers into columns, as reprise does.
   void get() {
     buffer().sample_windows(
         kWindows, kLength, static_cast<double>(bench::kBeta), weights_, indices_,
@@ -123,7 +123,7 @@ class TextbookSteps : public bench::TextbookRows<Step> {
   std::vector<std::uint32_t> indices_ = std::vector<std::uint32_t>(kWindows);
 };
 
-/// The experiment's record_100.
+/// Measures the experiment's record_100.
 template <class Steps>
 void record_100(Steps& steps) {
   for (std::size_t i = 0; i < kRecords; ++i) {
@@ -141,8 +141,8 @@ double median_us(const Call& call) {
   return 1e-3 * latencies.quantile(0.5);
 }
 
-/// The experiment's 169 pairs: 2^k episodes of 2^s steps, k from 5 to 11 and s from 6 to 12 by
-/// halves. One iteration goes through them all; what counts are the slowest medians.
+/// Measures the experiment's 169 pairs: 2^k episodes of 2^s steps, k from 5 to 11 and s from 6 to
+/// 12 by halves. One iteration goes through them all, and the slowest medians are reported.
 void points(benchmark::State& state) {
   double record = 0.0;
   double get = 0.0;

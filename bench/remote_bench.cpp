@@ -1,5 +1,5 @@
-// A buffer over many processes without its carrier, in one thread: 256 small steps packed, shipped
-// and appended, and a learner's cycle over four shards.
+// Measures a remote buffer without its carrier, in one thread: 256 small steps packed, shipped and
+// appended, and a learner's cycle over four shards.
 
 #include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>

@@ -12,7 +12,7 @@
 namespace bench {
 
 /// A full buffer of random priorities, with a writer and a sampler. Its rows are as small as they
-/// can be, so that what is done about items is all that there is to measure.
+/// can be, so that only the work on items is measured.
 class RepriseItems {
  public:
   static reprise::Proportional proportional() { return {.alpha = kAlpha, .epsilon = kEpsilon}; }
@@ -20,7 +20,7 @@ class RepriseItems {
   explicit RepriseItems(std::size_t size)
       : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}) {}
 
-  /// `fresh`: share of each batch.
+  /// `fresh` is the share of fresh items in each batch.
   explicit RepriseItems(const reprise::Options& options, const reprise::SampleOptions& how = {},
                         float fresh = 0.0F)
       : how_(how),
@@ -35,7 +35,7 @@ class RepriseItems {
       const auto priority = static_cast<float>(random.uniform());
       append({&priority, 1});
     }
-    if (replay_.size() != options.capacity_steps) {  // Asking takes in what was committed.
+    if (replay_.size() != options.capacity_steps) {  // size() ingests what was committed.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -48,7 +48,7 @@ class RepriseItems {
     batch_ = &*sampler_.sample(n, how_);
     benchmark::DoNotOptimize(batch_->weights().data());
   }
-  /// A whole batch, rows included, if the rate limiter lets it.
+  /// Draws a whole batch, rows included, if the rate limiter lets it.
   bool try_draw(std::size_t n) {
     reprise::SampleOptions how = how_;
     how.gather = true;

@@ -75,13 +75,13 @@ class RepriseRows {
       : replay_(schema_, {.capacity_steps = capacity,
                           .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
                                                               .epsilon = bench::kEpsilon}}}) {
-    // More than fits, so that eviction is under way; every item in it has a random priority.
+    // More steps than fit, so that eviction is under way; every item has a random priority.
     for (std::size_t i = 0; i < capacity + capacity / 8; i += kBatch) {
       for (const float& priority : priorities_.next()) {
         append_one({&priority, 1});
       }
     }
-    if (replay_.size() != capacity) {  // Asking takes in everything that was committed.
+    if (replay_.size() != capacity) {  // size() ingests everything that was committed.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -113,8 +113,7 @@ class RepriseRows {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
   void remove() { benchmark::DoNotOptimize(replay_.remove(batch_->keys())); }
-  /// Reads drawn items again, by their keys in random sequence, as a hindsight or a reanalysis
-  /// does.
+  /// Reads drawn items again, by their keys in random order, as reanalysis does.
   void gather() {
     if (keys_.empty()) {
       for (std::size_t i = 0; i < bench::kSources; ++i) {
@@ -208,12 +207,12 @@ void add(const std::string& name, std::size_t items, const Once& once) {
   });
   add<RepriseRows>("W2/cycle76/reprise", kBatch, cycle);
   add<TextbookRows>("W2/cycle76/textbook", kBatch, cycle);
-  // What calls cost, for bench/python/run to compare with calls from Python.
+  // Costs of single calls, which bench/python/run compares with those from Python.
   add<Rows>("W2/cycle76_of_1/reprise", 1, [](Rows& rows) {
     rows.sample(1);
     rows.update();
   });
-  // Drawn items get another priority, or are taken out, while as many steps come in.
+  // Drawn items get another priority, or are removed, while as many steps come in.
   add<Rows>("W2/append_cycle76/reprise", kBatch, [](Rows& rows) {
     rows.append(kBatch);
     rows.sample();

@@ -1,5 +1,5 @@
-// What happens under a shard's lock, one of four in a full buffer of 2^20 steps: how long it is
-// held is what bounds the number of actors and learners that it serves (docs/performance.md).
+// Measures how long one of four shards of a full buffer of 2^20 steps is locked, because that
+// bounds the number of actors and learners that it serves (docs/performance.md).
 
 #include <reprise/item.hpp>
 #include <reprise/selector.hpp>
@@ -34,11 +34,11 @@ class FullShard {
     keys_.resize(kDraws);
   }
 
-  /// As a writer does, but for the rows. One bell.
+  /// Commits as a writer does, but writes no rows. Rings one bell.
   void append(std::uint32_t steps) {
     if (chunk_ == storage::kNil) {
       chunk_ = shard_.chunks().take_recycled();
-      int disk_error = 0;  // Of a mapped file only.
+      int disk_error = 0;  // Set only by mapped files.
       chunk_ = chunk_ == storage::kNil ? shard_.chunks().take_fresh(disk_error) : chunk_;
       written_ = 0;
     }
@@ -90,8 +90,7 @@ class FullShard {
 };
 
 [[maybe_unused]] const bool added = [] {
-  // Ingest and eviction of a run of steps in one chunk, with what the writer does for it but for
-  // the rows.
+  // Ingest and eviction of a run of steps in one chunk, with the writer's part of them but no rows.
   for (const std::uint32_t steps : {1U, 16U, 256U}) {
     bench::add<FullShard>("shard/ingest/" + std::to_string(steps), kItems, steps,
                           [steps](FullShard& shard) {

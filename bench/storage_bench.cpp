@@ -1,6 +1,6 @@
-// Saves and loads of a buffer, beside dd for the same bytes, on a RAM disk and on a disk; what
-// actors and learners feel of a save; and what rows in a mapped file cost beside rows in memory.
-// The argument is the base-2 logarithm of the buffer's bytes.
+// Measures saves and loads of a buffer on a RAM disk and on a disk, beside dd for the same bytes;
+// what actors and learners feel of a save; and what rows in a mapped file cost beside rows in
+// memory. The argument is the base-2 logarithm of the buffer's bytes.
 //
 // REPRISE_BENCH_RAM and REPRISE_BENCH_DISK name directories; unless they do, /dev/shm and the
 // directory for temporary files are used.
@@ -31,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
-/// A full buffer of steps with observations of so many bytes, each stored once.
+/// A full buffer of steps with observations of `kObservation` bytes, each stored once.
 template <std::size_t kObservation>
 class Steps {
  public:
@@ -40,7 +40,7 @@ class Steps {
       : steps_(std::max<std::size_t>(bytes / schema_.step_bytes(), 8)),
         replay_(schema_, (options.capacity_steps = steps_, options)) {
     append(steps_ + steps_ / 8);
-    if (replay_.size() + 2 < steps_) {  // With an n-step of 3 the last steps are no items yet.
+    if (replay_.size() + 2 < steps_) {  // With an n-step of 3 the last two steps are no items yet.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -81,7 +81,7 @@ class Steps {
   std::uint64_t appended_ = 0;
 };
 
-using Frames = Steps<std::size_t{84} * 84>;  ///< Atari's.
+using Frames = Steps<std::size_t{84} * 84>;  ///< The frames of Atari games.
 using SmallSteps = Steps<32>;
 
 /// A directory of its own, removed with all that is in it.
@@ -123,8 +123,8 @@ std::uint64_t bytes_in(const fs::path& directory) {
   return bytes;
 }
 
-/// Asks the system to forget what it has of the files in its cache, so that they are read from the
-/// disk. It may keep what it likes; a RAM disk keeps everything.
+/// Asks the system to drop the files from its cache, so that they are read from the disk. It may
+/// keep some; a RAM disk keeps everything.
 void forget(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) {
     const int file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -134,15 +134,16 @@ void forget(const fs::path& directory) {
   }
 }
 
-/// Takes memory and gives it back, so that what is timed next finds pages that were in use before:
-/// a virtual machine may have to ask its host for others, at a fraction of the speed of a disk.
+/// Takes memory and gives it back, so that the next measurement finds pages that were in use
+/// before: a virtual machine may have to ask its host for others, at a fraction of the speed of a
+/// disk.
 void warm(std::size_t bytes) {
   reprise::base::LazyArray<std::byte> memory(bytes);
   std::memset(memory.data(), 1, bytes);
   benchmark::ClobberMemory();
 }
 
-/// Runs a command of the shell, put together of its parts.
+/// Runs a shell command made of `parts`.
 template <class... Parts>
 void run(const Parts&... parts) {
   const std::string command = reprise::base::text(parts...);
@@ -151,7 +152,7 @@ void run(const Parts&... parts) {
   }
 }
 
-/// The time of this iteration is that of the call.
+/// Times the call as this iteration.
 template <class Call>
 void time(benchmark::State& state, const Call& call) {
   const auto start = Clock::now();
@@ -170,7 +171,7 @@ void save(benchmark::State& state, const std::string& where) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-/// A file in memory, of as many bytes as a save writes, copied to a new file and synced.
+/// Copies a file in memory, as large as a save, to a new file and syncs it.
 void save_dd(benchmark::State& state, const std::string& where) {
   auto& frames = bench::prepared<Frames>(bench::size_of(state));
   const Folder source(ram());
@@ -212,7 +213,7 @@ void load(benchmark::State& state, const std::string& where) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// The same files, each given to dd: written to memory, as a load does, or read and forgotten.
+/// Copies the same files with dd: to a RAM disk, or with `keep` false to /dev/null.
 void load_dd(benchmark::State& state, const std::string& where, bool keep) {
   auto& frames = bench::prepared<Frames>(bench::size_of(state));
   const Folder folder(where);
@@ -231,8 +232,9 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// For two seconds one actor at 20,000 steps a second, and one learner at what it reaches, while
-/// saves of the whole buffer follow each other, or not. `pace`: of the saves, bytes per second.
+/// Runs for two seconds one actor at 20,000 steps a second, and one learner as fast as it can,
+/// while saves of the whole buffer follow each other, or none is made. `pace` is the bytes per
+/// second of the saves.
 template <class Subject>
 void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   constexpr auto kTick = std::chrono::milliseconds(1);
@@ -287,7 +289,7 @@ void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   state.counters["saves"] = saves;
 }
 
-/// Writes the pages of files without a name to the disk and lets them go.
+/// Writes the pages of unlinked files to the disk and drops them from the cache.
 void put_out() {
   ::sync();
   std::ifstream maps("/proc/self/maps");
@@ -303,9 +305,9 @@ void put_out() {
   }
 }
 
-/// A writer's steps and a learner's batches of 512, with windows of n-step 3: of rows in memory; of
-/// rows in a mapped file that are all in the page cache; and, as counters `out_...`, after these
-/// were put out to the disk.
+/// Measures appends, and batches of 512 with windows of n-step 3: of rows in memory; of rows in a
+/// mapped file that are all in the page cache; and, as counters `out_...`, after these were written
+/// to the disk and dropped.
 template <std::size_t kObservation>
 void mapped_file(benchmark::State& state, bool mapped) {
   const Folder folder(disk());
@@ -363,7 +365,7 @@ benchmark::internal::Benchmark* add(const std::string& name, const Run& run) {
       ->Unit(benchmark::kMillisecond);
 }
 
-/// `where` is asked when a benchmark runs.
+/// `where` is called when a benchmark runs.
 void add_saves_and_loads(const std::string& medium, std::string (*where)()) {
   const auto add_on = [&](const char* what, const char* how, const auto& run) {
     add(reprise::base::text("checkpoint/", what, "_", medium, how), [=](benchmark::State& state) {
@@ -391,7 +393,7 @@ void add_beside(const std::string& what) {
   add_one("paced_saves", true, kPace);
 }
 
-/// Of 2,000,000 steps with observations of 100 bytes, or 100,000 frames.
+/// Adds buffers of 2,000,000 steps with observations of 100 bytes, or of 100,000 frames.
 template <std::size_t kObservation>
 void add_mapped_file(const std::string& what) {
   for (const bool mapped : {false, true}) {

@@ -17,8 +17,8 @@
 /// in one vector with the next observation in each, std::pow, and one std::mutex around it all.
 namespace textbook {
 
-// What goes down or up a tree is not inlined: its code is the same in all benchmarks then. Inlined
-// into some of them, GCC made loops that took a tenth longer.
+// Descents and ascents of a tree are not inlined, so that their code is the same in all benchmarks.
+// Where GCC inlined them, some loops took a tenth longer.
 
 /// Sums of non-negative weights. The leaves begin at node `width`, the root is node 1.
 class SumTree {
@@ -37,7 +37,7 @@ class SumTree {
     }
   }
 
-  /// Of the leaves from `first` to before `last`.
+  /// The sum of the leaves from `first` to before `last`.
   [[nodiscard]] double sum(std::size_t first, std::size_t last) const {
     double all = 0.0;
     for (first += width_, last += width_; first < last; first /= 2, last /= 2) {
@@ -51,7 +51,7 @@ class SumTree {
     return all;
   }
 
-  /// The leaf under `target`, from 0 to below the total.
+  /// Finds the leaf in whose range of prefix sums `target` lies, from 0 to below the total.
   [[nodiscard, gnu::noinline]] std::size_t find(double target) const {
     std::size_t node = 1;
     while (node < width_) {
@@ -116,8 +116,8 @@ struct Exponents {
 };
 
 /// A ring of transitions of `row_bytes` each, drawn in proportion to (priority + epsilon)^alpha.
-/// Every method from any thread. An index names a place, not an item: an update that comes after
-/// its row was overwritten lands on the row that lives there now.
+/// Thread safety: every method from any thread. An index names a place, not an item: an update that
+/// comes after its row was overwritten changes the row that is there now.
 class Buffer {
  public:
   Buffer(std::size_t row_bytes, std::size_t capacity, Exponents exponents = {},

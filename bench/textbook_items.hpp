@@ -26,7 +26,7 @@ class TextbookItems {
       set(items[i], priorities[i]);
     }
   }
-  /// One item from each equal part of the total, with its importance weight.
+  /// Draws one item from each equal part of the total, with its importance weight.
   void draw(Random& random, std::span<std::uint32_t> items, std::span<float> weights) const {
     const double part = sums_.total() / static_cast<double>(items.size());
     const double smallest = minima_.minimum();

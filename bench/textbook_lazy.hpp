@@ -8,8 +8,8 @@
 namespace textbook {
 
 /// The textbook's sum tree with lazy propagation. A change of a range stops at the nodes that the
-/// range covers; what waits there, x becoming scale * x + offset, is handed down when something
-/// below is asked for.
+/// range covers; the pending change, x becoming scale * x + offset, moves to the children when
+/// something below is asked for.
 class LazySumTree {
  public:
   explicit LazySumTree(std::size_t leaves) : width_(std::bit_ceil(leaves)), nodes_(2 * width_) {}
@@ -33,7 +33,7 @@ class LazySumTree {
     }
   }
 
-  /// The leaf under `target`, from 0 to below the total.
+  /// Finds the leaf in whose range of prefix sums `target` lies, from 0 to below the total.
   [[nodiscard]] std::size_t find(double target) {
     std::size_t node = 1;
     for (std::size_t width = width_; width > 1; width /= 2) {

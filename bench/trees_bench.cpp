@@ -1,6 +1,6 @@
 // Trees alone, without locks. W1's, from raw priorities to importance weights: batches of 512
 // updates, draws and appends. And the segment tree: batches of 512 points, and changes of ranges,
-// which reprise does at once and a lazy tree when it is asked.
+// which reprise makes at once and a lazy tree when a node is read.
 
 #include <reprise/segment_tree.hpp>
 
@@ -51,14 +51,14 @@ class Subject {
     tree.assign(batch(), values_.next());
     benchmark::ClobberMemory();
   }
-  /// Of W1's trees: from each of 512 equal parts of the total, with importance weights.
+  /// Draws from each of 512 equal parts of the total of one of W1's trees, with importance weights.
   void draw() {
     tree.draw(random_, found_, weights_);
     benchmark::DoNotOptimize(found_.data());
     benchmark::DoNotOptimize(weights_.data());
     benchmark::ClobberMemory();
   }
-  /// Of the segment trees: from each of 512 equal parts of the total.
+  /// Finds one leaf in each of 512 equal parts of a segment tree's total.
   void find() {
     const double part = tree.total() / static_cast<double>(kBatch);
     for (std::size_t i = 0; i < kBatch; ++i) {
@@ -68,7 +68,7 @@ class Subject {
     benchmark::DoNotOptimize(found_.data());
     benchmark::ClobberMemory();
   }
-  /// Sums between neighbours of a random batch.
+  /// Sums the ranges between neighbours of a random batch.
   void sum() {
     const std::span<const Leaf> ends = batch();
     double all = 0.0;
@@ -78,8 +78,7 @@ class Subject {
     }
     benchmark::DoNotOptimize(all);
   }
-  /// All leaves scaled, then 512 assigned and 512 found: a decay of all priorities with every
-  /// batch.
+  /// Scales all leaves, then assigns 512 and finds 512: a decay of all priorities with every batch.
   void decay() {
     tree.scale(0, size_, back_ ? 2.0F : 0.5F);
     back_ = !back_;
@@ -169,7 +168,7 @@ struct SegmentTree : reprise::SegmentTree<float> {
   }
 };
 
-/// A tree of the textbook, leaf by leaf.
+/// A tree of the textbook, updated leaf by leaf.
 template <class Tree>
 struct OneByOne : Tree {
   using Leaf = std::size_t;
@@ -215,8 +214,7 @@ struct Lazy : OneByOne<textbook::LazySumTree> {
   }
 };
 
-/// All priorities are random again after each round, or else a tree that stops at unchanged parents
-/// would append for nothing.
+/// Makes all priorities random again, because a tree may stop at unchanged parents.
 template <class Tree>
 void append(benchmark::State& state) {
   const std::size_t size = bench::size_of(state);
@@ -260,7 +258,7 @@ void weigh_textbook(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Changes 2^argument of 2^20 leaves, and back the next time.
+/// Changes 2^argument of 2^20 leaves, and changes them back the next time.
 template <class Tree, class Change>
 void add_ranges(const std::string& name, const Change& change) {
   constexpr std::size_t kLeaves = std::size_t{1} << 20U;

@@ -9,9 +9,9 @@ from harness.report import BUILD
 
 
 def environment(folder, requirements, then=None):
-    """The interpreter of build/FOLDER, where the packages of the file `requirements` are; None and a
-    reason if they do not install. It is made anew when the file has changed; `then`, a program, runs
-    in it afterwards."""
+    """Returns the interpreter of build/FOLDER, in which the packages of the file `requirements` are
+    installed, or None and the reason why they do not install. The environment is made anew when the
+    file has changed; `then`, a program, runs in it afterwards."""
     folder = os.path.join(BUILD, folder)
     made_of = os.path.join(folder, "made_of.txt")
     python = os.path.join(folder, "bin", "python")

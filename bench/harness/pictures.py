@@ -7,11 +7,12 @@ from harness.report import ROOT
 from harness.sections import LOADS, load_counter
 
 STYLES = {"textbook": "lw 2 pt 5 lc rgb '#d62728'", "reprise": "lw 2 pt 7 lc rgb '#1f77b4'"}
-PICTURED_LOAD = (4, 1_000_000)  # Whose latencies are drawn: actors and steps per second.
+# Actors, and steps per second, of the load whose latencies are drawn.
+PICTURED_LOAD = (4, 1_000_000)
 
 
 def draw_picture(arguments, name, script):
-    """Beside the page, in its folder of images, which is made if need be."""
+    """Writes a picture into the folder of images beside the page, which is made if need be."""
     folder = os.path.join(os.path.dirname(os.path.abspath(arguments.page)), "images")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name)
@@ -25,7 +26,7 @@ def draw_picture(arguments, name, script):
 
 
 def curves(data, title, xlabel, ylabel, settings=""):
-    """Two lines of points (x, y), one for each implementation."""
+    """Draws two lines of points (x, y), one for each implementation."""
     blocks, plots = "", []
     for name, points in data.items():
         lines = "\n".join(f"{x} {y}" for x, y in points)
@@ -53,7 +54,7 @@ PICTURED_RATIOS = [
 
 
 def ratio_bars(results):
-    """How many times faster than the textbook, for each subject."""
+    """Draws how many times faster than the textbook each subject is."""
     bars = {}
     for subject, log in PICTURED_RATIOS:
         ratio = results.ratio(subject, log)
@@ -72,7 +73,7 @@ def ratio_bars(results):
 
 
 def against_actors(results, counter, scale):
-    """Flat out; nothing unless two loads were measured."""
+    """Draws a counter against the number of actors flat out, if two loads were measured."""
     points = {}
     for who in STYLES:
         found = {a: load_counter(results, who, a, 0, counter) for a, pace, *_ in LOADS if not pace}
@@ -81,7 +82,7 @@ def against_actors(results, counter, scale):
 
 
 def latencies(results):
-    """Quantiles of appends and batches, side by side."""
+    """Draws quantiles of appends and batches, side by side."""
     script = "set multiplot layout 1,2 title '{} actors, {:,} steps/s'\n".format(*PICTURED_LOAD)
     shares = {2: 50, 10: 90, 100: 99, 1000: 999, 10000: 9999}
     for what in ("append", "batch"):
@@ -98,7 +99,7 @@ def latencies(results):
 
 
 def draw(arguments, results):
-    """Whatever there are figures for."""
+    """Draws each picture that there are figures for."""
     for subject, name, title in (
         ("W1/cycle", "cycle_cost.svg", "Draw 512 and update 512 (W1)"),
         ("W4/record", "record_cost.svg", "100 records (W4)"),

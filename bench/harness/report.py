@@ -14,12 +14,12 @@ NAME = os.path.relpath(os.path.abspath(sys.argv[0]), ROOT)
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Defaults are told, and the description keeps its lines."""
+    """Help that tells defaults and keeps the description's line breaks."""
 
 
 def parse(description, results, own_options, repetitions=5, quick=None, page="performance.md"):
-    """The options that every benchmark has, and those that `own_options(add)` adds. `results`: file in
-    build/ for the results; `quick`: values that --quick gives to options."""
+    """Parses the options that every benchmark has, and those that `own_options(add)` adds.
+    `results`: file in build/ for the results; `quick`: values that --quick gives to options."""
     parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
     add = parser.add_argument
     results = os.path.join(BUILD, results)
@@ -30,7 +30,7 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
     add("--quick", action="store_true", help="see that it runs: small sizes; the page is kept")
     own_options(add)
     arguments = parser.parse_args()
-    # What a quick run found must not replace the results of a whole one, unless its file is named.
+    # A quick run must not replace the results of a whole one, unless its file is named.
     arguments.keep = not arguments.quick or arguments.json is not None
     arguments.json = arguments.json or results
     if arguments.quick:
@@ -39,14 +39,14 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
 
 
 def need(build, *paths):
-    """Ends the program unless there are these files and folders, which `build` makes."""
+    """Ends the program unless these files and folders exist, which the command `build` makes."""
     for path in paths:
         if not os.path.exists(path):
             sys.exit(f"{NAME}: there is no {path}: build it first with\n  {build}")
 
 
 def machine():
-    """The processor, its number and the memory, in words without commas."""
+    """Describes the processor, its cores and the memory, in words without commas."""
     model = platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -60,7 +60,7 @@ def machine():
 
 
 def revision():
-    """What git calls the sources."""
+    """The commit of the sources, as `git describe` names it."""
     command = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -69,7 +69,7 @@ def revision():
 
 
 def facts(arguments):
-    """What results are of, to be told beside them."""
+    """The machine, date and versions that are shown beside results."""
     return {
         "machine": machine(),
         "revision": revision(),
@@ -81,7 +81,7 @@ def facts(arguments):
 
 
 def told(results, measured_with, how):
-    """Those facts as a list."""
+    """Formats the facts as a list of Markdown."""
     return "\n".join(
         [
             f"- Machine: {results['machine']}",
@@ -105,7 +105,7 @@ def save(arguments, results):
 
 
 def replace_section(page, name, text):
-    """What stands between the markers of that name becomes `text`."""
+    """Returns the page with the text between the markers `name` replaced."""
     begin, end = f"<!-- report: {name} -->", f"<!-- end: {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         sys.exit(f"{NAME}: the page needs the markers {begin} and {end} once")
@@ -114,7 +114,7 @@ def replace_section(page, name, text):
 
 
 def write(arguments, sections):
-    """Into the page, by name."""
+    """Writes the sections into the page, each between the markers of its name."""
     with open(arguments.page, encoding="utf-8") as file:
         page = file.read()
     for name, text in sections.items():
@@ -125,8 +125,8 @@ def write(arguments, sections):
 
 
 def run(arguments, measure, sections):
-    """Measures, or reads the results of an earlier run, and replaces the sections of the page. The
-    sections of a quick run are printed instead. Returns the results."""
+    """Measures, or reads the results of an earlier run, and replaces the sections of the page. A
+    quick run prints its sections instead. Returns the results."""
     if arguments.reuse:
         results = load(arguments.json)
     else:

@@ -6,7 +6,7 @@ UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 class NotMeasured(Exception):
-    """A figure was asked for that the run does not have."""
+    """Raised where a figure is asked for that the run does not have."""
 
 
 class Results:
@@ -37,8 +37,8 @@ class Results:
         return statistics.median(run[clock] * UNITS[run["time_unit"]] for run in runs)
 
     def ns(self, name):
-        # One thread's own time disturbs less where the machine has other things to do. What uses
-        # several threads is judged by the clock on the wall.
+        # A thread's processor time varies less than the wall clock when the machine has other work.
+        # What uses several threads has to be judged by the wall clock.
         return self._median_time(name, "real_time" if name.endswith("_tbb") else "cpu_time")
 
     def wall_ns(self, name):
@@ -51,11 +51,11 @@ class Results:
         return self.ns(name) / self.counter(name, "items")
 
     def ratio(self, subject, log=None):
-        """Times faster than the textbook, or nothing if one of them was not run."""
+        """Times faster than the textbook, or None if one of them was not run."""
         names = [self.name(subject, who, log) for who in ("textbook", "reprise")]
         return self.ns(names[0]) / self.ns(names[1]) if self.has(*names) else None
 
     def logs(self, subject):
-        """Sizes that a subject was measured at."""
+        """The sizes that a subject was measured at, as base-2 logarithms."""
         names = [name for name in self._runs if name.startswith(subject + "/")]
         return sorted({int(log) for name in names if (log := name.rsplit("/", 1)[1]).isdigit()})

@@ -3,7 +3,7 @@
 from harness.results import NotMeasured
 from harness.tables import MS, US, Targets, digits, short, size, table, times
 
-# What the project aims at: times faster than the textbook in the same run.
+# The project's aims: how many times faster than the textbook in the same run.
 TARGETS = [
     ("W1/cycle", 16, 5.0),
     ("W1/cycle", 20, 10.0),
@@ -16,15 +16,15 @@ TARGETS = [
     ("W4/get5000", 20, 4.0),
     ("W4/get5000", 23, 6.0),
 ]
-# The curves that Chen and Wang published for their 169 points, through Python.
+# Times that Chen and Wang published for their 169 points, through Python.
 PUBLISHED_US = {"get5000": 800.0, "record": 700.0}
 MOST_GROWTH = 2.0
 
-# The loads of W3 (pace 0: flat out) and W3P, each with one learner, and what the project aims at:
-# times more appends and learner cycles, and how many times lower the append latency's 99.9th
-# percentile is. Nothing where there is no aim.
+# The loads of W3 (pace 0: flat out) and W3P, each with one learner, and the aims: how many times
+# more appends and learner cycles, and how many times lower the 99.9th percentile of append latency.
+# None where there is no aim.
 LOADS = [
-    # actors, pace in steps/s, appends, cycles, p99.9
+    # actors, pace in steps/s, aims for appends, cycles, p99.9
     (1, 0, None, None, None),
     (2, 0, 2.5, 8.0, None),
     (4, 0, None, None, None),
@@ -35,7 +35,7 @@ LOADS = [
 ]
 MOST_APPEND_P999_US = 5.0
 MOST_OVERHEAD_BYTES = 32.0
-SHARDS = 4  # By default.
+SHARDS = 4  # The default of the library.
 
 
 def machine_section(results):
@@ -57,13 +57,13 @@ def load_name(actors, pace):
 
 
 def load_counter(results, implementation, actors, pace, counter):
-    """Nothing if that load was not run."""
+    """A counter of one load, or None if it was not run."""
     name = f"W3/{implementation}/{actors}/{pace}/min_time:3.000/real_time"
     return results.counter(name, counter) if results.has(name) else None
 
 
 def load_ratio(results, actors, pace, counter):
-    """reprise over textbook, or nothing if one of them was not run."""
+    """The ratio of reprise to the textbook, or None if one of them was not run."""
     ours, theirs = (
         load_counter(results, who, actors, pace, counter) for who in ("reprise", "textbook")
     )
@@ -208,7 +208,7 @@ LIMITED = [
 
 
 def exhausted_section(results):
-    """Buffers in which every item is drawn as often as it may be."""
+    """The table of buffers in which every item is drawn as often as it may be."""
     header = ["max_times_sampled", "shards"]
     header += ["512 commits", "beside no limit", "sample(512)", "beside no limit", "drawn per step"]
     rows = []
@@ -223,7 +223,7 @@ def exhausted_section(results):
 
 
 def segment_tree_sections(results):
-    """The tree alone; ranges scaled at once; and the cycle of a decaying buffer."""
+    """The tables of the tree alone, of ranges scaled at once, and of cycles with decay."""
 
     def each(subject, header, *implementations):
         rows = []
@@ -290,7 +290,7 @@ MOST_APPEND_P999_BESIDE_SAVE_US = 20.0
 
 
 def checkpoint_section(results):
-    """Saves and loads of 1 GiB beside dd, and what others feel of a save."""
+    """The table of saves and loads of 1 GiB beside dd, and of what others feel of a save."""
 
     def name(what):
         return f"checkpoint/{what}/30/iterations:1/manual_time"
@@ -321,7 +321,7 @@ def checkpoint_section(results):
         )
     for what, title in (("frames", "frames"), ("steps", "steps of 32 bytes")):
         for saves, saving in (("saves", "saves"), ("paced_saves", "saves at 100 MB/s")):
-            # The mean of cycles: a save at a pace rests most of the time, which a median would hide.
+            # The mean, because a save at a pace rests most of the time, which a median would hide.
             for counter, call in (
                 ("append_p50_ns", "append, median"),
                 ("cycle_mean_ns", "sample and update of 512, mean"),
@@ -350,7 +350,7 @@ def checkpoint_section(results):
 
 
 def scaling_section(results):
-    """What a step and a cycle cost, and the numbers of threads at which each resource is full."""
+    """The costs of a step and a cycle, and how many threads exhaust each resource."""
     append, cycle = "W2/append76/reprise", "W2/cycle76/reprise"
     ingest = results.per_item("shard/ingest/256")
     own = results.per_item(append) - ingest
@@ -410,7 +410,7 @@ def memory_section(results):
 
 
 def load_section(results):
-    """W3 and W3P: one row per load that both were measured at."""
+    """W3 and W3P: one row per load at which both were measured."""
     rates, latencies = ("appends_per_second", "batches_per_second"), (
         "append_p99_ns",
         "append_p999_ns",

@@ -11,7 +11,7 @@ def table(header, rows):
 
 
 def digits(value):
-    """Three digits, and no exponent."""
+    """Formats a number with three digits and without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
@@ -22,7 +22,7 @@ def times(ratio):
 
 
 def short(ns):
-    """A time with its unit."""
+    """Formats a time with its unit."""
     if ns < US:
         return digits(ns) + " ns"
     return digits(ns / US) + " us" if ns < MS else digits(ns / MS) + " ms"
@@ -33,7 +33,7 @@ def size(log):
 
 
 class Targets:
-    """What was aimed at, and whether it was met. Measured None: it was not measured."""
+    """Lists the aims and whether each was met. A measured value of None stands for not measured."""
 
     def __init__(self):
         self._rows = []

@@ -1,4 +1,4 @@
-"""Times of calls that take turns, of which medians count."""
+"""Times calls that take turns, and gives medians."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def seconds_of(call, calls, clock):
 
 
 def calls_for(call, seconds, clock):
-    """How many calls take about that long."""
+    """How many calls take about `seconds`."""
     calls = 1
     while seconds_of(call, calls, clock) < seconds:
         calls *= 2
@@ -24,7 +24,7 @@ def calls_for(call, seconds, clock):
 
 
 def medians(ways, repetitions):
-    """Of what each way returns, by name; they take turns."""
+    """The median of what each way returns, by name; the ways take turns."""
     found = {name: [] for name in ways}
     for _ in range(repetitions):
         for name, way in ways.items():
@@ -33,24 +33,24 @@ def medians(ways, repetitions):
 
 
 def ns_per_call(call, seconds):
-    """A function that gives nanoseconds of the thread's processor time."""
+    """Makes a function that measures nanoseconds of the thread's processor time per call."""
     calls = calls_for(call, seconds, time.thread_time)
     return lambda: seconds_of(call, calls, time.thread_time) * 1e9 / calls
 
 
 def medians_ns(calls, repetitions, seconds):
-    """Of the thread's processor time of each call, by name."""
+    """Medians of the thread's processor time of each call, by name."""
     return medians({name: ns_per_call(call, seconds) for name, call in calls.items()}, repetitions)
 
 
 def median_call_ns(call, calls):
-    """Of the thread's processor time of single calls."""
+    """The median of the thread's processor time of single calls."""
     return medians({"": lambda: seconds_of(call, 1, time.thread_time) * 1e9}, calls)[""]
 
 
 def per_second(call, seconds, block=1, wait=None):
-    """How often `call` can be made, by the clock on the wall. `wait`, after each block of calls, returns
-    when what they began is done."""
+    """How often `call` can be made per second of wall time. After each block of calls, `wait`
+    returns once what they began is done."""
     begin, made = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds:
         for _ in range(block):
@@ -62,7 +62,7 @@ def per_second(call, seconds, block=1, wait=None):
 
 
 def program_ns(program, name, seconds):
-    """Time of this benchmark of reprise-bench, run once."""
+    """Runs one benchmark of reprise-bench once and returns its time."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
         command = [

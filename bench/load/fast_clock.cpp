@@ -19,7 +19,8 @@ double FastClock::calibrate() noexcept {
   unsigned ecx = 0;
   unsigned edx = 0;
   constexpr unsigned kPowerManagement = 0x80000007U;
-  constexpr unsigned kInvariantCounter = 1U << 8U;  // A bit of EDX.
+  // The bit of EDX that says that the counter's rate never changes.
+  constexpr unsigned kInvariantCounter = 1U << 8U;
   if (__get_cpuid(kPowerManagement, &eax, &ebx, &ecx, &edx) == 0 ||
       (edx & kInvariantCounter) == 0) {
     return 0.0;

@@ -11,7 +11,7 @@ namespace bench {
 
 /// Time stamps for events of nanoseconds: the processor's own counter if it runs at one speed in
 /// all cores and states, scaled by a measurement at the start of the program; else
-/// std::chrono::steady_clock. Any thread.
+/// std::chrono::steady_clock. May be called from any thread.
 class FastClock {
  public:
   // NOLINTBEGIN(readability-identifier-naming): the names that std::chrono gives a clock's parts.
@@ -43,7 +43,7 @@ class FastClock {
     return 0;
 #endif
   }
-  /// 0: there is no such counter.
+  /// Returns 0 if there is no such counter.
   [[nodiscard]] static double calibrate() noexcept;
   /// First value of the counter. Ticks are counted from it, so that they stay few enough for a
   /// double.

@@ -1,6 +1,6 @@
-// W3 and W3P: actor threads append rows that say what they are, flat out or at a pace, and time
-// each; one learner draws, looks whether a row is torn, and updates all that it drew. Rows of 76
-// bytes as in W2, in a full buffer of 2^20. An iteration is a cycle of the learner.
+// W3 and W3P: actor threads append rows that carry their own checksum, flat out or at a pace, and
+// time each append; one learner draws, checks for torn rows, and updates all that it drew. Rows of
+// 76 bytes as in W2, in a full buffer of 2^20. An iteration is a cycle of the learner.
 
 #include <reprise/reprise.hpp>
 
@@ -24,7 +24,7 @@ constexpr std::size_t kCapacity = std::size_t{1} << 20U;
 constexpr std::uint32_t kEpisode = 100;
 constexpr int kWarmUpCycles = 200;
 
-/// Actor, step, filling, and at last a hash of all before it.
+/// Actor, step, padding, and a hash of all before it.
 using State = std::array<std::uint32_t, 8>;
 
 std::uint32_t hash_of(const State& state) {
@@ -45,7 +45,7 @@ State state_of(std::uint32_t actor, std::uint32_t step) {
   return state;
 }
 
-/// One step as an actor has it, and a row of the textbook.
+/// One step as an actor appends it, which is also a row of the textbook.
 struct Row {
   State now;
   State next;
@@ -65,7 +65,7 @@ struct Row {
 };
 static_assert(sizeof(Row) == 76);
 
-/// False if a state of the batch has another hash than it was written with.
+/// Returns false if the hash of a state in the batch does not match.
 bool whole(std::span<const std::uint32_t> states) {
   bool good = true;
   for (std::size_t i = 0; i < states.size(); i += std::tuple_size_v<State>) {
@@ -104,7 +104,7 @@ class RepriseLoad {
   };
 
   [[nodiscard]] std::size_t size() const { return replay_.size(); }
-  /// False if a row was torn.
+  /// Returns false if a row was torn.
   bool cycle(std::span<const float> priorities) {
     const auto batch = sampler_.sample(kBatch, {.beta = bench::kBeta});
     replay_.update_priorities(batch->keys(), priorities);
@@ -150,19 +150,19 @@ class TextbookLoad {
   std::array<float, kBatch> weights_{};
 };
 
-/// One actor's thread, from construction to destruction.
+/// The thread of one actor, which runs from construction to destruction.
 template <class Load>
 class Actor {
  public:
-  /// `steps_per_ms` 0: as fast as it can. It wakes every millisecond otherwise.
+  /// With `steps_per_ms` 0 it appends as fast as it can, else it wakes every millisecond.
   Actor(Load& load, std::uint32_t number, double steps_per_ms)
       : thread_([this, &load, number, steps_per_ms](const std::stop_token& stop) {
           run(load, number, steps_per_ms, stop);
         }) {}
 
-  /// From now on appends are timed. Relaxed: which one is the first does not matter.
+  /// Starts the timing of appends. Relaxed: which append is timed first does not matter.
   void begin() { timing_.store(true, std::memory_order_relaxed); }
-  /// Afterwards the latencies are the caller's.
+  /// Stops the thread; afterwards the caller may read the latencies.
   const bench::Latency& end() {
     thread_.request_stop();
     thread_.join();
@@ -196,7 +196,7 @@ class Actor {
 
   std::atomic<bool> timing_ = false;
   bench::Latency latency_;
-  std::jthread thread_;  // Uses what is above.
+  std::jthread thread_;  // Declared last, because the thread uses the members above.
 };
 
 void report(benchmark::State& state, const std::string& what, const bench::Latency& latency) {
@@ -221,7 +221,7 @@ void fill(Load& load) {
   }
 }
 
-/// Arguments: actors, and steps per second of all together; 0: flat out.
+/// The arguments are the number of actors, and their steps per second together; 0: flat out.
 template <class Load>
 void load(benchmark::State& state) {
   const auto actors = static_cast<std::size_t>(state.range(0));

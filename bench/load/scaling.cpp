@@ -1,5 +1,4 @@
-// What actors and learners do together, for bench/scaling: one load per run of the program, one
-// line of JSON out.
+// Runs one load of actors and learners for bench/scaling, and prints one line of JSON.
 //
 // reprise-scaling SUBJECT ROWS ACTORS LEARNERS SHARDS STEPS_PER_SECOND SECONDS
 //
@@ -48,7 +47,7 @@ struct Load {
   double seconds;
 };
 
-/// Bytes for `count` rows that actors take turns with.
+/// Makes the bytes of `count` rows that actors append in turn.
 std::vector<std::byte> source(std::size_t bytes) {
   std::vector<std::byte> made(bytes * bench::kSources);
   bench::Random random(5);
@@ -95,7 +94,7 @@ class Reprise {
    public:
     Learner(Reprise& subject, std::uint64_t seed)
         : subject_(subject),
-          // The threads are counted, so a learner copies with its own.
+          // The bench counts threads, so a learner copies with its own thread alone.
           sampler_(subject.replay_.sampler(
               {.seed = seed, .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()})) {}
     void cycle(std::span<const float> priorities) {
@@ -161,7 +160,7 @@ class Textbook {
   textbook::Buffer buffer_;
 };
 
-/// What the threads did while they were measured. Each adds its own at its end.
+/// What the threads did while they were measured. Each adds its counts at its end.
 struct Done {
   std::atomic<std::uint64_t> steps = 0;
   std::atomic<std::uint64_t> cycles = 0;
@@ -169,15 +168,14 @@ struct Done {
   std::atomic<std::uint64_t> learners_waited_ns = 0;
 };
 
-/// The stages of a run, in turn. Relaxed: when exactly a thread sees the next does not matter.
+/// The stages of a run, in turn. Relaxed: when a thread sees the next stage does not matter.
 enum class Stage : std::uint8_t { Warm, Measure, Stop };
 
 class Run {
  public:
   explicit Run(const Load& load) : load_(load) {}
 
-  /// Calls `once` until the end, every so often enough to keep the pace; adds up what fell into the
-  /// measured time.
+  /// Calls `once` until the end at the pace, and counts the calls within the measured time.
   template <class Once>
   void thread(const Once& once, double per_second, std::atomic<std::uint64_t>& count,
               std::atomic<std::uint64_t>& waited) {
@@ -205,7 +203,7 @@ class Run {
         counted_.fetch_add(1, std::memory_order_relaxed);
       }
     }
-    // Relaxed: joining the thread orders it before the reading.
+    // Relaxed: joining the thread orders it before the read.
     count.fetch_add(measuring ? calls - before : 0, std::memory_order_relaxed);
     waited.fetch_add(bench::mutex_waits_ns(), std::memory_order_relaxed);
   }
@@ -215,7 +213,7 @@ class Run {
     Subject subject(load_);
     {
       typename Subject::Actor filler(subject);
-      while (subject.size() != load_.rows.capacity) {  // Asking takes in what was committed.
+      while (subject.size() != load_.rows.capacity) {  // size() ingests what was committed.
         for (std::size_t i = 0; i < kEpisode; ++i) {
           filler.append();
         }
@@ -249,7 +247,7 @@ class Run {
         1e-9 * static_cast<double>(done_.learners_waited_ns) / learners);
   }
 
-  /// Bytes per second that `actors` threads together copy from memory to memory.
+  /// Measures the bytes per second that `actors` threads together copy from memory to memory.
   void copy() {
     constexpr std::size_t kBlock = std::size_t{64} << 20U;
     std::deque<std::jthread> threads;
@@ -273,7 +271,7 @@ class Run {
   }
 
  private:
-  /// Until each thread has made a call that counts: on a busy machine a short time has none.
+  /// Measures until each thread has made a call that counts, which may be late on a busy machine.
   void time(std::size_t threads) {
     const std::chrono::duration<double> seconds(load_.seconds);
     std::this_thread::sleep_for(seconds / 4);
@@ -289,7 +287,8 @@ class Run {
 
   const Load load_;
   std::atomic<Stage> stage_ = Stage::Warm;
-  std::atomic<std::size_t> counted_ = 0;  ///< Threads with a call in the measured time.
+  /// Threads that have made a call within the measured time.
+  std::atomic<std::size_t> counted_ = 0;
   double took_ = 0.0;
   Done done_;
 };

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import rivals
 from harness.timing import calls_for, seconds_of
-from scene import ALPHA, BATCHES, Scene
+from setups import ALPHA, BATCHES, Setup
 
-gc.disable()  # timeit disables it too.
+gc.disable()  # As timeit does, so that no collection falls into a measurement.
 
 
 def resident_bytes():
@@ -30,24 +30,24 @@ def numbers(observations):
 
 def check(subject):
     """Raises AssertionError unless batches hold the steps that were stored, and follow priorities."""
-    n, scene = BATCHES[-1], subject.scene
+    n, setup = BATCHES[-1], subject.setup
     drawn = subject.sample(n)
     obs, actions, after, _ = (
         None if part is None else np.array(part) for part in subject.read(drawn)
     )
-    assert obs.shape == after.shape == (n, *scene.shape) and obs.dtype == np.uint8, obs.shape
+    assert obs.shape == after.shape == (n, *setup.shape) and obs.dtype == np.uint8, obs.shape
     now = numbers(obs)
     # A ring that stores each observation once has none after its newest step.
     assert np.mean(now == actions.reshape(n)) > 0.98, "actions of other steps"
     assert np.mean(now + 1 == numbers(after)) > 0.98, "next observations of other steps"
-    if scene.frames:
+    if setup.frames:
         assert np.mean(numbers(obs[:, :1]) + 3 == now) > 0.98, "stacks of other frames"
     if not subject.prioritized:
         return
     high = 10.0
     subject.update(drawn, subject.native(np.full(n, high, np.float32)))
     for _ in range(8):
-        subject.sample(n)  # Takes the batches that were drawn ahead of the update.
+        subject.sample(n)  # Discards the batches that were drawn before the update.
     raised, hits, batches = set(now.tolist()), 0, 20
     for _ in range(batches):
         obs, _, _, weights = subject.read(subject.sample(n))
@@ -57,33 +57,34 @@ def check(subject):
             weights = np.asarray(weights)
             assert weights.shape == (n,) and 0 < weights.min() and weights.max() < 1.0001, "weights"
             assert weights[is_raised].max() <= weights[~is_raised].min(), "weights of the raised"
-    # Otherwise the mean weight of uniform priorities.
+    # The items that were not updated have the first priority, or the mean weight of uniform ones.
     rest = subject.first_priority or 1.0 / (1.0 + ALPHA)
     weight = len(raised) * high**ALPHA
-    expected = weight / (weight + (scene.size - len(raised)) * rest)
+    expected = weight / (weight + (setup.size - len(raised)) * rest)
     share = hits / (batches * n)
     assert abs(share - expected) < 0.08, f"drawn {share:.2f} of the time, not {expected:.2f}"
 
 
 def main():
-    name, scene, seconds = json.loads(sys.argv[1])
-    scene = Scene(**scene)
+    name, setup, seconds = json.loads(sys.argv[1])
+    setup = Setup(**setup)
     make = rivals.SUBJECTS[name]
-    for environments in {1, scene.environments}:  # Imports modules and compiles functions.
-        tiny = make(Scene(BATCHES[-1] * environments, scene.frames, environments))
+    # A first call imports modules and compiles functions.
+    for environments in {1, setup.environments}:
+        tiny = make(Setup(BATCHES[-1] * environments, setup.frames, environments))
         tiny.append()
         tiny.close()
         del tiny
     gc.collect()
     before = resident_bytes()
-    subject = make(scene)
+    subject = make(setup)
     gc.collect()
     cycles = {f"cycle/{n}": functools.partial(subject.cycle, n) for n in BATCHES}
     calls, counts = {"append": subject.append} | cycles, {}
-    print(json.dumps({"bytes": (resident_bytes() - before) / scene.size}), flush=True)
+    print(json.dumps({"bytes": (resident_bytes() - before) / setup.size}), flush=True)
     for line in sys.stdin:
         if line.strip() == "check":
-            check(make(Scene(4096, scene.frames)))
+            check(make(Setup(4096, setup.frames)))
             print("{}", flush=True)
             continue
         call = calls[line.strip()]

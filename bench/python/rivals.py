@@ -1,36 +1,36 @@
 """Replay buffers of other packages and of reprise, each used in the fastest way that its documents
-show. scene.py says what a subject is."""
+show. setups.py says what a subject is."""
 
 import tempfile
 
 import numpy as np
 from plain_buffer import PlainBuffer
 from runtime_rivals import Flashbax, Reverb
-from scene import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
+from setups import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
 
 
 class Reprise(Subject):
     def fill(self, priorities):
         import reprise
 
-        scene = self.scene
+        setup = self.setup
         schema = reprise.Schema().observation(
-            "obs", np.uint8, (SIDE, SIDE) if scene.frames else (32,)
+            "obs", np.uint8, (SIDE, SIDE) if setup.frames else (32,)
         )
         schema.column("act", np.int32).reward("rew")
         self.replay = reprise.ReplayBuffer(
             schema,
-            scene.size,
-            window=reprise.Transitions(frame_stack=STACK if scene.frames else 1),
+            setup.size,
+            window=reprise.Transitions(frame_stack=STACK if setup.frames else 1),
             selectors=reprise.Proportional(alpha=ALPHA, epsilon=EPSILON),
         )
         length = 1000
         observations = None
         with self.replay.writer() as writer:
-            # More than are stored, because whole chunks are evicted.
-            for first in range(0, scene.size + scene.size // 4, length):
-                at = np.arange(first, first + length) % scene.size
-                observations = scene.frames_of(first, length + 1)
+            # More steps than the buffer holds, because whole chunks are evicted.
+            for first in range(0, setup.size + setup.size // 4, length):
+                at = np.arange(first, first + length) % setup.size
+                observations = setup.frames_of(first, length + 1)
                 writer.append_episode(
                     obs=observations,
                     act=np.arange(first, first + length, dtype=np.int32),
@@ -38,21 +38,21 @@ class Reprise(Subject):
                     priorities=priorities[at],
                 )
         self.sampler = self.replay.sampler(seed=1)
-        if scene.environments > 1:
-            self.writers = self.replay.vector_writer(scene.environments, autoreset="same_step")
-            self.writers.begin(obs=observations[: scene.environments])
+        if setup.environments > 1:
+            self.writers = self.replay.vector_writer(setup.environments, autoreset="same_step")
+            self.writers.begin(obs=observations[: setup.environments])
         else:
             self.writer = self.replay.writer()
             self.writer.begin_episode(obs=observations[0])
 
     def row(self, steps):
         # Only the newest frame of the next observation is stored.
-        newest = steps["next_obs"][:, -1] if self.scene.frames else steps["next_obs"]
+        newest = steps["next_obs"][:, -1] if self.setup.frames else steps["next_obs"]
         columns = {"act": steps["act"], "rew": steps["rew"], "next_obs": newest}
         return super().row(columns | {"end": np.zeros(len(newest), np.uint8)})
 
     def add(self, row):
-        if self.scene.environments > 1:
+        if self.setup.environments > 1:
             self.writers.append(**row)
         else:
             self.writer.append(**row)
@@ -72,25 +72,25 @@ class Cpprb(Subject):
         import cpprb
 
         env = {
-            "obs": {"shape": (SIDE, SIDE, STACK) if self.scene.frames else 32, "dtype": np.uint8},
+            "obs": {"shape": (SIDE, SIDE, STACK) if self.setup.frames else 32, "dtype": np.uint8},
             "act": {"dtype": np.int32},
             "rew": {},
             "done": {},
         }
-        less = {"next_of": "obs", "stack_compress": "obs"} if self.scene.frames else {}
+        less = {"next_of": "obs", "stack_compress": "obs"} if self.setup.frames else {}
         if not less:
             env["next_obs"] = env["obs"]
         self.buffer = cpprb.PrioritizedReplayBuffer(
-            self.scene.size, env, alpha=ALPHA, eps=EPSILON, **less
+            self.setup.size, env, alpha=ALPHA, eps=EPSILON, **less
         )
         first = 0
-        for steps in self.scene.pieces():
+        for steps in self.setup.pieces():
             count = len(steps["act"])
             self.buffer.add(**self._laid_out(steps), priorities=priorities[first : first + count])
             first += count
 
     def _laid_out(self, steps):
-        if not self.scene.frames:
+        if not self.setup.frames:
             return steps
         turned = {name: np.moveaxis(steps[name], 1, -1) for name in ("obs", "next_obs")}
         return steps | {name: np.ascontiguousarray(stack) for name, stack in turned.items()}
@@ -109,27 +109,27 @@ class Cpprb(Subject):
 
     def read(self, batch):
         obs, after = batch["obs"], batch["next_obs"]
-        if self.scene.frames:
+        if self.setup.frames:
             obs, after = np.moveaxis(obs, -1, 1), np.moveaxis(after, -1, 1)
         return obs, batch["act"], after, batch["weights"]
 
 
 class Torchrl(Subject):
-    """LazyTensorStorage: columns in memory."""
+    """torchrl over LazyTensorStorage: columns in memory."""
 
     prefetch = None
 
     def storage(self):
         from torchrl.data import LazyTensorStorage
 
-        return LazyTensorStorage(self.scene.size)
+        return LazyTensorStorage(self.setup.size)
 
     def fill(self, priorities):
         import torch
         from torchrl.data import PrioritizedSampler, TensorDictReplayBuffer
 
         storage = self.storage()
-        sampler = PrioritizedSampler(self.scene.size, alpha=ALPHA, beta=BETA, eps=EPSILON)
+        sampler = PrioritizedSampler(self.setup.size, alpha=ALPHA, beta=BETA, eps=EPSILON)
         # The buffer fixes the size of batches.
         self.buffers = {
             n: TensorDictReplayBuffer(
@@ -138,9 +138,9 @@ class Torchrl(Subject):
             for n in (BATCHES if self.prefetch else BATCHES[:1])
         }
         self.buffer = self.buffers[BATCHES[0]]
-        for steps in self.scene.pieces():
+        for steps in self.setup.pieces():
             self.buffer.extend(self._tensordict(steps))
-        self.buffer.update_priority(torch.arange(self.scene.size), torch.from_numpy(priorities))
+        self.buffer.update_priority(torch.arange(self.setup.size), torch.from_numpy(priorities))
 
     @staticmethod
     def _tensordict(steps):
@@ -161,10 +161,10 @@ class Torchrl(Subject):
 
     def row(self, steps):
         made = self._tensordict(steps)
-        return made[0] if self.scene.environments == 1 else made
+        return made[0] if self.setup.environments == 1 else made
 
     def add(self, row):
-        if self.scene.environments == 1:
+        if self.setup.environments == 1:
             self.buffer.add(row)
         else:
             self.buffer.extend(row)
@@ -183,26 +183,26 @@ class Torchrl(Subject):
 
 
 class TorchrlPrefetch(Torchrl):
-    """Draws three batches ahead, which therefore miss the latest updates."""
+    """torchrl, which draws three batches ahead; these miss the latest updates."""
 
     prefetch = 3
 
 
 class TorchrlMemmap(Torchrl):
-    """LazyMemmapStorage: columns in files."""
+    """torchrl over LazyMemmapStorage: columns in files."""
 
     def storage(self):
         from torchrl.data import LazyMemmapStorage
 
         self.folder = tempfile.TemporaryDirectory(prefix="beside")
-        return LazyMemmapStorage(self.scene.size, scratch_dir=self.folder.name)
+        return LazyMemmapStorage(self.setup.size, scratch_dir=self.folder.name)
 
     def close(self):
         self.folder.cleanup()
 
 
 class StableBaselines3(Subject):
-    """Uniform draws and no updates: it has no prioritized buffer."""
+    """Stable-Baselines3: uniform draws and no updates, because it has no prioritized buffer."""
 
     prioritized = False
 
@@ -210,20 +210,20 @@ class StableBaselines3(Subject):
         from gymnasium import spaces
         from stable_baselines3.common.buffers import ReplayBuffer
 
-        n = self.scene.environments
+        n = self.setup.environments
         self.buffer = ReplayBuffer(
-            self.scene.size,
-            spaces.Box(0, 255, self.scene.shape, np.uint8),
+            self.setup.size,
+            spaces.Box(0, 255, self.setup.shape, np.uint8),
             spaces.Box(-np.inf, np.inf, (1,), np.float32),
             device="cpu",
             n_envs=n,
-            # With it, the next observation is that of the next row.
-            optimize_memory_usage=self.scene.frames,
-            handle_timeout_termination=not self.scene.frames,
+            # With this option the next observation is read from the next row.
+            optimize_memory_usage=self.setup.frames,
+            handle_timeout_termination=not self.setup.frames,
         )
         self.infos = [{}] * n
         at = 0
-        for steps in self.scene.pieces():
+        for steps in self.setup.pieces():
             rows = len(steps["act"]) // n
             take = slice(at, at + rows)
             columns = {k: v[: rows * n].reshape(rows, n, *v.shape[1:]) for k, v in steps.items()}
@@ -231,7 +231,7 @@ class StableBaselines3(Subject):
             self.buffer.actions[take] = columns["act"][..., None]
             self.buffer.rewards[take] = columns["rew"]
             self.buffer.dones[take] = 0
-            if self.scene.frames:
+            if self.setup.frames:
                 self.buffer.observations[(at + rows) % self.buffer.buffer_size] = columns[
                     "next_obs"
                 ][-1]
@@ -266,37 +266,37 @@ class Tianshou(Subject):
         from tianshou.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
         from tianshou.data import ReplayBuffer
 
-        scene = self.scene
+        setup = self.setup
         options = {"alpha": ALPHA, "beta": BETA}
-        if scene.frames:
+        if setup.frames:
             options |= {"stack_num": STACK, "ignore_obs_next": True, "save_only_last_obs": True}
-        if scene.environments > 1:
-            self.buffer = PrioritizedVectorReplayBuffer(scene.size, scene.environments, **options)
-            n = scene.environments
-            for first in range(0, scene.size, n):
-                self.buffer.add(self._batch(scene.steps(first, n)))
+        if setup.environments > 1:
+            self.buffer = PrioritizedVectorReplayBuffer(setup.size, setup.environments, **options)
+            n = setup.environments
+            for first in range(0, setup.size, n):
+                self.buffer.add(self._batch(setup.steps(first, n)))
             return
-        self.buffer = PrioritizedReplayBuffer(scene.size, **options)
-        if scene.frames:
-            for steps in scene.pieces():
+        self.buffer = PrioritizedReplayBuffer(setup.size, **options)
+        if setup.frames:
+            for steps in setup.pieces():
                 for i in range(len(steps["act"])):
                     self.buffer.add(self._batch({k: v[i] for k, v in steps.items()}))
         else:
             # Copies the contents of another buffer at once.
-            batch = self._batch(scene.steps(0, scene.size))
-            ended = np.zeros(scene.size, bool)
+            batch = self._batch(setup.steps(0, setup.size))
+            ended = np.zeros(setup.size, bool)
             other = ReplayBuffer.from_data(
                 *(batch.obs, batch.act, batch.rew, ended, ended, ended, batch.obs_next)
             )
             self.buffer.update(other)
-        self.buffer.update_weight(np.arange(scene.size), priorities)
+        self.buffer.update_weight(np.arange(setup.size), priorities)
 
     def _batch(self, steps):
         from tianshou.data import Batch
 
         ended = np.zeros_like(steps["rew"], dtype=bool)
         names = {"obs": "obs", "act": "act", "rew": "rew", "obs_next": "next_obs"}
-        if self.scene.frames:
+        if self.setup.frames:
             del names["obs_next"]
         columns = {name: steps[there] for name, there in names.items()}
         return Batch(**columns, terminated=ended, truncated=ended, info={})
@@ -319,21 +319,21 @@ class Tianshou(Subject):
 
 
 class Lists(Subject):
-    """bench/python/plain_buffer.py: columns of numpy, and the trees in lists of OpenAI Baselines,
-    whose package does not install."""
+    """The buffer of bench/python/plain_buffer.py: columns of numpy, and the trees in lists of
+    OpenAI Baselines, whose package does not install."""
 
     def fill(self, priorities):
-        size = self.scene.size
+        size = self.setup.size
         fields = {
-            "obs": (np.uint8, self.scene.shape),
+            "obs": (np.uint8, self.setup.shape),
             "act": (np.int32, ()),
             "rew": (np.float32, ()),
             "done": (np.float32, ()),
-            "next_obs": (np.uint8, self.scene.shape),
+            "next_obs": (np.uint8, self.setup.shape),
         }
         leaves = 1 << (size - 1).bit_length()
         self.buffer = PlainBuffer(leaves, fields, ALPHA, EPSILON)
-        for steps in self.scene.pieces():
+        for steps in self.setup.pieces():
             at = steps["act"]
             for name, column in steps.items():
                 self.buffer.columns[name][at] = column
@@ -343,10 +343,10 @@ class Lists(Subject):
         return priorities.tolist()
 
     def add(self, row):
-        if self.scene.environments == 1:
+        if self.setup.environments == 1:
             self.buffer.add(**row)
         else:
-            for i in range(self.scene.environments):
+            for i in range(self.setup.environments):
                 self.buffer.add(**{name: column[i] for name, column in row.items()})
 
     def sample(self, n):

@@ -1,14 +1,14 @@
-"""The subjects with a runtime of their own: TensorFlow and JAX. See rivals.py."""
+"""The packages with a runtime of their own: TensorFlow and JAX. See rivals.py."""
 
 import functools
 
 import numpy as np
-from scene import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
+from setups import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
 
 
 class Reverb(Subject):
-    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin with a
-    priority of 1."""
+    """Reverb, with a server in this process and batches from its TrajectoryDataset, which draws
+    ahead. Items begin with a priority of 1."""
 
     first_priority = 1.0
 
@@ -16,12 +16,12 @@ class Reverb(Subject):
         import reverb
         import tensorflow as tf
 
-        scene = self.scene
-        obs = tf.TensorSpec((SIDE, SIDE) if scene.frames else (32,), tf.uint8)
+        setup = self.setup
+        obs = tf.TensorSpec((SIDE, SIDE) if setup.frames else (32,), tf.uint8)
         scalars = {"act": np.int32, "rew": np.float32, "done": np.float32}
         step = {"obs": obs} | {name: tf.TensorSpec((), dtype) for name, dtype in scalars.items()}
         writer = reverb.structured_writer
-        length = STACK if scene.frames else 1
+        length = STACK if setup.frames else 1
 
         def transition(ref):
             return {
@@ -36,19 +36,19 @@ class Reverb(Subject):
             "table",
             sampler=reverb.selectors.Prioritized(ALPHA),
             remover=reverb.selectors.Fifo(),
-            max_size=scene.size,
+            max_size=setup.size,
             rate_limiter=reverb.rate_limiters.MinSize(1),
             signature=writer.infer_signature([config], step),
         )
         self.server = reverb.Server([table])
         self.client = self.server.localhost_client()
-        self.writers = [self.client.structured_writer([config]) for _ in range(scene.environments)]
+        self.writers = [self.client.structured_writer([config]) for _ in range(setup.environments)]
         self.pending = 0
-        each = scene.size // scene.environments + STACK
+        each = setup.size // setup.environments + STACK
         for first in range(0, each, 1000):
-            frames = scene.frames_of(first, 1000)
+            frames = setup.frames_of(first, 1000)
             for i in range(min(1000, each - first)):
-                self.add([self._step(frames[i], first + i)] * scene.environments)
+                self.add([self._step(frames[i], first + i)] * setup.environments)
         for w in self.writers:
             w.flush()
         self.iterators = {}
@@ -62,7 +62,7 @@ class Reverb(Subject):
         }
 
     def row(self, steps):
-        frames = steps["obs"][:, -1] if self.scene.frames else steps["obs"]
+        frames = steps["obs"][:, -1] if self.setup.frames else steps["obs"]
         return [self._step(frame, number) for frame, number in zip(frames, steps["act"])]
 
     def add(self, row):
@@ -94,7 +94,7 @@ class Reverb(Subject):
     def read(self, drawn):
         data = drawn.data
         obs, after = data["obs"], data["next_obs"]
-        if not self.scene.frames:
+        if not self.setup.frames:
             obs, after = obs[:, 0], after[:, 0]
         return obs, data["act"][:, 0], after, None
 
@@ -107,18 +107,18 @@ class Reverb(Subject):
 
 
 class Flashbax(Subject):
-    """Runs on the CPU, jitted, with a donated state."""
+    """flashbax on the CPU, jitted, with a donated state."""
 
     def fill(self, priorities):
         import flashbax
         import jax
         import jax.numpy as jnp
 
-        scene, n = self.scene, self.scene.environments
+        setup, n = self.setup, self.setup.environments
         self.jax = jax
         make = functools.partial(
             flashbax.make_prioritised_flat_buffer,
-            max_length=scene.size,
+            max_length=setup.size,
             min_length=1,
             priority_exponent=ALPHA,
             device="cpu",
@@ -126,14 +126,14 @@ class Flashbax(Subject):
         )
         buffers = {size: make(sample_batch_size=size) for size in BATCHES}
         buffer = buffers[BATCHES[0]]
-        step = jax.tree.map(lambda column: column[0], self._columns(scene.steps(0, 1)))
+        step = jax.tree.map(lambda column: column[0], self._columns(setup.steps(0, 1)))
         self.state = buffer.init(step)
         self.jitted_add = jax.jit(buffer.add, donate_argnums=0)
         self.jitted_update = jax.jit(buffer.set_priorities, donate_argnums=0)
 
         def draw(buffer, state, key):
             drawn = buffer.sample(state, key)
-            weights = (scene.size * drawn.probabilities) ** -BETA
+            weights = (setup.size * drawn.probabilities) ** -BETA
             return drawn, weights / weights.max()
 
         self.jitted_sample = {
@@ -141,7 +141,7 @@ class Flashbax(Subject):
         }
         extend = make(sample_batch_size=BATCHES[0], add_sequences=True).add
         extend = jax.jit(extend, donate_argnums=0)
-        for steps in scene.pieces():
+        for steps in setup.pieces():
             columns = self._columns(steps)
             if n > 1:
                 each = len(steps["act"]) // n
@@ -149,8 +149,8 @@ class Flashbax(Subject):
             self.state = extend(self.state, columns)
         if n == 1:
             many = 10_000
-            for first in range(0, scene.size - 1, many):
-                at = jnp.arange(first, min(first + many, scene.size - 1))
+            for first in range(0, setup.size - 1, many):
+                at = jnp.arange(first, min(first + many, setup.size - 1))
                 self.state = self.jitted_update(
                     self.state, at, jnp.asarray(priorities[at]) + EPSILON
                 )

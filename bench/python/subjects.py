@@ -1,11 +1,10 @@
-"""What bench/python/run measures of reprise beside the rows of scene.py: full buffers, and the calls
-that are timed."""
+"""The full buffers that bench/python/run measures beside those of setups.py, and timed calls."""
 
 import itertools
 
 import numpy as np
 import reprise
-from scene import ALPHA, BETA, EPSILON, SOURCES
+from setups import ALPHA, BETA, EPSILON, SOURCES
 
 ENVIRONMENTS = 256
 WINDOWS, LENGTH = 5000, 8
@@ -14,7 +13,7 @@ SELECTOR = reprise.Proportional(alpha=ALPHA, epsilon=EPSILON)
 
 
 def small_rows(ours):
-    """The calls of a Reprise of rivals.py, with nothing of Python between that can be left out."""
+    """The timed calls on a rivals.Reprise, with as little Python as possible around them."""
     sample, update, append = ours.sampler.sample, ours.replay.update_priorities, ours.writer.append
     priorities = itertools.cycle(ours.batches[512])
     one_priority = itertools.cycle([each[:1] for each in ours.batches[512]])

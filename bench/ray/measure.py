@@ -73,7 +73,7 @@ def measure(arguments):
 
     for name in arguments.only:
         print(f"Measuring {name}", file=sys.stderr, flush=True)
-        # "local" starts a cluster, and joins no other on this machine.
+        # "local" starts a cluster of its own, even if another one runs on this machine.
         ray.init(
             "local",
             num_cpus=4,

@@ -1,4 +1,4 @@
-"""What bench/ray/run measures of reprise.ray, and the same in one process."""
+"""Measures reprise.ray, and the same calls in one process, for bench/ray/run."""
 
 import contextlib
 import os
@@ -11,15 +11,15 @@ import reprise.ray
 from rivals import ALPHA, BATCH, BETA, EPISODE, columns
 
 SELECTOR = reprise.Proportional(alpha=ALPHA)
-ENVIRONMENTS = 64  # Of each writing process.
+ENVIRONMENTS = 64  # Per writing process.
 PACE = 300e3  # Steps per second of both processes together.
 FRAME_BYTES = 84 * 84
-FRAMES = 5  # Of an item: a stack of four and the next frame.
+FRAMES = 5  # The frames of an item: a stack of four and the next frame.
 
 
 @contextlib.contextmanager
 def only_calls_of_ray():
-    """Uses no connections, as if all shards were on other nodes than the learner."""
+    """Makes learners call shards through Ray, as if these were on other nodes."""
     os.environ["REPRISE_RAY_DIRECT"] = "0"
     try:
         yield
@@ -33,8 +33,7 @@ def small_rows():
 
 
 def fill(replay, steps, shards):
-    """Fills all shards with equally many episodes of small rows: writers begin with each shard in
-    turn."""
+    """Fills all shards evenly with episodes: each next writer begins with the next shard."""
     states, actions, rewards = columns(EPISODE, 1)
     writers = [replay.writer() for _ in range(shards)]
     for i in range(-(-steps // EPISODE)):
@@ -87,7 +86,7 @@ def _processor_seconds(replay):
 
 
 def batch_seconds(replay, cycle, seconds):
-    """Processor seconds of a cycle in this process, and in all shards."""
+    """Processor seconds of a cycle, in this process and in all shards."""
     cycle()
     before, calls, begin = _processor_seconds(replay), 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
@@ -97,9 +96,9 @@ def batch_seconds(replay, cycle, seconds):
 
 
 def costs(arguments, rate):
-    """Processor time in seconds, from which bench/ray/simulate calculates. They are measured for
-    batches of 512 on four shards; a batch on one shard tells what another shard costs, and a larger
-    batch what an item costs."""
+    """Processor seconds of each call, from which bench/ray/simulate calculates. Batches are of 512
+    on four shards; a batch on one shard shows what another shard costs, and a larger batch what an
+    item costs."""
 
     def batch(shards, n):
         subject = Rows(arguments.rows, shards, n)
@@ -127,7 +126,7 @@ def costs(arguments, rate):
 
 
 def frames(arguments, rate):
-    """GB/s of distinct frames in batches of stacks of four, and processor time for a byte."""
+    """GB/s of distinct frames in batches of stacks of four, and processor seconds for a byte."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     schema.column("action", np.int32).reward()
     window = reprise.Transitions(frame_stack=4)
@@ -155,8 +154,8 @@ def frames(arguments, rate):
 
 @ray.remote(num_cpus=0)
 def _write(replay, seconds, pace=0):
-    """Steps per second, the times of the calls, and the processor time of one step. pace: steps per
-    second that it does not exceed."""
+    """Returns steps per second, the times of the calls, and the processor time of one step. `pace`
+    limits the steps per second; 0 does not."""
     states, actions, rewards = columns(ENVIRONMENTS, 2)
     step = {
         "action": actions.astype(np.int32),

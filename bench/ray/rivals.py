@@ -81,8 +81,8 @@ class Batches:
 
 
 class RLlib:
-    """RLlib's scheme: each batch is whole from one shard, an actor with a buffer of RLlib. All shards
-    work on their next batch while the learner has one."""
+    """RLlib's scheme: each batch comes whole from one shard, an actor with a buffer of RLlib. All
+    shards prepare their next batch while the learner works."""
 
     def __init__(self, kind, steps, shards):
         actor = ray.remote(num_cpus=0)(kind)

@@ -16,8 +16,8 @@ SIDE = 84
 SOURCES = 64  # Steps that appends rotate through.
 
 
-class Scene(NamedTuple):
-    """What is stored."""
+class Setup(NamedTuple):
+    """The steps that are stored and how."""
 
     size: int  # Steps that fill the buffer.
     frames: bool = False  # Observations are stacks of four frames instead of 32 bytes.
@@ -28,7 +28,7 @@ class Scene(NamedTuple):
         return (STACK, SIDE, SIDE) if self.frames else (32,)
 
     def frames_of(self, first, count):
-        """Observations without stacks, uint8 [count, ...], each with its number."""
+        """Makes observations without stacks, uint8 [count, ...], each with its number."""
         shape = self.shape[1:] if self.frames else self.shape
         made = np.tile(_noise(shape), (-(-count // SOURCES), *[1] * len(shape)))[:count]
         numbers = np.arange(first, first + count).astype(np.uint32)
@@ -36,14 +36,14 @@ class Scene(NamedTuple):
         return made
 
     def observations(self, first, count):
-        """Observations, uint8 [count, *shape]: stacks if the scene has frames."""
+        """Makes observations, uint8 [count, *shape]: stacks if the setup has frames."""
         if not self.frames:
             return self.frames_of(first, count)
         frames = self.frames_of(first - STACK + 1, count + STACK - 1)
         return np.stack([frames[i : i + count] for i in range(STACK)], axis=1)
 
     def steps(self, first, count):
-        """Transitions as columns."""
+        """Makes the transitions [count] as columns of arrays."""
         observations = self.observations(first, count + 1)
         return {
             "obs": observations[:-1],
@@ -54,7 +54,7 @@ class Scene(NamedTuple):
         }
 
     def pieces(self):
-        """Yields the steps that fill the buffer, some at a time."""
+        """Yields the steps that fill the buffer, a part at a time."""
         most = 500 if self.frames else 50_000
         for first in range(0, self.size, most):
             yield self.steps(first, min(most, self.size - first))
@@ -71,16 +71,16 @@ class Subject:
     prioritized = True
     first_priority = None  # The priority of all items at first, if it is not random.
 
-    def __init__(self, scene):
-        self.scene = scene
+    def __init__(self, setup):
+        self.setup = setup
         random = np.random.default_rng(8)
         self.batches = {
             n: [self.native(random.random(n, np.float32)) for _ in range(SOURCES)] for n in BATCHES
         }
-        self.fill(random.random(scene.size, np.float32))
+        self.fill(random.random(setup.size, np.float32))
         gc.collect()
-        n = scene.environments
-        self.rows = [self.row(scene.steps(STACK + i * n, n)) for i in range(SOURCES)]
+        n = setup.environments
+        self.rows = [self.row(setup.steps(STACK + i * n, n)) for i in range(SOURCES)]
         self.turn = 0
 
     def native(self, priorities):
@@ -90,7 +90,7 @@ class Subject:
     def row(self, steps):
         """Converts a step to what `add` takes; one environment needs no dimension of
         environments."""
-        return {k: v[0] for k, v in steps.items()} if self.scene.environments == 1 else steps
+        return {k: v[0] for k, v in steps.items()} if self.setup.environments == 1 else steps
 
     def append(self):
         self.turn = (self.turn + 1) % SOURCES
