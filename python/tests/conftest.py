@@ -14,7 +14,7 @@ def schema():
 
 @pytest.fixture
 def buffer():
-    """4096 steps of single transitions in one shard, so that draws see all of them."""
+    """A buffer of 4096 single transitions in one shard."""
     made = reprise.ReplayBuffer(
         plain_schema(),
         4096,

@@ -27,7 +27,7 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
     )
     steps, mean, gigabytes = map(float, said[-1])
     assert steps >= 1000 and 0 <= mean < 20
-    assert 0.1 < gigabytes < 5  # A million frames as they are take 7 GB.
+    assert 0.1 < gigabytes < 5  # A million uncompressed frames take 7 GB.
     assert "<svg" in plot.read_text("utf-8")
 
 

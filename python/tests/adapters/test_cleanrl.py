@@ -1,5 +1,4 @@
-"""The lines that examples/python/cleanrl.md gives for CleanRL's files run, and store what
-happened."""
+"""Runs the lines of examples/python/cleanrl.md for CleanRL's files, and checks what they store."""
 
 import re
 from types import SimpleNamespace
@@ -32,14 +31,14 @@ ARGS = {
 
 
 def code(file):
-    """The blocks under the heading that names a file, compiled."""
+    """Compiles the code blocks under the heading that names a file."""
     section = DOCUMENT.read_text("utf-8").split(f"`{file}`", 1)[1].split("\n## ")[0]
     blocks = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return [compile(block, file, "exec") for block in blocks]
 
 
 def train(make, append, envs, action_of):
-    """Runs a script with these blocks in the place of CleanRL's buffer. Returns its variables."""
+    """Runs a script in which these blocks replace CleanRL's buffer. Returns its variables."""
     obs, _ = envs.reset(seed=1)
     names = {
         "np": np,
@@ -75,7 +74,7 @@ def test_dqn_and_sac():
 
 
 class Pixels(gymnasium.Env):
-    """Stacks of four frames, whose pixels are the time in the episode, which has 7 steps."""
+    """Stacks of four frames, whose pixels are the time in the episode of 7 steps."""
 
     observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     action_space = spaces.Discrete(100)

@@ -17,8 +17,8 @@ LENGTHS = [1, 2, 3, 5, 7]
 
 
 class Counter(gymnasium.Env):
-    """The observation is [environment + 100 * episode, t]; it ends after `length` steps, every
-    second time as truncated."""
+    """The observation is [environment + 100 * episode, t]. Episodes have `length` steps, and every
+    second one is truncated."""
 
     def __init__(self, number, is_dict=False):
         box = spaces.Box(-1, 10_000, (2,), np.float32)
@@ -192,7 +192,7 @@ def test_a_space_has_a_field_for_each_array(name):
     seen = [f for f in schema.fields if f.role is reprise.Role.OBSERVATION]
     assert sorted((f.name, str(f.dtype), f.shape) for f in seen) == sorted(fields)
     assert [f.name for f in schema.fields[len(seen) :]] == ["action", "reward"]
-    # Samples have the names and are stored as they are.
+    # Samples of the spaces are stored unchanged, under the names of the fields.
     replay = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform())
     writer = replay.writer()
     top = "" if isinstance(space, spaces.Dict) else "obs"

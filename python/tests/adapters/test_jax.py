@@ -28,7 +28,8 @@ def test_a_jitted_function_takes_a_batch(buffer):
     np.testing.assert_array_equal(lengths, batch.lengths)
     assert loss._cache_size() == 1
     loss(2.0, buffer.sampler(seed=5).sample(16))
-    assert loss._cache_size() == 1  # Batches of one schema and size are of one type.
+    # Batches of one schema and size have one type, so the function compiles once.
+    assert loss._cache_size() == 1
 
 
 def test_a_tree_keeps_names_and_values(buffer):

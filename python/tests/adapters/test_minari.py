@@ -1,5 +1,4 @@
-"""reprise.minari with data sets that Minari itself recorded, and with one like them where it is not
-installed."""
+"""reprise.minari with data sets that Minari recorded, or a stand-in where it is not installed."""
 
 from types import SimpleNamespace
 
@@ -84,7 +83,7 @@ def test_episodes_end_as_the_dataset_says():
     replay = reprise.minari.load(Dataset(), selectors=reprise.Uniform(), shards=1)
     items = every_item(replay)
     assert replay.options["capacity_steps"] == len(items["obs"]) == 12
-    # The discount of a last step is 0 only if its episode terminated.
+    # Only the last step of a terminated episode has a discount of 0.
     last = items[".positions"] == 2
     np.testing.assert_array_equal(items["obs"][last][:, 0].astype(int), np.arange(4))
     assert (items[".discounts"][last] == 0).tolist() == [over for over, _ in Dataset.ends]

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from testing.refusals import refuses
 
-# Threads of torch that wait for each other cost more than these networks.
+# The networks are so small that threads of torch would cost more than they save.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_worker_niceness", "0")  # Otherwise 15, and all other work goes first.
+# Ray's default of 15 lets all other work go first.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 pytest.importorskip("ray.rllib")
 import ray  # noqa: E402
@@ -44,7 +45,7 @@ def begin(number, **options):
 
 
 def step(episode, number, steps, end=None, **options):
-    """Steps whose observation is [number, t], action and reward t of the step's start."""
+    """Makes steps with observation [number, t], and with action and reward t."""
     for i in range(steps):
         t = episode.t
         last = i == steps - 1
@@ -63,7 +64,7 @@ def whole(number, steps, end="terminated", **options):
 
 
 def transition(drawn):
-    """Number, time, time of the next observation, action, reward, whether terminated, steps."""
+    """(number, t, t of the next observation, action, reward, terminated, steps) of a transition."""
     assert len(drawn) == 1
     now, after = drawn.get_observations(0), drawn.get_observations(1)
     assert now[0] == after[0]
@@ -79,7 +80,7 @@ def transition(drawn):
 
 
 def expected(number, steps, n, gamma, is_terminated=True):
-    """All transitions of an episode of so many steps that has ended."""
+    """Every transition of an ended episode of `steps` steps."""
     found = set()
     for t in range(steps):
         last = min(t + n, steps)
@@ -157,7 +158,7 @@ def test_one_step_transitions_are_those_of_their_buffer():
 
 
 def paths(metrics):
-    """Names of metrics, with their values where these are counts."""
+    """The names of metrics, with their values where these are counts."""
     if not isinstance(metrics, dict):
         value = metrics.peek() if hasattr(metrics, "peek") else metrics
         return float(np.mean(value)) if np.size(value) else None
@@ -297,7 +298,7 @@ def cluster():
 
 
 def cart_pole(kind=DQN, **options):
-    """A configuration in one process; `options` are of the buffer."""
+    """A configuration in one process; `options` are those of the buffer."""
     buffer = {
         "type": "reprise.rllib.PrioritizedEpisodeReplayBuffer",
         "capacity": 50_000,
@@ -334,14 +335,14 @@ def cart_pole(kind=DQN, **options):
 
 @pytest.fixture
 def in_shards(cluster):
-    """Options of a buffer of two shards."""
+    """The options of a buffer of two shards."""
     remote = pytest.importorskip("reprise.ray")
     patient = {"answer_timeout": 30.0, "start_timeout": 180.0}
     return {"buffer": remote.ReplayBuffer, "shards": 2, **patient}
 
 
 def arrived(buffer, steps):
-    """Waits until the shards have so many steps."""
+    """Waits until the shards have `steps` steps."""
     wait_for(lambda: len(buffer) >= steps)
 
 
@@ -364,7 +365,7 @@ def test_transitions_of_a_buffer_in_shards(in_shards, tmp_path):
     for _ in range(3):
         drawn = buffer.sample(500)
         buffer.update_priorities([1.0 + transition(one)[0] for one in drawn])
-    buffer.sample(1)  # A draw sends waiting updates first.
+    buffer.sample(1)  # A draw first sends the updates that wait.
     counts = Counter(transition(one)[0] for one in buffer.sample(8_000))
     weights = np.array([7 * 1, 4 * 2, 8 * 3])
     np.testing.assert_allclose([counts[i] / 8_000 for i in range(3)], weights / 39, atol=0.03)
@@ -392,7 +393,7 @@ def test_dqn_learns_cart_pole(cluster, where, request):
         steps = result["env_runners"]["num_env_steps_sampled_lifetime"]
     replay = algorithm.local_replay_buffer.replay
     added = result["replay_buffer"]["num_env_steps_added_lifetime"]
-    if where == "in_shards":  # The last steps may be under way.
+    if where == "in_shards":  # The last steps may still be on their way to the shards.
         wait_for(lambda: replay.stats()["committed_steps"] > 0.9 * added)
         wait_for(
             lambda: replay.stats()["applied_updates"] >= 0.99 * replay.stats()["sampled_items"]
@@ -400,7 +401,7 @@ def test_dqn_learns_cart_pole(cluster, where, request):
     stats = replay.stats()
     replay.close()
     algorithm.stop()
-    assert mean >= bound  # Random actions reach about 22.
+    assert mean >= bound  # Random actions return about 22.
     if where == "here":
         assert stats["applied_updates"] == stats["sampled_items"] > 0
         assert added == stats["committed_steps"]
@@ -419,11 +420,11 @@ def test_checkpoints_hold_the_buffer(cluster, tmp_path):
     restored.restore_from_path(path)
     made = Algorithm.from_checkpoint(path)
     assert type(made) is DQN
-    # Episodes under way have ended there, so that their last transitions can be drawn too.
+    # A restored buffer ends the episodes that were open, so their last transitions can be drawn.
     drawn = []
     for other in (restored, made):
         found = other.local_replay_buffer
-        # Open episodes of fewer than n steps have no transition, and are left out.
+        # An open episode of fewer than n steps has no transition yet.
         steps = found.replay.stats()["resident_steps"]
         assert stats["committed_steps"] - 4 * 2 <= steps <= stats["committed_steps"]
         drawn.append([one.t_started for one in found.sample(100)])

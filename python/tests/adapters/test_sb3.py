@@ -1,5 +1,4 @@
-"""reprise.sb3 in Stable-Baselines3 itself, and the behaviours that its own buffers are tested
-for."""
+"""reprise.sb3 in Stable-Baselines3 itself, and what its own tests expect of a buffer."""
 
 import copy
 import importlib.util
@@ -31,8 +30,8 @@ NO_INFO = [{}]
 
 
 class Counter(gym.Env):
-    """The observation is [episode, t] in all its places; reward t; a time limit of 7 steps, an end
-    after 5 in each third episode."""
+    """Every element of the observation is [episode, t] and the reward is t. A time limit cuts
+    episodes after 7 steps, and each third episode ends after 5."""
 
     def __init__(self, is_dict=False):
         box = spaces.Box(0, 1000, (2,), np.float32)
@@ -56,7 +55,7 @@ class Counter(gym.Env):
 
 
 def collect(kind, steps=200, n_envs=1, is_dict=False, **options):
-    """A buffer that was filled as Stable-Baselines3 fills one, with final observations in place."""
+    """A buffer filled as Stable-Baselines3 does it, with final observations at ends."""
     envs = make_vec_env(Counter, n_envs, env_kwargs={"is_dict": is_dict})
     made = kind(1000, envs.observation_space, envs.action_space, "cpu", n_envs=n_envs, **options)
     obs = envs.reset()
@@ -76,7 +75,7 @@ def collect(kind, steps=200, n_envs=1, is_dict=False, **options):
 
 
 def ramp(kind, length, ends=(), limits=(), **options):
-    """Transitions i to i + 1 with a reward of i + 1."""
+    """A buffer of transitions from i to i + 1 with a reward of i + 1."""
     made = kind(length, BOX, ACTION, "cpu", **options)
     for i in range(length):
         over, cut = i in ends, i in limits
@@ -87,7 +86,7 @@ def ramp(kind, length, ends=(), limits=(), **options):
 
 
 def by_first(batch, numbers):
-    """Rows of a batch whose observations begin with these numbers."""
+    """The rows of a batch whose observations begin with these numbers."""
     first = batch.observations[:, 0].numpy()
     return [int(np.flatnonzero(first == number)[0]) for number in numbers]
 
@@ -126,7 +125,7 @@ IMAGES = spaces.Box(0, 255, (32, 32), np.uint8)
 
 
 def images(kind, is_dict=False, **options):
-    """100 frames, each with a pixel more than the one before."""
+    """A buffer of 100 frames, each with a pixel more than the one before."""
     space = spaces.Dict({"near": IMAGES, "far": BOX}) if is_dict else IMAGES
     np.random.seed(3)
     made = kind(100, space, ACTION, "cpu", **options)
@@ -356,7 +355,8 @@ def test_priorities_decide_what_is_drawn():
     assert set(buffer.sample(100).observations[:, 0].tolist()) == {3}
     with pytest.raises(ValueError):
         buffer.update_priorities(batch.item_keys, -priorities)
-    raised = 1 + 8 * (batch.observations[:, :1] == 3).float()  # A weight of 9 in a total of 28.
+    # One item has a weight of 9 in a total of 28.
+    raised = 1 + 8 * (batch.observations[:, :1] == 3).float()
     buffer.update_priorities(batch.item_keys, raised)
     buffer.beta = 0.5
     batch = buffer.sample(500)
@@ -372,7 +372,7 @@ def test_what_is_not_there_says_so():
 
 
 def small():
-    """Arguments, made anew for each algorithm, because it changes policy_kwargs."""
+    """Makes the arguments anew for each algorithm, because an algorithm changes policy_kwargs."""
     return {"buffer_size": 1000, "learning_starts": 50, "policy_kwargs": {"net_arch": [16]}}
 
 

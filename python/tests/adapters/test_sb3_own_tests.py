@@ -1,4 +1,4 @@
-"""Stable-Baselines3's own tests of replay buffers, with those of reprise.sb3 in their place."""
+"""Runs Stable-Baselines3's own tests of replay buffers with the buffers of reprise.sb3."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ ONLY = "test_buffers or n_step or replay_buffer or warn_buffer or open_file"
 
 ARRAYS = "the steps are not in arrays that can be read"
 PLACES = "draws are by keys, not by places in arrays"
-# Tests that fail, with all their parameters if none is named, and why. docs/python.md explains
-# them.
+# Why each test fails that does, as docs/python.md explains; a name stands for all parameters.
 DIFFERENT = {
     "test_buffers.test_buffer_dtypes": ARRAYS,
     "test_save_load.test_save_load_replay_buffer": ARRAYS,
@@ -28,7 +27,7 @@ DIFFERENT = {
 
 
 def different(name: str) -> str:
-    """The entry of DIFFERENT that a test falls under; itself if there is none."""
+    """The key of DIFFERENT that stands for a test, or the test's name if there is none."""
     function = name.split("[")[0]
     return function if function in DIFFERENT else name
 

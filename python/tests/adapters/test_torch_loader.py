@@ -127,7 +127,7 @@ def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, uniq
 @pytest.mark.parametrize("depth", [1, 2, 3, 6])
 @pytest.mark.parametrize("thread", [False, True])
 def test_memory_is_not_filled_again_before_it_was_copied(thread, depth, latest):
-    """Nothing is copied before it must be, so a batch that took its place would be seen."""
+    """A copy is made as late as possible, so memory that was filled again too early shows."""
     replay = frames()
     sampler = replay.sampler(seed=5)
     expected = [sampler.sample(24) for _ in range(40)]
@@ -185,7 +185,7 @@ def test_tensors_are_the_callers(device):
         before = first["next_frame"].clone(), first.item_keys.clone()
         for _ in range(10):
             next(batches)
-        first["frame"][:] = 0  # Batches share no memory.
+        first["frame"][:] = 0  # Batches share no memory, so this changes only the first.
         assert (next(batches)["frame"] != 0).any()
     del batches
     assert torch.equal(first.item_keys, before[1])
@@ -195,7 +195,7 @@ def test_tensors_are_the_callers(device):
 @pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_priorities_come_back_to_every_source(name, stage, device):
-    # A thread of the loader's has the memory of the device.
+    # A loader with a thread takes the device's memory by itself.
     of_device = reprise.torch._device_of(device).allocator
     source = SOURCES[name](allocator=None if stage == "loader" else of_device)
     numbers_of = lambda batch: batch["state"][:, 0].cpu()
@@ -204,7 +204,7 @@ def test_priorities_come_back_to_every_source(name, stage, device):
 
 def test_a_source_of_ones_own():
     class Halved:
-        """A source whose priorities are half of what it is given."""
+        """A source that halves the priorities it is given."""
 
         def __init__(self, replay):
             self.sampler = replay.sampler(seed=1)
@@ -234,7 +234,7 @@ def test_priorities_come_back(device):
             priorities = torch.arange(8, device=batch.weights.device) + 10.0 * i
             batches.update_priorities(batch.item_keys, priorities.requires_grad_())
             last |= dict(zip(batch.item_keys.tolist(), priorities.tolist()))
-            priorities.detach().zero_()  # The caller may change them after the call.
+            priorities.detach().zero_()  # The caller may change the priorities after the call.
         batches.flush()
         assert sum(batches.updates) == 80
         keys = np.array(list(last))
@@ -326,7 +326,7 @@ def test_a_closed_buffer_ends_it_after_what_was_drawn(thread, late):
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_it_does_not_wait_for_more_where_a_batch_is_there(thread, late):
-    """One thread appends and learns: a batch ahead would wait for the steps of this very thread."""
+    """A loader that waited for a batch ahead would wait for the steps of its own caller."""
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=16, error_buffer=16.0)
     schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
     replay = reprise.ReplayBuffer(schema, 100, rate_limiter=limiter, shards=1)

@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 
 
 def rollout(steps, first=0, end=None, cut=None):
-    """Steps of one environment whose observation is its number."""
+    """Steps of one environment whose observation is the number of the step."""
     numbers = torch.arange(first, first + steps, dtype=torch.float32)
     terminated = (numbers == end).unsqueeze(-1) if end is not None else torch.zeros(steps, 1).bool()
     truncated = (numbers == cut).unsqueeze(-1) if cut is not None else torch.zeros(steps, 1).bool()
@@ -142,7 +142,7 @@ def episodes(rb):
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_a_flat_batch_of_several_environments(steps):
-    """One step of each, as of `env.step`, and batches that were flattened."""
+    """A step of each environment, as `env.step` gives it, and flattened batches of several."""
     rb = ReplayBuffer(1000, n_step=3, environments=3)
     data = side_by_side()
     for t in range(0, 10, steps):

@@ -1,4 +1,4 @@
-"""Calls of torchrl's own buffers beside writing and drawing: indices, priorities, transforms."""
+"""torchrl's calls that neither write nor draw: indices, priorities, transforms."""
 
 import sys
 
@@ -126,7 +126,7 @@ class Seen(Transform):
 
 
 def transformed(rb, calls):
-    """A buffer's batch through transforms of several kinds."""
+    """Passes a buffer's batch through transforms of several kinds."""
 
     def doubled(data):
         calls.append(f"function {data.batch_size[0]}")

@@ -1,5 +1,4 @@
-"""replay.vector_writer(envs) with simulators in C++ that step vectors of environments
-themselves."""
+"""replay.vector_writer(envs) with simulators in C++, which step whole vectors of environments."""
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ def total(seen):
 
 
 def check(envs, calls):
-    """Every step of random actions is stored, and none for the calls that reset an environment."""
+    """Checks that each step of random actions is stored, and none of a call that resets."""
     schema = reprise.Schema().observation("obs", np.int64).column("action", np.int64).reward()
     replay = reprise.ReplayBuffer(schema, 100_000, selectors=reprise.Uniform(), shards=1)
     writers = replay.vector_writer(envs)
@@ -42,7 +41,7 @@ def test_envpool():
 
 
 def test_the_asynchronous_mode_of_envpool():
-    """Environments answer in any sequence, also for the first time."""
+    """Environments may answer in any order, from the first call on."""
     envpool = pytest.importorskip("envpool")
     size, part = 6, 2
     schema = reprise.Schema().observation("obs", np.float32, (4,)).column("action", np.int64)
@@ -52,7 +51,8 @@ def test_the_asynchronous_mode_of_envpool():
     writers = replay.vector_writer(envs)
     random = np.random.default_rng(1)
     action = np.zeros(size, np.int64)
-    last, over = {}, {}  # The environment's last observation, and whether it ended with it.
+    # The last observation of each environment, and whether it ended the episode.
+    last, over = {}, {}
     steps = set()
     ended = 0
     envs.async_reset()

@@ -160,7 +160,7 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
     buffer = plain_buffer(4096, chunk_steps=64)
     fill(buffer, 1000)
     allocator = Allocator()
-    alive = weakref.ref(allocator)  # The sampler keeps it alive.
+    alive = weakref.ref(allocator)  # The sampler keeps the allocator alive.
     samplers = [buffer.sampler(seed=3, allocator=allocator)]
     expected = buffer.sampler(seed=3).sample(8).item_keys
     del allocator

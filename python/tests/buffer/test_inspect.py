@@ -1,4 +1,4 @@
-"""python -m reprise inspect: what a checkpoint holds."""
+"""What `python -m reprise inspect` shows of a checkpoint."""
 
 import re
 
@@ -21,7 +21,7 @@ def checkpoint(tmp_path):
     for e in range(4):
         fill(replay, 20 + 20 * e, 100.0 * e)
     batch = replay.sampler().sample(200, draws="without_replacement")
-    # The newest episode has 80 items of weight 9, the other ones 120 of weight 1.
+    # The items of the newest episode have a weight of 9, the 120 others one of 1.
     newest = batch.episode_ids == batch.episode_ids.max()
     replay.update_priorities(batch.item_keys, np.where(newest, 9.0, 1.0))
     replay.save(tmp_path / "saved", attachments={"learner": b"12345"})
@@ -29,7 +29,7 @@ def checkpoint(tmp_path):
 
 
 def rows(text, title):
-    """Cells of the table under a title."""
+    """The cells of the table under a title."""
     lines = text.split(title + "\n", 1)[1].splitlines()
     table = []
     for line in lines:

@@ -6,7 +6,7 @@ from testing.buffers import fill, plain_buffer, plain_schema
 import reprise
 from reprise._options import families
 
-# Options for which a buffer of 1000 steps allows only this value, or does not allow the default.
+# Options for which a buffer of 1000 steps allows only this value or refuses the default.
 ALLOWED = {"selector": 0, "error_buffer": 500.0}
 
 
@@ -22,7 +22,7 @@ def another(value):
 
 
 def each():
-    """Every class with its usual options, and with each of them changed."""
+    """Yields every class with its default options, and with each option changed."""
     for option, classes in families.items():
         for strategy in classes:
             names = [field.name for field in dataclasses.fields(strategy)]
@@ -43,7 +43,7 @@ def each():
     ],
 )
 def test_options_are_what_was_given(option, value):
-    limit = 1 if isinstance(value, reprise.Queue) else 0  # A queue needs a limit.
+    limit = 1 if isinstance(value, reprise.Queue) else 0  # A queue needs a limit of draws.
     buffer = plain_buffer(1000, max_times_sampled=limit, **{option: value})
     found = buffer.options[option]
     assert found == ([value] if option == "selectors" else value)

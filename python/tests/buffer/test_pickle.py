@@ -83,7 +83,7 @@ def use(*buffers):
 
 
 class Held:
-    """Pickles its buffer by itself, as vector environments and torch's loaders pickle functions."""
+    """An object whose pickling pickles the buffer, as with vector environments of Gymnasium."""
 
     def __init__(self, buffer):
         self.buffer = buffer
@@ -122,7 +122,7 @@ def test_a_process_that_runs_is_given_no_buffer(method, buffer, capfd):
     with ProcessPoolExecutor(1, context) as executor:
         with pytest.raises(RuntimeError, match=REFUSED):
             executor.submit(use, buffer).result()
-    # A queue pickles in its own thread, which prints the error and continues.
+    # A queue pickles in a thread of its own, which prints the error and continues.
     queue = context.Queue()
     queue.put(buffer)
     queue.put("next")
@@ -131,7 +131,7 @@ def test_a_process_that_runs_is_given_no_buffer(method, buffer, capfd):
 
 
 def arrays_of(batch):
-    """All arrays of a batch by name."""
+    """All arrays of a batch, by name."""
     found = {name: batch[name] for name in batch}
     for of in ("returns", "frames"):
         found |= {f".{of}.{name}": array for name, array in getattr(batch, of).items()}
@@ -187,7 +187,7 @@ def test_a_batch_is_whole_on_the_other_side(window, unique_frames, protocol):
     assert len(pickle.loads(pickle.dumps(sampler.empty_batch(3), protocol))) == 3
     mixed = reprise.mix([(replay, 3), (make(window), 4)], seed=1, unique_frames=unique_frames)
     assert_equal(mixed_batch := mixed.sample(), pickle.loads(pickle.dumps(mixed_batch, protocol)))
-    # The copy is a whole batch with memory of its own.
+    # The copy has memory of its own.
     twin = pickle.loads(pickle.dumps(batch := sampler.sample(5), protocol))
     before = copy.deepcopy(batch)
     sampler.sample_into(twin, 0, 5)
@@ -197,7 +197,7 @@ def test_a_batch_is_whole_on_the_other_side(window, unique_frames, protocol):
 
 
 def work(given, taken):
-    """The other process: takes a batch, changes it and sends it back."""
+    """Runs in the other process: takes a batch, changes it and sends it back."""
     batch = given.get(timeout=60)
     batch["action"][:] += 1
     taken.put((batch, batch.item_keys, batch.weights + 1))

@@ -1,4 +1,4 @@
-"""One buffer over many processes, without the carrier: here bytes are handed over."""
+"""A remote buffer without its carrier: the test itself hands over the bytes."""
 
 import pickle
 
@@ -30,7 +30,7 @@ def write(writer, steps, first=0, end=reprise.End.TERMINATED):
 
 
 def carried(blob):
-    """The bytes that another process would get: a read-only copy."""
+    """A read-only copy of the bytes, as another process would get it."""
     return pickle.loads(pickle.dumps(bytes(blob)))
 
 
@@ -187,7 +187,8 @@ def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_
     shard.close_writer(packer.writer_id)
     batch = replay.sampler().sample(64)
     weights = dict(zip(batch["action"].tolist(), (batch.probabilities * 17).round(3).tolist()))
-    assert weights == {0: 4.0, 1: 4.0, 2: 4.0, 3: 4.0, 4: 1.0}  # The last window was cut.
+    # `close_writer` cut the last window short.
+    assert weights == {0: 4.0, 1: 4.0, 2: 4.0, 3: 4.0, 4: 1.0}
 
 
 def test_a_lost_shard_is_told_to_the_client():

@@ -22,7 +22,7 @@ def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
 
     with running(draw) as answers, empty:
         until_waiting(empty, "samplers_for_items")
-        for _ in range(20):  # Within slices of the wait and between them.
+        for _ in range(20):  # A wait has many slices.
             refuses(RuntimeError, "restore: 1 other call .* is under way", empty.restore, tmp_path)
             time.sleep(0.01)
         fill(empty, 1000)
@@ -54,7 +54,7 @@ def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path
     inside = []
 
     def allocator(nbytes):
-        if inside:  # The prefetcher replaces the batch that it hands out.
+        if inside:  # The prefetcher overwrites the batch that it handed out before.
             refuses(RuntimeError, "restore: 1 other call .* is under way", buffer.restore, tmp_path)
             inside.append("refused")
         return np.empty(nbytes, np.uint8)
@@ -112,7 +112,7 @@ CALLS = {
 
 
 class Probe:
-    """Makes all calls where a warning of `restore` is shown."""
+    """Makes all calls while `restore` shows a warning."""
 
     def __init__(self, buffer, directory):
         self.answers = {}

@@ -46,7 +46,7 @@ def test_names_of_next_observations_are_no_names():
         reprise.Schema().observation("x", "f4").column("next_x", "f4")
     with pytest.raises(ValueError, match="field 'next_x'"):
         reprise.Schema().column("next_x", "f4").observation("x", "f4")
-    # Only observations have a next one.
+    # `next_x` is free, because a column has no next value.
     reprise.Schema().column("x", "f4").column("next_x", "f4")
 
 
@@ -195,7 +195,7 @@ def test_final_observations_are_to_be_finite_where_an_environment_ended():
     with pytest.raises(ValueError, match=r"'final.x' is nan at element 0 of row 0"):
         writers.append(**step, final={"x": np.array([np.nan, 1.0])})
     assert buffer.stats()["committed_steps"] == 0
-    # Only the first environment's is read.
+    # Only the first environment ended, so only its final value is read.
     writers.append(**step, final={"x": np.array([1.0, np.nan])})
     assert buffer.stats()["committed_steps"] == 2
 

@@ -1,4 +1,4 @@
-"""Calls of a segment tree on large arrays, beside other threads."""
+"""Calls of a segment tree on large arrays while other threads run."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def tree():
 
 @pytest.fixture
 def no_switches():
-    """A thread gets the GIL only when its owner releases it."""
+    """Makes threads get the GIL only when its owner releases it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield
@@ -52,7 +52,7 @@ def test_other_threads_run_during_large_calls(tree, call, no_switches):
         time.sleep(0)
 
     with repeating(count):
-        # However busy the machine is, sooner or later the thread gets to run within a call.
+        # On a busy machine it may take many calls until the other thread gets to run within one.
         for _ in range(2000):
             before = counted
             call(tree)
@@ -63,7 +63,7 @@ def test_other_threads_run_during_large_calls(tree, call, no_switches):
 
 
 def test_large_and_small_calls_take_turns(tree):
-    """Calls are atomic: all leaves are equal whenever a call looks."""
+    """Calls are atomic: whenever a thread looks, all leaves are equal."""
 
     def fill(value):
         for _ in range(30):
@@ -109,7 +109,7 @@ def test_the_tree_s_own_leaves_are_values():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_call_never_hangs(tree):
-    """A call of the child runs, or is refused if a thread of the parent was in a call."""
+    """A child may call the tree, or is refused if a thread of the parent was in a call."""
     with repeating(lambda: tree.assign(PLACES, VALUES)):
         for _ in range(5):
             child = os.fork()

@@ -1,4 +1,4 @@
-"""Waits in `stats()`: a call that waits counts once, although it wakes to look for signals."""
+"""`stats()` counts a wait once, although the waiting thread wakes to look for signals."""
 
 import signal
 import threading
@@ -38,7 +38,7 @@ def expect(found, **counts):
 
 
 def when_waiting(buffer, kind, act, seconds=0.3):
-    """Starts a thread that acts when a call has waited for so many seconds."""
+    """Starts a thread that calls `act` once a call has waited for `seconds`."""
 
     def watch():
         while buffer.stats()[kind]["waiting_for"] < seconds:
@@ -163,7 +163,7 @@ class Interrupt(Exception):
 
 @pytest.fixture
 def alarm():
-    """Calls a handler in the main thread, by a signal, when that has waited for a while."""
+    """Sends a signal, whose handler runs in the main thread, once that has waited for a while."""
     before = signal.getsignal(signal.SIGALRM)
     threads = []
 

@@ -14,14 +14,14 @@ from reprise.compat.baselines import PrioritizedReplayBuffer, ReplayBuffer
 
 
 def transition(i: int) -> tuple[Any, ...]:
-    """Number i of a stream of episodes of 1 to 7 steps, with the state carried on within each."""
+    """Transition i of a stream of episodes of 1 to 7 steps, whose states continue."""
     state = np.array([i, -i], np.float32)
     following = np.array([i + 1, -i - 1], np.float32)
     return state, i % 5, i * 0.5, following, i % 7 == 3
 
 
 def numbers(sample: tuple[Any, ...]) -> list[int]:
-    """Which transitions a sample has; each row has to be whole."""
+    """The numbers of the transitions in a sample; checks that each row is of one transition."""
     obs, actions, rewards, next_obs, dones = sample[:5]
     found = [int(row[0]) for row in obs]
     for row, i in enumerate(found):
@@ -121,7 +121,7 @@ def test_priorities_decide_draws_and_weights() -> None:
         named = rng.choice(sorted(keys), 4).tolist()
         priorities = rng.uniform(0.1, 3.0, 4).astype(np.float32)
         buffer.update_priorities([keys[n] for n in named], priorities)
-        model.update(dict(zip(named, priorities.tolist())))  # The last of repeated keys.
+        model.update(dict(zip(named, priorities.tolist())))  # The last of repeated keys counts.
         found = numbers(sample := buffer.sample(64, beta=0.5))
         expected = model.weights(0.5)
         places = [model.items.index(n) for n in found]
@@ -147,7 +147,7 @@ def test_new_transitions_have_the_highest_priority_ever_given() -> None:
     buffer.add(*transition(0))
     buffer.update_priorities(buffer.sample(1, 1.0)[6], [8.0])
     for i in range(1, 4):
-        buffer.add(*transition(i))  # Overwrites the transition with priority 8.
+        buffer.add(*transition(i))  # This overwrites the transition with priority 8.
     sample = buffer.sample(32, 1.0)
     keys = dict(zip(numbers(sample), sample[6].tolist()))
     buffer.update_priorities([keys[2]], [2.0])

@@ -266,7 +266,7 @@ def test_stale_updates_count_for_the_highest_priority_unless_checked(check: bool
     stale = np.unique(buffer.sample(64)["indexes"])
     assert len(stale) == 2
     buffer.add(**step(2), priorities=1.0)
-    # Of the two sampled, the older was overwritten.
+    # The older of the two sampled steps was overwritten.
     buffer.update_priorities(np.repeat(stale, 2), [9.0, 9.0, 2.0, 3.0])
     assert buffer.get_max_priority() == (3.0 if check else 9.0)
     buffer.add(**steps([3, 4]), priorities=[1.0, 1.0])
@@ -295,7 +295,7 @@ def test_saved_steps_are_added_oldest_first(safe: bool, tmp_path: Path) -> None:
 
 
 def test_rows_that_lean_on_the_next_one_are_made_whole(tmp_path: Path) -> None:
-    # What cpprb writes with safe=False: some values are elsewhere, the others in the next row.
+    # With safe=False cpprb stores some next values in the cache, and the others in the next row.
     np.savez(
         tmp_path / "steps.npz",
         safe=False,

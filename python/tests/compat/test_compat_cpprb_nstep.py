@@ -13,7 +13,7 @@ from reprise.compat.cpprb import PrioritizedReplayBuffer, ReplayBuffer
 
 
 def windows(episodes: list[tuple[list[float], bool]], n: int, gamma: float) -> list[list[float]]:
-    """[first, return, last observation, done] of every step of episodes that have ended."""
+    """[first, return, last observation, done] for every step of the episodes that have ended."""
     found, i = [], 0
     for rewards, terminated in episodes:
         for t in range(len(rewards)):
@@ -108,7 +108,7 @@ def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
     assert found["obs"][:, 0].tolist() == [0, 1, 2]
     assert found["next_obs"][:, 0].tolist() == [101, 102, 103]
     assert found["rew"][:, 0].tolist() == [2, 2, 2]
-    # Nstep does not name it, so it is the first step's.
+    # Nstep does not name next_act, so it stays that of the first step.
     assert found["next_act"][:, 0].tolist() == [1, 2, 3]
 
 
@@ -134,7 +134,7 @@ def test_saved_windows_are_loaded_as_they_were_summed(tmp_path: Path) -> None:
     for i in range(10):
         saved.add(**step(i, done=i == 6))
     saved.save_transitions(tmp_path / "steps.npz")
-    loaded.add(**step(50))  # The load cuts its window short.
+    loaded.add(**step(50))  # The load cuts the window of this step short.
     loaded.load_transitions(tmp_path / "steps.npz")
     expected, found = oldest_first(saved), oldest_first(loaded)
     assert found["obs"][:, 0, 0].tolist() == [50, *expected["obs"][:, 0, 0].tolist()]

@@ -23,7 +23,7 @@ def state(episode: int, t: int) -> list[float]:
 def record(
     replay: ExperienceReplay, episode: int, steps: int, terminated: bool = True, first: int = 0
 ) -> int:
-    """Steps `first` to `first + steps` of an episode; action and reward name episode and step."""
+    """Records `steps` steps of an episode; action and reward tell episode and step."""
     handle: Any = None if first == 0 else episode
     for t in range(first, first + steps):
         last = terminated and t == first + steps - 1
@@ -33,7 +33,7 @@ def record(
 
 
 def windows(batch: list[NDArray[Any]]) -> list[tuple[int, int]]:
-    """(episode, position) of every window; each has to be whole, and zero beyond its length."""
+    """(episode, position) of every window; checks each row, and zeros beyond the length."""
     states, actions, rewards, following, lengths, next_lengths, episodes, positions = batch
     found = list(zip(episodes.tolist(), positions.tolist()))
     for row, (episode, position) in enumerate(found):
@@ -84,7 +84,7 @@ def test_windows_are_those_of_the_episodes(pick_len: int, short: bool) -> None:
     assert batch is not None
     found = windows(batch)
     assert set(found) == expected
-    # The state after a last step does not count.
+    # A window at the end does not show the final state as a step.
     at_end = [position + length == ends[e] for (e, position), length in zip(found, batch[4])]
     assert np.array_equal(batch[5], batch[4] - np.array(at_end))
 
@@ -157,7 +157,8 @@ def test_of_a_call_that_fails_nothing_is_recorded() -> None:
     for call in first:
         with pytest.raises(ValueError):
             replay.record(*call)
-    assert record(replay, 0, 2, terminated=False) == 0  # The failed calls decided no shapes.
+    # The failed calls have not fixed any shapes.
+    assert record(replay, 0, 2, terminated=False) == 0
     then: list[tuple[tuple[Any, ...], str]] = [
         ((0, state(0, 2), 2, 1.0, [1.0]), r"final_state has shape \(1,\); allowed: \(2,\)"),
         ((0, state(0, 2), 2, "much"), "much"),
@@ -176,7 +177,8 @@ def test_one_open_episode_too_many_ends_the_one_recorded_to_the_longest_ago() ->
     replay = ExperienceReplay(100, max_open_episodes=2, seed=1)
     for handle in range(3):
         assert record(replay, handle, 3, terminated=False) == handle
-    assert replay.record(0, state(3, 0), 300, 0.0) == 3  # Episode 0 was ended: a new one.
+    # Episode 0 was ended, so its step goes to a new one.
+    assert replay.record(0, state(3, 0), 300, 0.0) == 3
     assert replay.record(2, state(2, 3), 203, 1.5) == 2
     batch = replay.get_random_batch(200)
     assert batch is not None
@@ -208,7 +210,7 @@ def test_greedy_selectors_pick_by_priority_and_new_windows_first() -> None:
     counts = {window: windows(again).count(window) for window in set(windows(again))}
     assert counts.pop((1, 0)) == counts.pop((0, 0)) == counts.pop((0, 5)) == 3
     assert set(counts.values()) == {2} and len(counts) == 4
-    # Selectors have priorities of their own, and selector 0 has none.
+    # Each selector has priorities of its own, and selector 0 has none.
     replay.set_priority(other, [0], [2], [1.0])
     replay.set_priority(0, [0], [2], [1.0])
     rest = replay.get_random_batch(6, h_ps=other)
@@ -247,7 +249,7 @@ def test_reset_gives_what_the_selector_gives_new_windows(initial: Any, expected:
 def test_no_batch_without_enough_windows() -> None:
     replay = ExperienceReplay(100, 2, seed=1)
     record(replay, 0, 5)
-    assert replay.get_random_batch(8, 0.5) is None  # 4 windows are not more than 8 * 0.5.
+    assert replay.get_random_batch(8, 0.5) is None  # The 4 windows are not more than 8 * 0.5.
     assert replay.get_random_batch(8, 0.49) is not None
     short = ExperienceReplay(100, 9, seed=1)
     record(short, 0, 8)
@@ -318,7 +320,7 @@ def test_an_episode_that_second_chance_keeps_keeps_its_handle() -> None:
     replay.set_priority(lowest, [0, 3000], [0, 0], [0.0, 0.0])  # Episode 3000 is gone.
     batch = replay.get_random_batch(2, h_ps=lowest)
     assert batch is not None and windows(batch) == [(0, 0), (0, 1)]
-    assert len(replay._known) < 2200  # Handles of episodes that are gone do not pile up.
+    assert len(replay._known) < 2200  # Handles of evicted episodes are forgotten.
 
 
 def test_clear_forgets_everything_but_the_selectors() -> None:
@@ -392,7 +394,7 @@ def test_a_save_that_fails_leaves_the_last_one_whole(
     def fail(*_: object, **__: object) -> None:
         raise OSError("cut off")
 
-    # Fails whatever is written or renamed after the checkpoint.
+    # Makes every write and rename after the checkpoint fail.
     with monkeypatch.context() as context:
         context.setattr(Path, "write_text", fail)
         context.setattr("os.replace", fail)

@@ -1,5 +1,4 @@
-"""cpprb's own tests of what docs/python.md calls covered, with reprise.compat.cpprb in its
-place."""
+"""Runs those of cpprb's own tests that docs/python.md calls covered, with reprise.compat.cpprb."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ MODULES = ["PyReplayBuffer", "features", "issue", "multi_rew", "save_load", "v8"
 
 KEYS = "indexes are keys, not places"
 DONE = "the window that ends with the last step of an episode is done"
-# Tests that fail, and why. docs/python.md explains them.
+# Why each test fails that does. docs/python.md explains them.
 DIFFERENT = {
     "TestPrioritizedReplayBuffer.test_priority_add": KEYS,
     "TestPrioritizedReplayBuffer.test_singe_size_buffer": KEYS,
@@ -34,7 +33,7 @@ DIFFERENT = {
 
 def test_what_is_covered_passes(tmp_path: Path) -> None:
     tests = own_tests.sources("cpprb", tmp_path) / "test"
-    # TestPrioritizedBase is a base class, which only pytest takes for tests.
+    # TestPrioritizedBase is only a base class, but pytest would run it.
     found = own_tests.run(tests, "cpprb_stand_in", MODULES, ["-k", "not TestPrioritizedBase"])
     assert found.failed == set(DIFFERENT), found.output
     assert len(found.passed) > 70

@@ -9,7 +9,7 @@ LENGTHS = [5, 1, 9, 4]
 
 
 def filled(**options):
-    """Episodes of LENGTHS steps, which achieve [episode, step]; goals are [-1, -1]."""
+    """A buffer of episodes with LENGTHS steps that achieve [episode, step]; goals are -1."""
     schema = (
         reprise.Schema()
         .observation("achieved", np.float32, (2,))

@@ -30,7 +30,7 @@ def append(writer, steps):
 
 
 def keys_of(buffer):
-    """All keys by position; there is one episode."""
+    """All keys, by position in the only episode."""
     return np.array([buffer.episodes().find(0, position) for position in range(20)])
 
 
@@ -48,7 +48,7 @@ def test_gather_gives_the_items_in_the_sequence_asked(buffer):
 
 def test_what_is_gone_is_marked(buffer):
     keys = keys_of(buffer)
-    before = buffer.gather(keys)  # Its memory is not reused while it is held.
+    before = buffer.gather(keys)  # The memory of a batch is not reused while the batch is held.
     with buffer.writer() as writer:
         append(writer, 90)
     there = np.array([buffer.episodes().find(0, position) is not None for position in range(20)])
@@ -118,7 +118,7 @@ def test_refusals(buffer):
 
 def test_no_keys_are_no_items(buffer):
     none = np.array([], np.int64)
-    for _ in range(2):  # The second time, an earlier batch can be reused.
+    for _ in range(2):  # The second call may reuse the batch of the first.
         for batch in (buffer.gather(none), buffer.episodes().gather(0, 3, 0)):
             assert len(batch) == 0
             for array in (*batch.values(), *batch.returns.values(), batch.weights, batch.item_keys):

@@ -31,7 +31,7 @@ def test_parts_are_exact_and_in_their_places():
     assert (batch["next_state"][:, 0] == batch["state"][:, 0] + 1).all()
     np.testing.assert_array_equal(batch.returns["reward"], batch["reward"])
     keys = batch.item_keys.copy()
-    # The batch is the caller's own.
+    # The batch belongs to the caller, so later draws do not change it.
     assert not both.sample().views and (batch.item_keys == keys).all()
 
 
@@ -82,7 +82,7 @@ def priorities_by_state(buffer, priority_of):
 
 
 def two_of_known_weights():
-    """States 0 to 9 of priority state + 1, and 1000 to 1029 of priority 2: 55 and 60 in all."""
+    """Two buffers, states 0 to 9 and 1000 to 1029, whose priorities add up to 55 and 60."""
     one, other = buffer_of(0.0, 10, key_tag=3000), buffer_of(1000.0, 30, key_tag=8)
     priorities_by_state(one, lambda state: state + 1)
     priorities_by_state(other, lambda state: np.full(len(state), 2.0))
@@ -111,7 +111,7 @@ def test_keys_that_are_wrong_change_nothing():
 
 
 def waiting_mix(empty):
-    """A mix whose second part waits, and whose first part has drawn."""
+    """A mix whose first buffer has drawn while its second waits."""
     return reprise.mix([(buffer_of(0.0), 4), (empty, 4)])
 
 

@@ -28,7 +28,7 @@ def fill(buffer, steps, latent=(0, 0, 0)):
 
 
 def everything(buffer):
-    """All items, by position."""
+    """A batch of all items, by position."""
     n = buffer.stats()["items"] if len(buffer) else 0
     batch = buffer.sampler().sample(n, draws="without_replacement", timeout=0)
     return buffer.gather(batch.item_keys[np.argsort(batch.positions)])
@@ -49,12 +49,13 @@ def test_an_update_replaces_values_and_counts_stale_keys():
 def test_sequences_take_a_value_for_each_step_or_for_the_first():
     buffer = make(reprise.Sequences(length=4, period=2, end="drop"))
     fill(buffer, 8)
-    keys = everything(buffer).item_keys.copy()  # At steps 0, 2 and 4.
+    keys = everything(buffer).item_keys.copy()  # The items begin at steps 0, 2 and 4.
     values = np.arange(12, dtype=np.float32).reshape(1, 4, 3) + 1
     assert buffer.update(keys[1:2], "latent", values).applied == 1
     latents = buffer.gather(keys)["latent"]
     np.testing.assert_array_equal(latents[1], values[0])
-    np.testing.assert_array_equal(latents[0, 2:], values[0, :2])  # The steps that they share.
+    # Both items show the steps that they share.
+    np.testing.assert_array_equal(latents[0, 2:], values[0, :2])
     np.testing.assert_array_equal(latents[2, :2], values[0, 2:])
     np.testing.assert_array_equal(latents[0, :2], 0)
     buffer.update(keys[1:], "latent", np.full((2, 3), 7))
@@ -73,7 +74,7 @@ def test_every_type_and_shape(dtype, shape):
     values = np.random.default_rng(3).integers(0, 2, (9, *shape)).astype(dtype)
     buffer.update(keys, "latent", values)
     np.testing.assert_array_equal(everything(buffer)["latent"], values)
-    # Keys of any layout.
+    # Keys may have any strides.
     buffer.update(keys[::-1], "latent", values)
     np.testing.assert_array_equal(everything(buffer)["latent"], values[::-1])
 

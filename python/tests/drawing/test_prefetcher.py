@@ -42,7 +42,7 @@ def test_closing_the_buffer_ends_the_iteration(buffer):
 
 
 def next_in_time(batches):
-    """The next batch, which a busy machine may draw later than the timeout."""
+    """The next batch, for which a busy machine may need more than one timeout."""
     while True:
         try:
             return next(batches)
@@ -90,8 +90,8 @@ def test_with_nothing_to_draw_it_waits():
         assert (next_in_time(batches)["state"] == 1).all()
 
 
-# A batch of so many items takes 84 bytes each, and a sampler 50 or more of its own, which the
-# prefetcher's thread takes first. It gets no more than what two batches and some stacks need.
+# A batch takes 84 bytes per item, and a sampler, which the prefetcher's thread makes first, 50 or
+# more. The limit leaves memory for two batches and some stacks of threads.
 WITHOUT_MEMORY = """
 import resource
 import reprise

@@ -1,4 +1,4 @@
-"""Priorities that appends have to bring."""
+"""Priorities that an append has to give."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_loose_transitions_bring_none():
 
 
 def test_whole_episodes_go_by_the_present_alpha():
-    """(1e6)^8 is no finite float32, (1e6)^1 is."""
+    """At alpha 8 the weight of 1e6 is no finite float32, at alpha 1 it is."""
     buffer = plain_buffer(selectors=reprise.Proportional(alpha=1.0, epsilon=0))
     writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
     writers.begin(state=np.zeros((1, 2)))

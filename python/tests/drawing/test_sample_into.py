@@ -1,4 +1,4 @@
-"""Sampler.sample_into: places of a batch of the caller's own."""
+"""Sampler.sample_into draws into slots of the caller's batch."""
 
 import numpy as np
 import pytest

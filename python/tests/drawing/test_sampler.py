@@ -89,9 +89,9 @@ def test_memory_is_used_again_when_nobody_holds_it(buffer):
     sampler = buffer.sampler(allocator=allocator)
     batch = None
     for _ in range(20):
-        batch = sampler.sample(8)  # The batch before is held until this one is assigned.
+        batch = sampler.sample(8)  # The batch before is held until this assignment.
     assert len(made) == 2
-    row = batch["state"][3:]  # A view of an array holds the batch too.
+    row = batch["state"][3:]  # A view of an array keeps the batch alive too.
     before = row.copy()
     del batch
     held = [sampler.sample(8) for _ in range(3)]
@@ -127,9 +127,9 @@ def test_tensors_of_a_batch(buffer):
 
 
 class FakeTorch:
-    """Stands in for torch in Batch.torch. Copies to its cuda device are under way until `over` is
-    set. From copy number `fails` on, copies raise. `queried` is called once when an event is
-    queried."""
+    """Stands in for torch in Batch.torch. Copies to its cuda device stay under way until `over` is
+    set. From copy number `fails` on, copies raise. `queried` is called at the first query of an
+    event."""
 
     def __init__(self, fails=10**9, queried=None):
         self.fails, self.queried, self.over, self.copies = fails, queried, False, []
@@ -234,7 +234,7 @@ OTHER_TYPES = ("uint16", "uint32", "uint64")
 
 
 def batch_of_types(names):
-    """A batch with a field of each type, whose values are 1."""
+    """A batch with a field of each type, in which every value is 1."""
     schema = reprise.Schema().observation("state", np.float32, (2,)).reward()
     for name in names:
         schema.column(name, name, (3,))
@@ -255,7 +255,7 @@ def test_torch_takes_batches_without_copies():
     fields = tuple(batch[name] for name in TORCH_TYPES)
     for array in own + ids + fields:
         tensors = [torch.from_numpy(array)]
-        if array.dtype != bool:  # numpy before 1.25 refuses bool.
+        if array.dtype != bool:  # numpy before 1.25 does not convert bool here.
             tensors.append(torch.from_dlpack(array))
         for tensor in tensors:
             assert tensor.data_ptr() == array.ctypes.data

@@ -1,4 +1,4 @@
-"""n-step returns and discounts of each step of a sequence: shapes, types, and where they go."""
+"""n-step returns and discounts of each step of a sequence."""
 
 import numpy as np
 import pytest

@@ -36,7 +36,7 @@ def test_a_thread_draws_ahead_what_another_source_would(name):
             assert (state(batch) == state(expected)).all()
             assert (batch.weights == expected.weights).all()
         with pytest.raises(TimeoutError, match="Prefetcher.get"):
-            for _ in range(100_000):  # The thread may be as fast for a while.
+            for _ in range(100_000):  # The prefetching thread may keep ahead for a while.
                 batches.get(timeout=0)
     assert (state(source.sample(16)) == state(SOURCES[name]().sample(16))).all()
     refuses(ValueError, "depth is 0; allowed: 1 to 1024", source.prefetch, 16, depth=0)

@@ -7,7 +7,7 @@ STARTS = ["repeat_first", "zeros"]
 
 
 def of_episodes(window, shape=(2,)):
-    """Two episodes, of 11 and of 2 steps; frame t of an episode is full of its own number."""
+    """A buffer of two episodes, of 11 and of 2 steps; every pixel of frame t is t."""
     schema = reprise.Schema().observation("frame", np.uint8, shape).column("a", np.int64)
     replay = reprise.ReplayBuffer(schema, 100, window=window, selectors=reprise.Uniform())
     for steps, first in ((11, 10), (2, 50)):

@@ -166,6 +166,6 @@ def test_arrays_may_change_while_a_call_reads_them(buffer):
             try:
                 assert sum(buffer.update_priorities(keys, priorities)) == 512
             except ValueError:
-                pass  # The keys were garbage at that moment.
+                pass  # The test wrote garbage keys at that moment.
         stop.set()
     assert sum(buffer.update_priorities(good, priorities)) == 512

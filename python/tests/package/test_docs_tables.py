@@ -14,7 +14,7 @@ DOCUMENT = ROOT / "docs" / "python.md"
 # Field names in tables that use the other package's names.
 NAMES = {"cpprb": {"action": "act", "reward": "rew"}, "torchrl": {"obs": "observation"}}
 
-# The whole call for pieces that are part of one, by their beginning.
+# Pieces that are part of a call, by how they begin, and the whole call.
 PARTS = {
     "end=reprise": "writer.append(**step, {})",
     "shape=": 'schema.column("shaped", np.float32, {})',
@@ -26,7 +26,7 @@ PARTS = {
     ),
 }
 
-# The whole call for pieces that only name something.
+# Pieces that only name something, and a whole call.
 WORDS = {
     "end=": "writer.append(**step, end=end)",
     "timeout=": "sampler.sample(n, timeout=1.0)",
@@ -38,7 +38,7 @@ WORDS = {
     "capacity_steps": "ReplayBuffer(schema, capacity_steps=100)",
 }
 
-# The arguments for which `...` stands, by call.
+# The arguments that replace `...`, by call.
 DOTS = {
     "writer.append(": "**step",
     "writers.append(": "**steps",
@@ -66,7 +66,7 @@ ROWS = list(rows())
 
 
 def world(section, directory):
-    """The names that pieces of code may use: a buffer with steps, a batch, and so on."""
+    """The names that the pieces of code use: a buffer with steps, a batch, and so on."""
     named = {"obs": "obs", "action": "action", "reward": "reward"} | NAMES.get(section, {})
     obs, action, reward = named["obs"], named["action"], named["reward"]
     schema = reprise.Schema().observation(obs, np.float32, (4,))

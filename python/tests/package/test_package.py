@@ -1,4 +1,4 @@
-"""Stubs, signatures and documentation."""
+"""Checks that stubs, signatures and documentation agree."""
 
 import ast
 import dataclasses
@@ -33,7 +33,7 @@ NAMES = {"End": reprise.End}  # Names that occur in defaults of the stub.
 
 
 def parameters(function, is_method):
-    """The parameters of a function in the stub: marked name, whether keyword-only, and default."""
+    """Each parameter of a stub's function: its name with stars, whether keyword-only, default."""
     arguments = function.args
     named = arguments.posonlyargs + arguments.args
     defaults = [None] * (len(named) - len(arguments.defaults)) + arguments.defaults
@@ -48,7 +48,7 @@ def parameters(function, is_method):
 
 
 def shown(value):
-    """The parameters that inspect shows, in the same form."""
+    """The parameters that `inspect` shows, in the form of `parameters`."""
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     return [
         (marks.get(p.kind, "") + p.name, p.kind is inspect.Parameter.KEYWORD_ONLY, p.default)
@@ -58,7 +58,7 @@ def shown(value):
 
 @pytest.fixture(scope="module")
 def instances(tmp_path_factory):
-    """One object of each class that has methods."""
+    """An object of each class that has methods."""
     schema = reprise.Schema().observation("x", np.float32).reward()
     buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
     writer = buffer.writer()
@@ -105,7 +105,7 @@ def dataclass_fields(node):
 
 
 def members(node):
-    """The members of an enum, which are assigned in the stub."""
+    """The members of an enum, which the stub assigns."""
     return {
         item.targets[0].id: ast.literal_eval(item.value)
         for item in node.body

@@ -16,5 +16,6 @@ def test_the_program_runs():
 def test_it_names_every_class():
     text = Path(typed_program.__file__).read_text("utf-8")
     classes = {name for name, value in vars(reprise).items() if isinstance(value, type)}
-    classes -= set(strategies)  # test_package.py compares these with their types, field by field.
+    # test_package.py compares the fields of strategies with their types.
+    classes -= set(strategies)
     assert len(classes) > 15 and classes <= set(re.findall(r"reprise\.(\w+)", text))

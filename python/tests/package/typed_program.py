@@ -289,7 +289,7 @@ def changed() -> reprise.UpdateResult:
 
 
 def wrong_words(replay: reprise.ReplayBuffer) -> int:
-    """Words that calls refuse, which type checkers say before."""
+    """Words that the calls refuse; type checkers report each of them."""
     refused = 0
     for call in (
         lambda: replay.sampler().sample(1, draws="startified"),  # type: ignore[arg-type]

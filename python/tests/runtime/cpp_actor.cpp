@@ -1,4 +1,4 @@
-// A module of a user, whose threads in C++ append to a buffer made in Python.
+// A user's extension module, whose C++ threads append to a buffer made in Python.
 #include <reprise/replay_buffer.hpp>
 #include <reprise/writer.hpp>
 

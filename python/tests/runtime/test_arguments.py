@@ -1,4 +1,4 @@
-"""Wrong arguments are named, with the call, what was given and what is allowed."""
+"""Errors of wrong arguments name the call, the argument, the value and what is allowed."""
 
 import re
 import warnings
@@ -106,7 +106,7 @@ KINDS = {
 }
 
 
-# Calls with a count, place or size at {}, and the name that errors give it.
+# Calls with a count, place or size in place of {}, and the argument's name in errors.
 COUNTS = {
     "reprise.ReplayBuffer(s, {})": "ReplayBuffer: capacity_steps",
     "reprise.ReplayBuffer(s, 10, max_times_sampled={})": "ReplayBuffer: max_times_sampled",
@@ -154,7 +154,7 @@ COUNTS = {
     "tree.min(0, {})": "SegmentTree.min: last",
     "v[{}]": "VectorWriter: environment",
 }
-# Calls with a real number at {}.
+# Calls with a real number in place of {}.
 REALS = {
     "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount={}))": "Transitions.discount",
     "reprise.ReplayBuffer(s, 9, selectors=reprise.Proportional(alpha={}))": "Proportional.alpha",
@@ -223,7 +223,7 @@ def test_counts_are_integers_in_range(call, name, made):
     )
     with pytest.raises((ValueError, IndexError), match=negative):
         eval(call.format("-1" if not call.startswith("v[") else "-3"), dict(made))
-    # Integers of numpy are never a TypeError.
+    # An integer of numpy is never a TypeError.
     try:
         eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(made))
     except (ValueError, RuntimeError, TimeoutError, IndexError):
@@ -233,7 +233,7 @@ def test_counts_are_integers_in_range(call, name, made):
 @pytest.mark.parametrize("call, name", REALS.items())
 def test_numbers_are_real_and_in_range(call, name, made):
     for given in ("x", 1j, [1.0, 2.0]):
-        # `initial` may be a word too.
+        # MaxHeap.initial may also be a word.
         error = (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError
         with pytest.raises(error, match=f"^{re.escape(name)} is .*; allowed: .*a number$"):
             eval(call.format(repr(given)), dict(made))
@@ -295,7 +295,7 @@ def test_what_is_wrong_is_named(call, message, made):
     assert "incompatible" not in str(error.value) and "Invoked" not in str(error.value)
 
 
-# Errors of the C++ library, which Python has to put into its own words.
+# Errors of the C++ library, which the package rewords for Python.
 REFUSED = {
     "make(window=reprise.Transitions(n_step=0))": "Transitions.n_step is 0; allowed: 1 to 65535",
     "make(selectors=reprise.Proportional(initial=-1))": "Proportional.initial is -1; allowed: finite, at least 0",
@@ -423,7 +423,7 @@ def test_names_of_a_batch(made):
 
 
 def test_keywords_count_whatever_call_came_before(made):
-    """A method remembers what the keywords of its last call named."""
+    """A method caches the keywords of its last call; a call with others must not use them."""
     find = made["b"].episodes().find
     expected = [find(0, position) for position in range(4)]
     assert len(set(expected)) == 4

@@ -1,4 +1,4 @@
-"""Python ends while threads are in calls."""
+"""Python ends while other threads are in calls."""
 
 from testing.children import run_python
 

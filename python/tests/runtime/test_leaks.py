@@ -1,6 +1,6 @@
-"""Calls leave no reference and no memory behind. REPRISE_LEAK_CALLS sets how many there are.
+"""Calls leave no reference and no memory behind. REPRISE_LEAK_CALLS sets how many are made.
 
-Under AddressSanitizer resident memory is not looked at: its quarantine keeps what was freed.
+Under AddressSanitizer resident memory is not checked, because its quarantine keeps what was freed.
 """
 
 import gc
@@ -23,7 +23,7 @@ def resident_bytes():
 
 
 class World:
-    """The arguments of all calls. Their references are counted."""
+    """The arguments of all calls, whose references are counted."""
 
     def __init__(self):
         self.buffer = plain_buffer(256, max_writers=8)
@@ -130,7 +130,7 @@ def test_calls_leave_nothing_behind(case):
         call(world)
     gc.collect()
     assert [sys.getrefcount(value) for value in counted] == before
-    # One object left behind by each call, or by every tenth, would show.
+    # An object left behind by each call, or by every tenth, would exceed this.
     assert sys.getallocatedblocks() - blocks < CALLS / 10 + 100
     if not ADDRESS_SANITIZER:
         assert resident_bytes() - memory < 16 * CALLS / 10 + (4 << 20)

@@ -1,4 +1,4 @@
-"""Objects that are not made as usual: never initialised, or twice."""
+"""Objects that are initialised never or twice."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -15,7 +15,7 @@ def code_of(actor, episode, step):
 
 
 def act(buffer, actor):
-    """Appends episodes. Every observation and action contains its actor, episode and step."""
+    """Appends episodes. Every observation and action tells its actor, episode and step."""
     with buffer.writer() as writer:
         for episode in range(EPISODES):
             writer.begin_episode(code=np.full(100, code_of(actor, episode, 0)))

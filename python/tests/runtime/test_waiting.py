@@ -1,4 +1,4 @@
-"""Waits: timeouts, close, signals, one thread at a time."""
+"""Waits end by timeout, `close` and signals; one thread at a time uses a writer or sampler."""
 
 import signal
 import time
@@ -64,7 +64,7 @@ def test_a_transition_without_room_is_given_again():
             except TimeoutError:
                 pass
         if len(drawn) == count:
-            # The step of a loose transition stays open until the next one comes.
+            # A step of append_transition stays open until the next call, or `close`.
             writer.close()
     assert drawn == [(i, i, i + 0.5) for i in range(count + 1)]
 
@@ -132,7 +132,7 @@ def test_a_sampler_in_use_is_refused(buffer):
     sampler = buffer.sampler()
     with running(lambda: pytest.raises(reprise.Closed, sampler.sample, 4)):
         until_waiting(buffer, "samplers_for_items")
-        for _ in range(20):  # Within slices of the wait and between them.
+        for _ in range(20):  # A wait has many slices.
             refuses(RuntimeError, "Sampler is in use by another call", sampler.sample, 4, timeout=0)
             time.sleep(0.01)
         buffer.close()
@@ -241,7 +241,7 @@ def test_a_long_wait_without_a_timeout_is_told(buffer):
     def close():
         while not told and buffer.stats()["samplers_for_items"]["waiting_for"] < 60:
             time.sleep(0.05)
-        time.sleep(0.5)  # Long enough for a second warning.
+        time.sleep(0.5)  # This is long enough for a second warning.
         buffer.close()
 
     # The call warns after 5 s, or later on a busy machine.

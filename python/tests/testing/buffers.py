@@ -16,7 +16,7 @@ def plain_buffer(steps=100, **options):
 
 
 def fill(buffer, steps, first=0.0):
-    """Appends an episode whose state counts up from `first`, with action i and reward i at step
+    """Appends an episode whose state counts up from `first`; the action and reward of step i are
     i."""
     with buffer.writer(timeout=0) as writer:
         writer.begin_episode(state=[first, 0])
@@ -42,7 +42,7 @@ def every_item(buffer):
 
 
 def queue_of(size, **options):
-    """A buffer whose writers wait while so many items wait to be sampled."""
+    """A buffer whose writers wait while `size` items wait to be sampled."""
     options = {"selectors": reprise.Fifo(), "max_times_sampled": 1, "max_writers": 1, **options}
     return plain_buffer(1000, rate_limiter=reprise.Queue(size), **options)
 

@@ -1,4 +1,4 @@
-"""Code that runs in a process of its own."""
+"""Runs code in processes of their own."""
 
 import os
 import subprocess
@@ -7,18 +7,17 @@ from pathlib import Path
 
 import reprise
 
-# The folder of this library, and that of the package, before whatever else is on the path.
+# The folders of this library and of the package, which precede all others on the path.
 PATHS = [str(Path(__file__).parents[1]), str(Path(reprise.__file__).parents[1])]
 
 
 def run_python(code, *arguments, before=()):
-    """Runs code in a fresh Python; `before` are the first words of the command. A child that hangs
-    fails the test."""
+    """Runs code in a fresh Python, by the command `before` if given. A hang fails the test."""
     return _run([*before, sys.executable, "-c", code, *map(str, arguments)])
 
 
 def run_script(file):
-    """Likewise a file, which processes that it starts may import."""
+    """Runs a file in a fresh Python, so that processes which it starts can import it."""
     return _run([sys.executable, str(file)])
 
 

@@ -1,4 +1,4 @@
-"""What the tests of reprise.compat compare with: a ring of transitions and the textbook formulas."""
+"""The models of the tests of reprise.compat: a ring of transitions and the textbook formulas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PriorityRing(Ring):
         self.highest = max(self.highest, given)
 
     def update(self, priorities: dict[Any, float]) -> None:
-        """Sets priorities of items that are there; others are skipped."""
+        """Sets the priorities of items that are still there; skips others."""
         for item in set(self.items) & set(priorities):
             self.priorities[self.items.index(item)] = priorities[item]
             self.highest = max(self.highest, priorities[item])

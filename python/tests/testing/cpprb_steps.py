@@ -1,4 +1,4 @@
-"""The steps that the tests of reprise.compat.cpprb add, and how they read them back."""
+"""Steps for the tests of reprise.compat.cpprb, and functions that read them back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENV: dict[str, dict[str, Any]] = {
 
 
 def step(i: int, done: bool = False) -> dict[str, Any]:
-    """Step i of a stream in which each observation is the next one of the step before."""
+    """Step i of a stream in which each observation is the next observation of the step before."""
     return {
         "obs": np.full((2, 3), i, np.float32),
         "act": [i, -i],
@@ -30,7 +30,7 @@ def step(i: int, done: bool = False) -> dict[str, Any]:
 
 
 def steps(numbers: list[int]) -> dict[str, Any]:
-    """Several steps in one dict, each value with a first dimension."""
+    """Several steps as one dict of arrays [steps, ...]."""
     single = [step(i) for i in numbers]
     return {name: np.array([s[name] for s in single]) for name in ENV}
 
@@ -43,7 +43,7 @@ def oldest_first(buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
 
 
 def numbers(sample: dict[str, NDArray[Any]]) -> list[int]:
-    """The numbers of the steps in a sample. Checks that each row is whole."""
+    """The numbers of the steps in a sample. Checks that each row is of one step."""
     found = [int(x) for x in sample["obs"][:, 0, 0]]
     for row, i in enumerate(found):
         expected = step(i)

@@ -1,5 +1,5 @@
-"""What processes do with a buffer that another one shares. Rows say what they are: step i observes
-i, acts i and leads to i + 1."""
+"""Functions that processes run on a buffer which another process shares. In step i observation and
+action are i, and the next observation is i + 1."""
 
 import contextlib
 import multiprocessing
@@ -19,14 +19,14 @@ def numbered(steps=100_000, **options):
 
 @contextlib.contextmanager
 def guest_of(replay, **options):
-    """A guest in the process of the buffer itself, for what does not depend on two."""
+    """A guest in the buffer's own process, for tests that do not need two processes."""
     with replay.share(**options) as address, reprise.attach(address) as guest:
         yield guest
 
 
 @contextlib.contextmanager
 def started(target, *arguments, method="spawn"):
-    """A child that runs the function, and has to end well after the block."""
+    """Starts a child that runs the function; it has to end soon after the block."""
     child = multiprocessing.get_context(method).Process(target=target, args=arguments)
     child.start()
     try:
@@ -38,13 +38,13 @@ def started(target, *arguments, method="spawn"):
 
 
 def kill(child):
-    """By SIGKILL."""
+    """Kills a process by SIGKILL."""
     child.kill()
     child.join()
 
 
 def until(true):
-    """Waits until the function gives something true, which it returns."""
+    """Waits until the function returns something true, and returns that."""
     end = time.monotonic() + 60
     while not (found := true()):
         assert time.monotonic() < end, "it never came true"
@@ -53,7 +53,7 @@ def until(true):
 
 
 def numbers_in(replay):
-    """The number of each item, sorted; each is checked to be as it was appended."""
+    """The number of each item, sorted; checks that each item is as it was appended."""
     n = len(replay)
     batch = replay.sampler().sample(n, draws="without_replacement", timeout=0)
     assert (batch["action"] == batch["id"]).all() and (batch["next_id"] == batch["id"] + 1).all()
@@ -61,7 +61,7 @@ def numbers_in(replay):
 
 
 def append_numbers(writer, first, steps):
-    """Yields the number of each step once it is appended; episodes have EPISODE steps."""
+    """Yields the number of each step once it is appended; an episode has EPISODE steps."""
     for i in range(steps):
         if i % EPISODE == 0:
             writer.begin_episode(id=first + i)
@@ -82,7 +82,7 @@ def write_all(address, first, steps):
 
 
 def write_vectors(address, first, steps, environments):
-    """Environment e appends the numbers from first + e * steps on, as 'same_step' has it."""
+    """Appends as 'same_step': environment e the numbers from first + e * steps on."""
     with reprise.attach(address) as guest:
         with guest.vector_writer(environments, autoreset="same_step") as writers:
             now = first + np.arange(environments) * steps
@@ -99,7 +99,7 @@ def write_vectors(address, first, steps, environments):
 
 
 def write_for_ever(address, first, acknowledged):
-    """Counts what it was told to be appended in shared memory."""
+    """Appends until it is killed, and counts the acknowledged steps in shared memory."""
     guest = reprise.attach(address)
     writer = guest.writer()
     for _ in append_numbers(writer, first, 1 << 40):

@@ -1,5 +1,4 @@
-"""Devices for tests of reprise.torch that copy as late as they may, and the fixtures that give
-them."""
+"""Devices for tests of reprise.torch that copy as late as they may, and their fixtures."""
 
 from collections import deque
 
@@ -12,13 +11,13 @@ from reprise.torch import _Cpu
 
 
 class Late(_Cpu):
-    """A device whose copies are made in their order, and not before somebody waits for one."""
+    """A device that makes its copies in order, each only when somebody waits for it."""
 
     copies = True
 
     def __init__(self):
         self.queue = deque()
-        self.memory = []  # All memory that was allocated.
+        self.memory = []  # All allocated memory.
         self.waits = 0
         self.sent = 0
 
@@ -38,11 +37,11 @@ class Late(_Cpu):
         return sent, self.copy([(sent, host)])
 
     def receive(self, sent, event):
-        """The learner's work begins at once, so the tensor has to arrive."""
+        """Receives the tensor at once, because the learner's work begins at once."""
         self.finish(event)
 
     def fetch(self, tensors):
-        """Copies the tensors as they are now; the copies are made when somebody waits for them."""
+        """Takes the tensors; they are copied as they are when somebody waits for them."""
         here = [torch.full_like(each, 77) for each in tensors]
         return here, self.copy([(to, each.clone()) for to, each in zip(here, tensors)])
 
@@ -90,7 +89,7 @@ def put(device, monkeypatch):
 
 @pytest.fixture(params=["cpu", "late", "cuda"])
 def device(request, monkeypatch):
-    """The argument `device` of a loader, for every kind of device."""
+    """The `device` argument of a loader, for every kind of device."""
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
     if request.param == "late":

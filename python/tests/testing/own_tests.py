@@ -1,5 +1,4 @@
-"""Runs other packages' own tests. They are not kept here, but come from source distributions at the
-versions that python/beside.txt names."""
+"""Runs other packages' own tests, from the source distributions that python/beside.txt names."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from pathlib import Path
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-os.environ.setdefault("RAY_worker_niceness", "0")  # Otherwise 15, and all other work goes first.
-# Workers import this module and those of the tests, whose functions they run.
+# Ray's default of 15 lets all other work go first.
+os.environ.setdefault("RAY_worker_niceness", "0")
+# Workers run functions of the tests, so they import this module and those of the tests.
 TESTS = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(TESTS), str(TESTS / "cluster"), os.environ.get("PYTHONPATH", "")]
@@ -30,7 +31,7 @@ from reprise.ray._coordinator import Coordinator
 from reprise.ray._options import spec_of
 
 STORE_BYTES = 80 << 20
-SECONDS = 180.0  # Longer than a slow machine needs: a wait that takes so long has failed.
+SECONDS = 180.0  # A slow machine needs less, so a wait that takes as long has failed.
 # The share of repetitions to do. To run everything, with the soak:
 # REPRISE_TEST_SCALE=12 REPRISE_RAY_SOAK_MINUTES=10 python -m pytest python/tests/cluster
 SCALE = float(os.environ.get("REPRISE_TEST_SCALE", "1"))
@@ -77,8 +78,7 @@ def numbered_schema():
     )
 
 
-# Timeouts for a busy machine. Tests of requests that are sent again, or of shards that are lost,
-# set their own answer_timeout.
+# Timeouts for a busy machine. Tests of repeated requests or lost shards set their own.
 PATIENT = {"answer_timeout": 30.0, "start_timeout": SECONDS}
 
 
@@ -89,7 +89,7 @@ def make(steps=10_000, schema=None, **options):
 
 
 def append(writer, who, first, last):
-    """Appends steps first to last - 1, and begins an episode if none is under way."""
+    """Appends steps first to last - 1, and begins an episode if none is open."""
     if not writer.in_episode:
         writer.begin_episode(at=first)
     for i in range(first, last):
@@ -111,8 +111,8 @@ def filled(replay, steps=300):
 
 
 def append_until_no_room(writer):
-    """Appends steps until the rate limiter has no room for more; returns how many. Other reasons
-    for a timeout pass: the append is repeated."""
+    """Appends steps until the rate limiter has no room for more; returns how many. An append that
+    times out for another reason is repeated."""
     taken, said = 0, ""
     while "the rate limiter has no room" not in said:
         assert taken < 2000, "it has room"
@@ -135,9 +135,9 @@ def check(batch):
 
 def most_ahead(limiter, shards=2):
     """The number of items by which the counts of a ratio may be off at any moment: the bound, and
-    for each shard the four shipments of a writer in one call, each at most half of the bound.
-    Shipments are counted before they are appended, and taken back if the coordinator answers late;
-    they do not wait for the ratio until there are `min_size` items."""
+    for each shard the four shipments that a writer sends in one call, each at most half of the
+    bound. Shipments are counted before they are appended, and uncounted if the coordinator answers
+    late; up to `min_size` items they do not wait for the ratio."""
     return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
 
@@ -174,7 +174,7 @@ def _answer_late(shard, call, seconds, times):
     left = [None] * times
 
     def info():
-        made = type(shard).info(shard)  # The last that a call does.
+        made = type(shard).info(shard)  # `info` is the last thing that a call does.
         if sys._getframe(1).f_code.co_name == call and left:
             left.pop()
             shard._ended.wait(seconds)
@@ -184,13 +184,13 @@ def _answer_late(shard, call, seconds, times):
 
 
 def answer_late(actor, call, seconds, times=1):
-    """Delays a shard's next answers to a call, after its work is done, and no others any more."""
+    """Delays a shard's next `times` answers to a call, after its work is done."""
     plant = actor.__ray_call__.remote(_answer_late, call, seconds, times)
     ray.get(plant, timeout=SECONDS)
 
 
 def pid_of(actor):
-    """The process of an actor; None while it is being restarted."""
+    """The process id of an actor; None while the actor is being restarted."""
     try:
         return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=SECONDS)
     except ray.exceptions.RayError:

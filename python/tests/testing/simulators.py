@@ -1,12 +1,12 @@
 """Vectors of counting environments with every mode of auto-reset, and the steps that a buffer must
-then have."""
+have of them."""
 
 import numpy as np
 
 
 class Counters:
-    """The observation is [environment + 100 * episode, t]. An episode ends after its environment's
-    length; With `odd_are_cut`, odd episodes are truncated."""
+    """The observation is [environment + 100 * episode, t]. Each environment has its own length of
+    episodes. With `odd_are_cut`, odd episodes are truncated."""
 
     def __init__(self, lengths, autoreset, odd_are_cut=False):
         self.lengths, self.autoreset, self.odd_are_cut = np.array(lengths), autoreset, odd_are_cut
@@ -18,7 +18,7 @@ class Counters:
         return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
 
     def step(self, envs=slice(None)):
-        """Steps these environments. Returns of each its observation, whether it terminated and was
+        """Steps these environments. Returns for each the observation, whether it terminated and was
         truncated, and its observation before a reset in the same step."""
         resetting = self.over[envs] & (self.autoreset == "next_step")
         self.t[envs] = np.where(resetting, 0, self.t[envs] + 1)
@@ -39,8 +39,7 @@ class Counters:
 
 
 def expected_steps(lengths, calls, autoreset, odd_are_cut=False):
-    """(environment + 100 * episode, t, next t, terminated) of every step that is there after so
-    many calls of each environment."""
+    """(environment + 100 * episode, t, next t, terminated) of every step after these calls."""
     steps = []
     for env, length in enumerate(lengths):
         for call in range(calls[env]):
@@ -52,7 +51,7 @@ def expected_steps(lengths, calls, autoreset, odd_are_cut=False):
 
 
 def found_steps(items, name):
-    """The steps in a batch of all items, in the same form."""
+    """The steps in a batch of all items, in the form of `expected_steps`."""
     return sorted(
         (int(now[0]), int(now[1]), int(after[1]), discount == 0)
         for now, after, discount in zip(items[name], items[f"next_{name}"], items[".discounts"])

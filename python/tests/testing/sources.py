@@ -1,4 +1,4 @@
-"""The stages over a source of batches, which are the same for a sampler, a mix and a cluster."""
+"""The stages over a source of batches, which work alike for a sampler, a mix and a cluster."""
 
 import contextlib
 
@@ -20,7 +20,7 @@ def parts():
     return buffer_of(0.0, key_tag=1), buffer_of(100.0, key_tag=2)
 
 
-HOSTS = []  # They serve until the tests end.
+HOSTS = []  # Hosts that serve until the tests end.
 
 
 def of_guest(**given):
@@ -40,7 +40,7 @@ STAGES = ("sample", "prefetch", "loader", "loader without a thread")
 
 @contextlib.contextmanager
 def staged(stage, source, n, device="cpu"):
-    """Yields the function that gives the next batch of a stage, and the one that takes priorities."""
+    """Yields two functions of a stage: one returns the next batch, the other takes priorities."""
     if stage == "sample":
         yield (lambda: source.sample(n)), source.update_priorities
     elif stage == "prefetch":
@@ -56,7 +56,7 @@ def staged(stage, source, n, device="cpu"):
 
 
 def check_priorities_come_back(stage, source, n, numbers_of, device="cpu"):
-    """Gives items priority 0 unless their number is odd, until nothing else is drawn any more."""
+    """Sets the priority of items with even numbers to 0, until only odd ones are drawn."""
     with staged(stage, source, n, device) as (next_batch, update):
         odd_alone = 0
         for _ in range(2000):

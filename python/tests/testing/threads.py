@@ -1,4 +1,4 @@
-"""Threads of tests. An error in a thread fails the test."""
+"""Threads for tests, whose errors fail the test."""
 
 import contextlib
 import threading
@@ -7,8 +7,7 @@ import time
 
 @contextlib.contextmanager
 def running(*functions):
-    """Runs functions in threads beside the block, and waits for them at its end. Yields a list that
-    then has what they returned."""
+    """Runs functions in threads during the block, then waits. Yields the list of results."""
     results, errors = [None] * len(functions), []
 
     def work(i):
@@ -31,7 +30,7 @@ def running(*functions):
 
 @contextlib.contextmanager
 def repeating(function):
-    """Calls a function over and over in a thread beside the block."""
+    """Calls a function over and over in a thread during the block."""
     done = False
 
     def work():
@@ -46,6 +45,6 @@ def repeating(function):
 
 
 def until_waiting(buffer, kind, n=1):
-    """Waits until so many calls wait; `kind` is the name of the waits in `stats()`."""
+    """Waits until n calls wait; `kind` names the wait in `stats()`."""
     while buffer.stats()[kind]["waiting_now"] < n:
         time.sleep(0.005)

@@ -64,7 +64,7 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_an_episode_is_its_steps(window):
-    # Rows of sequences are compared as far as the items go.
+    # Rows of sequences are compared up to the items' lengths.
     one, other = make(window), make(window)
     with one.writer() as whole, other.writer() as single:
         for seed, steps in enumerate((7, 4, 3, 20)):

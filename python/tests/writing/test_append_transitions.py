@@ -12,7 +12,7 @@ TERMINATED, TRUNCATED = reprise.End.TERMINATED, reprise.End.TRUNCATED
 
 
 def transitions(environments, steps, seed=5):
-    """Fields [steps, environments, ...]: most steps continue the one before, some begin an
+    """Fields [steps, environments, ...]; most steps continue the one before, some begin an
     episode."""
     random = np.random.default_rng(seed)
     shape = (steps, environments)
@@ -225,7 +225,7 @@ def test_after_a_simulator_reset_itself(buffer):
     writers = buffer.vector_writer(2, autoreset="next_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.ones((2, 2))}
-    writers.append(end=[1, 1], **step)  # After an end the next append would be a reset.
+    writers.append(end=[1, 1], **step)  # After an end the next append would reset.
     writers.append_transitions(state=np.full((2, 2), 5), end=[0, 0], **step)
     writers.append(end=[0, 0], **step)
     assert [writer.episode_steps for writer in writers] == [2, 2]
@@ -251,7 +251,8 @@ def test_arrays_of_d4rl_are_its_episodes():
     action, reward = np.arange(n, dtype=np.int32), random.random(n).astype(np.float32)
     terminals, timeouts = random.random(n) < 0.05, np.arange(n) % 37 == 36
     terminals[36] = True
-    state[1:][timeouts[:-1]] = state[:-1][timeouts[:-1]]  # Episodes begin where others ended.
+    # An episode begins where the one before ended.
+    state[1:][timeouts[:-1]] = state[:-1][timeouts[:-1]]
     one, other = three_steps(), three_steps()
     cut = timeouts & ~terminals
     known = ~cut[:-1]

@@ -1,4 +1,4 @@
-"""Simulators that reset their environments by themselves, each in its own way, give equal steps."""
+"""Simulators that reset environments by themselves, each in its own way, store equal steps."""
 
 import enum
 
@@ -16,7 +16,7 @@ CALLS = 40
 
 
 def objects(final, ended):
-    """An array of objects, with None for environments that did not end."""
+    """An array of objects with final observations, and None for environments that did not end."""
     rows = np.full(len(ended), None, dtype=object)
     for e in np.flatnonzero(ended):
         rows[e] = final[e]
@@ -33,11 +33,11 @@ def gym26(final, ended):
 
 
 def one_info_each(final, ended):
-    """gym before 0.24, Stable-Baselines3."""
+    """The infos of gym before 0.24 and of Stable-Baselines3."""
     return [{"terminal_observation": row} if over else {} for row, over in zip(final, ended)]
 
 
-# Mode, the infos of a step, and the `final` that docs/python.md takes out of them.
+# The mode, the infos of a step, and the `final` that docs/python.md takes out of them.
 CONVENTIONS = [
     ("next_step", None, None),  # Gymnasium from 1.0, EnvPool.
     ("same_step", gymnasium, '{"obs": infos.get("final_obs")}'),
@@ -57,7 +57,7 @@ def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of,
     writers = buffer.vector_writer(len(LENGTHS), autoreset=autoreset)
     writers.begin(obs=envs.observe())
     for _ in range(CALLS):
-        # The action of a call that resets is wrong.
+        # A call that resets gets a wrong action, which must not be stored.
         action = np.where(envs.over & (autoreset == "next_step"), -1, envs.t)
         after, terminated, truncated, last = envs.step()
         given = {}
@@ -68,14 +68,14 @@ def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of,
         writers.append(action=action, reward=action, next_obs=after, end=end, **given)
         if autoreset == "disabled":
             envs.reset()
-            # Rows of environments in the middle of an episode are not read.
+            # Only rows of environments that begin an episode are read.
             writers.begin(obs=np.where((end != 0)[:, None], envs.observe(), -1))
     items = every_item(buffer)
     calls = [CALLS] * len(LENGTHS)
     assert found_steps(items, "obs") == expected_steps(LENGTHS, calls, autoreset, odd_are_cut=True)
     np.testing.assert_array_equal(items["action"], items["obs"][:, 1])
     np.testing.assert_array_equal(items["reward"], items["obs"][:, 1])
-    # Nothing leads from one episode into another.
+    # No step leads from one episode into another.
     np.testing.assert_array_equal(items["obs"][:, 0], items["next_obs"][:, 0])
 
 
@@ -119,7 +119,7 @@ def test_scalar_observations_one_by_one():
 
 
 class Declares:
-    """Vector environments with a mode, as those of Gymnasium, or a wrapper of them."""
+    """Vector environments that declare a mode, as Gymnasium's do, or a wrapper of them."""
 
     def __init__(self, mode, as_metadata=False):
         self.num_envs = 2

@@ -7,7 +7,7 @@ import reprise
 
 
 def film(compressed, n_step=2):
-    """Forty steps of a screen on which one row moves."""
+    """A buffer with forty steps of a screen on which one row moves."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     if compressed:
         schema.compress("frame")

@@ -5,10 +5,10 @@ import subprocess
 import pytest
 from testing.children import run_python
 
-# A small file system of its own, in a name space of its own.
+# Each test mounts a small file system in a mount namespace of its own.
 COMMAND = ["unshare", "--map-root-user", "--mount"]
-# Disk space for the capacity is there from the start. Other writers, each with a chunk of its own
-# for one step, take it, so that more is needed.
+# The buffer reserves disk space for its capacity at the start. Other writers, each with a chunk of
+# its own for one step, take it, so that more is needed.
 CODE = """
 import os, subprocess, sys
 import numpy as np

@@ -118,7 +118,7 @@ def test_tensors_of_torch(dtype):
     assert np.array_equal(tensors["x"].float().numpy(), batch["x"].astype(np.float32))
     assert sorted(tensors["next_x"][:, 1, 0].tolist()) == sorted([*VALUES[1:], VALUES[0]])
     tensors["x"][0, 0, 0] = 9
-    assert batch["x"][0, 0, 0] == 9  # The memory is shared.
+    assert batch["x"][0, 0, 0] == 9  # The array and the tensor share memory.
     assert batch.torch("cpu")["x"].dtype == kind
 
 

@@ -1,4 +1,4 @@
-"""Recurrent states that appends leave out: refused where an item may begin, before anything is."""
+"""An append without its recurrent state is refused where an item may begin."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_of_environments_at_different_positions(autoreset):
     append([0, 1], **states)
     steps = [1, 1]
     if autoreset == "next_step":
-        append([0, 0])  # The reset of environment 1, which takes no step.
+        append([0, 0])  # This resets environment 1, which takes no step.
         refuses(ValueError, "missing fields h, c: environment 0 .* position 2", append, [0, 0])
         append([0, 0], **states)
         steps = [3, 1]

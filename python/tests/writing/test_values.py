@@ -1,5 +1,4 @@
-"""Which values convert to a field. The error for others names the field, and what was expected and
-given."""
+"""Values that convert to a field, and errors that name field, expectation and given value."""
 
 import sys
 
@@ -204,7 +203,7 @@ def test_unknown_missing_and_misplaced_fields(buffer):
 
 
 def refusals(given):
-    """Calls for which the value is wrong, by the name that their errors give it."""
+    """Calls for which the value is wrong, by the name of the value in errors."""
     schema = reprise.Schema().observation("x", "f4", (2,)).mutable_column("c", "f4", (2,)).reward()
     buffer = reprise.ReplayBuffer(schema, 10, shards=1, selectors=reprise.Uniform())
     writer = buffer.writer()
@@ -272,7 +271,7 @@ UNKNOWN = TypeError("Got unsupported ScalarType BFloat16")
 
 
 def tensors():
-    """Tensors that do not convert, each with the text of the error."""
+    """Tensors that do not convert, each with the error's text."""
     yield pytest.param(Tensor("torch.float32", True, GRADIENT), "requires grad", id="gradient")
     yield pytest.param(Tensor("torch.bfloat16", True, GRADIENT), "requires grad", id="both")
     yield pytest.param(Tensor("torch.bfloat16", False, UNKNOWN), "[Bb][Ff]loat16", id="bfloat16")

@@ -9,7 +9,7 @@ import reprise
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 def test_a_part_of_the_environments_steps(buffer, autoreset):
-    """Calls name any environments in any order, or none."""
+    """A call may name any environments, in any order, or none."""
     lengths = np.array([1, 2, 3, 5, 5, 7])
     envs = Counters(lengths, autoreset)
     writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
@@ -25,7 +25,7 @@ def test_a_part_of_the_environments_steps(buffer, autoreset):
         assert writers.completing(end, env_ids=ids) == writers.completing(end, ids) <= len(ids)
         given = {}
         if autoreset == "same_step" and end.any():
-            # Rows of environments in the middle of an episode are not read.
+            # Only final rows of environments that ended are read.
             rows = [row if ended else None for row, ended in zip(final, end)]
             garbage = np.where(end[:, None], final, -1)
             given["final"] = {"state": rows if random.random() < 0.5 else garbage}
@@ -58,7 +58,7 @@ def test_a_part_of_the_environments_appends_loose_transitions(buffer):
 
 def test_wrong_parts(buffer):
     writers = buffer.vector_writer(3, autoreset="next_step")
-    writers.begin(env_ids=None)  # Waits for resets, as `begin()` does.
+    writers.begin(env_ids=None)  # As `begin()`, it waits for resets.
     writers.begin(state=np.zeros((3, 2)))
     two = {"action": [1, 2], "reward": [0, 0], "next_state": np.ones((2, 2)), "end": [0, 0]}
     with pytest.raises(ValueError, match="environment 3; allowed: each of 0 to 2 once"):
@@ -119,7 +119,7 @@ def test_final_observations_are_asked_for(buffer):
 
 
 class Final:
-    """A mapping that is no dict, whose code raises."""
+    """A mapping that is no dict and raises."""
 
     def __init__(self, error):
         self.error = error
@@ -299,7 +299,7 @@ def test_wrong_autoreset(buffer):
 
 
 def vector_of_three():
-    """A queue of two steps: an append of three finds no room for the third."""
+    """A vector writer over a queue of two steps, which has no room for an append of three."""
     buffer = queue_of(2, max_writers=3)
     writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
     writers.begin(state=np.zeros((3, 2)))

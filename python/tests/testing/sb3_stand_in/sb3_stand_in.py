@@ -1,5 +1,5 @@
-"""A plugin of pytest that puts the buffers of reprise.sb3 in place of Stable-Baselines3's own, wherever
-it has imported them."""
+"""A plugin of pytest that replaces Stable-Baselines3's own buffers by those of reprise.sb3,
+wherever they have been imported."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Stands where cpprb's own tests import cpprb: reprise.compat.cpprb, and what is not covered skips."""
+"""Replaces cpprb in its own tests by reprise.compat.cpprb, and skips what that does not cover."""
 
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +10,7 @@ from reprise.compat import cpprb as ours
 
 
 class _ReadByPlace:
-    """Its tests read rows by their places in the ring, through a private method."""
+    """cpprb's tests read rows by their places in the ring, through a private method."""
 
     def _encode_sample(self, places):
         found = {}
@@ -25,7 +25,7 @@ _saved = {}
 
 
 class _Files:
-    """The sources lack the files that their tests read: each equals one that was saved before."""
+    """Tests load files that the sources lack; each has the bytes of one that was saved before."""
 
     def save_transitions(self, file, **options):
         super().save_transitions(file, **options)
