@@ -12,6 +12,7 @@
 #include <memory>
 #include <memory_resource>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -61,10 +62,25 @@ class GuestSampler final : public BatchSource {
   std::unique_ptr<process::DrawClient> client_;
 };
 
+/// Options of `attach`.
+struct AttachOptions {
+  /// How long it may take until a host listens there and answers.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(10);
+  /// Ends attaching, and later every wait of a call of the guest for its host, soon after stop is
+  /// requested, from any thread. Draws and commits have options of their own for that.
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
+  /// Asked every 50 ms of such a wait, by several threads at once if they call. Outlives the guest
+  /// and its samplers. Null: nobody is asked.
+  WaitHook* hook = nullptr;
+};
+
 /// A buffer that another process has: its writers and samplers for this one.
 ///
 /// Thread safety: every method from any thread. Lifetime: its writers and samplers may outlive it.
-/// Fork: as `ReplayBuffer`; a child attaches by itself.
+/// Fork: as `ReplayBuffer`; a child attaches by itself. Waits: a host that runs answers within
+/// microseconds; for one that is stopped (`SIGSTOP`) calls wait up to 30 seconds, or until the stop
+/// token or hook of `AttachOptions` ends the wait. Those that return something throw
+/// `std::system_error` then, with `std::errc::timed_out` or `operation_canceled`.
 class Guest {
  public:
   Guest(Guest&&) noexcept;
@@ -95,13 +111,15 @@ class Guest {
   [[nodiscard]] GuestSampler sampler(const SamplerOptions& options = {}, std::size_t selector = 0);
 
   /// As `SelectorHandle::update`: applied by the host when the call returns. All keys are
-  /// stale once the host is gone.
+  /// stale once the host is gone. None is applied or stale if the wait for the host ended before
+  /// it said so: the host may apply them later.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
   /// Those of the host's buffer. `std::runtime_error` if the host is gone.
   [[nodiscard]] Stats stats() const;
 
-  /// Closes its own connection; writers and samplers keep theirs.
+  /// Closes its own connection, and ends the waits of other threads' calls; writers and samplers
+  /// keep theirs.
   void close() noexcept;
   /// Whether `close` was called, or the host is gone.
   [[nodiscard]] bool closed() const noexcept;
@@ -114,11 +132,9 @@ class Guest {
   std::shared_ptr<process::GuestCore> core_;
 };
 
-/// Attaches to the host at an address (`Host::address`). `timeout`: how long it may take until a
-/// host listens there and answers. Errors: `std::system_error` if none does;
-/// `std::runtime_error` with the reason if the host refuses, for example a process of another
-/// version of reprise, both of which it names.
-[[nodiscard]] Guest attach(const std::string& address,
-                           std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+/// Attaches to the host at an address (`Host::address`). Errors: `std::system_error` if none
+/// listens there and answers; `std::runtime_error` with the reason if the host refuses, for example
+/// a process of another version of reprise, both of which it names.
+[[nodiscard]] Guest attach(const std::string& address, const AttachOptions& options = {});
 
 }  // namespace reprise

@@ -2,9 +2,7 @@
 
 #include "options.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <system_error>
 
 namespace reprise::python {
 namespace {
@@ -41,26 +39,10 @@ host listens there and answers.
 OSError if none does; RuntimeError with the reason if the host refuses this process, for example one
 of another version of reprise.)";
 
-/// Looks for signals between attempts.
-Guest attached(const std::string& address, std::chrono::nanoseconds timeout) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::nanoseconds kAttempt = std::chrono::milliseconds(250);
-  const auto start = Clock::now();
-  for (;;) {
-    const auto left = std::max(timeout - (Clock::now() - start), std::chrono::nanoseconds(0));
-    try {
-      return without_gil([&] { return attach(address, std::min(left, kAttempt)); });
-    } catch (const std::system_error&) {
-      if (left <= kAttempt) {
-        throw;
-      }
-    }
-    check_signals();
-  }
-}
-
 void make(GuestObject* place, const std::string& address, std::chrono::nanoseconds timeout) {
-  new (place) GuestObject(std::make_shared<SharedGuest>(attached(address, timeout)));
+  const AttachOptions options{.timeout = timeout, .hook = &HostHook::instance()};
+  new (place) GuestObject(std::make_shared<SharedGuest>(
+      without_gil([&] { return HostHook::run([&] { return attach(address, options); }); })));
 }
 
 nb::object schema_of(GuestObject& self) {
@@ -76,7 +58,7 @@ bool closed(GuestObject& self) {
 }
 
 void close(GuestObject& self) {
-  self.shared->close();
+  without_gil([&] { self.shared->close(); });
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class SharedGuest final : public Origin {
   template <class Call>
   auto of_host(const Call& call) const {
     try {
-      return call();
+      return HostHook::run(call);
     } catch (const std::runtime_error&) {
       if (guest_.closed()) {
         throw Closed("the guest is closed, or its host is gone");

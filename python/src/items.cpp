@@ -28,7 +28,8 @@ nb::object updated(const Keys& keys, const Priorities& priorities, const Priorit
   }
   const auto own_keys = copied(keys.values);
   const auto own_priorities = copied(priorities.values);
-  return result_of(without_gil([&] { return update(own_keys, own_priorities); }));
+  return result_of(
+      without_gil([&] { return HostHook::run([&] { return update(own_keys, own_priorities); }); }));
 }
 
 namespace {

@@ -120,8 +120,9 @@ timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a 
 
 nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::size_t depth,
                            std::chrono::nanoseconds timeout) {
-  return make_object<PrefetcherObject>(
-      std::make_shared<PrefetchCore>(std::move(from), sample, depth), timeout);
+  auto core =
+      HostHook::run([&] { return std::make_shared<PrefetchCore>(std::move(from), sample, depth); });
+  return make_object<PrefetcherObject>(std::move(core), timeout);
 }
 
 namespace {

@@ -1,6 +1,5 @@
 #include "process/channel.hpp"
 
-#include "base/event.hpp"
 #include "base/text.hpp"
 
 #include <poll.h>
@@ -16,7 +15,6 @@
 #include <cstddef>
 #include <cstring>
 #include <system_error>
-#include <thread>
 
 namespace reprise::process {
 namespace {
@@ -81,7 +79,7 @@ void Channel::hang_up() noexcept {
   ::shutdown(socket(), SHUT_RDWR);
 }
 
-bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds patience) noexcept {
+bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexcept {
   Head head{static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(says),
             file >= 0 ? 1U : 0U};
   std::array<iovec, 2> parts{
@@ -102,8 +100,11 @@ bool Channel::send(Says says, Bytes bytes, int file, std::chrono::nanoseconds pa
   while (message.msg_iovlen != 0) {
     const ssize_t sent = ::sendmsg(socket(), &message, MSG_NOSIGNAL);
     if (sent < 0) {
-      if (errno == EINTR ||
-          ((errno == EAGAIN || errno == EWOULDBLOCK) && wait_for(socket(), POLLOUT, patience))) {
+      if (errno == EINTR) {
+        continue;
+      }
+      if ((errno == EAGAIN || errno == EWOULDBLOCK) && wait != nullptr && !wait->over()) {
+        wait_for(socket(), POLLOUT, wait->nap(kLookAgain), process());
         continue;
       }
       broken_ = true;
@@ -226,9 +227,8 @@ Peer peer_of(int socket) noexcept {
   return {who.pid, static_cast<std::int64_t>(who.uid)};
 }
 
-Descriptor connect(const std::string& address, std::chrono::nanoseconds timeout) {
+Descriptor connect(const std::string& address, limiter::Wait& wait) {
   const Address at = address_of(address);
-  const base::Clock::time_point deadline = base::deadline_after(timeout);
   for (;;) {
     Descriptor made = make_socket();
     if (::connect(made.number(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) == 0) {
@@ -237,10 +237,12 @@ Descriptor connect(const std::string& address, std::chrono::nanoseconds timeout)
     const int error = errno;
     const bool may_come =
         error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == EINTR;
-    if (!may_come || base::Clock::now() >= deadline) {
-      fail(error, address, "attaching to a buffer at");
+    const auto end = may_come ? wait.over() : limiter::WaitEnd::TimedOut;
+    if (end) {
+      fail(*end == limiter::WaitEnd::Stopped ? ECANCELED : error, address,
+           "attaching to a buffer at");
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wait.pause(std::chrono::milliseconds(5));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "limiter/wait.hpp"
 #include "process/region.hpp"
 #include "record/bytes.hpp"
 
@@ -38,6 +39,10 @@ struct Message {
   Descriptor file;  ///< That came with it.
 };
 
+/// How long one process sleeps that waits for another before it looks again at what wakes nobody: a
+/// stop request.
+inline constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
+
 /// One end of a connection of two processes: whole messages in both directions, over a Unix socket.
 /// The other end is gone once it hangs up or its process has ended: a forked child of that may have
 /// a copy of the socket. One thread at a time.
@@ -51,10 +56,9 @@ class Channel {
   /// has none.
   [[nodiscard]] int process() const noexcept { return process_.number(); }
 
-  /// False if the other end is gone, or takes nothing for `patience`; then the channel is of no use
-  /// any more.
-  bool send(Says says, Bytes bytes = {}, int file = -1,
-            std::chrono::nanoseconds patience = std::chrono::nanoseconds(0)) noexcept;
+  /// False if the other end is gone, or has not taken it all when the wait is over, at once if that
+  /// is null; then the channel is of no use any more.
+  bool send(Says says, Bytes bytes = {}, int file = -1, limiter::Wait* wait = nullptr) noexcept;
   /// Sends a message without bytes, unless what was sent before fills the socket: then there is
   /// enough to be seen at the other end.
   void nudge(Says says) noexcept;
@@ -117,6 +121,6 @@ struct Peer {
 
 /// A socket connected to a listener. Waits until there is one, or throws `std::system_error`, which
 /// names the address.
-[[nodiscard]] Descriptor connect(const std::string& address, std::chrono::nanoseconds timeout);
+[[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait);
 
 }  // namespace reprise::process

@@ -122,11 +122,11 @@ bool Guest::closed() const noexcept {
   return core_->closed();
 }
 
-Guest attach(const std::string& address, std::chrono::nanoseconds timeout) {
-  base::require(timeout.count() >= 0, base::Call{"attach"}, "timeout is ", timeout.count(),
-                " ns; allowed: at least 0");
+Guest attach(const std::string& address, const AttachOptions& options) {
+  base::require(options.timeout.count() >= 0, base::Call{"attach"}, "timeout is ",
+                options.timeout.count(), " ns; allowed: at least 0");
   return process::GuestCore::guest(
-      address, process::open_connection(address, {.purpose = process::Purpose::Calls}, timeout));
+      address, process::open_connection(address, {.purpose = process::Purpose::Calls}, options));
 }
 
 }  // namespace reprise

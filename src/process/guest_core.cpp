@@ -8,17 +8,16 @@
 namespace reprise::process {
 namespace {
 
-/// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
-constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
 /// How long it waits for the answer to a request that it has cancelled: the host may be stopped.
-constexpr std::chrono::nanoseconds kLastWord = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kLastWord = std::chrono::milliseconds(200);
+/// How long a thread sleeps before it looks again whether another one's call has ended.
+constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(100);
 /// How often it looks for an answer before it sleeps: most come sooner than a sleeper wakes.
 constexpr int kLooks = 100;
 
 }  // namespace
 
 std::optional<Message> Caller::answer(limiter::Wait& wait) {
-  std::optional<base::Clock::time_point> give_up;
   for (int looks = 1;; ++looks) {
     connection_->receive();
     while (std::optional<Message> message = connection_->channel.next()) {
@@ -31,28 +30,25 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
       }
       return message;
     }
-    if (const auto end = wait.over()) {
-      if (*end != limiter::WaitEnd::Stopped) {
-        return std::nullopt;
-      }
-      if (!give_up) {
-        connection_->send(Says::Cancel, bytes_of(number_));
-        give_up = base::Clock::now() + kLastWord;
-      }
-    }
-    if (give_up && base::Clock::now() >= *give_up) {
+    if (wait.over()) {
       return std::nullopt;
     }
     if (looks < kLooks) {
       std::this_thread::yield();
     } else {
-      connection_->channel.wait(give_up ? kLookAgain : wait.nap(kLookAgain));
+      connection_->channel.wait(wait.nap(kLookAgain));
     }
   }
 }
 
+std::optional<Message> Caller::cancel() {
+  HostWait host(life(), {.timeout = kLastWord});
+  connection_->send(Says::Cancel, bytes_of(number_), host.wait);
+  return answer(host.wait);
+}
+
 UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float> priorities,
-                            std::size_t selector) {
+                            std::size_t selector, limiter::Wait& wait) {
   base::require(keys.size() == priorities.size(), base::Call{"update_priorities"}, keys.size(),
                 " keys and ", priorities.size(), " priorities; allowed: as many of each");
   std::vector<std::byte> behind;
@@ -61,15 +57,15 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
     behind.insert(behind.end(), part.begin(), part.end());
   }
   const std::optional<Message> message =
-      ask(Says::Update, UpdateCall{.selector = selector, .keys = keys.size()}, behind);
+      ask(Says::Update, UpdateCall{.selector = selector, .keys = keys.size()}, behind, wait);
   const auto answer = message ? value_of<UpdateAnswer>(message->bytes) : std::nullopt;
-  return answer ? answer->result : UpdateResult{.applied = 0, .stale = keys.size()};
+  return answer ? answer->result
+                : UpdateResult{.applied = 0, .stale = life().closed() ? keys.size() : 0};
 }
 
-void Caller::close() noexcept {
-  if (!life().forked() && !life().closed()) {
+void Caller::farewell() noexcept {
+  if (!life().forked()) {
     connection_->channel.send(Says::Bye);  // Without patience: it is a matter of statistics.
-    life().close();
   }
 }
 
@@ -97,7 +93,8 @@ void DrawClient::check(const window::BatchStore& batch, std::size_t n,
   check(batch, 0, n);
   SampleCall call = call_of(n, options);
   call.only_checks = 1;
-  static_cast<void>(caller_.ask(Says::Sample, call, {}));
+  HostWait host = caller_.host_wait();
+  static_cast<void>(caller_.ask(Says::Sample, call, {}, host.wait));
 }
 
 SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
@@ -113,6 +110,9 @@ SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   SampleCall call = call_of(n, options);
   call.timeout_ns = stopped ? 0 : call.timeout_ns;
   std::optional<Message> message = caller_.ask(Says::Sample, call, {}, wait);
+  if (!message && !caller_.life().closed()) {
+    message = caller_.cancel();
+  }
   const auto answer = message ? value_of<SampleAnswer>(message->bytes) : std::nullopt;
   if (!answer) {
     SampleStatus status = outlook(n);
@@ -175,7 +175,37 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   if (closed()) {
     base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
   }
-  return open_connection(address_, hello, Connection::kPatience);
+  return open_connection(address_, hello, asks_);
+}
+
+bool GuestCore::take(limiter::Wait& wait) {
+  while (!mutex_.try_lock()) {
+    if (wait.over()) {
+      return false;
+    }
+    wait.pause(kTurn);
+  }
+  return true;
+}
+
+UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                               std::size_t selector) {
+  life_.check();  // In a forked child the mutex may be held for ever.
+  HostWait host(life_, asks_);
+  if (!take(host.wait)) {
+    return {.applied = 0, .stale = life_.closed() ? keys.size() : 0};
+  }
+  const Turn turn(mutex_);
+  return caller_.update(keys, priorities, selector, host.wait);
+}
+
+/// Ends the waits of other threads' calls first, which hold the mutex meanwhile.
+void GuestCore::close() noexcept {
+  if (!life_.forked() && !life_.closed()) {
+    life_.close();
+    const base::MutexLock lock(mutex_);
+    caller_.farewell();
+  }
 }
 
 /// Looks for itself, unless another call is under way, which does.
@@ -192,11 +222,18 @@ bool GuestCore::closed() noexcept {
 
 Stats GuestCore::stats() {
   life_.check();
-  const base::MutexLock lock(mutex_);
-  struct {
-    std::uint64_t number = 0;
-  } const call;
-  const std::optional<Message> message = caller_.ask(Says::AskStats, call, {});
+  HostWait host(life_, asks_);
+  std::optional<Message> message;
+  if (take(host.wait)) {
+    const Turn turn(mutex_);
+    struct {
+      std::uint64_t number = 0;
+    } const call;
+    message = caller_.ask(Says::AskStats, call, {}, host.wait);
+  }
+  if (!message && !life_.closed()) {
+    no_answer("Guest::stats", host.wait);
+  }
   if (!message) {
     base::refuse<std::runtime_error>(base::Call{"Guest::stats"}, "the host is gone");
   }

@@ -27,31 +27,28 @@ class Caller {
   [[nodiscard]] base::Life& life() noexcept { return connection_->life; }
   [[nodiscard]] const base::Life& life() const noexcept { return connection_->life; }
 
-  /// The answer to a request, or nothing once the host is gone or `wait` is over otherwise than by
-  /// a stop: that is passed on to the host, which then answers. Throws what the host threw.
+  /// The answer to a request, or nothing once the host is gone or `wait` is over. Throws what the
+  /// host threw.
   template <class Call>
   [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind,
                                            limiter::Wait& wait) {
     connection_->life.check();
     call.number = ++number_;
-    connection_->send(says, joined(call, behind));
+    connection_->send(says, joined(call, behind), wait);
     return answer(wait);
   }
-  /// As the other one, for a request that the host answers at once.
-  template <class Call>
-  [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind) {
-    const std::stop_token never;
-    limiter::WaitTerms terms(&life(), Connection::kPatience, never, nullptr);
-    limiter::Wait wait(terms, nullptr, nullptr);
-    return ask(says, call, behind, wait);
-  }
-  /// `ReplayBuffer::update_priorities`. All keys are stale once the host is gone.
+  /// Ends the last request, and gives what the host has answered to it by then.
+  [[nodiscard]] std::optional<Message> cancel();
+  /// For requests that the host answers at once.
+  [[nodiscard]] HostWait host_wait() const { return {life(), connection_->asks}; }
+  /// `ReplayBuffer::update_priorities`. All keys are stale once the host is gone; none is applied
+  /// or stale if the wait is over before it has said so.
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
-                      std::size_t selector);
+                      std::size_t selector, limiter::Wait& wait);
   /// Notices if the host is gone.
   void look() { connection_->receive(); }
-  /// Tells the host that the connection is closed on purpose.
-  void close() noexcept;
+  /// Tells the host that the connection ends on purpose.
+  void farewell() noexcept;
 
  private:
   [[nodiscard]] std::optional<Message> answer(limiter::Wait& wait);
@@ -78,9 +75,10 @@ class DrawClient {
   void check(const window::BatchStore& batch, std::size_t n, const SampleOptions& options);
   [[nodiscard]] UpdateResult update(std::span<const ItemKey> keys,
                                     std::span<const float> priorities) {
-    return caller_.update(keys, priorities, selector_);
+    HostWait host = caller_.host_wait();
+    return caller_.update(keys, priorities, selector_, host.wait);
   }
-  ~DrawClient() { caller_.close(); }
+  ~DrawClient() { caller_.farewell(); }
   DrawClient(const DrawClient&) = delete;
   DrawClient& operator=(const DrawClient&) = delete;
 
@@ -97,11 +95,26 @@ class DrawClient {
   SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< As the host told it last.
 };
 
+/// Holds for a scope a mutex that its thread has locked.
+class REPRISE_SCOPED_CAPABILITY Turn {
+ public:
+  explicit Turn(base::Mutex& mutex) REPRISE_REQUIRES(mutex) : mutex_(mutex) {}
+  ~Turn() REPRISE_RELEASE() { mutex_.unlock(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  base::Mutex& mutex_;
+};
+
 /// What is behind a `Guest`. Any thread.
 class GuestCore {
  public:
   GuestCore(std::string address, std::unique_ptr<Connection> opened)
-      : address_(std::move(address)), format_(opened->format), caller_(std::move(opened)) {}
+      : address_(std::move(address)),
+        format_(opened->format),
+        asks_(opened->asks),
+        caller_(std::move(opened)) {}
   ~GuestCore() { close(); }
   GuestCore(const GuestCore&) = delete;
   GuestCore& operator=(const GuestCore&) = delete;
@@ -114,26 +127,22 @@ class GuestCore {
   /// Another connection to the host. `std::runtime_error` once the guest is closed.
   [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
-                      std::size_t selector) REPRISE_EXCLUDES(mutex_) {
-    life_.check();  // In a forked child the mutex may be held for ever.
-    const base::MutexLock lock(mutex_);
-    return caller_.update(keys, priorities, selector);
-  }
+                      std::size_t selector) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] Stats stats() REPRISE_EXCLUDES(mutex_);
-  void close() noexcept REPRISE_EXCLUDES(mutex_) {
-    if (!life_.forked()) {
-      const base::MutexLock lock(mutex_);
-      caller_.close();
-    }
-  }
+  void close() noexcept REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] bool closed() noexcept REPRISE_EXCLUDES(mutex_);
 
  private:
+  /// Takes the connection for a call, once no other thread's waits there for the host any more; not
+  /// if the wait is over before.
+  [[nodiscard]] bool take(limiter::Wait& wait) REPRISE_TRY_ACQUIRE(true, mutex_);
+
   const std::string address_;
   const std::shared_ptr<const GuestFormat> format_;
+  const AttachOptions asks_;
   base::Mutex mutex_;
   Caller caller_ REPRISE_GUARDED_BY(mutex_);
-  const base::Life& life_ = caller_.life();
+  base::Life& life_ = caller_.life();
 };
 
 }  // namespace reprise::process

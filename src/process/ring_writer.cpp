@@ -12,9 +12,6 @@
 namespace reprise::process {
 namespace {
 
-/// How long a guest sleeps before it looks again at what wakes nobody: a stop request.
-constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
-
 /// How often a writer that finds room looks whether the host is there.
 constexpr std::int64_t kLookEvery = 50'000'000;
 
@@ -27,8 +24,8 @@ std::int64_t coarse_now() noexcept {
 
 }  // namespace
 
-bool Connection::send(Says says, Bytes bytes) noexcept {
-  if (!life.closed() && !channel.send(says, bytes, -1, kPatience)) {
+bool Connection::send(Says says, Bytes bytes, limiter::Wait& wait) noexcept {
+  if (!life.closed() && !channel.send(says, bytes, -1, &wait)) {
     life.close();
   }
   return !life.closed();
@@ -46,12 +43,21 @@ void Connection::look() {
   }
 }
 
+void no_answer(const char* call, limiter::Wait& wait) {
+  const bool stopped = wait.refused() || wait.over() == limiter::WaitEnd::Stopped;
+  throw std::system_error(
+      stopped ? ECANCELED : ETIMEDOUT, std::generic_category(),
+      base::text(call, ": the host does not answer: is a thread in Host::run, and not stopped?"));
+}
+
 std::unique_ptr<Connection> open_connection(const std::string& address, const Hello& hello,
-                                            std::chrono::nanoseconds timeout) {
-  const base::Clock::time_point deadline = base::deadline_after(timeout);
+                                            const AttachOptions& options) {
   auto made = std::make_unique<Connection>();
-  made->channel = Channel(connect(address, timeout));
-  made->send(Says::Hello, bytes_of(hello));
+  HostWait host(made->life, options);
+  made->asks = options;
+  made->asks.timeout = Connection::kPatience;
+  made->channel = Channel(connect(address, host.wait));
+  made->send(Says::Hello, bytes_of(hello), host.wait);
   for (;;) {
     made->receive();
     if (std::optional<Message> answer = made->channel.next()) {
@@ -87,13 +93,10 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
       base::refuse<std::runtime_error>(base::Call{"attach"}, "the host at '", address,
                                        "' is gone, or runs for another user");
     }
-    const auto left = deadline - base::Clock::now();
-    if (left <= std::chrono::nanoseconds(0)) {
-      throw std::system_error(ETIMEDOUT, std::generic_category(),
-                              base::text("attach: the host at '", address,
-                                         "' does not answer: is a thread in Host::run?"));
+    if (host.wait.over()) {
+      no_answer("attach", host.wait);
     }
-    made->channel.wait(left);
+    made->channel.wait(host.wait.nap(kLookAgain));
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <reprise/guest.hpp>
+
 #include "process/channel.hpp"
 #include "process/messages.hpp"
 #include "process/ring.hpp"
@@ -11,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace reprise::process {
 
@@ -26,6 +29,18 @@ struct GuestFormat {
   const std::size_t max_writers;
 };
 
+/// How long a call of a guest waits for its host.
+struct HostWait {
+  HostWait(const base::Life& life, AttachOptions options)
+      : asks(std::move(options)),
+        terms(&life, asks.timeout, asks.stop, asks.hook),
+        wait(terms, nullptr, nullptr) {}
+
+  const AttachOptions asks;
+  limiter::WaitTerms terms;
+  limiter::Wait wait;
+};
+
 /// A connection of a guest, once the host has let it in. One thread at a time.
 struct Connection {
   Channel channel;
@@ -34,21 +49,26 @@ struct Connection {
   Region memory;    ///< Of a writer.
   base::Life life;  ///< Closed once the host is seen to be gone.
 
-  /// Sends, and notices if the host is gone. A stopped host that takes nothing for so long counts
-  /// as gone.
-  bool send(Says says, Bytes bytes = {}) noexcept;
+  /// Sends, and notices if the host is gone. One that has not taken it all when the wait is over
+  /// counts as gone.
+  bool send(Says says, Bytes bytes, limiter::Wait& wait) noexcept;
   /// Takes what has come, and notices if the host is gone.
   void receive();
   /// Likewise, of a writer: a wake says no more than that there may be room.
   void look();
+
+  AttachOptions asks;  ///< How calls wait for the host.
   static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
 };
+
+/// A call has no answer, although the host is there.
+[[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
 /// Asks the host at an address for a connection. `std::system_error` if there is none;
 /// `std::runtime_error` with the reason if it refuses.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
-                                                          std::chrono::nanoseconds timeout);
+                                                          const AttachOptions& options);
 
 /// The memory of a guest's writer, or of the writers of a vector writer.
 struct WriterConnection {

@@ -83,7 +83,7 @@ class Lives {
 
  private:
   void live(const std::string& address, std::uint64_t life) {
-    Guest guest = attach(address, 60s);
+    Guest guest = attach(address, {.timeout = 60s});
     switch (kind(life)) {
       case Kind::Writer:
         return write(guest, life);
@@ -225,7 +225,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
   enum : int { Attached = 1, Go, Done };
   Common<std::atomic<int>> stage;
   Forked guest([&] {
-    Guest attached = attach(address, 60s);
+    Guest attached = attach(address, {.timeout = 60s});
     VectorWriter writers = attached.vector_writer(2);
     Writer writer = attached.writer();
     stage->store(Attached);
@@ -271,7 +271,7 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
       std::vector<Forked> alive;
       for (std::uint64_t life = 0; life < count; ++life) {
         alive.emplace_back([&, life] {
-          Guest guest = attach(address, 60s);
+          Guest guest = attach(address, {.timeout = 60s});
           std::optional<Writer> writer = guest.writer();
           for (std::uint64_t step = 0; step < kSteps; ++step) {
             const NamedSteps::Name name{2 * life + 1, 0, step};
@@ -316,7 +316,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
   Common<Told> told(3);
   const auto writes = [&](std::uint64_t life) {
     return [&, life] {
-      Guest guest = attach(address, 60s);
+      Guest guest = attach(address, {.timeout = 60s});
       Writer writer = guest.writer();
       for (std::uint64_t step = 0;; ++step) {
         const NamedSteps::Name name{life, 0, step % 0xffffff};
@@ -329,7 +329,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
   Forked stopped(writes(0));
   Forked other(writes(1));
   Forked learner([&] {
-    Guest guest = attach(address, 60s);
+    Guest guest = attach(address, {.timeout = 60s});
     GuestSampler sampler = guest.sampler();
     for (;;) {
       told[2].drawn += sampler.sample(32, {.timeout = 10s}) ? 1 : 0;
@@ -394,7 +394,7 @@ Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>&
 void expect_closed_once_the_host_dies(const std::string& address, bool writes,
                                       const std::function<void()>& kill) {
   const NamedSteps named;
-  Guest guest = attach(address, 60s);
+  Guest guest = attach(address, {.timeout = 60s});
   std::atomic<bool> waits{false};
   bool closed = false;
   std::jthread waiting([&] {
@@ -439,7 +439,7 @@ TEST(HostAddress, OfAFileGoesWithTheHost) {
     EXPECT_THROW(Host(line.replay, {.address = address}), std::system_error);
   }
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
-  EXPECT_THROW(static_cast<void>(attach(address, 0s)), std::system_error);
+  EXPECT_THROW(static_cast<void>(attach(address, {.timeout = 0s})), std::system_error);
 }
 
 TEST(HostDeath, EndsTheWaitsOfItsGuests) {

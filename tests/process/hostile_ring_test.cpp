@@ -135,7 +135,7 @@ TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
     writer->header(row, {.first = row == 0 ? std::uint8_t{1} : std::uint8_t{0}});
   }
   writer->words().publish(10);
-  writer->connection->send(Says::Bye);
+  writer->connection->channel.send(Says::Bye);
   yield_while([&] { return !writer->lost(); });
   ASSERT_LT(world.committed(), 10U) << "the limiter holds some of them";
   writer->words().publish(14);
@@ -194,7 +194,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
   Forked samplers([&] {
     Rng rng(12);
     for (std::size_t round = 0; round < rounds; ++round) {
-      Guest guest = attach(address, 60s);
+      Guest guest = attach(address, {.timeout = 60s});
       GuestSampler sampler = guest.sampler();
       for (int i = 0; i < 20; ++i) {
         const SampleResult result = sampler.sample(

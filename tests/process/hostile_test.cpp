@@ -197,7 +197,9 @@ TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
   deaf.send(Says::Hello, process::bytes_of(Hello()));
   // Asks until the host gives up, as its answers are not read.
   const std::uint64_t number = 1;
-  while (deaf.send(Says::AskStats, process::bytes_of(number), -1, 10s)) {
+  const base::Life life;
+  process::HostWait host(life, {.timeout = 60s});
+  while (deaf.send(Says::AskStats, process::bytes_of(number), -1, &host.wait)) {
   }
   world.line.append_many(0, 20);
   Writer writer = world.guest->writer();
@@ -218,7 +220,7 @@ TEST(HostilePeer, OfAnotherUserIsRefused) {
       ::_exit(1);
     }
     try {
-      static_cast<void>(attach(address, 60s));
+      static_cast<void>(attach(address, {.timeout = 60s}));
     } catch (const std::runtime_error& error) {
       ::_exit(std::string(error.what()).find("user 65534, the host of user 0") ==
               std::string::npos);

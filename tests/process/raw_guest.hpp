@@ -25,7 +25,7 @@ class RawWriter {
   explicit RawWriter(const std::string& address, std::size_t environments = 1)
       : connection(process::open_connection(
             address, {.purpose = process::Purpose::Writer, .environments = environments},
-            std::chrono::seconds(60))),
+            {.timeout = std::chrono::seconds(60)})),
         layout(connection->format->format, environments, connection->welcome.ring_rows),
         memory(connection->memory.data()) {}
 
@@ -52,7 +52,9 @@ class RawWriter {
 
 /// A connection of which the host knows nothing yet.
 inline process::Channel raw_channel(const std::string& address) {
-  return process::Channel(process::connect(address, std::chrono::seconds(60)));
+  const base::Life life;
+  process::HostWait host(life, {.timeout = std::chrono::seconds(60)});
+  return process::Channel(process::connect(address, host.wait));
 }
 
 /// The next message; nothing once the other end has hung up.

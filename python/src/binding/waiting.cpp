@@ -69,6 +69,39 @@ void SignalHook::rethrow() {
   }
 }
 
+namespace {
+
+/// The exception that a handler raised while this thread waited for another process.
+thread_local std::exception_ptr raised;
+
+}  // namespace
+
+HostHook& HostHook::instance() noexcept {
+  static HostHook hook;
+  return hook;
+}
+
+bool HostHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
+  if (waited == std::chrono::nanoseconds(0)) {
+    return true;
+  }
+  const ::pid_t process = ::getpid();
+  const PyGILState_STATE state = PyGILState_Ensure();
+  try {
+    check_signals();
+  } catch (...) {
+    raised = std::current_exception();
+  }
+  PyGILState_Release(state);
+  return !raised && ::getpid() == process;
+}
+
+void HostHook::rethrow() {
+  if (raised) {
+    std::rethrow_exception(std::exchange(raised, nullptr));
+  }
+}
+
 struct OwnThread::Run {
   std::function<void(std::stop_token)> work;
   std::exception_ptr failure;  ///< Written by the thread.

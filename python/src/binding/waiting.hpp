@@ -122,6 +122,30 @@ class SignalHook final : public WaitHook {
   std::exception_ptr failure_;  ///< The exception that a handler raised.
 };
 
+/// Looks for signals in calls that wait for another process, of any threads at once, each for
+/// itself: `run` around such a call throws what a handler has raised.
+class HostHook final : public WaitHook {
+ public:
+  [[nodiscard]] static HostHook& instance() noexcept;
+  /// Runs a call, with the GIL or without. What a handler raised meanwhile is thrown, rather than
+  /// what the call gives or throws.
+  template <class Call>
+  static auto run(const Call& call) {
+    try {
+      auto result = call();
+      rethrow();
+      return result;
+    } catch (...) {
+      rethrow();
+      throw;
+    }
+  }
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
+
+ private:
+  static void rethrow();
+};
+
 /// A thread of an object, without the GIL. In a forked child it does not exist, its handle may name
 /// another one, and locks that it held stay locked: there nothing of it is destroyed.
 class OwnThread {

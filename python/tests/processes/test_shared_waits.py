@@ -83,21 +83,50 @@ if __name__ == "__main__":
         sampler, writer = guest.sampler(), guest.writer()
         writer.begin_episode(id=0)
         step = {"action": 0, "reward": 0, "next_id": 1}
+        keys = sampler.sample(4).item_keys
         os.kill(process.pid, signal.SIGSTOP)
         for call in (
+            guest.stats,
+            guest.writer,
+            guest.sampler,
+            lambda: guest.prefetch(4),
+            lambda: guest.vector_writer(2, autoreset="disabled"),
+            lambda: guest.update_priorities(keys, [1.0] * 4),
+            lambda: sampler.update_priorities(keys, [1.0] * 4),
             lambda: sampler.sample(4),
             lambda: [writer.append(**step) for _ in range(1000)],
             lambda: reprise.attach(address, timeout=600),
         ):
             threading.Thread(target=interrupt).start()
+            start = time.monotonic()
             try:
                 call()
                 print("no interrupt")
             except KeyboardInterrupt:
-                pass
+                # No answer of the host ended it, nor its patience of 30 s.
+                assert time.monotonic() - start < 20
         os.kill(process.pid, signal.SIGCONT)
         assert len(sampler.sample(4)) == 4
+        assert guest.stats()["committed_steps"] >= 100
+        assert guest.update_priorities(keys, [1.0] * 4) == (4, 0)
         writer.append(**step)
+        os.kill(process.pid, signal.SIGSTOP)
+        ended = []
+
+        def ask():
+            try:
+                guest.stats()
+            except reprise.Closed:
+                ended.append("closed")
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.2)
+        assert guest.schema and guest.window and not guest.closed
+        guest.close()
+        asking.join()
+        assert ended == ["closed"] and guest.closed
+        os.kill(process.pid, signal.SIGCONT)
     print("end")
 """
 

@@ -1,0 +1,163 @@
+#include "process/hosted.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+// Calls that wait for a host which does not answer: in these tests because no thread serves.
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Refuses final : WaitHook {
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    return waited == 0ns || !refuses;
+  }
+  std::atomic<bool> refuses = false;
+};
+
+/// What a call throws when its wait is ended.
+template <class Call>
+std::error_code ended(const Call& call) {
+  try {
+    call();
+  } catch (const std::system_error& error) {
+    return error.code();
+  }
+  return {};
+}
+
+/// What is asked of a host, by a guest that was attached while a thread served.
+struct Asked {
+  explicit Asked(const AttachOptions& options) {
+    line.append_many(0, 40);
+    hosted.serve();
+    guest.emplace(attach(hosted.address(), options));
+    sampler.emplace(guest->sampler());
+    const auto batch = require_batch(sampler->sample(8));
+    keys.assign(batch->keys().begin(), batch->keys().end());
+    hosted.thread = {};
+  }
+
+  void expect_all_ended() {
+    const std::vector<std::function<void()>> calls = {
+        [&] { static_cast<void>(guest->stats()); },
+        [&] { static_cast<void>(guest->writer()); },
+        [&] { static_cast<void>(guest->vector_writer(2)); },
+        [&] { static_cast<void>(guest->sampler()); },
+    };
+    for (const auto& call : calls) {
+      EXPECT_EQ(ended(call), std::errc::operation_canceled);
+    }
+    for (const UpdateResult& result : {guest->update_priorities(keys, priorities),
+                                       sampler->update_priorities(keys, priorities)}) {
+      EXPECT_EQ(result.applied, 0U);
+      EXPECT_EQ(result.stale, 0U) << "the host may apply them yet";
+    }
+  }
+
+  Line line;
+  Hosted hosted{line.replay};
+  std::optional<Guest> guest;
+  std::optional<GuestSampler> sampler;
+  std::vector<ItemKey> keys;
+  std::vector<float> priorities = std::vector<float>(8, 1.0F);
+};
+
+TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
+  Refuses hook;
+  Asked asked({.hook = &hook});
+  hook.refuses = true;
+  asked.expect_all_ended();
+  EXPECT_EQ(ended([&] {
+              static_cast<void>(attach(asked.hosted.address(), {.timeout = 60s, .hook = &hook}));
+            }),
+            std::errc::operation_canceled);
+  EXPECT_EQ(
+      ended([&] { static_cast<void>(attach("@reprise-nobody", {.timeout = 60s, .hook = &hook})); }),
+      std::errc::operation_canceled);
+  hook.refuses = false;
+  asked.hosted.serve();
+  // Answers to what was given up come first, and are thrown away.
+  EXPECT_EQ(asked.guest->stats().guests, 1U);
+  EXPECT_EQ(asked.guest->update_priorities(asked.keys, asked.priorities).applied, 8U);
+  EXPECT_EQ(asked.sampler->update_priorities(asked.keys, asked.priorities).applied, 8U);
+  EXPECT_TRUE(asked.sampler->sample(8));
+}
+
+TEST(GuestWait, IsEndedByItsStopToken) {
+  std::stop_source stop;
+  Asked asked({.stop = stop.get_token()});
+  std::jthread later([&] {
+    std::this_thread::sleep_for(20ms);
+    stop.request_stop();
+  });
+  asked.expect_all_ended();
+}
+
+TEST(GuestWait, IsForAnAnswerUpToATimeout) {
+  Asked asked({});
+  EXPECT_EQ(ended([&] { static_cast<void>(attach(asked.hosted.address(), {.timeout = 20ms})); }),
+            std::errc::timed_out);
+}
+
+/// More keys than a socket holds.
+TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
+  Refuses hook;
+  Asked asked({.hook = &hook});
+  hook.refuses = true;
+  const std::vector<ItemKey> many(1'000'000, asked.keys.front());
+  const std::vector<float> priorities(many.size(), 1.0F);
+  static_cast<void>(asked.guest->update_priorities(many, priorities));
+  EXPECT_TRUE(asked.guest->closed()) << "half a message is of no use";
+}
+
+TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
+  Asked asked({});
+  std::atomic<int> closed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i) {  // One waits for the host, the others for that one.
+      threads.emplace_back([&] {
+        try {
+          static_cast<void>(asked.guest->stats());
+        } catch (const std::runtime_error&) {
+          closed += asked.guest->closed() ? 1 : 0;
+        }
+      });
+    }
+    std::this_thread::sleep_for(20ms);
+    asked.guest->close();
+  }
+  EXPECT_EQ(closed, 3);
+}
+
+TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
+  std::stop_source stop;
+  Asked asked({.stop = stop.get_token()});
+  std::vector<std::jthread> threads;
+  std::atomic<int> canceled = 0;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      canceled +=
+          ended([&] { static_cast<void>(asked.guest->stats()); }) == std::errc::operation_canceled;
+    });
+  }
+  std::this_thread::sleep_for(20ms);
+  stop.request_stop();
+  threads.clear();
+  EXPECT_EQ(canceled, 3);
+}
+
+}  // namespace
+}  // namespace reprise::test
