@@ -5,7 +5,7 @@
 here=stress/$1
 build=build/$1
 tree=$build/tree
-out=$build/out  # What cmake builds into.
+out=$build/out  # The folder that cmake builds into.
 limit_seconds=60
 failed=0
 
@@ -57,12 +57,12 @@ apply() {
 
 build_programs() { cmake --build "$out" -j "$(nproc)" --target "$@" >"$build/build.log" 2>&1; }
 
-# limited LOG COMMAND...: a fault may hang a test; that is noticed too. In braces, so that the log also
-# takes what the shell says of a crash.
+# limited LOG COMMAND...: ends a test that a fault makes hang, which counts as noticed. The braces
+# put what the shell says of a crash into the log.
 limited() {
   { timeout --kill-after=5 "$limit_seconds" "${@:2}"; } >"$1" 2>&1
 }
-# noticed STATUS: how the tests ended.
+# noticed STATUS: whether a test failed, crashed or hung.
 noticed() {
   case $1 in
     124 | 137) echo " (hangs)" ;;

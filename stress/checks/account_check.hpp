@@ -8,17 +8,15 @@
 
 namespace stress {
 
-/// Compares what the buffer tells with what actors and learners counted. One thread, while all
-/// others stand still.
+/// Compares the buffer's counts with those of the threads, while all others stand still.
 class AccountCheck {
  public:
   explicit AccountCheck(Shared& shared) : shared_(shared) {}
 
   /// `all_in`: everything decided has been ingested, so resident and pending steps are known
-  /// exactly. Otherwise only the sum has to be right.
+  /// exactly. Otherwise only their sum is checked.
   void check(const reprise::Stats& stats, bool all_in);
-  /// Checks only the rate limiter. Call it while everything decided has been ingested and nobody
-  /// moves.
+  /// Checks only the rate limiter. Call it while everything is ingested and no call is under way.
   void check_limit(const reprise::Stats& stats);
 
  private:

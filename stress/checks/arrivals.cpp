@@ -53,7 +53,7 @@ void Arrivals::forget(Stripe& stripe, std::uint64_t now) {
 
 void Arrivals::draw(CheckedItems items, std::uint64_t since) {
   Ages ages;
-  // A loaded buffer has no arrivals.
+  // The arrivals of a loaded buffer's items are not known.
   for (std::size_t i = 0; since != 0 && i < items.size(); ++i) {
     if (!items[i].right) {
       continue;

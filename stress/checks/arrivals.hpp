@@ -18,53 +18,52 @@
 
 namespace stress {
 
-/// Raises a maximum. Relaxed: it is read for display, or while all stand still.
+/// Raises a maximum. Relaxed: it is read for display, or while all threads stand still.
 inline void raise(std::atomic<std::uint64_t>& most, std::uint64_t to) noexcept {
   std::uint64_t seen = most.load(std::memory_order_relaxed);
   while (seen < to && !most.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
   }
 }
 
-/// When each step arrived, counted in the steps of all writers, and whether the item that begins
-/// with it was drawn: so it is known how old items become, and which are never drawn. Any thread.
+/// Records when each step arrived, counted in the steps of all writers, and whether the item that
+/// begins with it was drawn. So it knows how old items become, and which are never drawn. Any
+/// thread. A step is counted after its commit. What is counted after an item also came after it,
+/// except for one step of each writer, which may have been committed before the item.
 ///
-/// A step is counted after its commit. What was counted after an item came after it, but for one
-/// step of each writer, which may have been committed before the item.
-///
-/// An episode is forgotten once `kept` steps came after its last one. An item that was not drawn by
-/// then counts as never drawn, although a remover may have kept it.
+/// An episode is forgotten once `kept` steps arrived after its last one. An item that was not drawn
+/// by then counts as never drawn, although a remover may have kept it.
 class Arrivals {
  public:
-  /// `allowed`: the age from which on an item is too old.
+  /// Items of the age `allowed` or more are too old.
   Arrivals(const Episodes& episodes, const WindowRule& rule, std::uint64_t kept,
            std::uint64_t allowed)
       : episodes_(episodes), rule_(rule), kept_(kept), allowed_(allowed) {}
 
-  /// Acquire; partner: add. What was counted is in the buffer.
+  /// The steps counted so far, which are in the buffer. Acquire; partner: add.
   [[nodiscard]] std::uint64_t count() const noexcept {
     return count_.load(std::memory_order_acquire);
   }
 
-  /// The first step of an episode is about to be committed.
+  /// Call it before the first step of an episode is committed.
   void begin(const StepName& step);
-  /// The step was committed. The steps of an episode come in order.
+  /// Counts a committed step. The steps of an episode come in order.
   void add(const StepName& step);
 
-  /// Marks the items of a batch as drawn. `since`: the count before the draw.
+  /// Marks the items of a batch as drawn; `since` is the count before the draw.
   void draw(CheckedItems items, std::uint64_t since);
-  /// Items drawn since the last call. Their ages are the steps that came after them and before the
-  /// draw, `kept` for all that are forgotten.
+  /// Items drawn since the last call, and their ages: the steps that arrived between them and the
+  /// draw, or `kept` for items that are forgotten.
   struct Ages {
     std::uint64_t items = 0;
     std::uint64_t too_old = 0;
-    std::uint64_t oldest = 0;  ///< The age.
+    std::uint64_t oldest = 0;  ///< The greatest age.
   };
   [[nodiscard]] Ages take_ages() {
     const std::lock_guard lock(ages_mutex_);
     return std::exchange(ages_, {});
   }
 
-  /// A sampler completed a pass that began when there were `since` steps or more.
+  /// Notes that a sampler completed a pass, which began when `since` steps or more had arrived.
   void passed(std::uint64_t since) noexcept { raise(last_pass_, since); }
   [[nodiscard]] std::uint64_t last_pass() const noexcept {
     return last_pass_.load(std::memory_order_relaxed);
@@ -77,14 +76,14 @@ class Arrivals {
   };
   /// Items in the buffer, and items that have left.
   struct Items {
-    bool all = true;  ///< False: of many steps only some were looked for.
+    bool all = true;  ///< False: there are so many items that only some were looked up.
     std::uint64_t there = 0;
-    std::uint64_t oldest = 0;  ///< Its age.
-    /// The count with which the first one was decided that was not drawn.
+    std::uint64_t oldest = 0;  ///< The greatest age.
+    /// The count at which the first item that was never drawn was decided.
     std::uint64_t first_undrawn = std::numeric_limits<std::uint64_t>::max();
     Gone gone;
   };
-  /// Looks for the items while nobody moves; `holds(episode, position)` tells whether one is there.
+  /// Looks the items up while no call is under way; `holds(episode, position)` says what is there.
   template <class Holds>
   [[nodiscard]] Items look(Holds holds) const {
     Items items;
@@ -119,21 +118,21 @@ class Arrivals {
   }
 
  private:
-  /// The most steps that `look` looks for, about.
+  /// Looks up about as many steps at most.
   static constexpr std::uint64_t kLooks = std::uint64_t{1} << 14U;
 
   struct Steps {
     std::uint32_t writer = 0;
     std::uint32_t number = 0;            ///< Number of the episode.
     std::uint32_t first = 0;             ///< Position of the first step here.
-    std::vector<std::uint64_t> arrived;  ///< The count with each step.
-    std::vector<bool> drawn;             ///< May be ahead of `arrived` by a step.
+    std::vector<std::uint64_t> arrived;  ///< The count after each step arrived.
+    std::vector<bool> drawn;             ///< A draw may be recorded before the arrival of its step.
   };
   struct alignas(64) Stripe {
     mutable std::mutex mutex;
     // Guarded by the mutex.
     std::unordered_map<std::uint64_t, Steps> episodes;  ///< By id.
-    std::deque<std::uint64_t> order;                    ///< In which they began.
+    std::deque<std::uint64_t> order;  ///< Ids in the order in which the episodes began.
     Gone gone;
   };
 

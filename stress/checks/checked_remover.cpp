@@ -79,7 +79,7 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   const bool draws_limited_;
   const reprise::ShardChunks& chunks_;
   Findings& findings_;
-  /// Steps of each chunk when it entered; 0: it has not entered.
+  /// The steps of each chunk when it entered, 0 before.
   std::vector<std::uint32_t> filled_with_;
   std::size_t known_ = 0;
   std::optional<std::uint32_t> victim_;

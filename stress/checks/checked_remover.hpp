@@ -15,11 +15,11 @@ namespace stress {
 /// chunk loses steps. The wrapped remover makes the choices.
 class CheckedRemover {
  public:
-  /// `findings` outlives the buffer.
+  /// `findings` has to outlive the buffer.
   CheckedRemover(reprise::Remover remover, bool draws_limited, Findings& findings)
       : remover_(std::move(remover)), draws_limited_(draws_limited), findings_(&findings) {}
 
-  /// Null, as with `Fifo`, if the wrapped remover makes none.
+  /// Returns null, as `Fifo` does, if the wrapped remover does.
   [[nodiscard]] std::unique_ptr<reprise::ShardRemover> make_shard_remover(
       const reprise::ShardChunks& chunks) const;
 

@@ -9,7 +9,7 @@
 namespace stress {
 namespace {
 
-/// Whether the first key's item was in their slot before the other key's item.
+/// Whether the item of `key` was in the slot before that of `than`.
 bool is_older(reprise::ItemKey key, reprise::ItemKey than) {
   constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
   const std::uint32_t ahead = (than.generation() - key.generation()) & kMask;

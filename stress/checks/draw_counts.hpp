@@ -11,30 +11,29 @@
 
 namespace stress {
 
-/// Counts how often each item was drawn, by all learners together, in buffers with a limit of
-/// draws. It has one entry per slot of the buffer, which the next item in that slot takes over.
-/// Any thread.
+/// Counts how often all learners together drew each item, in buffers with a limit of draws. There
+/// is one entry per slot of the buffer, which the next item in that slot takes over. Any thread.
 class DrawCounts {
  public:
-  /// `most` 0: no limit, and draws are not counted. `fresh`: whether batches have fresh items.
+  /// `most` 0: there is no limit, and draws are not counted. `fresh`: batches have fresh items.
   DrawCounts(std::size_t slots, std::uint32_t most, bool fresh, Findings& findings)
       : most_(most),
         findings_(findings),
         entries_(most != 0 ? slots : 0),
         fresh_(fresh ? slots : 0, kNoKey) {}
 
-  /// Continues the counts of a buffer that was saved while nobody drew from it, for the loaded
+  /// Takes over the counts of a buffer that was saved while nobody drew from it, for the loaded
   /// buffer, from which one learner draws.
   void go_on_from(const DrawCounts& saved);
 
   /// Reports items that are fresh twice, items drawn too often, and keys that name two items.
   void count(const Drawn& drawn, CheckedItems items);
 
-  /// How many of these keys name exhausted items.
+  /// Counts the keys that name exhausted items.
   [[nodiscard]] std::size_t exhausted(std::span<const reprise::ItemKey> keys) const;
 
  private:
-  /// Names no item. (0 is the key of the first item if the buffer's tag is 0.)
+  /// The key of no item. (0 is the key of the first item if the buffer's tag is 0.)
   static constexpr reprise::ItemKey kNoKey{~std::uint64_t{0}};
   struct Entry {
     reprise::ItemKey key;
@@ -46,8 +45,9 @@ class DrawCounts {
   Findings& findings_;
   bool loaded_ = false;
   mutable std::mutex mutex_;
-  std::vector<Entry> entries_;           // Guarded by mutex_.
-  std::vector<reprise::ItemKey> fresh_;  ///< The key that was fresh last. Guarded by mutex_.
+  std::vector<Entry> entries_;  // Guarded by mutex_.
+  /// The key that was last drawn as fresh, by slot. Guarded by mutex_.
+  std::vector<reprise::ItemKey> fresh_;
 };
 
 }  // namespace stress

@@ -14,13 +14,14 @@ namespace stress {
 /// A batch, and how it was drawn.
 struct Drawn {
   const reprise::Batch* batch = nullptr;
-  bool by_batch = false;  ///< The largest weight is 1.
+  bool by_batch = false;  ///< Weights are normalised by the batch, so the largest is 1.
   bool without_replacement = false;
-  bool of_a_pass = false;       ///< `reprise::Draws::Epoch`.
-  std::uint64_t passes = 0;     ///< Completed with this batch, by this sampler.
-  std::size_t fresh = 0;        ///< The first items, which nobody had drawn before.
-  std::size_t second_part = 0;  ///< Where it begins, drawn by itself; 0: there is none.
-  bool of_one_moment = false;   ///< All items were drawn under the locks of all shards.
+  bool of_a_pass = false;    ///< Drawn by `reprise::Draws::Epoch`.
+  std::uint64_t passes = 0;  ///< Passes that this sampler had completed after the batch.
+  std::size_t fresh = 0;     ///< The number of fresh items, which come first.
+  /// Where the second part of a mixed batch begins, which was drawn by itself; 0: none.
+  std::size_t second_part = 0;
+  bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
 
   [[nodiscard]] std::size_t size() const { return batch->size(); }
   [[nodiscard]] std::span<const reprise::ItemKey> keys() const { return batch->keys(); }
@@ -32,7 +33,7 @@ struct Drawn {
   return "key " + std::to_string(key.bits);
 }
 
-/// Its items: those of a batch that are right.
+/// The items of a batch, of which those without a fault can be used by other checks.
 using CheckedItems = std::span<const CheckedItem>;
 
 }  // namespace stress

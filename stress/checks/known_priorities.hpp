@@ -38,16 +38,16 @@ inline constexpr std::uint32_t kTopLevel = 255;
   return (name_hash >> 20U) % 32 == 0;
 }
 
-/// The only one of `learners` learners that updates this item.
+/// The learner, of `learners`, that alone updates this item.
 [[nodiscard]] inline std::size_t owner_of(std::uint64_t name_hash, std::size_t learners) noexcept {
   return static_cast<std::size_t>((name_hash >> 40U) % learners);
 }
 
-/// The priorities that one learner gave to its items. It alone updates them, so they are the
-/// priorities that the items have. One thread at a time.
+/// The priorities that one learner gave to its items. No other learner updates them, so the buffer
+/// has to have the same. One thread at a time.
 class KnownPriorities {
  public:
-  /// Stands for the level of an item that was removed.
+  /// Marks an item that was removed.
   static constexpr std::uint32_t kRemoved = 1U << 31U;
 
   explicit KnownPriorities(std::size_t slots) : entries_(slots, kNone) {}
@@ -65,7 +65,7 @@ class KnownPriorities {
     }
   }
 
-  /// For a key that may be stale: does not change the entry of an item that came later.
+  /// Sets a level by a key that may be stale, unless the slot has a newer item.
   void set_unless_newer(reprise::ItemKey key, std::uint32_t level) {
     constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
     const std::uint64_t entry = entries_[key.slot()];
@@ -74,7 +74,7 @@ class KnownPriorities {
       set(key, level);
     }
   }
-  /// The item was removed, if it was there: `level` gives kRemoved for good.
+  /// Notes that an item was removed, if it was there: from now on `level` returns kRemoved.
   void remove(reprise::ItemKey key) { set_unless_newer(key, kRemoved); }
 
  private:

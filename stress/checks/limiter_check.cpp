@@ -22,8 +22,8 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
            std::to_string(ratio.error_buffer) + " and " + std::to_string(booked) +
            " that writers booked are allowed";
   }
-  // Writers go on while fewer than min_size items can be sampled. Later there can be fewer again
-  // only if items are exhausted or removed, or if steps are counted instead of items.
+  // Writers go on while fewer than min_size items can be sampled. The number can fall again only if
+  // items are exhausted or removed, or if steps are counted instead of items.
   if (options.max_times_sampled != 0 || options.remove ||
       WindowRule(strategies.window).sequences() != nullptr) {
     return {};

@@ -9,12 +9,12 @@
 
 namespace stress {
 
-/// The inserts that a writer books at a time, between 1 and 64: if possible, the blocks of all
-/// writers together are at most half of the room that the limiter leaves.
+/// The inserts that a writer books at a time, 1 to 64. If possible, the blocks of all writers
+/// together are at most half of the room that the limiter leaves.
 [[nodiscard]] double block_of(const reprise::RateLimiter& limiter, double writers);
 
-/// Describes how the counts break the promise of the rate limiter; empty if it does not. Call it
-/// while everybody stands still and everything is ingested.
+/// Describes how the counts break the promise of the rate limiter; empty if they keep it. Call it
+/// while all threads stand still and everything is ingested.
 [[nodiscard]] std::string broken_limit(const Strategies& strategies, const Options& options,
                                        const reprise::Stats& stats);
 

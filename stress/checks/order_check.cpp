@@ -35,7 +35,7 @@ void OrderCheck::check_twice(const Drawn& drawn) {
   }
 }
 
-/// A batch with which a pass ends may have items of the next one, which cannot be told apart.
+/// Items of the next pass in the batch that ends one cannot be told apart.
 void OrderCheck::check_pass(const Drawn& drawn) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (!pass_.insert(drawn.keys()[i].bits).second && drawn.passes == passes_) {

@@ -13,19 +13,19 @@
 
 namespace stress {
 
-/// Checks a batch as a whole: no item is in it twice if each may be in it only once, and draws in
-/// order give the first items. One thread at a time.
+/// Checks that no item repeats where none may, and that ordered selectors give the first items. One
+/// thread at a time.
 ///
 /// Items of one writer are decided in the order of its steps, so a batch by age has them in that
 /// order, whatever other writers do. If each item is drawn once, this also holds from batch to
-/// batch: an item that was left out would come behind its followers. A batch by priority is of one
-/// moment, and the learner knows the priorities of the items that it alone updates.
+/// batch: an item that was left out would come after items behind it. A batch by priority is drawn
+/// at one moment, and the learner knows the priorities of the items that it alone updates.
 class OrderCheck {
  public:
   OrderCheck(Drawing drawing, bool each_once, Findings& findings)
       : drawing_(drawing), goes_on_(each_once && drawing == Drawing::Oldest), findings_(findings) {}
 
-  /// `levels`: the level of each item's priority; none if it is not known for sure.
+  /// `levels` has the level of each item's priority; none where it is not known for sure.
   void check(const Drawn& drawn, CheckedItems items,
              std::span<const std::optional<std::uint32_t>> levels);
 
@@ -41,8 +41,8 @@ class OrderCheck {
   Findings& findings_;
   std::vector<reprise::ItemKey> sorted_;
   std::unordered_set<std::uint64_t> pass_;                 ///< Keys drawn in the pass.
-  std::uint64_t passes_ = 0;                               ///< Before this one.
-  std::unordered_map<std::uint32_t, std::uint64_t> last_;  ///< By writer: the step drawn last.
+  std::uint64_t passes_ = 0;                               ///< Passes completed before this one.
+  std::unordered_map<std::uint32_t, std::uint64_t> last_;  ///< The last step drawn of each writer.
 };
 
 }  // namespace stress

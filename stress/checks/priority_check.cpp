@@ -9,12 +9,12 @@
 namespace stress {
 namespace {
 
-/// Leaves may be floats: room for two roundings of 2^-24 each, and some more.
+/// Leaves may be floats, which are rounded twice by 2^-24.
 constexpr double kTolerance = 1e-5;
-/// Importance weights that are checked in each batch.
+/// Only so many importance weights of a batch are checked.
 constexpr std::size_t kWeightsChecked = 8;
 
-/// A number in proportion to an item's weight; infinite if it cannot be computed.
+/// A number in proportion to an item's weight, infinite if it cannot be computed.
 double rate_of(const Drawn& drawn, std::size_t item) {
   // Above this probability 1 - n * P has too few digits.
   constexpr double kNearlyCertain = 0.999;
@@ -84,7 +84,7 @@ void PriorityCheck::check_range(const Drawn& drawn) {
 }
 
 void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t> exponent) {
-  // Draws under one lock come sorted by slot. A descent means that a shard was asked again.
+  // Draws under one lock are sorted by slot, so a lower slot means that a shard was locked again.
   const auto slot = [&](std::size_t i) { return drawn.keys()[i].slot(); };
   check_zeros(drawn, {0, drawn.fresh});
   std::size_t begin = drawn.fresh;
@@ -107,7 +107,7 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
   }
   const auto level = [this](std::size_t i) { return levels_[i].value_or(0); };
   std::ranges::sort(by_level_, std::greater(), level);
-  double least = 1.0;  // Lowest probability of the levels before the present one.
+  double least = 1.0;  // The lowest probability of the levels above.
   double least_of_level = 1.0;
   for (std::size_t k = 0; k < by_level_.size(); ++k) {
     const std::size_t i = by_level_[k];
@@ -160,7 +160,7 @@ void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::si
 void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
   for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
     if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
-      // An update to 0 that reached another item also shows up as a wrong weight of its own item.
+      // If an update to 0 went astray, the item that it was meant for has a wrong weight too.
       findings_.add(Finding::ZeroWeightDraw, words_of(drawn.keys()[i]));
     }
   }
@@ -186,7 +186,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
                     std::to_string(ratio / reference) + " times what it should be";
     }
   }
-  // If the first item was the wrong one, all others differ from it.
+  // If the first item is the wrong one, all others differ from it.
   found.count = std::min(found.count, known - std::min(found.count, known - 1));
   return found;
 }
@@ -198,7 +198,7 @@ void PriorityCheck::check_importance(const Drawn& drawn) {
   if (const float largest = std::ranges::max(drawn.weights()); largest != 1.0F) {
     findings_.add(Finding::WrongPriority, "largest importance weight " + std::to_string(largest));
   }
-  // Each part has the number of items of its own moment.
+  // The parts were drawn at different moments, so each has its own number of items.
   check_importance(drawn, {0, drawn.second_part});
   check_importance(drawn, {drawn.second_part, drawn.size()});
 }

@@ -17,16 +17,16 @@
 
 namespace stress {
 
-/// The exponents of a run that changes them; it begins with the first. They are so close to each
-/// other that a weight is accurate enough for the check after a thousand conversions.
+/// The exponents of a run that changes them; it begins with the first. They are close to each
+/// other, so that a weight is accurate enough for the check after a thousand conversions.
 inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
 
 /// Checks the probabilities of a batch.
 ///
-/// Within the draws of one batch from one shard, P(i) / weight(i) is the same for all items. So an
-/// item whose weight does not follow from its own last priority is found, whichever update was lost
-/// or misdirected. If a batch is of one moment, this holds for the whole batch. For draws without
-/// replacement -log(1 - n * P(i)) replaces P(i).
+/// In the draws of one batch from one shard, P(i) / weight(i) is the same for all items. So an item
+/// whose weight does not follow from its own last priority is found, whichever update was lost or
+/// misdirected. If a batch was drawn at one moment, this holds for the whole batch. For draws
+/// without replacement -log(1 - n * P(i)) takes the place of P(i).
 ///
 /// One thread at a time.
 class PriorityCheck {
@@ -34,9 +34,10 @@ class PriorityCheck {
   PriorityCheck(const Options& options, const Strategies& strategies, std::size_t slots_per_shard,
                 Findings& findings);
 
-  /// `known`: one for each learner. `me`: only this learner's items are known for sure, since
-  /// others may be updating theirs; none: everybody stands still. `exponent`: the one of kAlphas in
-  /// force; none: any, and each run of draws under one lock may have another.
+  /// `known` has the priorities of each learner. `me` is the learner that checks: only its items
+  /// are known for sure, since others may update theirs; none: all threads stand still. `exponent`
+  /// is the index in kAlphas that is in force; none: any, and each run of draws under one lock may
+  /// have another.
   void check(const Drawn& drawn, CheckedItems items, std::span<const KnownPriorities> known,
              std::optional<std::size_t> me, std::optional<std::size_t> exponent);
 
@@ -53,7 +54,7 @@ class PriorityCheck {
   void check_weights(const Drawn& drawn, std::optional<std::size_t> exponent);
   /// Checks probabilities of a selector that draws by rank, while nobody changes priorities.
   void check_ranks(const Drawn& drawn);
-  /// Draws under one lock: items [begin, end).
+  /// Draws [begin, end) of a batch, made under one lock.
   struct Run {
     std::size_t begin = 0;
     std::size_t end = 0;

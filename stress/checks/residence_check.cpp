@@ -19,7 +19,7 @@ void ResidenceCheck::expect(bool holds, Finding finding, const std::string& word
 
 void ResidenceCheck::in_passing() {
   if (shared_.options.remove) {
-    return;  // Removed items count for the capacity, and are not in the size.
+    return;  // Removed items count for the capacity but not for the size.
   }
   const std::uint64_t size = shared_.replay.size();
   const std::uint64_t capacity = shared_.options.capacity_steps;
@@ -43,7 +43,7 @@ void ResidenceCheck::at_rest(const reprise::Stats& stats) {
   residence_.drawn += promises_age() ? ages.items : 0;
   residence_.drawn_too_old += promises_age() ? ages.too_old : 0;
   in_passing();
-  // A step of a sequence need not begin an item; an exhausted or removed item is none.
+  // An item may be missing because no sequence begins there, or because it is exhausted or removed.
   if (shared_.windows.sequences() == nullptr && shared_.options.max_times_sampled == 0 &&
       !shared_.options.remove) {
     expect(stats.items == stats.resident_steps, Finding::AccountingError,
@@ -59,9 +59,9 @@ double ResidenceCheck::room() const {
   return booked + (ratio != nullptr ? ratio->error_buffer / ratio->samples_per_insert : 0.0);
 }
 
-/// A queue in order with room for all gives each item to a sampler before it leaves. With a ratio,
-/// samplers that draw as many fresh items as arrive leave few but those from before the first of
-/// them.
+/// A `Fifo` queue whose samplers keep up gives each item to a sampler before it leaves. With a
+/// ratio, samplers that draw as many fresh items as arrive leave hardly any but those from before
+/// their first draw.
 std::optional<double> ResidenceCheck::most_undrawn() const {
   const Strategies& strategies = shared_.strategies;
   const auto capacity = static_cast<double>(shared_.options.capacity_steps);
@@ -92,13 +92,13 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
   residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
   residence_.left += items.gone.items;
   residence_.never_drawn += items.gone.never_drawn;
-  // Samplers take all locks before long, and writers that a ratio holds do not pass them.
+  // Samplers soon take all locks, and writers that a ratio holds do not pass them.
   const std::uint64_t oldest =
       shared_.oldest_allowed() + (alone ? 0 : static_cast<std::uint64_t>(room()));
   expect(!promises_age() || items.oldest <= oldest, Finding::TooOld,
          "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
              " allowed");
-  // Exhausted items are found, and cannot be drawn; removers may keep what is forgotten here.
+  // Exhausted items are found but cannot be drawn; removers may keep items that are forgotten here.
   if (items.all && shared_.options.max_times_sampled == 0) {
     expect(promises_age() ? items.there == stats.items : items.there <= stats.items,
            Finding::AccountingError,
@@ -114,15 +114,15 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
 }
 
 void ResidenceCheck::turns() {
-  // Otherwise a batch takes nothing from anybody, and samplers have no turns.
+  // Otherwise a batch takes no items away from others, and samplers wait without turns.
   const bool draws_take =
       shared_.strategies.hold_writers() || shared_.options.max_times_sampled != 0;
   check_turns(shared_.samplers, draws_take, false, "samplers", residence_.samplers);
   check_turns(shared_.writers, true, true, "writers", residence_.writers);
 }
 
-/// A thread that waits for a mutex before it stands in line looks as if it had been passed, and so
-/// does a writer that waits for a chunk, where nobody stands in line. So a few are no fault.
+/// A thread that waits for a mutex before it queues looks as if it had been passed, and so does a
+/// writer that waits for a chunk, where there are no turns. So a few such waits are no fault.
 void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                                  Residence::Waits& waits) {
   const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);

@@ -11,25 +11,25 @@
 
 namespace stress {
 
-/// Judges the items of a batch by the laws of the world. One thread at a time.
+/// Checks the items of a batch by the rules of `test::ItemCheck`. One thread at a time.
 ///
 /// Once `cutting` is set, episodes may end early as truncated: writers that are destroyed after
-/// `close`, or at the end of a run whose limiter holds them, end them so. A draw in flight may see
+/// `close`, or at the end of a run whose limiter holds them, end them so. A draw under way may see
 /// such an episode.
 class WindowCheck {
  public:
   WindowCheck(const ItemCheck& check, const std::atomic<bool>& cutting, Findings& findings)
       : check_(check), cutting_(cutting), findings_(findings) {}
 
-  /// Reports faults, and returns what the items are. Valid until the next call. `some_gone`: places
-  /// may have no item, as `gather` leaves them; these are not right, and no fault.
+  /// Reports faults, and returns the items, until the next call. `some_gone`: places may have no
+  /// item, as `gather` leaves them; these are neither right nor a fault.
   CheckedItems check(const reprise::Batch& batch, bool some_gone = false) {
     items_.assign(batch.size(), {});
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (some_gone && batch.lengths()[i] == 0) {
         continue;
       }
-      // Acquire; partner: the conductor's store, by way of the writer that cut its episode off.
+      // Acquire; partner: the conductor's store, through the writer that cut its episode off.
       const std::string words =
           check_.mismatch(batch, i, items_[i], cutting_.load(std::memory_order_acquire));
       if (!words.empty()) {

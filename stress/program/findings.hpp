@@ -11,20 +11,20 @@
 namespace stress {
 
 enum class Finding : std::uint8_t {
-  TornRow,           ///< An observation whose hash is wrong.
-  WrongWindow,       ///< Rows, stack, return, discount or names that do not belong together.
-  WrongPriority,     ///< Drawn with another probability than its last priority gives.
-  ZeroWeightDraw,    ///< Drawn although its priority is 0.
-  WrongOrder,        ///< Not first in the selector, or twice where each comes once.
-  DrawnTooOften,     ///< Drawn more often than the limit allows.
-  TooOld,            ///< An item should have left before others.
-  NeverDrawn,        ///< An item left, or was passed over, undrawn, and should have been drawn.
-  PassedOver,        ///< Others were let in before one who waited longer.
+  TornRow,        ///< An observation whose hash is wrong.
+  WrongWindow,    ///< A window whose rows, stack, return, discount or names do not belong together.
+  WrongPriority,  ///< A draw with another probability than the item's last priority gives.
+  ZeroWeightDraw,  ///< A draw of an item whose priority is 0.
+  WrongOrder,  ///< An item that is not the selector's first, or comes twice where each comes once.
+  DrawnTooOften,     ///< An item drawn more often than the limit allows.
+  TooOld,            ///< An item that should have left before others.
+  NeverDrawn,        ///< An item that should have been drawn before it left or was passed over.
+  PassedOver,        ///< A waiting call, beside which others that came later were let in.
   BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
   MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
-  MissedRefusal,     ///< Bad input that was accepted.
-  BrokenCheckpoint,  ///< A checkpoint cannot be loaded, has wrong contents, or lacks some.
+  MissedRefusal,     ///< Bad input that was not refused.
+  BrokenCheckpoint,  ///< A checkpoint that cannot be loaded, has wrong contents, or lacks some.
   UnexpectedError,   ///< An exception or a hang.
 };
 inline constexpr std::size_t kFindings = 15;
@@ -33,7 +33,7 @@ inline constexpr std::size_t kFindings = 15;
 
 class Findings;
 
-/// Ends the program, which hangs, after it has told what was found.
+/// Ends a program that hangs, after printing the findings.
 [[noreturn]] void give_up(const Findings& findings, const std::string& what);
 
 /// Counts the findings and keeps the first few in words. Any thread.

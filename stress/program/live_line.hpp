@@ -13,7 +13,7 @@ struct Snapshot {
   std::uint64_t violations = 0;
 };
 
-/// Shows the state of the run on a line from time to time. One thread.
+/// Prints the state of the run on one line from time to time. One thread.
 class LiveLine {
  public:
   [[nodiscard]] bool due() const { return Clock::now() - shown_at_ >= std::chrono::seconds(2); }

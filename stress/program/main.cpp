@@ -1,4 +1,4 @@
-// reprise-stress: truth of a replay buffer under actors and learners that come and go. See --help.
+// reprise-stress: checks a replay buffer under actors and learners that come and go. See --help.
 
 #include "program/options.hpp"
 #include "program/report.hpp"
@@ -13,7 +13,7 @@
 namespace stress {
 namespace {
 
-/// Called before anything can go wrong, so that the line is there after a crash too.
+/// Prints the command first, so that it is known after a crash too.
 void say_how_to_repeat(std::uint64_t schedule, int argc, char** argv) {
   std::fprintf(stderr, "schedule seed %llu; to repeat:", static_cast<unsigned long long>(schedule));
   for (int i = 0; i < argc; ++i) {
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     stress::print_summary(parsed.options, tally);
     return tally.findings.violations() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::invalid_argument& error) {
-    // Only the buffer can judge some options, such as a chunk too small for a window.
+    // Only the buffer can check some options, such as a chunk too small for a window.
     std::fprintf(stderr, "reprise-stress: %s\n", error.what());
     return stress::kBadUsage;
   } catch (const std::exception& error) {

@@ -9,7 +9,8 @@ namespace stress {
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;
-  std::size_t environments = 0;  ///< Environments of each actor's `VectorWriter`; 0: a `Writer`.
+  /// Environments of each actor's `VectorWriter`; 0: the actor has a `Writer`.
+  std::size_t environments = 0;
   double seconds = 2.0;
   std::size_t capacity_steps = std::size_t{1} << 20U;
   std::size_t chunk_steps = 0;  ///< 0: the buffer chooses.
@@ -20,7 +21,7 @@ struct Options {
   std::size_t batch = 512;
   bool churn = false;
   std::uint64_t seed = 1;
-  std::uint64_t schedule = 0;  ///< Seed of the schedule points; 0: they are empty.
+  std::uint64_t schedule = 0;  ///< Seed of the schedule points; 0: they do nothing.
 
   // Names of strategies, with numbers behind a colon where they have some; see strategies.cpp.
   std::string selector = "proportional";
@@ -29,13 +30,14 @@ struct Options {
   std::string limiter = "min_size";
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
-  float fresh = 0.0F;                   ///< Share of each batch.
+  float fresh = 0.0F;                   ///< Share of fresh items in each batch.
   bool read_by_name = false;
   bool remove = false;
   bool mutable_column = false;
   bool mixed = false;
   bool hindsight = false;
-  std::uint64_t set_alpha_every = 0;  ///< In batches of the first learner; 0: never.
+  /// A new alpha after so many batches of the first learner; 0: never.
+  std::uint64_t set_alpha_every = 0;
 
   std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.
 };
@@ -45,10 +47,10 @@ inline constexpr int kBadUsage = 2;
 
 struct ParsedOptions {
   Options options;
-  int exit_code = -1;  ///< Not negative: stop now with this status.
+  int exit_code = -1;  ///< If not negative, the program has to end now with this status.
 };
 
-/// Prints help or error messages itself.
+/// Parses the options, and prints help or errors.
 ParsedOptions parse_options(int argc, char** argv);
 
 }  // namespace stress

@@ -6,7 +6,7 @@
 namespace stress {
 
 /// Runs the load that the options describe; throws `std::invalid_argument` for options that only
-/// the buffer can judge.
+/// the buffer can check.
 void run(const Options& options, Tally& tally);
 
 void print_summary(const Options& options, const Tally& tally);

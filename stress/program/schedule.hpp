@@ -21,8 +21,7 @@ inline void set_schedule([[maybe_unused]] std::uint64_t seed) noexcept {
 #endif
 }
 
-/// Gives the calling thread its place in the schedule: its number (an actor or learner), the round,
-/// and the number of its life.
+/// Identifies the calling thread: the number of an actor or learner, the round, and the life.
 inline void enter_schedule([[maybe_unused]] std::uint32_t part,
                            [[maybe_unused]] std::uint32_t round,
                            [[maybe_unused]] std::uint32_t life) noexcept {

@@ -28,7 +28,7 @@ constexpr NamedDraws kDraws[] = {
     {"epoch", reprise::Draws::Epoch},
 };
 
-/// "SecondChance" is "second_chance" here.
+/// Turns "SecondChance" into "second_chance".
 std::string command_name(std::string_view type) {
   std::string name;
   for (const char c : type) {
@@ -94,12 +94,13 @@ reprise::OptionValue value_of(const char* option, const reprise::StrategyOption&
       described.value);
 }
 
-/// How a selector draws, as far as it can be checked here.
+/// How a selector draws, in the terms of the checks.
 Drawing drawing_of(std::string_view selector) {
   const auto& kind = find(reprise::selectors(), "--selector", selector,
                           [](const auto& entry) { return command_name(entry.name()); });
   const Drawing drawing = reprise::test::drawing_of(kind.name());
-  return drawing == Drawing::Clipped ? Drawing::Alike : drawing;  // No priority is above 1.
+  // No priority is above 1, so clipping changes nothing.
+  return drawing == Drawing::Clipped ? Drawing::Alike : drawing;
 }
 
 /// Values by the names of options.
@@ -129,8 +130,7 @@ Family strategy_of(const char* option, std::string_view text,
   return kind.make(values);
 }
 
-/// Refuses values behind the name, because the checks of these strategies use constants of this
-/// program.
+/// Refuses values after the name, because checks use this program's constants.
 void bare(const char* option, std::string_view text) {
   if (text.find(':') != std::string_view::npos) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
@@ -150,7 +150,7 @@ reprise::Window window_of(const Options& options) {
   return window;
 }
 
-/// The default ratio; with a limit of draws, half of the highest ratio that draws can keep.
+/// The default ratio; with a limit of draws, half of the highest ratio that the limit allows.
 double feasible_ratio(const Options& o, const WindowRule& rule) {
   constexpr double kUsual = 4.0;
   const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;
@@ -188,7 +188,7 @@ Strategies strategies_of(const Options& options) {
         return std::string_view(entry.name);
       }).draws;
   if (draws == reprise::Draws::Epoch && (in_order(drawing) || options.max_times_sampled != 0)) {
-    draws.reset();  // Refused; so each combination of options can be run.
+    draws.reset();  // The selector refuses such draws; so each combination of options can be run.
   }
   const reprise::Window window = window_of(options);
   const bool each_by_itself = !in_order(drawing) && options.max_times_sampled == 0 &&

@@ -12,7 +12,7 @@
 
 namespace stress {
 
-/// kAlpha is the exponent of priorities, kBeta that of importance weights.
+/// The exponents of priorities and of importance weights.
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
 /// Discount per step of every run.
@@ -25,9 +25,9 @@ struct Strategies {
   reprise::Remover remover;
   reprise::Window window;
   reprise::RateLimiter limiter;
-  /// None: each batch is stratified or independent, at random.
+  /// How batches are drawn; none: stratified or independent, at random.
   std::optional<reprise::Draws> draws;
-  float fresh = 0.0F;      ///< Share of each batch, if the draws allow one.
+  float fresh = 0.0F;      ///< Share of fresh items in each batch, if the draws allow one.
   bool mixed = false;      ///< Whether batches have two parts, if the draws allow them.
   bool hindsight = false;  ///< Whether items get other goals, if the window allows it.
 

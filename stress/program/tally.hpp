@@ -11,11 +11,12 @@ namespace stress {
 
 /// The results of a run.
 struct Tally {
-  double seconds = 0.0;       ///< Measured; without filling, warming up and standing still.
-  std::uint64_t appends = 0;  ///< In the measured time, like the batches.
+  double seconds = 0.0;       ///< Measured time, without filling, warming up and standing still.
+  std::uint64_t appends = 0;  ///< Appends in the measured time, as are the batches.
   std::uint64_t batches = 0;
 
-  reprise::Stats stats;  ///< At the end; with churn, counts are summed over all buffers.
+  /// The statistics at the end; with churn, counts are summed over all buffers.
+  reprise::Stats stats;
   std::uint64_t rounds = 0;
   std::uint64_t closes = 0;
   double longest_close_ms = 0.0;  ///< From close() until all threads were gone.
@@ -24,9 +25,9 @@ struct Tally {
   std::uint64_t learner_lives = 0;
   std::uint64_t exceptions = 0;
   Residence residence;
-  std::uint64_t checkpoints = 0;       ///< Saved, and each loaded again.
-  std::uint64_t checkpoint_items = 0;  ///< Drawn from loaded buffers and checked.
-  std::uint64_t checkpoint_keys = 0;   ///< From before a save, and valid after its load.
+  std::uint64_t checkpoints = 0;       ///< Checkpoints saved, each of which was loaded again.
+  std::uint64_t checkpoint_items = 0;  ///< Items drawn from loaded buffers and checked.
+  std::uint64_t checkpoint_keys = 0;   ///< Keys from before a save that were valid after its load.
 
   Findings findings;
 

@@ -27,7 +27,7 @@ class Actor {
         rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
         watch_(shared.writers) {}
 
-  /// False if the buffer was closed, or the run ends.
+  /// Returns false if the buffer was closed, or the run ends.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
@@ -117,7 +117,7 @@ class Actor {
     return true;
   }
 
-  /// Whether the actor commits a step again that was not taken. `t`: committed steps of the
+  /// Whether the actor repeats a commit whose step was not taken. `t`: committed steps of the
   /// episode.
   bool go_on(reprise::CommitStatus status, std::uint32_t t) {
     shared_.check(status);
@@ -128,7 +128,7 @@ class Actor {
     return !shared_.gives_up();
   }
 
-  /// Parks at the gate if it is closed. `t`: committed steps of the episode.
+  /// Waits at the gate if it is closed. `t`: committed steps of the episode.
   void stand_still_if_asked(std::uint32_t t) {
     if (shared_.gate.closed()) {
       state_.open = shared_.windows.open(t);
@@ -147,7 +147,7 @@ class Actor {
     scribble(writer);
     throw SimulatorError();
   }
-  /// Writes a part of a step and never commits it: it must never be seen.
+  /// Writes a part of a step and never commits it; nobody may ever see it.
   void scribble(reprise::Writer& writer) {
     for (const reprise::AnyField field : shared_.world.fields()) {
       const bool observation = field.role() == reprise::Role::Observation;

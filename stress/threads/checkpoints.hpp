@@ -20,11 +20,10 @@
 
 namespace stress {
 
-/// Saves a buffer while it is used, and while all stand still. It loads each checkpoint into a
-/// buffer of its own and judges that buffer by the laws of the world, and at rest also by what the
-/// learners wrote.
+/// Saves a buffer while it is used, and while all threads stand still. It loads each checkpoint
+/// into another buffer, and checks that buffer's items, and at rest also their priorities.
 ///
-/// `live` is for one thread, `at_rest` for another.
+/// One thread calls `live`, another one `at_rest`.
 class Checkpoints {
  public:
   explicit Checkpoints(Shared& shared)
@@ -42,7 +41,7 @@ class Checkpoints {
     }
   }
 
-  /// Call it while everything is ingested and nobody moves. `code`: of the conductor's last batch.
+  /// Call it while all threads stand still and all is ingested. `code`: of the last batch.
   void at_rest(Learner& conductor, Learner::Code code, const reprise::Stats& stats) {
     // `live` may still be loading the newest checkpoint, and a save here would make another one the
     // newest.
@@ -71,28 +70,28 @@ class Checkpoints {
     }
   }
 
-  // All relaxed: the counts are read once the threads are gone, or for display.
+  // All are relaxed: the counts are read after the threads have ended, or for display.
   std::atomic<std::uint64_t> saved = 0;
-  std::atomic<std::uint64_t> items = 0;  ///< Items of loaded buffers, each drawn and checked.
-  std::atomic<std::uint64_t> keys = 0;   ///< Keys from before a save, each used after its load.
+  std::atomic<std::uint64_t> items = 0;  ///< Items of loaded buffers that were drawn and checked.
+  std::atomic<std::uint64_t> keys = 0;   ///< Keys from before a save that were used after its load.
 
  private:
-  /// Keys and the hashes of their items' names.
+  /// Keys, and the hashes of their items' names.
   using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;
 
   static constexpr std::chrono::milliseconds kTick{5};
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr int kBatchesAtRest = 3;
-  /// The most items that are drawn together.
+  /// At most so many items are drawn together.
   static constexpr std::size_t kMost = std::size_t{1} << 16U;
 
-  /// Only the check draws from a loaded buffer, so no rate limiter may hold it.
+  /// Removes the rate limiter, because only the check draws from a loaded buffer.
   static Options options_of(Options options) {
     options.limiter = "unlimited";
     return options;
   }
 
-  /// False once the run ends.
+  /// Waits for the next save; false if the run ends.
   [[nodiscard]] bool wait() const {
     const Clock::time_point due =
         Clock::now() + (own_.churn ? std::chrono::milliseconds(kEvery) / 20 : kEvery);
@@ -111,11 +110,11 @@ class Checkpoints {
     saved.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// Throws if the newest checkpoint was skipped.
+  /// Loads the newest checkpoint; throws if it was skipped.
   std::unique_ptr<Shared> load() {
     auto loaded = std::make_unique<Shared>(own_, shared_.episodes, findings_);
     loaded->learners.resize(own_.learners + 1);
-    // A load ends the episodes that were under way.
+    // A load ends the episodes that were open.
     loaded->cutting.store(true, std::memory_order_relaxed);
     const auto skipped = loaded->replay.restore(own_.checkpoint_path).skipped;
     if (!skipped.empty()) {
@@ -151,7 +150,7 @@ class Checkpoints {
     }
   }
 
-  /// `before` and `after`: accounts of the saved buffer around the save.
+  /// Compares the loaded buffer with the counts of the saved one, `before` and `after` the save.
   reprise::Stats check_account(const Shared& loaded, const reprise::Stats& before,
                                const reprise::Stats& after) {
     const reprise::Stats now = loaded.stats();
@@ -168,7 +167,7 @@ class Checkpoints {
     expect(now.committed_steps <= after.committed_steps,
            show("steps committed", now.committed_steps, "after the save there were",
                 after.committed_steps));
-    // Steps that were decided before the save are in the checkpoint, or have been evicted.
+    // Steps that were decided before the save are in the checkpoint, or were evicted before it.
     const std::uint64_t decided = before.committed_steps - before.pending_steps;
     expect(now.resident_steps + after.evicted_steps >= decided,
            show("steps", now.resident_steps, "decided and not evicted before the save:",
@@ -180,8 +179,8 @@ class Checkpoints {
   }
 
   /// Draws as many items as possible at once, and compares them with what is known of their keys.
-  /// This check comes last, because it updates items by their keys. `evicted`: steps that the
-  /// load itself evicted, of episodes that it ended.
+  /// This check is the last one, because it updates items. `evicted`: steps of the episodes that
+  /// the load ended, which it also evicted.
   void check_items(Shared& loaded, const Keys& before, std::uint64_t evicted) {
     reprise::Sampler sampler = loaded.replay.sampler(Shared::sampler_options(1, 0.0F));
     WindowCheck windows({loaded.world, loaded.episodes, loaded.windows}, loaded.cutting, findings_);
@@ -215,8 +214,8 @@ class Checkpoints {
     }
   }
 
-  /// Draws different items of weight above 0, about as many as there are; `once` is true then. If
-  /// there are more than `kMost`, it makes so many draws, which may repeat items.
+  /// Draws different items of weight above 0, about as many as there are; then `once` is true. If
+  /// there are more than `kMost`, it makes that many draws, which may repeat items.
   static reprise::SampleResult sample_all(const Shared& loaded, reprise::Sampler& sampler,
                                           bool& once) {
     const std::size_t there = loaded.replay.stats().items;

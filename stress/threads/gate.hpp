@@ -11,7 +11,7 @@
 
 namespace stress {
 
-/// A gate at which threads stand still together. Any thread.
+/// A gate at which threads stand still together. May be used by any thread.
 class Gate {
  public:
   /// A thread between its first and its last call into the buffer. Waits while the gate is closed.
@@ -26,12 +26,12 @@ class Gate {
     Gate& gate_;
   };
 
-  /// Relaxed: a thread that sees it late parks late.
+  /// Relaxed: a thread that sees it late stops late.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
   /// Called by a thread that is present: stands still until the gate opens.
   void park();
 
-  /// False if some thread that is present does not stand still within the time.
+  /// Closes the gate; false if some thread does not stop within the time.
   bool close(std::chrono::seconds patience);
   void open();
 
@@ -48,7 +48,7 @@ class Gate {
 class Threads {
  public:
   void start(std::function<void()> work);
-  /// False if some threads are not done within the time; these still run.
+  /// Joins the threads; false if some still run after the time.
   bool join(std::chrono::seconds patience);
 
  private:

@@ -25,14 +25,13 @@ inline constexpr std::chrono::milliseconds kSampleTimeout{10};
 
 /// One life of a learner: a sampler and some batches. One thread.
 ///
-/// Items are shared out among the learners by their names, so that each knows the priorities of its
-/// own: it writes them, and keeps a record of what it wrote.
+/// Each item belongs to one learner, which alone updates it, and so knows its priority.
 class Learner {
  public:
   using Code = reprise::SampleStatus::Code;
 
-  /// `number`: its index among the learners. The conductor has the last one; all items are its own,
-  /// because it draws only while all others stand still.
+  /// `number` is its index among the learners. The last one is the conductor's, to which all items
+  /// belong, because it draws only while all others stand still.
   Learner(Shared& shared, std::size_t number)
       : shared_(shared),
         options_(shared.options),
@@ -57,7 +56,7 @@ class Learner {
     }
   }
 
-  /// False if the buffer was closed.
+  /// Returns false if the buffer was closed.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     const std::uint64_t batches = options_.churn ? rng_.between(1, 300) : ~std::uint64_t{0};
@@ -76,7 +75,7 @@ class Learner {
     return true;
   }
 
-  /// Samples, checks and updates.
+  /// Draws, checks and updates a batch.
   Code cycle() {
     const std::uint64_t since = shared_.arrivals.count();
     const Code code = sample();
@@ -119,9 +118,9 @@ class Learner {
     return Code::Ok;
   }
 
-  /// Call it while all stand still and everything is ingested: an ordered selector then has all
-  /// items, each once, and a batch is the first of them. Items with a limit of draws are left to
-  /// the learners.
+  /// Call it while all threads stand still and everything is ingested: an ordered selector then has
+  /// all items, each once, and a batch is the first of them. Items with a limit of draws are left
+  /// to the learners.
   void check_whole_order() {
     if (!in_order(shared_.strategies.drawing) || options_.max_times_sampled != 0 ||
         shared_.strategies.hold_writers()) {
@@ -134,7 +133,7 @@ class Learner {
     }
   }
 
-  /// The last batch, and what its items are.
+  /// The last batch, and its items.
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   CheckedItems check() { return windows_.check(*drawn_.batch); }
 
@@ -148,7 +147,7 @@ class Learner {
   struct Change {
     std::size_t owner = 0;
     std::uint32_t level = 0;
-    bool old = false;  ///< Its key is from an earlier batch.
+    bool old = false;  ///< The key is from an earlier batch.
   };
 
   Code sample() {
@@ -160,7 +159,7 @@ class Learner {
       return note(sampler_.sample(options_.batch, how), how);
     }
     if (how.normalise == reprise::Normalise::ByBuffer) {
-      how.normalise = reprise::Normalise::Not;  // Refused of exact parts.
+      how.normalise = reprise::Normalise::Not;  // Exact parts allow no other value.
     }
     const reprise::SampleResult result = mixed_->sample(how);
     // Items are counted when they are drawn, and some may wait for the other part of their batch.
@@ -171,7 +170,7 @@ class Learner {
     return code;
   }
 
-  /// Notes a batch. `more`: items that the call drew besides those of the batch.
+  /// Records and checks a batch. `more`: items that the call drew besides those of the batch.
   Code note(const reprise::SampleResult& result, const reprise::SampleOptions& how,
             std::size_t more = 0) {
     watch_.done(result ? 1 : 0, false);
@@ -191,7 +190,7 @@ class Learner {
     return Code::Ok;
   }
 
-  /// A pass begins during a draw; `since`: the count before this one.
+  /// Counts completed passes; `since` is the count of steps before the draw.
   void count_passes(std::uint64_t passes, std::uint64_t since) {
     if (passes != passes_) {
       shared_.arrivals.passed(pass_since_);
@@ -200,7 +199,7 @@ class Learner {
     passes_ = passes;
   }
 
-  /// Sets another exponent. Only the first learner does, so that it knows which one is in force.
+  /// Sets another exponent. Only the first learner does, so it knows which one is in force.
   void set_alpha_when_due() {
     if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
         state_.batches.load(std::memory_order_relaxed) % options_.set_alpha_every != 0) {
@@ -219,8 +218,7 @@ class Learner {
     return shared_.exponent.load(std::memory_order_relaxed);
   }
 
-  /// Draws and checks the first items, at most `most`, and returns their keys. Updates none of
-  /// them.
+  /// Draws and checks the first items, at most `most`, and returns their keys, without updates.
   std::vector<reprise::ItemKey> first_keys(std::size_t most) {
     const std::size_t n = std::min<std::size_t>(shared_.replay.stats().items, most);
     const reprise::SampleOptions how{.timeout = kSampleTimeout};
@@ -231,8 +229,8 @@ class Learner {
     return {drawn_.keys().begin(), drawn_.keys().end()};
   }
 
-  /// Reads the items of the last batch by their keys, and as many of those kept, of which some are
-  /// gone. They are checked as drawn ones are, and each has to be what was drawn under its key.
+  /// Reads the items of the last batch and of as many kept keys, of which some are stale. They are
+  /// checked as drawn ones are, and each has to be the item that was drawn under its key.
   void read_by_name() {
     for (std::size_t i = 0; i < options_.batch && !state_.kept.empty(); ++i) {
       named_.push_back(state_.kept[rng_.below(state_.kept.size())]);
@@ -252,9 +250,9 @@ class Learner {
     }
   }
 
-  /// Gives the items goals. Each goal is the observation of the item's episode that its distance
-  /// says. While all others stand still every item is there, so each gets one, and a final one has
-  /// no step behind it that was drawn as well.
+  /// Gives the items goals. Each goal has to be the observation of the item's episode at its
+  /// distance. While all others stand still every item is there, so each gets a goal, and a final
+  /// one has no drawn step behind it.
   void check_goals(CheckedItems items) {
     const reprise::AnyField field = shared_.world.name_field();
     const std::size_t bytes = shared_.world.bytes(field);
@@ -312,7 +310,7 @@ class Learner {
     }
   }
 
-  /// Removes some of the items that were just updated. They are gone for everybody from then on.
+  /// Removes some of the items that were just updated; from then on nobody may see them.
   void remove() {
     std::vector<reprise::ItemKey> removed;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -381,8 +379,8 @@ class Learner {
     if (rng_.one_in(kBadUpdateOneIn) && !refuses_bad_update()) {
       shared_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
     }
-    // An item is exhausted if all its draws are counted. There may be more: another learner may
-    // still have to count a last draw.
+    // An item is exhausted once all its draws are counted. Others may be exhausted too: another
+    // learner may not have counted its last draw yet.
     const std::size_t exhausted = shared_.draw_counts.exhausted(keys_);
     const auto result = apply(keys_, priorities_);
     count(state_.applied, result.applied);
@@ -406,7 +404,7 @@ class Learner {
     }
   }
 
-  /// Whether an update with one bad priority or one key of another buffer is refused as a whole.
+  /// Whether an update with a bad priority, or a key of another buffer, is refused as a whole.
   bool refuses_bad_update() {
     std::vector<reprise::ItemKey> keys = keys_;
     std::vector<float> priorities = priorities_;
@@ -433,8 +431,9 @@ class Learner {
   Rng rng_;
   WaitWatch watch_;
   reprise::Sampler sampler_;
-  std::optional<reprise::MixedSampler> mixed_;  ///< Both parts are the buffer of the round.
-  std::size_t kept_ = 0;                        ///< Items of its batch under way.
+  /// A mix whose two parts are both the buffer of the round.
+  std::optional<reprise::MixedSampler> mixed_;
+  std::size_t kept_ = 0;  ///< Items of the mix's unfinished batch.
   reprise::HindsightGoal goal_ = reprise::HindsightGoal::Future;
   std::optional<reprise::Hindsight> hindsight_;
   Drawn drawn_;
@@ -444,8 +443,8 @@ class Learner {
   std::vector<float> priorities_;
   std::vector<Change> changes_;
   std::vector<KeptKey> named_;
-  std::uint64_t passes_ = 0;      ///< Completed.
-  std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the pass under way began.
+  std::uint64_t passes_ = 0;      ///< Passes that the sampler has completed.
+  std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the present pass began.
 };
 
 }  // namespace stress

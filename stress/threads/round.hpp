@@ -21,7 +21,7 @@
 
 namespace stress {
 
-/// One buffer from its first step to its end, and the threads that use it.
+/// One buffer from its first step to its end, with the threads that use it.
 class Round {
  public:
   Round(const Options& options, std::uint32_t number, Tally& tally, LiveLine& live)
@@ -39,7 +39,7 @@ class Round {
                               KnownPriorities(shared_.slots));
   }
 
-  /// Fills the buffer and warms up, then measures; stands still from time to time.
+  /// Fills the buffer and warms up, then measures; lets all threads stand still from time to time.
   void steady() {
     start_actors();
     start_saving();
@@ -102,11 +102,11 @@ class Round {
   static constexpr std::chrono::seconds kLongestWarmUp{5};
   static constexpr std::chrono::milliseconds kStillEvery{250};
   static constexpr std::chrono::milliseconds kTick{20};
-  /// Long enough for a sanitizer on a busy machine; only a hang takes longer.
+  /// Only a hang takes so long, even with a sanitizer on a busy machine.
   static constexpr std::chrono::seconds kPatience{120};
 
-  /// Writers that the limiter holds cannot finish their episodes once no learner draws. Release for
-  /// both; partners: the loads in `Shared` and `WindowCheck`.
+  /// Ends the run. Writers that the limiter holds cannot finish their episodes once no learner
+  /// draws. Release for both; partners: the loads in `Shared` and `WindowCheck`.
   void stop() {
     if (shared_.strategies.hold_writers()) {
       shared_.cutting.store(true, std::memory_order_release);
@@ -136,8 +136,8 @@ class Round {
     }
   }
 
-  /// Runs one life after the other, each on its own thread, until a life returns false. `part`: its
-  /// number among all actors and learners, from 1; the conductor is 0.
+  /// Runs one life after the other, each on its own thread, until a life returns false. `part` is
+  /// its number among all actors and learners, from 1; the conductor is 0.
   template <class Life>
   void host(std::size_t part, Life life) {
     threads_.start([this, part, life] {
@@ -190,7 +190,7 @@ class Round {
     }
   }
 
-  /// Lets the load run and counts its work. Returns the time it took.
+  /// Counts the work of a while, and returns how long it took.
   Clock::duration measure(Clock::duration length) {
     const Clock::time_point start = Clock::now();
     const std::uint64_t committed_before = committed();
@@ -215,7 +215,7 @@ class Round {
     }
   }
 
-  /// Makes all threads stand still and verifies that the account is exact and draws are true.
+  /// Makes all threads stand still, and checks that the account is exact and draws are right.
   void stand_still(Learner& conductor) {
     if (!shared_.gate.close(kPatience)) {
       give_up(shared_.findings, "a thread does not return from its call");
@@ -248,8 +248,8 @@ class Round {
     }
   }
 
-  /// Lets a single actor append so much that everything that is there can leave. False if the rate
-  /// limiter would hold it.
+  /// Appends with a single actor until all present items can leave. False if the limiter would hold
+  /// it.
   bool append_alone() {
     if (shared_.strategies.hold_writers()) {
       return false;

@@ -25,12 +25,12 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
-  result.episode_index = true;  // Items can then be counted without a draw.
+  result.episode_index = true;  // With the index, items can be looked up without a draw.
   result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
   return result;
 }
 
-/// Rounds have other fields by turns.
+/// Rounds take turns with different fields.
 std::uint64_t kind_of(const Options& options, const Episodes& episodes) {
   return options.churn ? (episodes.round() + options.seed) % 4 : 0;
 }
@@ -55,10 +55,9 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
       draw_counts(slots, o.max_times_sampled, strategies.fresh > 0.0F, f),
       arrivals(e, windows, std::max<std::uint64_t>(2 * oldest_allowed(), 1U << 17U),
                oldest_allowed()) {
-  // Each other sampler may have a batch under way, and one for which it waited before.
+  // Each other sampler may have a batch under way, and one that it had waited for before.
   samplers.most = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
-  // Each other writer may use what it had booked, its turn before, and what a writer that left gave
-  // back.
+  // Each other writer may use its bookings, its earlier turn, and what a departed writer gave back.
   writers.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
                                             block_of(strategies.limiter, max_writers()));
 }
@@ -73,7 +72,7 @@ reprise::WriterOptions Shared::writer_options(bool hasty, WaitWatch& watch) cons
 
 reprise::SamplerOptions Shared::sampler_options(std::uint64_t seed, float fresh) {
   reprise::SamplerOptions options{.seed = seed, .fresh = fresh};
-  // Every other one shares its gathers out, however small they are.
+  // Every second sampler shares its gathers among threads, however small they are.
   if (reprise::test::kThreadSanitizer || seed % 2 == 0) {
     options.parallel_gather_bytes = std::numeric_limits<std::size_t>::max();
   } else {

@@ -30,18 +30,18 @@ using Clock = std::chrono::steady_clock;
 struct alignas(64) ActorState {
   std::atomic<std::uint64_t> committed = 0;
   std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
-  std::uint64_t writers = 0;  ///< Writers alive.
+  std::uint64_t writers = 0;  ///< Writers that are alive.
   std::uint64_t lives = 0;
   std::uint64_t exceptions = 0;
 };
 
-/// An item whose key a learner keeps for later.
+/// An item whose key a learner uses again later.
 struct KeptKey {
   reprise::ItemKey key;
-  std::uint64_t hash = 0;  ///< Hash of its name.
+  std::uint64_t hash = 0;  ///< Hash of the item's name.
 };
 
-/// State of one learner for other threads, and its knowledge beyond its own life. Relaxed as in
+/// State of one learner that others read, and what it keeps beyond its own life. Relaxed as in
 /// ActorState.
 struct alignas(64) LearnerState {
   std::atomic<std::uint64_t> batches = 0;
@@ -56,14 +56,14 @@ struct alignas(64) LearnerState {
 struct Shared {
   Shared(const Options& o, const Episodes& e, Findings& f);
 
-  /// Reports a commit that says Closed while nobody closes. Acquire; partner: the conductor's store
-  /// before it closes.
+  /// Reports a commit that answers Closed although nobody closes. Acquire; partner: the conductor's
+  /// store before it closes.
   void check(reprise::CommitStatus status) {
     if (status == reprise::CommitStatus::Closed && !closing.load(std::memory_order_acquire)) {
       findings.add(Finding::UnexpectedError, "commit says Closed");
     }
   }
-  /// Whether an actor gives up what found no room: the run ends, and nobody draws any more.
+  /// Whether an actor stops repeating a commit, because the run ends and nobody draws any more.
   [[nodiscard]] bool gives_up() const {
     // Acquire for both; partners: the conductor's stores. Reading the first makes the second
     // visible.
@@ -71,7 +71,7 @@ struct Shared {
            cutting.load(std::memory_order_acquire);
   }
 
-  /// Adds the priorities of the items that the commit of this step decides, if it brings any.
+  /// Appends the priorities of the items that the commit of this step decides, if it gives any.
   void add_priorities(const StepName& step, const Episode& episode, std::vector<float>& to) const {
     const std::uint32_t steps = step.position + 1;
     if (episode.explicit_priorities) {
@@ -90,8 +90,8 @@ struct Shared {
     static_cast<void>(replay.size());
     return replay.stats();
   }
-  /// The age of the oldest step that there may be with `Fifo` (I13): the capacity, what writers
-  /// hold open, and one chunk per shard.
+  /// The greatest age that `Fifo` allows (I13): the capacity, what writers hold open, and a chunk
+  /// per shard.
   [[nodiscard]] std::uint64_t oldest_allowed() const {
     const reprise::Options& o = replay.options();
     return o.capacity_steps + (o.max_writers + o.shards) * o.chunk_steps;
@@ -100,8 +100,8 @@ struct Shared {
     return static_cast<double>(replay.options().max_writers);
   }
 
-  /// `hasty`: waits for room only for a short time. Every writer that the rate limiter may hold
-  /// does so too, because it can stand still only between calls.
+  /// `hasty`: waits for room only briefly. Every writer that the rate limiter may hold does so too,
+  /// because it can stand still only between calls.
   [[nodiscard]] reprise::WriterOptions writer_options(bool hasty, WaitWatch& watch) const;
   [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
 
@@ -119,8 +119,8 @@ struct Shared {
   DrawCounts draw_counts;
   Arrivals arrivals;
   Gate gate;
-  std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
-  std::atomic<bool> closing = false;  ///< `close` was or is being called.
+  std::atomic<bool> stop = false;     ///< Threads finish the episode or batch, then leave.
+  std::atomic<bool> closing = false;  ///< `close` was called, or is about to be.
   /// Episodes may end early: by `close`, or because a writer that the rate limiter holds has to
   /// stop.
   std::atomic<bool> cutting = false;
@@ -129,12 +129,12 @@ struct Shared {
   /// reads it, and the conductor while all stand still. Relaxed: see ActorState.
   std::atomic<std::size_t> exponent = 0;
   std::deque<ActorState> actors;
-  std::deque<LearnerState> learners;  ///< The last is the conductor's.
-  /// One per learner; the conductor uses them while all stand still.
+  std::deque<LearnerState> learners;  ///< The last one is the conductor's.
+  /// The priorities that each learner knows; the conductor uses them while all threads stand still.
   std::vector<KnownPriorities> priorities;
 };
 
-/// Counters that one thread writes.
+/// Adds to a counter that only one thread writes.
 inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }

@@ -13,7 +13,7 @@
 namespace stress {
 
 /// One life of an actor with several environments: a `VectorWriter`, and some episodes of each
-/// environment. It steps a part of them at a time, in any order. One thread.
+/// environment. It steps some of them at a time, in any order. One thread.
 class VectorActor {
  public:
   VectorActor(Shared& shared, std::size_t number)
@@ -24,7 +24,7 @@ class VectorActor {
         environments_(shared.options.environments),
         watch_(shared.writers) {}
 
-  /// False if the buffer was closed, or the run ends.
+  /// Returns false if the buffer was closed, or the run ends.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
@@ -50,14 +50,14 @@ class VectorActor {
  private:
   struct Environment {
     std::uint32_t name = 0;
-    std::uint64_t episodes = 0;  ///< Until the end of this life.
-    std::uint32_t number = 0;    ///< Number of the episode under way.
+    std::uint64_t episodes = 0;  ///< Episodes that are left in this life.
+    std::uint32_t number = 0;    ///< Number of the present episode.
     Episode episode;
-    std::uint32_t steps = 0;  ///< Committed ones of that episode.
+    std::uint32_t steps = 0;  ///< Committed steps of that episode.
   };
 
-  /// Some environments whose episodes go on or may begin; false if there are none. Priorities are
-  /// given for all of them or for none.
+  /// Chooses environments whose episodes go on or may begin; false if there are none. Priorities
+  /// are given for all of them or for none.
   bool choose() {
     const bool stop = shared_.stop.load(std::memory_order_relaxed);
     chosen_.clear();
@@ -80,8 +80,7 @@ class VectorActor {
     return true;
   }
 
-  /// Commits a step of each environment that is chosen. False: it was not taken, and this life
-  /// ends.
+  /// Commits a step of each chosen environment. False: it was not taken, and this life ends.
   bool step(reprise::VectorWriter& writers) {
     writers.choose(chosen_);
     ends_.clear();
@@ -118,7 +117,7 @@ class VectorActor {
     if (std::ranges::find(taken_, false) != taken_.end()) {
       shared_.findings.add(Finding::UnexpectedError, "commit says that it took a step it did not");
     }
-    // Not before all are taken: a commit that is repeated skips those whose writers did not move.
+    // Only once all are taken: a repeated commit skips environments whose writers have not moved.
     for (const std::size_t e : chosen_) {
       Environment& one = environments_[e];
       if (one.steps == one.episode.length) {
@@ -132,7 +131,7 @@ class VectorActor {
     return true;
   }
 
-  /// Writes all fields, a row for each environment that is chosen.
+  /// Writes all fields, a row for each chosen environment.
   void write(reprise::VectorWriter& writers) {
     for (const reprise::AnyField field : shared_.world.fields()) {
       const std::size_t bytes = shared_.world.bytes(field);
@@ -141,7 +140,7 @@ class VectorActor {
       const bool observation = field.role() == reprise::Role::Observation;
       for (std::size_t i = 0; i < names_.size(); ++i) {
         if (observation && names_[i].position != 0) {
-          // The writer has this observation already and must not take another.
+          // The writer already has this observation and must not read this row.
           std::ranges::fill(row(i), std::byte{0xDE});
         } else {
           shared_.world.fill(row(i), field, names_[i]);
@@ -157,7 +156,7 @@ class VectorActor {
     }
   }
 
-  /// Counts the steps that a commit took: of some environments, if others found no room.
+  /// Counts the steps that a commit took; some environments may have found no room.
   void learn(reprise::VectorWriter& writers) {
     std::uint64_t count = 0;
     for (std::size_t row = 0; row < chosen_.size(); ++row) {
@@ -175,7 +174,7 @@ class VectorActor {
     stress::count(state_.committed, count);
   }
 
-  /// Parks at the gate if it is closed.
+  /// Waits at the gate if it is closed.
   void stand_still_if_asked() {
     if (shared_.gate.closed()) {
       state_.open = 0;
@@ -194,7 +193,7 @@ class VectorActor {
   std::vector<std::size_t> chosen_;
   std::vector<reprise::End> ends_;
   std::vector<StepName> names_;
-  std::vector<bool> taken_;  ///< Rows whose steps are.
+  std::vector<bool> taken_;  ///< Whether the step of each row was taken.
   std::vector<float> priorities_;
   std::vector<std::byte> rows_;
   WaitWatch watch_;

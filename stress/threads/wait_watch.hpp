@@ -12,20 +12,20 @@
 
 namespace stress {
 
-/// How often others of one kind, writers or samplers, were let in while one of them waited for the
-/// rate limiter (I12). Any thread; all relaxed, as the counts are of about the moment of a call.
+/// How often other writers, or other samplers, were let in while one waited for the rate limiter
+/// (I12). Any thread; all relaxed, because the counts need not be of the same moment.
 struct Turns {
   std::uint64_t most = 0;  ///< Others may be let in so often during a wait.
   std::atomic<std::uint64_t> let_in = 0;
   std::atomic<std::uint64_t> waits = 0;
-  std::atomic<std::uint64_t> passed = 0;   ///< Waits during which that happened more often.
-  std::atomic<std::uint64_t> longest = 0;  ///< The most often.
+  std::atomic<std::uint64_t> passed = 0;   ///< Waits during which more others were let in.
+  std::atomic<std::uint64_t> longest = 0;  ///< The most others that were let in during a wait.
 };
 
-/// Sees the waits of one writer or sampler. One thread.
+/// Follows the waits of one writer or sampler. One thread.
 ///
-/// A wait that the system interrupted is left out: the thread may have been stopped before it stood
-/// in line, or after its turn.
+/// A wait that the system interrupted is left out, because the thread may have been stopped outside
+/// of its wait.
 class WaitWatch final : public reprise::WaitHook {
  public:
   explicit WaitWatch(Turns& turns) : turns_(turns) {}
@@ -39,8 +39,8 @@ class WaitWatch final : public reprise::WaitHook {
     return true;
   }
 
-  /// The call is over, and was let in so many times. `asleep`: one that was let in may have slept
-  /// on for a while, so that its wait says nothing.
+  /// Ends the watch of a call that was let in `admissions` times. `asleep`: a thread that was let
+  /// in may have slept on, so the wait says nothing.
   void done(std::uint64_t admissions, bool asleep) noexcept {
     const std::uint64_t now = turns_.let_in.fetch_add(admissions, std::memory_order_relaxed);
     if (waits_ && !(asleep && admissions != 0) && interruptions() == interruptions_) {

@@ -9,11 +9,10 @@
 
 namespace reprise::model {
 
-/// Runs left before a search gives up.
+/// The runs that are left before a search gives up.
 inline std::uint64_t runs_left = 0;
 
-/// A scenario: `thread(index)` in each of its threads, `after()` when all are done, `prepare()`
-/// before them.
+/// A scenario: `prepare()` runs first, then `thread(index)` in each thread, then `after()`.
 template <class Derived, unsigned Threads>
 struct Test : rl::test_suite<Derived, Threads> {
   void before() {
@@ -29,7 +28,7 @@ struct Test : rl::test_suite<Derived, Threads> {
 /// Searches, and repeats a failed run to print its steps.
 template <class Derived, class Scheduler>
 Outcome search(rl::test_params& params, std::uint64_t runs) {
-  rl::ostringstream story;  // Allocates outside of Relacy.
+  rl::ostringstream story;  // It allocates, which Relacy must not see.
   std::ostream nothing(nullptr);
   params.iteration_count = runs;
   params.output_stream = &story;

@@ -9,12 +9,12 @@
 namespace reprise::model {
 namespace {
 
-/// One sample per insert, one item ahead in either direction.
+/// A ratio of one sample per insert, with one item of slack in either direction.
 struct World {
   limiter::RatioGate<RelacySync> gate{
       {.min_size = 1, .samples_per_insert = 1.0, .error_buffer = 1.0}};
-  Sleeper items_event;  ///< Samplers.
-  Sleeper room_event;   ///< Writers.
+  Sleeper items_event;  ///< Samplers wait here.
+  Sleeper room_event;   ///< Writers wait here.
 
   static constexpr std::size_t kResident = 8;  ///< Enough for every batch.
 
@@ -53,7 +53,7 @@ struct World {
   }
 };
 
-/// Samples are one ahead: the sampler waits until the writer books.
+/// Samples are one ahead, so the sampler waits until the writer books.
 struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void prepare() {
     let_in(1);
@@ -69,7 +69,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Inserts are one ahead: the writer waits until the sampler draws.
+/// Inserts are one ahead, so the writer waits until the sampler draws.
 struct WriterWaits : Test<WriterWaits, 2>, World {
   void prepare() { let_in(2); }
   void thread(unsigned index) {
@@ -98,7 +98,7 @@ struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Both sides at once, and writers that leave: the counts are those of what was admitted.
+/// Samplers and writers run at once, and writers leave: the counts are those of what was admitted.
 struct RatioHeld : Test<RatioHeld, 4>, World {
   int samples = 0;
   int inserts = 1;

@@ -9,9 +9,9 @@ namespace reprise::model {
 
 /// The size of a search.
 struct Effort {
-  std::uint64_t random_runs;      ///< Random runs of each scenario, in all.
-  std::uint64_t exhaustive_runs;  ///< At most, of each small scenario.
-  std::uint64_t mutant_runs;      ///< Random, of each scenario that a mutant could fail.
+  std::uint64_t random_runs;      ///< Random runs of each scenario in all.
+  std::uint64_t exhaustive_runs;  ///< Exhaustive runs of each small scenario, at most.
+  std::uint64_t mutant_runs;      ///< Random runs of each scenario that a mutant could fail.
 };
 
 /// The counts that the checks print.

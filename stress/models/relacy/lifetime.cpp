@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// A chunk's whole life and the next: filled and closed by one writer, ingested, drawn from,
-// retired, freed, filled by another. No bell of the first writer may reach the second's chunk.
+// Two lives of a chunk: filled and closed by one writer, ingested, drawn from, retired, freed, and
+// filled by another. No bell of the first writer may reach the second writer's chunk.
 
 namespace reprise::model {
 namespace {
@@ -22,7 +22,7 @@ struct World {
   std::uint32_t ingested = 0;
   bool reused = false;
 
-  /// Turns stand for lives: the first news of a life have no turn before, later ones keep theirs.
+  /// Turns stand for lives: the first news of a life gets a new turn, later news keep it.
   static constexpr auto stamp(std::uint32_t life) {
     return [life](std::uint64_t before) {
       expect(before == storage::kNoTurn || before == life, "no turn outlives its chunk");
@@ -138,7 +138,7 @@ struct NextLife : Test<NextLife, 3>, World {
   void after() { World::after(); }
 };
 
-/// The ingester fills the chunk again itself, so that two threads are enough to show a fault.
+/// The ingester itself fills the chunk again, so that two threads are enough to show a fault.
 struct NextLifeInTwoThreads : Test<NextLifeInTwoThreads, 2>, World {
   void thread(unsigned index) {
     if (index == 0) {

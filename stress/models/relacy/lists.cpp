@@ -79,7 +79,7 @@ struct Stack {
       hand_over(chunk - 1, 1);
     }
   }
-  /// All chunks are on the list at the end.
+  /// Checks that all chunks are on the list at the end.
   void all_there() {
     for (std::uint32_t i = 0; i < Count; ++i) {
       expect(pop() != kNil, "no chunk is lost");
@@ -106,8 +106,8 @@ struct HandOver : Test<HandOver, 2>, Stack<2> {
   void after() { all_there(); }
 };
 
-/// The chunk on top is popped, the one below is popped, and the first is pushed again: all between
-/// another pop's look and its exchange.
+/// Between another thread's look at the top and its exchange, the top chunk and the one below are
+/// popped, and the top one is pushed again.
 struct TopComesBack : Test<TopComesBack, 2>, Stack<2> {
   void thread(unsigned index) {
     const std::uint32_t first = pop();

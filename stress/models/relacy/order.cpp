@@ -19,7 +19,7 @@ using base::Order;
 /// single ingester takes no lock, which leaves fewer schedules.
 template <unsigned Writers, unsigned Rows, unsigned Ingesters>
 struct World {
-  /// The items of each writer that a draw has seen: a bit for each, by the number of its commit.
+  /// The items that a draw has seen: a bit for each commit of each writer.
   using Seen = std::array<std::uint32_t, Writers>;
 
   struct Shard {
@@ -35,7 +35,7 @@ struct World {
   std::array<Shard, 2> shards;
   RelacySync::Atomic<std::uint64_t> next_item_number{0};
   std::array<std::uint32_t, Writers> committed{};
-  /// Each is written once, by one writer alone, after it rang for its n-th item.
+  /// Each element is written once, by one writer alone, after it rang for its n-th item.
   std::array<Plain<int>, 2 * Rows> rung;
 
   /// Models WriterCore::decide_step and OpenChunk::announce.

@@ -42,7 +42,7 @@ struct World {
       }
       return;
     }
-    // A try may fail without reason.
+    // try_lock may fail for no reason.
     const bool locked = rl::rand(2) == 0 && mutex.try_lock(info(Where::current()));
     if (locked || broken(Rule::PlainUnpinUnderTheLock)) {
       unpin_locked();
@@ -55,7 +55,7 @@ struct World {
   }
 
   void unpin_locked() {
-    // This count is never read again.
+    // The broken rule changes only the plain count, which nobody reads once the chunk is retired.
     const bool forgotten = broken(Rule::RetiredUnpinsByTheWord) && chunks[0].pins.retired();
     if (!forgotten && chunks[0].pins.unpin_locked()) {
       free_chunk();
@@ -135,7 +135,7 @@ struct World {
     expect(chunks[chunk].bell.published.load(kRelaxed) == 0, "nothing of it is published");
     expect(!chunks[chunk].pins.retired(), "it is not retired");
     chunks[chunk].rows[0].set(2);
-    // The pin comes last, because it would order operations that have to be ordered without it.
+    // The pin comes last, because it would order operations that must be ordered without it.
     chunks[chunk].pins.pin();
     expect(!chunks[chunk].pins.unpin(), "a pin given back frees nothing");
     expect(chunks[chunk].pins.retire(), "the first life's pins are forgotten");

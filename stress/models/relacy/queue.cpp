@@ -45,7 +45,7 @@ struct World {
   void sample(std::size_t n) {
     items_event.wait_unless([&] { return admit(n); });
   }
-  /// Items are drawn for the last time; models SamplerCore::batch_drawn.
+  /// Draws items for the last time; models SamplerCore::batch_drawn.
   void draw(std::size_t n) {
     room_event.progress_then_wake(
         [&] {
@@ -54,14 +54,14 @@ struct World {
         },
         [&] { room_event.wake_registered(); });
   }
-  /// A batch that cannot be drawn.
+  /// Gives back a batch that cannot be drawn.
   void give_up(std::size_t n) {
     items_event.progress_then_wake([&] { gate.release(n); },
                                    [&] { items_event.wake_registered(); });
   }
 };
 
-/// The queue is full until the sampler draws.
+/// The queue is full, so the writer waits until the sampler draws.
 struct WriterWaits : Test<WriterWaits, 2>, World<1, 1> {
   void prepare() {
     expect(book() == 1, "an empty queue has room");
@@ -94,7 +94,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World<1, 1> {
   void after() { items_event.expect_awake(); }
 };
 
-/// Three samplers, two items counted without a lock.
+/// Three samplers want two items, which they count without a lock.
 struct ItemsOnce : Test<ItemsOnce, 3> {
   limiter::QueueGate<RelacySync> gate{2, 1};
   RelacySync::Atomic<std::size_t> items{2};

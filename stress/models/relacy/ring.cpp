@@ -3,27 +3,28 @@
 #include <array>
 #include <cstdint>
 
-// The ring of a guest's writer: rows arrive whole, are not written while the host reads them, none
-// is lost that was answered as committed, and a guest that waits for room is woken.
+// The ring of a guest's writer: rows arrive whole, are not overwritten while the host reads them,
+// are not lost once answered as committed, and a guest that waits for room is woken.
 
 namespace reprise::model {
 namespace {
 
 constexpr base::Order kRelaxed = base::Order::Relaxed;
 
-/// A ring of so many rows. Row r holds r + 1, as the observations and columns of a step do.
+/// A ring of `Rows` rows. Row r holds r + 1 in place of the fields of a step.
 template <std::uint64_t Rows>
 struct World {
   process::RingWords<RelacySync> words;
   process::Waiting<RelacySync> waiting;
   std::array<Plain<std::uint64_t>, Rows> rows;
-  RelacySync::Atomic<std::uint32_t> messages{0};  ///< Sent to the guest, as it may see them.
-  RelacySync::Atomic<std::uint32_t> ended{0};     ///< What a pidfd tells.
-  RelacySync::Atomic<std::uint64_t> answered{0};  ///< Commits, as the guest was told.
+  /// Messages sent to the guest, as it may see them.
+  RelacySync::Atomic<std::uint32_t> messages{0};
+  RelacySync::Atomic<std::uint32_t> ended{0};  ///< Whether the guest has ended, as a pidfd tells.
+  RelacySync::Atomic<std::uint64_t> answered{0};  ///< Commits that the guest was told of.
   bool asleep = false;
   std::uint32_t seen = 0;    ///< Messages that the guest had read when it fell asleep.
-  std::uint64_t taken = 0;   ///< Rows, by the host.
-  std::uint64_t needed = 0;  ///< Rows consumed for which the guest waits.
+  std::uint64_t taken = 0;   ///< Rows that the host has taken.
+  std::uint64_t needed = 0;  ///< The guest waits until so many rows are consumed.
 
   /// Models RingWriter::commit, once there is room.
   void commit(std::uint64_t row) {
@@ -118,7 +119,7 @@ struct RowsAreWhole : Test<RowsAreWhole, 2>, World<2> {
   }
 };
 
-/// The third row takes the place of the first one.
+/// The third row overwrites the first one.
 struct RowsAreWrittenAgain : Test<RowsAreWrittenAgain, 2>, World<2> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -134,7 +135,7 @@ struct RowsAreWrittenAgain : Test<RowsAreWrittenAgain, 2>, World<2> {
   }
 };
 
-/// As the one before, for a guest that has waited.
+/// As `RowsAreWrittenAgain`, with a ring so small that the guest waits.
 struct RoomIsWaitedFor : Test<RoomIsWaitedFor, 2>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -150,7 +151,7 @@ struct RoomIsWaitedFor : Test<RoomIsWaitedFor, 2>, World<1> {
   void after() { expect_awake(); }
 };
 
-/// The host takes one row after the other, and the word back before the guest waits for more.
+/// The host takes the rows one by one, and withdraws the guest's request in between.
 struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -167,7 +168,7 @@ struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
   void after() { expect_awake(); }
 };
 
-/// The guest may die at any step. What it was told is committed is taken by whoever sees that.
+/// The guest may die at any step. Whoever sees that takes the rows that were told as committed.
 struct GuestDies : Test<GuestDies, 2>, World<2> {
   void thread(unsigned index) {
     if (index == 0) {

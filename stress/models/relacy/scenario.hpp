@@ -8,9 +8,9 @@ namespace reprise::model {
 
 struct Outcome {
   bool passed = false;
-  bool complete = false;  ///< The search came to its end.
+  bool complete = false;  ///< The search saw every schedule.
   std::uint64_t runs = 0;
-  std::string failure;  ///< In a few words; empty if it passed.
+  std::string failure;  ///< What failed, in a few words; empty if it passed.
   std::string story;    ///< The steps of the failure.
 };
 

@@ -10,7 +10,7 @@ namespace {
 using base::Order;
 
 /// The result of a lookup, by the pointers and numbers of the source location, so that the many
-/// operations of a search compare no strings. Cleared when the results may change.
+/// operations of a search compare no strings. It is cleared when the results may change.
 struct Cached {
   const char* file = nullptr;
   std::uint32_t line = 0;
@@ -25,8 +25,7 @@ std::array<Cached, kCached> cache;
 const OrderMutant* active = nullptr;
 std::size_t scenario = 0;
 
-/// An array and no vector, because sites are found while a scenario runs, and Relacy would take
-/// allocations for its own.
+/// An array, because Relacy would take a vector's allocations for the scenario's.
 std::array<Site, kMostSites> found;
 std::size_t found_count = 0;
 

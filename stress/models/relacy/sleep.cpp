@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-// Samplers sleep until chunks ring: no sampler sleeps while there are the items that it waits for.
+// Samplers sleep until chunks ring: none sleeps while the items that it waits for are there.
 
 namespace reprise::model {
 namespace {
@@ -89,8 +89,8 @@ struct TwoChunks : Test<TwoChunks, 2>, World<2> {
   void after() { World::after(); }
 };
 
-/// The second commit is not pushed if the helper has the chunk, so nobody looks for the sampler
-/// then; its last look waits for the helper's lock.
+/// If the helper has the chunk, the second commit does not push it, so no push wakes the sampler;
+/// its last look waits for the helper's lock.
 struct IngestedByAHelper : Test<IngestedByAHelper, 3>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {

@@ -11,8 +11,8 @@ namespace reprise::model {
 using Waiters = base::Waiters<RelacySync>;
 
 /// base::Event without its futex. The futex is assumed to compare the word with the ticket and
-/// sleep in one step, and a wake to end every sleep. So a thread that sleeps on a ticket that is
-/// still the epoch when all is quiet would sleep for ever.
+/// sleep in one step, and a wake to end every sleep. So a thread sleeps for ever if its ticket is
+/// still the epoch when no other thread runs.
 class Sleeper {
  public:
   /// Waker: Event::wake_registered.
@@ -42,7 +42,7 @@ class Sleeper {
     }
   }
 
-  /// Sleeper: registers, looks for the last time whether it has to wait, and sleeps if so.
+  /// Sleeper: registers, looks once more whether it has to wait, and sleeps if so.
   template <class Look>
   void wait_unless(Look look) {
     if (broken(Rule::RegisterBeforeLooking)) {
@@ -69,7 +69,7 @@ class Sleeper {
     }
   }
 
-  /// Call it when all is quiet, and there is what the sleeper waits for.
+  /// Call it when no other thread runs and the sleeper has what it waits for.
   void expect_awake() {
     expect(!slept_on_ || *slept_on_ != waiters_.epoch().load(base::Order::Relaxed),
            "a wake was lost");

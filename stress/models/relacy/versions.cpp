@@ -4,8 +4,7 @@
 #include <array>
 #include <cstdint>
 
-// Values of a step that change: learners write them, samplers read them without a lock, and have
-// what one write left.
+// Mutable values: learners write them, samplers read them without a lock, and see whole writes.
 
 namespace reprise::model {
 namespace {
@@ -52,7 +51,8 @@ struct World {
   Version version;
   BrokenVersion broken_version;
   std::array<RelacySync::Atomic<std::uint64_t>, 2> words;
-  Plain<std::uint64_t> writes{0};  ///< Only writers touch it: they follow each other.
+  /// Guarded by the version: only the thread that made it odd writes.
+  Plain<std::uint64_t> writes{0};
 
   static bool without_version() {
     return broken(Rule::OneWriterAtATime) || broken(Rule::OddIsNotRead) ||
