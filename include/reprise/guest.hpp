@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/batch_source.hpp>
+#include <reprise/detail/blob.hpp>
 #include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
@@ -9,8 +10,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -136,5 +140,40 @@ class Guest {
 /// listens there and answers; `std::runtime_error` with the reason if the host refuses, for example
 /// a process of another version of reprise, both of which it names.
 [[nodiscard]] Guest attach(const std::string& address, const AttachOptions& options = {});
+
+/// Calls the service of a host (`HostOptions::service`) in another process of this machine.
+///
+/// Several calls may be under way. Nothing waits for the host but `wait`.
+///
+/// Thread safety: every method from any thread. Fork: a child gets `std::logic_error`.
+class ServiceClient {
+ public:
+  /// Connects to the host at this address. `std::system_error` if nobody listens there. Whether it
+  /// has a service, and is of this version, is seen later: if not, the client is closed.
+  explicit ServiceClient(const std::string& address);
+  ServiceClient(ServiceClient&&) noexcept;
+  ServiceClient& operator=(ServiceClient&&) noexcept;
+  ~ServiceClient();
+
+  /// Sends a call under a number of the caller's choice. What the socket does not take at once is
+  /// sent by later calls of any method.
+  void ask(std::uint64_t number, std::span<const std::byte> call);
+  /// An answer to a call.
+  struct Answer {
+    std::uint64_t number = 0;  ///< Of the call.
+    Blob bytes = {};           ///< In memory of the host. Valid as long as there are copies.
+    std::exception_ptr error = nullptr;  ///< What the service threw, in place of an answer.
+  };
+  /// The next answer that has come, in no particular sequence.
+  [[nodiscard]] std::optional<Answer> take();
+  /// Whether the host is gone: calls without an answer will have none.
+  [[nodiscard]] bool closed() const noexcept;
+  /// Waits until `take` or `closed` of one of them may have news; false after the timeout.
+  static bool wait(std::span<ServiceClient* const> clients, std::chrono::nanoseconds timeout);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
 
 }  // namespace reprise

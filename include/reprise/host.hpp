@@ -1,10 +1,13 @@
 #pragma once
 
+#include <reprise/detail/blob.hpp>
 #include <reprise/replay_buffer.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -17,6 +20,11 @@ namespace reprise {
 namespace process {
 class Server;
 }
+
+/// Answers a call that is not for the buffer, in memory of `room` where that is possible: the guest
+/// has it mapped. It may keep its answers, and give one of them again. The thread in `Host::run`
+/// calls it, so it should not wait. What it throws is thrown at the guest.
+using Service = std::function<Blob(std::span<const std::byte> call, const Room& room)>;
 
 /// Options of a `Host`.
 struct HostOptions {
@@ -31,6 +39,8 @@ struct HostOptions {
   /// one, and while the thread in `run` copies a batch, other guests wait. 1 GiB holds 32,768 items
   /// of 32 KiB each, as two stacks of 16 KiB are. 0: guests draw no batches.
   std::size_t max_batch_bytes = std::size_t{1} << 30U;
+  /// What answers the calls of each `ServiceClient`. Empty: they are refused.
+  Service service = {};  // NOLINT(readability-redundant-member-init): as above.
 };
 
 /// Serves a buffer to guests.

@@ -1,13 +1,12 @@
 #pragma once
 
+#include <reprise/detail/blob.hpp>
 #include <reprise/replay_buffer.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -36,32 +35,6 @@ class ShardServer;
 class ClientCore;
 class RatioOfSums;
 }  // namespace remote
-
-/// The bytes of a blob, in memory of its own.
-class Blob {
- public:
-  Blob() = default;
-  /// Zeros. `std::bad_alloc`.
-  explicit Blob(std::size_t size)
-      : bytes_(static_cast<std::byte*>(std::calloc(size == 0 ? 1 : size, 1))), size_(size) {
-    if (bytes_ == nullptr) {
-      throw std::bad_alloc();
-    }
-  }
-  /// The bytes, to be changed.
-  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {bytes_.get(), size_}; }
-  /// The bytes.
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), size_}; }
-  /// Whether there are none.
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-
- private:
-  struct Free {
-    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
-  };
-  std::unique_ptr<std::byte, Free> bytes_;
-  std::size_t size_ = 0;
-};
 
 /// How a `StepPacker` spreads episodes over several shards.
 struct PackerLanes {

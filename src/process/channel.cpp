@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <system_error>
 
 namespace reprise::process {
@@ -73,6 +74,32 @@ void Channel::nudge(Says says) noexcept {
   if (::send(socket(), &head, sizeof(head), MSG_NOSIGNAL) < 0) {
     broken_ = broken_ || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
+}
+
+void Channel::post(Says says, Bytes front, Bytes behind) {
+  const Head head{static_cast<std::uint32_t>(front.size() + behind.size()),
+                  static_cast<std::uint32_t>(says), 0};
+  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);  // A message is kept whole or not.
+  for (const Bytes part : {std::as_bytes(std::span(&head, 1)), front, behind}) {
+    unsent_.insert(unsent_.end(), part.begin(), part.end());
+  }
+  flush();
+}
+
+void Channel::flush() noexcept {
+  while (sent_ < unsent_.size() && !broken_) {
+    const ssize_t sent =
+        ::send(socket(), unsent_.data() + sent_, unsent_.size() - sent_, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      sent_ += static_cast<std::size_t>(sent);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return;
+    } else {
+      broken_ = errno != EINTR;
+    }
+  }
+  unsent_.clear();
+  sent_ = 0;
 }
 
 void Channel::hang_up() noexcept {

@@ -31,6 +31,8 @@ enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is se
   AskStats,
   Stats,
   Failed,  ///< A request threw.
+  Call,
+  Answered,
 };
 
 struct Message {
@@ -62,6 +64,12 @@ class Channel {
   /// Sends a message without bytes, unless what was sent before fills the socket: then there is
   /// enough to be seen at the other end.
   void nudge(Says says) noexcept;
+  /// Sends a message as far as the socket takes it; the rest is kept for `flush`.
+  void post(Says says, Bytes front, Bytes behind);
+  /// Goes on with it.
+  void flush() noexcept;
+  /// Whether something is left of it.
+  [[nodiscard]] bool unsent() const noexcept { return !unsent_.empty(); }
   /// Ends the connection, also for forked children that have a copy of it.
   void hang_up() noexcept;
   /// Whether a `send` has failed.
@@ -89,6 +97,8 @@ class Channel {
   std::vector<std::byte> received_;
   std::size_t taken_ = 0;  ///< Of `received_`, in messages that were given out.
   std::deque<Descriptor> files_;
+  std::vector<std::byte> unsent_;
+  std::size_t sent_ = 0;  ///< Of `unsent_`.
   bool broken_ = false;
 };
 

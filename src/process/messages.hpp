@@ -25,7 +25,12 @@
 namespace reprise::process {
 
 /// What a connection is for.
-enum class Purpose : std::uint32_t { Calls, Writer, Sampler };  // NOLINT(performance-enum-size)
+enum class Purpose : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
+  Calls,
+  Writer,
+  Sampler,
+  Service,
+};
 
 /// With what the first message of either side begins, in every version.
 struct Greeting {
@@ -84,6 +89,22 @@ struct UpdateCall {
 struct UpdateAnswer {
   std::uint64_t number = 0;
   UpdateResult result;
+};
+
+/// Calls the service; behind it lie the bytes of the call.
+struct ServiceCall {
+  std::uint64_t number = 0;
+  std::uint64_t read = 0;  ///< Places of answers that the guest has read, a bit each.
+};
+/// The answer to it: in the memory of a place, or behind this.
+struct ServiceAnswer {
+  static constexpr std::uint64_t kPlaces = 64;
+  static constexpr std::uint64_t kBehind = kPlaces;
+
+  std::uint64_t number = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t place = kBehind;
+  std::uint64_t memory_bytes = 0;  ///< Of the place's memory, if that comes with the message.
 };
 
 /// A request threw: behind it lie the parts of what it says, as in `Refusal`.

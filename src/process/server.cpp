@@ -2,6 +2,7 @@
 
 #include "api/access.hpp"
 #include "base/text.hpp"
+#include "process/service_session.hpp"
 
 #include <unistd.h>
 
@@ -52,6 +53,7 @@ Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& opti
     : core_(std::move(core)),
       ring_rows_(checked_rows(options)),
       max_batch_bytes_(options.max_batch_bytes),
+      service_(options.service),
       listener_(chosen_address(options)) {
   core_->life().check();
 }
@@ -203,7 +205,7 @@ bool Server::greet(Guest& guest, const Message& message) {
                                      welcome.greeting.text(), "; allowed: the same version"));
     return false;
   }
-  if (!hello || hello->purpose > Purpose::Sampler) {
+  if (!hello || hello->purpose > Purpose::Service) {
     return false;
   }
   try {
@@ -240,6 +242,10 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
     const auto selector = static_cast<std::size_t>(hello.selector);
     static_cast<void>(core_->selectors().at(selector));
     return std::make_unique<DrawSession>(core_, options, selector, max_batch_bytes_);
+  }
+  if (hello.purpose == Purpose::Service) {
+    base::require(service_ != nullptr, base::OptionsOf{"HostOptions"}, "service is empty");
+    return std::make_unique<ServiceSession>(service_);
   }
   return std::make_unique<CallSession>(core_);
 }

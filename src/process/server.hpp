@@ -53,6 +53,7 @@ class Server {
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t ring_rows_;  ///< 0: by their bytes.
   const std::size_t max_batch_bytes_;
+  const Service service_;  ///< May be empty.
   Listener listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<pollfd> polled_;   ///< The listener, and two for each guest.

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+
+namespace reprise {
+
+/// Bytes in memory that all copies of the blob share.
+class Blob {
+ public:
+  Blob() = default;
+  /// Zeros. `std::bad_alloc`.
+  explicit Blob(std::size_t size)
+      : bytes_(static_cast<std::byte*>(std::calloc(size == 0 ? 1 : size, 1)), std::free),
+        size_(size) {
+    if (bytes_ == nullptr) {
+      throw std::bad_alloc();
+    }
+  }
+  /// The first `size` bytes of memory that somebody else has made.
+  Blob(std::shared_ptr<std::byte> memory, std::size_t size) noexcept
+      : bytes_(std::move(memory)), size_(size) {}
+  /// The bytes, to be changed.
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {bytes_.get(), size_}; }
+  /// The bytes.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), size_}; }
+  /// Whether there are none.
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  std::shared_ptr<std::byte> bytes_;
+  std::size_t size_ = 0;
+};
+
+/// Makes a blob of so many bytes, of any values, where its reader wants it.
+using Room = std::function<Blob(std::size_t size)>;
+
+}  // namespace reprise

@@ -1,0 +1,119 @@
+#include "process/service_session.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <span>
+
+namespace reprise::process {
+namespace {
+
+/// Answers of so many bytes at most go with the message.
+constexpr std::size_t kSmall = 4096;
+
+}  // namespace
+
+Blob AnswerMemory::room(std::size_t bytes) {
+  std::size_t place = 0;
+  std::byte* data = nullptr;
+  if (bytes > kSmall) {
+    const base::MutexLock lock(mutex_);
+    place = free_place(bytes);
+    if (place < places_.size()) {
+      places_[place].kept = true;
+      data = places_[place].memory.data();
+    }
+  }
+  if (data == nullptr) {
+    return Blob(bytes);
+  }
+  // Without the mutex, which its end takes.
+  return {std::shared_ptr<std::byte>(data, [self = shared_from_this(), place](
+                                               const std::byte* /*data*/) { self->let_go(place); }),
+          bytes};
+}
+
+/// A place for so many bytes; beyond all places if none is free.
+std::size_t AnswerMemory::free_place(std::size_t bytes) {
+  const auto is_free = [](const Place& one) { return !one.kept && !one.given; };
+  auto found = std::ranges::find_if(
+      places_, [&](const Place& one) { return is_free(one) && one.memory.size() >= bytes; });
+  if (found == places_.end()) {
+    found = std::ranges::find_if(places_, is_free);
+    if (found == places_.end()) {
+      if (places_.size() == ServiceAnswer::kPlaces) {
+        return places_.size();
+      }
+      found = places_.emplace(places_.end());
+    }
+    found->memory = Region::make(std::bit_ceil(bytes));
+    found->known = false;
+  }
+  return static_cast<std::size_t>(found - places_.begin());
+}
+
+void AnswerMemory::let_go(std::size_t place) noexcept {
+  const base::MutexLock lock(mutex_);
+  places_[place].kept = false;
+}
+
+ServiceAnswer AnswerMemory::give(const Blob& answer, int& file) {
+  ServiceAnswer given{.bytes = answer.bytes().size()};
+  const base::MutexLock lock(mutex_);
+  const auto found = std::ranges::find_if(places_, [&](const Place& one) {
+    return one.kept && one.memory.data() == answer.bytes().data();
+  });
+  if (found != places_.end()) {
+    given.place = static_cast<std::uint64_t>(found - places_.begin());
+    found->given = true;
+    if (!found->known) {
+      found->known = true;
+      given.memory_bytes = found->memory.size();
+      file = found->memory.file();
+    }
+  }
+  return given;
+}
+
+void AnswerMemory::take_back(std::uint64_t places) noexcept {
+  const base::MutexLock lock(mutex_);
+  for (std::size_t place = 0; place < places_.size(); ++place) {
+    if ((places >> place & 1U) != 0) {
+      places_[place].given = false;
+    }
+  }
+}
+
+bool ServiceSession::handle(const Message& message, Channel& channel) {
+  const auto call = value_of<ServiceCall>(message.bytes);
+  if (message.says != Says::Call || !call) {
+    return false;
+  }
+  memory_->take_back(call->read);
+  try {
+    const Bytes asked = std::span(message.bytes).subspan(sizeof(ServiceCall));
+    answer(call->number, service_(asked, [&](std::size_t n) { return memory_->room(n); }), channel);
+  } catch (const std::exception& error) {
+    channel.send(Says::Failed, failure_of(call->number, error));
+  }
+  return true;
+}
+
+void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) {
+  int file = -1;
+  ServiceAnswer given = memory_->give(bytes, file);
+  if (given.place == ServiceAnswer::kBehind && given.bytes > kSmall) {
+    // An answer that was made for another carrier, or that the guest has not read.
+    Blob copy = memory_->room(bytes.bytes().size());
+    std::ranges::copy(std::as_const(bytes).bytes(), copy.bytes().begin());
+    bytes = copy;
+    given = memory_->give(bytes, file);
+  }
+  given.number = number;
+  const bool behind = given.place == ServiceAnswer::kBehind;
+  channel.send(Says::Answered, joined(given, behind ? std::as_const(bytes).bytes() : Bytes()),
+               file);
+}
+
+}  // namespace reprise::process

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <reprise/host.hpp>
+
+#include "base/mutex.hpp"
+#include "process/session.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace reprise::process {
+
+/// Memory for answers to one guest: places that both processes have mapped. A place is free once
+/// the guest has read its answer and the service keeps it no more. Any thread.
+class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
+ public:
+  /// Room in a free place, whose memory grows where it has to; in memory of the process alone if
+  /// there is none. `std::system_error`, `std::bad_alloc`.
+  [[nodiscard]] Blob room(std::size_t bytes) REPRISE_EXCLUDES(mutex_);
+  /// Gives an answer to the guest: says where it is. `file`: of memory that the guest does not have
+  /// yet, else -1.
+  [[nodiscard]] ServiceAnswer give(const Blob& answer, int& file) REPRISE_EXCLUDES(mutex_);
+  /// The guest has read the answers in these places.
+  void take_back(std::uint64_t places) noexcept REPRISE_EXCLUDES(mutex_);
+
+ private:
+  struct Place {
+    Region memory;
+    bool kept = false;   ///< By the service.
+    bool given = false;  ///< To the guest, which has not read it.
+    bool known = false;  ///< The guest has this memory.
+  };
+  [[nodiscard]] std::size_t free_place(std::size_t bytes) REPRISE_REQUIRES(mutex_);
+  void let_go(std::size_t place) noexcept REPRISE_EXCLUDES(mutex_);
+
+  base::Mutex mutex_;
+  std::vector<Place> places_ REPRISE_GUARDED_BY(mutex_);
+};
+
+/// Hands the calls of one guest to the service.
+class ServiceSession final : public Session {
+ public:
+  explicit ServiceSession(Service service)
+      : service_(std::move(service)), memory_(std::make_shared<AnswerMemory>()) {}
+
+  [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
+  [[nodiscard]] Did serve(Channel* /*channel*/) override { return Did::Nothing; }
+
+ private:
+  void answer(std::uint64_t number, Blob bytes, Channel& channel);
+
+  const Service service_;
+  const std::shared_ptr<AnswerMemory> memory_;
+};
+
+}  // namespace reprise::process

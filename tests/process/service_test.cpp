@@ -1,0 +1,267 @@
+#include <reprise/guest.hpp>
+
+#include "process/forked.hpp"
+#include "process/hosted.hpp"
+#include "process/raw_guest.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Answer = ServiceClient::Answer;
+
+/// What a test asks: an answer of so many bytes, each of this value.
+struct Wish {
+  std::uint64_t bytes = 0;
+  std::uint64_t value = 0;
+};
+
+std::span<const std::byte> bytes_of(const Wish& wish) {
+  return std::as_bytes(std::span(&wish, 1));
+}
+
+Blob granted(std::span<const std::byte> call, const Room& room) {
+  Wish wish;
+  std::memcpy(&wish, call.data(), sizeof(wish));
+  if (wish.bytes == 0) {
+    throw std::invalid_argument("nothing is wished");
+  }
+  Blob answer = room(wish.bytes);
+  std::memset(answer.bytes().data(), static_cast<int>(wish.value), wish.bytes);
+  return answer;
+}
+
+bool is(const Answer& answer, const Wish& wish) {
+  const std::span<const std::byte> bytes = answer.bytes.bytes();
+  return bytes.size() == wish.bytes && std::ranges::all_of(bytes, [&](std::byte one) {
+           return one == static_cast<std::byte>(wish.value);
+         });
+}
+
+/// The next answer; nothing if the host goes.
+std::optional<Answer> next(ServiceClient& client) {
+  const std::array<ServiceClient*, 1> one{&client};
+  for (;;) {
+    std::optional<Answer> answer = client.take();
+    if (answer || client.closed()) {
+      return answer;
+    }
+    static_cast<void>(ServiceClient::wait(one, 10s));
+  }
+}
+
+struct Served {
+  explicit Served(const Service& service = granted) : hosted(line.replay, {.service = service}) {}
+
+  Line line;
+  Hosted hosted;
+};
+
+TEST(Service, AnswersCallsOfAnySizeByTheirNumbers) {
+  Served served;
+  ServiceClient client(served.hosted.address());
+  const std::vector<Wish> wishes = {{1, 1},         {4096, 2}, {5000, 3},
+                                    {3U << 20U, 4}, {7, 5},    {70'000, 6}};
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    client.ask(100 + i, bytes_of(wishes[i]));  // Before anybody serves.
+  }
+  served.hosted.serve();
+  std::set<std::uint64_t> seen;
+  while (seen.size() < wishes.size()) {
+    const std::optional<Answer> answer = next(client);
+    ASSERT_TRUE(answer && !answer->error);
+    EXPECT_TRUE(is(*answer, wishes.at(answer->number - 100))) << answer->number;
+    seen.insert(answer->number);
+  }
+}
+
+TEST(Service, TakesACallThatIsLargerThanTheSocketWhileTheCallerDoesOtherThings) {
+  std::atomic<std::size_t> got = 0;
+  Served served([&](std::span<const std::byte> call, const Room& room) {
+    got = call.size();
+    return room(1);
+  });
+  ServiceClient client(served.hosted.address());
+  const std::vector<std::byte> call(9U << 20U);
+  client.ask(1, call);  // Returns, though nobody serves yet.
+  EXPECT_FALSE(client.take());
+  served.hosted.serve();
+  ASSERT_TRUE(next(client));
+  EXPECT_EQ(got, call.size());
+}
+
+TEST(Service, LeavesAnAnswerAsItIsWhileTheGuestHasIt) {
+  Served served;
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  std::vector<std::pair<Wish, Answer>> held;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const Wish wish{20'000 + i, i};
+    client.ask(i, bytes_of(wish));
+    held.emplace_back(wish, *next(client));
+    if (held.size() == 5) {
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(i % 5));
+    }
+    for (const auto& [wished, answer] : held) {
+      ASSERT_TRUE(is(answer, wished));
+    }
+  }
+}
+
+TEST(Service, LeavesAnAnswerAsItIsWhileTheServiceKeepsIt) {
+  std::vector<Blob> kept;
+  Served served([&](std::span<const std::byte> call, const Room& room) {
+    kept.push_back(granted(call, room));
+    return kept[kept.size() / 2];
+  });
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    client.ask(i, bytes_of({20'000, i}));
+    ASSERT_TRUE(is(*next(client), {20'000, (i + 1) / 2})) << i;
+  }
+}
+
+TEST(Service, UsesMemoryAgainThatNobodyHasAnyMore) {
+  Served served;
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  const auto call = [&](std::uint64_t i) {
+    client.ask(i, bytes_of({50'000 + i % 7 * 10'000, i}));
+    ASSERT_TRUE(is(*next(client), {50'000 + i % 7 * 10'000, i}));
+  };
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    call(i);
+  }
+  const std::size_t before = Holdings::now().mappings;
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    call(i);
+  }
+  EXPECT_EQ(Holdings::now().mappings, before);
+}
+
+TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
+  Served served;
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  std::vector<Answer> held;
+  for (std::uint64_t i = 0; i < 80; ++i) {
+    client.ask(i, bytes_of({5'000, i}));
+    held.push_back(*next(client));
+  }
+  for (std::uint64_t i = 0; i < 80; ++i) {
+    ASSERT_TRUE(is(held[i], {5'000, i}));
+  }
+}
+
+TEST(Service, AnswersOutliveTheClient) {
+  Served served;
+  served.hosted.serve();
+  std::optional<ServiceClient> client(served.hosted.address());
+  client->ask(1, bytes_of({10'000, 7}));
+  const Answer answer = *next(*client);
+  client.reset();
+  served.hosted.thread = {};
+  EXPECT_TRUE(is(answer, {10'000, 7}));
+}
+
+TEST(Service, ThrowsAtTheGuestWhatTheServiceThrows) {
+  Served served;
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  client.ask(3, bytes_of({0, 0}));
+  const std::optional<Answer> answer = next(client);
+  ASSERT_TRUE(answer && answer->error);
+  EXPECT_EQ(answer->number, 3U);
+  EXPECT_THROW(std::rethrow_exception(answer->error), std::invalid_argument);
+  client.ask(4, bytes_of({8, 1}));
+  EXPECT_TRUE(is(*next(client), {8, 1}));
+}
+
+TEST(Service, OfAHostWithoutOneClosesTheClient) {
+  Served served{Service()};
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  client.ask(1, bytes_of({8, 1}));
+  EXPECT_FALSE(next(client));
+  EXPECT_TRUE(client.closed());
+  EXPECT_THROW(ServiceClient("@reprise-nobody-is-there"), std::system_error);
+}
+
+TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
+  Served served;
+  served.hosted.serve();
+  process::Channel channel = raw_channel(served.hosted.address());
+  channel.send(process::Says::Hello,
+               process::bytes_of(process::Hello{.purpose = process::Purpose::Service}));
+  ASSERT_EQ(answer(channel)->says, process::Says::Welcome);
+  channel.send(process::Says::Call, std::as_bytes(std::span("short")));
+  EXPECT_FALSE(answer(channel));
+}
+
+/// A call that is under way as the host dies.
+TEST(Service, EndsAtOnceWhenTheHostDies) {
+  const std::string address = "@reprise-service-dies-" + std::to_string(::getpid());
+  Forked host([&] {
+    Line line;
+    Host served(line.replay, {.address = address, .service = [](auto /*call*/, const Room& room) {
+                                std::this_thread::sleep_for(1h);
+                                return room(1);
+                              }});
+    served.run({});
+  });
+  std::optional<ServiceClient> client;
+  while (!client) {
+    try {
+      client.emplace(address);
+    } catch (const std::system_error&) {
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+  client->ask(1, bytes_of({8, 1}));
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(50ms);
+    host.signal(SIGKILL);
+  });
+  EXPECT_FALSE(next(*client));
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Service, IsNotForAForkedChild) {
+  Served served;
+  ServiceClient client(served.hosted.address());
+  Forked child([&] {
+    try {
+      client.ask(1, bytes_of({8, 1}));
+    } catch (const std::logic_error&) {
+      return;
+    }
+    throw std::runtime_error("it sent");
+  });
+  EXPECT_TRUE(child.join());
+  served.hosted.serve();
+  client.ask(2, bytes_of({8, 1}));
+  EXPECT_EQ(next(client)->number, 2U);
+}
+
+}  // namespace
+}  // namespace reprise::test
