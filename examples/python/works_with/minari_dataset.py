@@ -1,0 +1,18 @@
+"""Offline data of Minari: a data set of its collector here; a name such as "D4RL/door/human-v2" with
+download=True is one of its server."""
+
+import gymnasium
+import minari
+import reprise.minari
+
+env = minari.DataCollector(gymnasium.make("CartPole-v1"))
+for episode in range(10):
+    env.reset(seed=episode)
+    over = False
+    while not over:
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        over = terminated or truncated
+dataset = env.create_dataset("cartpole/random-v0", algorithm_name="random")
+
+replay = reprise.minari.load(dataset)
+print(len(replay), "steps;", replay.sampler(seed=1).sample(32)["obs"].shape)
