@@ -22,7 +22,7 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 def documents():
     return [
         *ROOT.glob("*.md"),
-        *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("docs/**/*.md")),
         *sorted(ROOT.glob("examples/*/*.md")),
     ]
 

@@ -6,5 +6,5 @@
     from reprise.compat.experience_replay import ExperienceReplay, PickSelector
 
 Each module says what it covers and what it does not. They are for code that is there already; new
-code is shorter and quicker with `reprise.ReplayBuffer`. docs/python.md has the calls side by side.
+code is shorter and quicker with `reprise.ReplayBuffer`. docs/migrate has the calls side by side.
 """

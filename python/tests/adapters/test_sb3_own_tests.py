@@ -14,7 +14,8 @@ ONLY = "test_buffers or n_step or replay_buffer or warn_buffer or open_file"
 
 ARRAYS = "the steps are not in arrays that can be read"
 PLACES = "draws are by keys, not by places in arrays"
-# Why each test fails that does, as docs/python.md explains; a name stands for all parameters.
+# Why each test fails that does, as docs/migrate/stable_baselines3.md explains; a name stands for all
+# parameters.
 DIFFERENT = {
     "test_buffers.test_buffer_dtypes": ARRAYS,
     "test_save_load.test_save_load_replay_buffer": ARRAYS,

@@ -1,4 +1,5 @@
-"""Every piece of code in the column "here" of the tables of docs/python.md runs."""
+"""Every piece of code in the column "here" of the tables of docs/migrate runs, and the tables of options
+in docs/python.md are those of the classes."""
 
 import re
 
@@ -9,7 +10,10 @@ from testing.files import ROOT
 import reprise
 from reprise._options import families
 
-DOCUMENT = ROOT / "docs" / "python.md"
+PYTHON = ROOT / "docs" / "python.md"
+PAGES = ROOT / "docs" / "migrate"
+# Pages whose code is in programs of examples/python/works_with, which a test runs.
+IN_PROGRAMS = {"rllib", "stable_baselines3"}
 
 # Field names in tables that use the other package's names.
 NAMES = {"cpprb": {"action": "act", "reward": "rew"}, "torchrl": {"obs": "observation"}}
@@ -30,6 +34,7 @@ PARTS = {
 WORDS = {
     "end=": "writer.append(**step, end=end)",
     "timeout=": "sampler.sample(n, timeout=1.0)",
+    "compress": 'Schema().observation("obs", np.uint8, (84, 84)).compress("obs")',
     "beta": "sampler.sample(n, beta=beta)",
     "sample": "sampler.sample(n, timeout=1.0)",
     "writer": "replay.writer(timeout=1.0)",
@@ -49,17 +54,15 @@ DOTS = {
 
 
 def rows():
-    text = DOCUMENT.read_text("utf-8")
-    first = text.index("## Coming from another replay buffer")
-    section = ""
-    for line in text[first : text.index("\n## ", first + 1)].splitlines():
-        if line.startswith("### "):
-            section = line[4:]
-        elif line.startswith("| ") and not line.startswith("| there |"):
-            _, there, here, _ = line.split("|")
-            pieces = re.findall(r"`([^`]*)`", here)
-            if pieces:
-                yield pytest.param(section, pieces, id=f"{section}: {there.strip()}")
+    for page in sorted(PAGES.glob("*.md")):
+        if page.stem in IN_PROGRAMS:
+            continue
+        for line in page.read_text("utf-8").splitlines():
+            if line.startswith("| ") and not line.startswith("| there |"):
+                _, there, here, _ = line.split("|")
+                pieces = re.findall(r"`([^`]*)`", here)
+                if pieces:
+                    yield pytest.param(page.stem, pieces, id=f"{page.stem}: {there.strip()}")
 
 
 ROWS = list(rows())
@@ -128,7 +131,7 @@ def world(section, directory):
         **{"tree": tree, "i": 2, "v": 0.5, "places": [0, 1], "values": [1.0, 2.0]},
         **{"first": 1, "last": 4, "x": 1.5},
     }
-    if section == "Reverb":
+    if section == "reverb":
         made["r"] = 2.0  # In Reverb's table r is samples per insert.
     return made
 
@@ -153,7 +156,7 @@ def test_the_code_of_a_row_runs(section, pieces, tmp_path):
     if any("torch." in piece for piece in pieces):
         names["torch"] = pytest.importorskip("torch")
     for piece in pieces:
-        result = eval(compile(completed(piece), f"{DOCUMENT}: {piece}", "eval"), names)
+        result = eval(compile(completed(piece), f"{section}: {piece}", "eval"), names)
         if isinstance(result, reprise.Prefetcher):
             assert len(next(result)) == names["n"]
             result.close()
@@ -161,7 +164,7 @@ def test_the_code_of_a_row_runs(section, pieces, tmp_path):
 
 @pytest.mark.parametrize("option", families)
 def test_the_defaults_are_those_of_the_classes(option):
-    text = DOCUMENT.read_text("utf-8")
+    text = PYTHON.read_text("utf-8")
     table = text[text.index(f"| `{option}=` |") :].split("\n\n")[0]
     shown = [line.split("`")[1] for line in table.splitlines()[2:]]
     assert sorted(shown) == sorted(repr(one()) for one in families[option])
@@ -172,7 +175,8 @@ def test_the_defaults_are_those_of_the_classes(option):
 
 def test_every_table_is_read():
     sections = {row.values[0] for row in ROWS}
-    assert sections == {"OpenAI Baselines", "cpprb", "torchrl", "Reverb"}
+    assert sections == {"baselines", "cpprb", "dopamine", "reverb", "torchrl"}
+    assert {page.stem for page in PAGES.glob("*.md")} == sections | IN_PROGRAMS
     pieces = {piece for row in ROWS for piece in row.values[1]}
     assert len(pieces) > 80
     assert set(WORDS) <= pieces  # Every entry is used.
