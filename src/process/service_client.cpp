@@ -4,6 +4,7 @@
 #include "base/mutex.hpp"
 #include "process/messages.hpp"
 #include "process/region.hpp"
+#include "process/ring_writer.hpp"
 
 #include <poll.h>
 
@@ -40,9 +41,18 @@ struct ServiceClient::State : std::enable_shared_from_this<State> {
   std::uint64_t read REPRISE_GUARDED_BY(mutex) = 0;  ///< As in `ServiceCall`.
 };
 
+namespace {
+
+Channel connected(const std::string& address) {
+  const base::Life life;
+  process::HostWait host(life, {.timeout = std::chrono::nanoseconds(0)});
+  return Channel(process::connect(address, host.wait));
+}
+
+}  // namespace
+
 ServiceClient::ServiceClient(const std::string& address)
-    : state_(std::make_shared<State>(
-          Channel(process::connect(address, std::chrono::nanoseconds(0))))) {
+    : state_(std::make_shared<State>(connected(address))) {
   const base::MutexLock lock(state_->mutex);
   state_->channel.post(Says::Hello,
                        process::bytes_of(process::Hello{.purpose = process::Purpose::Service}), {});
