@@ -15,7 +15,8 @@ namespace {
 constexpr float kDiscount = 0.9F;
 constexpr float kScale = 0.1F;
 
-/// The definition: from step `first` to the end of `rewards`, then the value of what follows.
+/// The n-step error by its definition: the rewards from step `first` on, then the value of what
+/// follows.
 float error(const std::vector<float>& values, const std::vector<float>& rewards, std::size_t first,
             float next_value) {
   double sum = 0.0;

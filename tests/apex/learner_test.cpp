@@ -46,7 +46,7 @@ struct Items {
   std::vector<std::int32_t> actions;
 };
 
-/// Action values [kBatch, 4] of the network as it is published now.
+/// Action values [kBatch, 4] of the network that is published now.
 std::vector<float> values(Learner& learner, std::vector<float>& states) {
   learner.publish();
   Policy policy(learner);
@@ -82,7 +82,7 @@ TEST(Network, ValuesAreTheValuePlusCentredAdvantages) {
   }
 }
 
-/// The errors of 50 updates, with a target network that never moves or that is always the online.
+/// The errors of 50 updates with a target network that never moves or always equals the online one.
 void check_errors(double target_rate) {
   Options options = with_seed(1);
   options.target_rate = target_rate;
@@ -157,7 +157,7 @@ TEST(Policy, TakesACopyOncePerPublication) {
     EXPECT_TRUE(policy.refresh());
     EXPECT_NE(found(), before);
     EXPECT_EQ(found(), values(learner, items.now));
-    EXPECT_TRUE(policy.refresh());  // `values` has published it once more.
+    EXPECT_TRUE(policy.refresh());  // `values` has published the network again.
     EXPECT_FALSE(policy.refresh());
   }
 }

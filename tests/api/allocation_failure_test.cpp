@@ -19,13 +19,13 @@
 #include <thread>
 #include <vector>
 
-/// The k-th allocation of a call fails, for every k: refusals with their messages too.
+/// Makes the k-th allocation of a call fail, for every k, also of calls that refuse with a message.
 namespace reprise::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// A buffer in use, and what it holds, which no failing call may change.
+/// A buffer in use, whose contents no failing call may change.
 class AllocationFailureInUse : public testing::Test {
  protected:
   AllocationFailureInUse()
@@ -103,7 +103,7 @@ TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
   constexpr std::size_t kBatch = 2000;
   constexpr std::size_t kMostAllocations = 1000;
   Sampler sampler = line_.replay.sampler({.seed = 9, .parallel_gather_bytes = 1});
-  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // What it allocates for itself it now has.
+  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // Now the sampler has allocated what it keeps.
   bool failed = true;
   for (std::size_t k = 1; failed && k < kMostAllocations; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
@@ -164,7 +164,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { (void)line_.replay.update_priorities(foreign_key, one); },
       [&] { (void)line_.replay.selector(9).update(key, one); },
       [&] { const VectorWriter writers(line_.replay, 0); },
-      [&] { const VectorWriter writers(line_.replay, 3); },  // One more than may live.
+      [&] { const VectorWriter writers(line_.replay, 3); },  // This is one more than may be alive.
       [&] { const Prefetcher prefetcher(sampler_, 4, {}, 0); },
       [&] { other.observation<float>("another field of another schema"); },
       [&] { const ReplayBuffer none(Schema(), {.capacity_steps = 1}); },
@@ -183,7 +183,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       } catch (const std::logic_error&) {
         refused = true;
       } catch (const std::runtime_error&) {
-        refused = true;  // Too many writers.
+        refused = true;  // There are too many writers.
       }
     });
     EXPECT_TRUE(refused);
@@ -205,7 +205,7 @@ TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
           ASSERT_TRUE(batch);
         },
         [&] { EXPECT_EQ(line.replay.stats().items, 40U) << "none was drawn"; });
-    // Nothing stays reserved for a batch that did not come about.
+    // Nothing stays reserved for a batch that was not made.
     EXPECT_TRUE(sampler->sample(30, {.draws = draws, .timeout = 0ns}));
   }
 }
@@ -214,7 +214,7 @@ TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
   Line line;
   Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 100; ++number) {
-    const std::uint64_t from = number + number / 10;  // Every tenth continues nothing.
+    const std::uint64_t from = number + number / 10;  // Every tenth begins an episode.
     sweep(
         [&] {
           (void)writer.add_transition(End::Continue, now(line.id, from), now(line.action, from),
@@ -272,8 +272,8 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
       failed = allocation_failed();
       ended.store(true);
     });
-    // Batches until the run has ended, or enough of them. The end of the run before is told until
-    // this one begins.
+    // Takes batches until `run` has ended, or enough; an earlier end is reported until `run`
+    // begins.
     int batches = 0;
     while (batches < 20) {
       if (prefetcher.next(10s)) {
@@ -329,7 +329,7 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   }
   const Blob shipment = packer.take();
   ReplayShard shard(shipped.replay);
-  // With a place lost, the shipment would be refused at last.
+  // If a failed call kept a writer's place, a later one would be refused.
   sweep([&] { static_cast<void>(shard.append(shipment.bytes())); },
         [&] { EXPECT_TRUE(shipped.replay.stats().writers == 0 || shard.writers() == 1); });
   EXPECT_EQ(shipped.replay.stats().committed_steps, 2U);

@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Allocations of what the call does, after the call has been made often enough to settle.
+/// Counts the allocations of a call that was already made several times.
 template <class Call>
 std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
   for (int i = 0; i < warm_ups; ++i) {
@@ -33,7 +33,7 @@ std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
   return allocations() - before;
 }
 
-/// The steady state: a full buffer, so that each append evicts and chunks turn over.
+/// The steady state: a full buffer, so that each append evicts and chunks are reused.
 class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window>> {
  protected:
   SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
@@ -250,7 +250,7 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
         for (std::size_t i = 0; i < batch->size(); ++i) {
           priorities[i] = scale * static_cast<float>((number * 131 + i * 7919) % 1000);
         }
-        scale *= 0.98F;  // Nothing stays where it was, so that buckets of ranks are cut anew.
+        scale *= 0.98F;  // All priorities change, so that buckets of ranks are cut anew.
         line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
         line.replay.episodes().update_priorities(line.writer().episode_id(), 0,
                                                  std::span(priorities).first(20));

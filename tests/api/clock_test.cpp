@@ -13,8 +13,7 @@
 
 namespace {
 
-/// Seconds that the wall clock has been set back by. It goes back at each look while
-/// `running_back`.
+/// Seconds by which the wall clock was set back. While `running_back`, it goes back at each look.
 std::atomic<long> set_back = 0;
 std::atomic<bool> running_back = false;
 /// Seconds by which the steady clock is ahead.
@@ -22,8 +21,8 @@ std::atomic<long> ahead = 0;
 
 }  // namespace
 
-/// In place of the C library's, for the whole program: the wall clock, and no other, runs backwards
-/// when asked, and the steady clock jumps ahead.
+/// Replaces the C library's function in the whole program. Only the wall clock runs backwards when
+/// asked to, and the steady clock jumps ahead.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_REALTIME && running_back.load()) {
@@ -45,7 +44,7 @@ class WallClock : public testing::Test {
   ~WallClock() override { running_back.store(false); }
 };
 
-/// An hour passes each time that the hook is asked, the first of them for the first buffer.
+/// The steady clock jumps by an hour at each question to the hook while a mix waits.
 TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
   Line one;
   Line other;

@@ -15,29 +15,29 @@
 #include <utility>
 #include <vector>
 
-/// Actors that die, leave or hang at the worst moment.
+/// Actors that throw, leave or hang at the worst moment.
 namespace reprise::test {
 namespace {
 
 struct SimulatorError : std::exception {};
 
-/// Between which two calls of an append the simulator throws.
+/// After which part of an append the simulator throws.
 enum class Moment : std::uint8_t { Begun, Observed, Acted, Rewarded, Arrived };
 constexpr Moment kMoments[] = {Moment::Begun, Moment::Observed, Moment::Acted, Moment::Rewarded,
                                Moment::Arrived};
 
-/// What becomes of the writer afterwards.
+/// What happens to the writer after the exception.
 enum class After : std::uint8_t { WriterDestroyed, EpisodeBegunAnew, StepWrittenAgain };
 constexpr After kAfters[] = {After::WriterDestroyed, After::EpisodeBegunAnew,
                              After::StepWrittenAgain};
 
-constexpr std::uint64_t kNever = 999'999;  ///< What a step that is not committed says.
+constexpr std::uint64_t kNever = 999'999;  ///< The number of a step that is not committed.
 
 Options n_step_options() {
   return Small{.window = Transitions{.n_step = 3, .discount = 0.5F}};
 }
 
-/// Writes a step as far as the moment, with nonsense, and throws.
+/// Writes wrong values of a step, up to the given moment, and throws.
 [[noreturn]] void simulate_badly(Line& line, Writer& writer, Moment moment) {
   const bool first = !writer.in_episode();
   if (first) {
@@ -58,7 +58,7 @@ Options n_step_options() {
   throw SimulatorError();
 }
 
-/// Every item is a step that was committed, with a window of its own episode.
+/// Expects that every item is a committed step, with a window of its own episode.
 void expect_true_windows(const Line& line, const Batch& batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::uint64_t number = batch.now(line.id)[i];
@@ -78,7 +78,8 @@ void expect_true_windows(const Line& line, const Batch& batch) {
 class SimulatorThrows : public testing::TestWithParam<After> {};
 
 TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
-  constexpr std::uint64_t kSteps = 24;  // Three chunks, so each place in a chunk comes up.
+  // The steps take three chunks, so each place in a chunk is tried.
+  constexpr std::uint64_t kSteps = 24;
   for (std::uint64_t committed = 0; committed < kSteps; ++committed) {
     for (const Moment moment : kMoments) {
       SCOPED_TRACE(testing::Message()
@@ -123,7 +124,7 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
 INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kAfters));
 
 TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
-  // 10^5 deaths with REPRISE_TEST_SCALE=100.
+  // With REPRISE_TEST_SCALE=100 there are 10^5 deaths.
   const std::size_t deaths = scaled(1000, 60);
   Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::atomic<std::uint64_t> committed = 0;
@@ -131,7 +132,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   const auto live = [&](std::uint64_t seed) {
     Rng rng(seed);
     try {
-      // A chunk that leaked would soon be one that is missing: no append may have to wait long.
+      // A leaked chunk would soon be missed, so no append may have to wait long.
       Writer writer = line.replay.writer({.timeout = std::chrono::seconds(30)});
       for (std::uint64_t step = rng.below(30); step-- > 0;) {
         const End end = rng.chance(0.1) ? End::Terminated : End::Continue;
@@ -167,7 +168,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   EXPECT_EQ(stats.writers, 0U);
   EXPECT_EQ(stats.retired_pinned, 0U);
   expect_accounted(line.replay);
-  // All but the few chunks that items live in can be had again, by one writer in one go.
+  // One writer can have all chunks at once, except the few that hold items.
   Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
   for (std::uint64_t number = 0; number < 10 * stats.chunks * 8; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
@@ -240,10 +241,10 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
     }
   }
   EXPECT_EQ(line.replay.size(), 64U);
-  // Two shards evict in turn, to within a chunk of each.
+  // Two shards evict in turn, so their ages differ by at most a chunk each.
   EXPECT_GE(line.numbers().front(), steps - 64 - 2 * 8) << "the hung ones' items went too";
   EXPECT_EQ(line.numbers().back(), steps - 3) << "two items are open";
-  // And when they wake up, they go on where they were.
+  // Writers that wake up continue where they were.
   for (Writer& late : hung) {
     const std::uint64_t number = late.now(line.id);
     ASSERT_EQ(line.append(late, number), CommitStatus::Committed);

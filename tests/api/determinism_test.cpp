@@ -16,7 +16,7 @@
 namespace reprise::test {
 namespace {
 
-/// All batches of a history of calls that the seed decides.
+/// All batches of a series of calls that the seed decides.
 std::vector<Replayed::Noted> history(std::uint64_t seed, std::size_t shards, Draws draws,
                                      const Remover& remover = Fifo{},
                                      const Selector& selector = Proportional{}) {
@@ -75,7 +75,7 @@ TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
   Options options = Small{};
   options.key_tag.reset();
   std::set<std::uint32_t> tags;
-  // Two tags of 4096 may coincide, but hardly six.
+  // Two of 4096 tags may be equal, but hardly six.
   for (int buffer = 0; buffer < 6; ++buffer) {
     Line line(options);
     line.append(0);

@@ -27,7 +27,7 @@ Options n_step_options() {
   return Small{.window = Transitions{.n_step = 3}};
 }
 
-/// A buffer with everything that can be made of it, in the middle of episodes.
+/// A buffer with one of every object that it makes, in the middle of episodes.
 struct BufferInUse {
   Line line{n_step_options()};
   std::optional<Writer> writer{line.replay.writer()};
@@ -45,7 +45,7 @@ struct BufferInUse {
     keys.push_back(found.begin()->second);
   }
 
-  /// Every call that may lock, wait or append; what is wrong with their answers in a fork.
+  /// Makes every call that may lock, wait or append, and says which answer wrongly in a fork.
   [[nodiscard]] std::string complaints() {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
@@ -76,7 +76,7 @@ struct BufferInUse {
     return all;
   }
 
-  /// Everything goes, in the order of the members or in the other; the buffer is closed first.
+  /// Closes the buffer, then destroys everything in the members' order or the reverse.
   void tear_down() {
     line.replay.close();
     writer.reset();
@@ -95,7 +95,7 @@ TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
 }
 
 TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
-  // It has no batch to fill, and nobody in the child could ever free one.
+  // The prefetcher has no free batch, and in the child nobody ever frees one.
   BufferInUse used;
   constexpr std::size_t kDepth = 2;
   Prefetcher full(*used.sampler, 4, {}, kDepth);
@@ -135,7 +135,7 @@ TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
 }
 
 TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
-  // The lock of the only shard is held while this process forks: for ever, as the child sees it.
+  // The only shard is locked while the process forks, so in the child it is locked for ever.
   Schema schema;
   const auto state = schema.observation<float>("state");
   auto core = std::make_shared<buffer::BufferCore>(

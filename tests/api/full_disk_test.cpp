@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-// Rows in a mapped file on a disk that is full.
+// Rows in a mapped file on a full disk.
 
 namespace reprise::test {
 namespace {
@@ -39,7 +39,7 @@ TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
   EXPECT_EQ(error_of(make, directory.path()), 0);
 }
 
-/// Single steps, each an episode of two rows: more chunks than long episodes take.
+/// Appends an episode of one step. Such episodes take two rows each, so more chunks than long ones.
 CommitStatus append_alone(Line& line, Writer& writer, std::uint64_t number) {
   writer.begin_episode();
   writer.now(line.id) = number;
@@ -67,7 +67,7 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   ASSERT_LT(number, 400U);
   EXPECT_EQ(line.replay.size(), number);
   EXPECT_EQ(line.numbers(), numbers_between(0, number));
-  // Still full.
+  // The disk is still full.
   EXPECT_EQ(error_of([&] { static_cast<void>(writer.commit(End::Terminated)); }, directory.path()),
             ENOSPC);
   disk_has_room();
@@ -106,7 +106,7 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
 }
 
-/// Against waiting when it is asked for the second time, 50 ms after the first.
+/// Refuses to wait when it is asked for the second time, 50 ms after the first.
 class AgainstWaiting final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -133,8 +133,8 @@ TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
 }
 
-/// Has all chunks that were never used while the patience with a full disk ends, as another writer
-/// has one that asks the disk for room at that moment; gives them back when it is asked again.
+/// Holds all chunks that were never used until the wait for the full disk times out, like another
+/// writer that asks the disk for room at that moment; gives them back when asked again.
 class HasTheLastChunks final : public WaitHook {
  public:
   explicit HasTheLastChunks(shard::ChunkPool& pool) : pool_(pool) {}
@@ -201,7 +201,7 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   std::uint64_t number =
       until_full(0, [&](std::uint64_t n) { return append_alone(line, writer, n); });
   ASSERT_LT(number, 300U);
-  // One chunk more, which an episode fills; its last two steps are open then.
+  // The disk has room for one more chunk, which an episode fills; then its last two steps are open.
   disk_has_room_for(line.replay.stats().chunk_bytes);
   ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   ++number;
@@ -250,7 +250,7 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
     return error_of([&] { ASSERT_EQ(writers.commit(ends, priorities), CommitStatus::Committed); },
                     directory.path());
   };
-  // The first environment is a few steps ahead, so that it takes the last chunk that has room.
+  // The first environment is a few steps ahead, so it takes the last chunk for which there is room.
   for (std::uint64_t i = 500; i < 504; ++i) {
     writers[0].now(line.id) = i;
     ASSERT_EQ(line.append(writers[0], i), CommitStatus::Committed);

@@ -17,14 +17,14 @@
 namespace reprise::test {
 namespace {
 
-/// Keys on their way from those who draw to those who update, so that some are old by then.
+/// Hands keys from samplers to updaters with delay, so that some are old by then.
 class Keys {
  public:
   void put(ItemKey key) {
     const std::lock_guard lock(mutex_);
     keys_.push_back(key);
   }
-  /// Mostly the oldest, at times the newest.
+  /// Takes the oldest key, or else the newest.
   std::optional<ItemKey> take(bool oldest) {
     const std::lock_guard lock(mutex_);
     if (keys_.empty()) {
@@ -40,14 +40,14 @@ class Keys {
   std::deque<ItemKey> keys_;
 };
 
-/// A small buffer under writers, a sampler and an updater, all recorded.
+/// A small buffer with writers, a sampler and an updater, whose calls are all recorded.
 class Recorded {
  public:
   explicit Recorded(std::uint64_t seed) : rng_(seed), line_(random_options(rng_)) {}
 
-  /// Nothing is said of a history that is true.
+  /// Runs the threads and checks the history; empty if it is right.
   std::string mismatch() {
-    // They live to the end, so that each fills its chunks alone, as the history takes it.
+    // They live to the end, so that each fills its chunks alone, as `History` assumes.
     std::vector<Writer> writers;
     for (std::size_t w = 0; w < kWriters; ++w) {
       writers.push_back(line_.replay.writer());
@@ -78,7 +78,7 @@ class Recorded {
 
  private:
   static constexpr std::size_t kWriters = 2;
-  static constexpr std::size_t kSteps = 60;  ///< Of each writer.
+  static constexpr std::size_t kSteps = 60;  ///< Steps of each writer.
 
   static Options random_options(Rng& rng) {
     Options options = Small{.capacity_steps = rng.between(1, 40)};
@@ -158,7 +158,7 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
   }
 }
 
-/// Two items of one writer, the first drawn; capacity 1, so the first may be evicted.
+/// Two items of one writer, of which the first was drawn. The capacity is 1, so it may be evicted.
 class HistoryOfTwo : public testing::Test {
  protected:
   static History history(const History::Log& log, std::size_t capacity = 1) {

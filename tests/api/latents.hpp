@@ -18,8 +18,8 @@
 
 namespace reprise::test {
 
-/// A value whose parts all tell the step and which write of it this is.
-using Latent = std::array<std::uint16_t, 7>;  // No whole number of words.
+/// A value from which the step and the number of the write can be read.
+using Latent = std::array<std::uint16_t, 7>;  // Its bytes are no multiple of a word.
 
 inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
   Latent latent;
@@ -30,14 +30,14 @@ inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
   return latent;
 }
 
-/// Which write of the step it is; none if it is no whole value of it.
+/// The number of the write; none if this is no whole value of the step.
 inline std::optional<std::uint64_t> write_of(std::uint64_t step,
                                              std::span<const std::uint16_t> value) {
   const std::uint64_t write = value[0];
   return std::ranges::equal(value, latent_of(step, write)) ? std::optional(write) : std::nullopt;
 }
 
-/// A buffer of numbered steps with two mutable columns, at first those of write 0.
+/// A buffer of numbered steps with two mutable columns, in which appends put write 0.
 struct Latents {
   explicit Latents(Options options, bool compressed = false)
       : id(schema.observation<std::uint64_t>("id")),
@@ -68,7 +68,7 @@ struct Latents {
     return writer.commit(end);
   }
 
-  /// Every item, once.
+  /// A batch of every item, once.
   [[nodiscard]] Batch all() {
     Sampler sampler = replay->sampler({.parallel_gather_bytes = kGatherAlone});
     static_cast<void>(replay->size());
@@ -80,8 +80,8 @@ struct Latents {
     return batch;
   }
 
-  /// The latents of an item, whole values of its steps, as numbers of writes. Everything else of
-  /// the step is as it was appended.
+  /// The latents of an item's steps as numbers of writes. Checks that each is a whole value of its
+  /// step, and that the other fields are as they were appended.
   [[nodiscard]] std::vector<std::uint64_t> writes(const Batch& batch, std::size_t item) const {
     const std::size_t steps = batch.now(id).size() / batch.size();
     std::vector<std::uint64_t> writes;
@@ -104,7 +104,7 @@ struct Latents {
     return writes;
   }
 
-  /// Writes a value to the first step of an item.
+  /// Writes value `number` to the first step of an item.
   UpdateResult write(ItemKey key, std::uint64_t step, std::uint64_t number) {
     return replay->update({&key, 1}, latent, latent_of(step, number));
   }

@@ -12,7 +12,7 @@
 
 namespace reprise::test {
 
-/// Small chunks in few shards, so that all of them are used and used again.
+/// Options for small chunks in few shards, so that all of them are reused.
 inline Options options_in(const Storage& storage, const Window& window = Transitions{.n_step = 3}) {
   return {.capacity_steps = 400,
           .window = window,
@@ -24,7 +24,7 @@ inline Options options_in(const Storage& storage, const Window& window = Transit
           .key_tag = 7};
 }
 
-/// The errno value of the `std::system_error` that a call throws, and that it names what it should.
+/// The errno of the `std::system_error` that a call throws; expects its message to contain `named`.
 inline int error_of(const std::function<void()>& call, const std::string& named) {
   try {
     call();

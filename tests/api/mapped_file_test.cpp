@@ -25,7 +25,7 @@
 #include <variant>
 #include <vector>
 
-// Rows in a mapped file: the same buffer, and what only a file can do.
+// Rows in a mapped file behave as rows in memory; some tests are of what only files do.
 
 namespace reprise::test {
 namespace {
@@ -103,7 +103,7 @@ TEST(MappedFileStorage, IsReportedByStatistics) {
   Line memory(options_in(Memory{}));
   Line file(options_in(MappedFile{directory.path()}));
   const Stats before = file.replay.stats();
-  // What the capacity takes is set aside from the beginning.
+  // Disk space for the capacity is reserved from the beginning.
   EXPECT_GE(before.file_bytes, 400 / 24 * before.chunk_bytes);
   for (Line* const line : {&memory, &file}) {
     Writer writer = line->replay.writer();
@@ -192,7 +192,7 @@ TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
   EXPECT_EQ(ReplayBuffer::load(checkpoint.path()).buffer.stats().file_bytes, 0U);
   line.replay = std::move(loaded);
   EXPECT_EQ(line.numbers(), numbers);
-  // From the file to a checkpoint and back into a file, beside the one that it replaces.
+  // The steps go from the file into a checkpoint, and from there into a second file.
   Writer writer = line.replay.writer();
   writer.begin_episode();
   writer.now(line.id) = 5000;
@@ -229,16 +229,16 @@ TEST(MappedFileStorage, IsNotTouchedByAForkedChild) {
     return all;
   });
   line->append_many(*writer, 300, 100);
-  // The last two steps of the episode wait for the third.
+  // The last two steps are open until the third one comes.
   EXPECT_EQ(line->numbers(), numbers_between(0, 398));
 }
 
 TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
-  // Pages of the file leave memory at once, so every draw reads them again and every chunk is
-  // written over without being read.
+  // The file's pages leave memory at once, so draws read them again, and appends overwrite them
+  // unread.
   const std::string path = std::filesystem::temp_directory_path().string();
   Options options = options_in(MappedFile{path});
-  options.chunk_steps = 1000;  // Several pages.
+  options.chunk_steps = 1000;  // A chunk has several pages.
   options.capacity_steps = 10'000;
   options.shards = 1;
   Line line(options);
@@ -251,7 +251,7 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
         char* rest = nullptr;
         const std::uintptr_t begin = std::strtoull(map.c_str(), &rest, 16);
         const std::uintptr_t end = std::strtoull(rest + 1, nullptr, 16);
-        // Advice: where it is not taken, the test sees less.
+        // The system may ignore the advice; then the test sees less.
         // NOLINTNEXTLINE(performance-no-int-to-ptr): the system writes them as numbers.
         ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
       }

@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-// What `Stats::touched_bytes` tells is what the process has in memory, to within the bound that its
-// header states.
+// `Stats::touched_bytes` is the memory that the process uses, to within the bound in its header.
 
 namespace reprise::test {
 namespace {
@@ -22,7 +21,7 @@ namespace {
 constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kHugePage = 2048 * kKiB;
 
-/// Why memory that huge pages take beyond what is touched does not show here; empty if it does.
+/// Why huge pages make this test impossible here; empty if they do not.
 std::string cannot_show() {
   if (kAddressSanitizer || kThreadSanitizer) {
     return "the sanitizer takes memory of its own";
@@ -37,7 +36,7 @@ std::string cannot_show() {
   return "";
 }
 
-/// Bytes that the process has in memory; 0 if the system does not tell.
+/// Bytes that the process has in memory; 0 if the system does not say.
 std::size_t resident_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   std::string word;
@@ -71,21 +70,20 @@ struct Filled {
   }
 };
 
-/// How many buffers of which kind are filled, and what the memory in use may be beside what is
-/// told.
+/// How many buffers are filled, and how far their memory may be from `touched_bytes`.
 struct Case {
   Options options;
-  std::size_t steps = 0;  ///< Appended to each buffer.
-  std::size_t pages = 0;  ///< Bytes more, for pages that are partly filled.
+  std::size_t steps = 0;  ///< Steps appended to each buffer.
+  std::size_t pages = 0;  ///< Bytes more that partly filled pages may take.
   std::size_t buffers = 1;
-  double least = 0.9;  ///< Of what is told.
+  double least = 0.9;  ///< The least memory, as a share of `touched_bytes`.
   std::size_t most = std::numeric_limits<std::size_t>::max();
 };
 
-/// In a process of its own: what another test freed would be used again.
+/// It runs in a process of its own, because memory that another test freed would be reused.
 void expect_told(const Case& wanted) {
   expect_of_child([&wanted]() -> std::string {
-    { const Filled first({.capacity_steps = 100}, 100); }  // Brings the program into memory.
+    { const Filled first({.capacity_steps = 100}, 100); }  // This brings the program into memory.
     std::vector<std::unique_ptr<Filled>> filled;
     filled.reserve(wanted.buffers);
     const std::size_t before = resident_bytes();
@@ -113,7 +111,7 @@ class Memory : public ::testing::Test {
   }
 };
 
-/// Of each shard and selector.
+/// The bytes of pages that each shard and selector fills partly.
 constexpr std::size_t kSmallPages = 32 * kKiB;
 
 TEST_F(Memory, OfALargeBufferIsWhatIsTold) {
@@ -151,12 +149,11 @@ TEST_F(Memory, OfManyShardsIsWhatIsTold) {
 }
 
 TEST_F(Memory, OfABufferThatIsHardlyFilledIsAHugePageMorePerShardAndArray) {
-  // Rows, priorities, and three arrays of weights.
+  // The buffer has rows, priorities, and three arrays of weights.
   expect_told({.options = {.capacity_steps = std::size_t{1} << 20U},
                .steps = 10'000,
                .pages = std::size_t{4} * 5 * kHugePage});
-  // The chunks of so many writers would fill huge pages, and these steps do not. A writer that may
-  // be has a place for its counts.
+  // The chunks of all possible writers would fill huge pages. Each has room for its counts.
   expect_told({.options = {.capacity_steps = 20'000, .max_writers = 2048},
                .steps = 20'000,
                .pages = 4 * kSmallPages + std::size_t{2048} * 128});

@@ -31,7 +31,7 @@ void expect_weights(const SampleResult& batch, const std::vector<double>& raw, d
   }
 }
 
-/// Beside it samplers draw from twins of the buffers.
+/// Samplers of equal buffers draw the same items.
 TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
   for (const Draws draws :
        {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement, Draws::Epoch}) {
@@ -80,7 +80,7 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
   }
 }
 
-/// Draws of both buffers are expected in proportion to weights.
+/// Expects draws in proportion to the weights of both buffers.
 DrawCounts by_weight(Two& two) {
   DrawCounts counts;
   for (const auto& [number, weight] : two.weights()) {
@@ -89,7 +89,7 @@ DrawCounts by_weight(Two& two) {
   return counts;
 }
 
-/// (N * P)^-beta of each item, by hand.
+/// The importance weight (N * P)^-beta of each item, computed by hand.
 std::vector<double> raw_weights(const SampleResult& batch, double beta, const Line& line,
                                 const std::map<std::uint64_t, float>& weights) {
   std::vector<double> made;
@@ -133,7 +133,7 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
   Two two;
   const auto weights = two.weights();
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
-    // Parts of both sizes, and a batch of less than one item of the smaller share.
+    // The last batch has less than one item for the smaller share.
     for (const std::size_t n : {1U, 3U, 32U}) {
       MixedSampler both({two.one.replay, two.other.replay}, n, {.seed = 11 + n});
       DrawCounts counts = by_weight(two);
@@ -141,7 +141,7 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
         const SampleResult batch = require_batch(both.sample({.draws = draws}));
         counts.count(numbers_of(batch, two.one));
       }
-      // Stratified draws may only be nearer to the distribution.
+      // Stratified draws may be nearer to the distribution, but no farther.
       EXPECT_LT(counts.z(), 4.0) << n;
       EXPECT_TRUE(draws == Draws::Stratified || counts.z() > -4.0) << n;
     }
@@ -191,7 +191,7 @@ TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
   const SampleResult batch = require_batch(both.sample());
   EXPECT_EQ(both.counts()[0], 4U);
   for (std::size_t i = 0; i < 8; ++i) {
-    // 4 * 1^0.5 of the agent beside 2 * (1 + 3)^0.5.
+    // The agent's items weigh 4 * 1^0.5 in all, the others 2 * (1 + 3)^0.5.
     EXPECT_NEAR(batch->probabilities()[i], i < 4 ? 1.0 / 8 : 2.0 / 8, 1e-6);
   }
 }
@@ -273,7 +273,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   Two two;
   MixedSampler both({{two.one.replay, 40}, {two.other.replay, 120}, {two.one.replay, 1}});
   const SampleResult batch = require_batch(both.sample());
-  // The keys of both buffers name the same rows, so the tag alone tells them apart.
+  // The keys of both buffers name the same rows, and differ only in their tags.
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   auto numbers = numbers_of(batch, two.one);
   std::ranges::reverse(keys);
@@ -292,7 +292,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     EXPECT_EQ(drawn[i], i < 40 || i == 160 ? 3U : kOther + 5) << i;
   }
-  // A part of them alone, and those of an item that is gone.
+  // Updates keys of one part only, and of an item that has left.
   two.one.replay.clear();
   const UpdateResult late = both.update_priorities(std::vector{after->keys()[0], after->keys()[50]},
                                                    std::vector{4.0F, 4.0F});
@@ -312,10 +312,10 @@ TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
   }
 }
 
-/// Writers append and evict, and the second buffer loses all its weight and gets it back, while
-/// both kinds of batch are drawn and updated.
+/// Writers append and evict, and the second buffer loses all weight and gets it back, while both
+/// kinds of batch are drawn and updated.
 TEST(MixedSampler, GivesWholeRowsBesideWritersAndUpdates) {
-  constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // No writer counts as far.
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // No writer counts up to this.
   Line one(options_of(1));
   Line other(options_of(2));
   Writer writer = one.replay.writer();

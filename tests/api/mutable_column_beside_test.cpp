@@ -16,12 +16,12 @@
 #include <thread>
 #include <vector>
 
-// Mutable columns beside other threads, and in checkpoints.
+// Mutable columns used by several threads, and in checkpoints.
 
 namespace reprise::test {
 namespace {
 
-/// A value is half written while other threads read it: they wait for the other half.
+/// Threads that read a half written value wait for the other half.
 TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   Options options = options_of(Sequences{.length = 3, .period = 1});
   options.shards = 1;
@@ -37,7 +37,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     storage::ChunkStore& store = core_of(*world.replay)->store();
     const storage::MutableField field = core_of(*world.replay)->chunk_layout().mutable_fields()[1];
     const auto [chunk, row] = store.place(batch.keys()[item].slot());
-    // The last step of the last window, which a writer repeats if the chunk is full.
+    // The last step of the last window, which the writer of a full chunk repeats in its next one.
     std::byte* const bytes = store.row(chunk, row + 2);
     const Latent latent = latent_of(batch.now(world.id)[3 * item + 2], 7);
     const auto* const from = reinterpret_cast<const std::byte*>(latent.data());
@@ -49,7 +49,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
         read(world, writer, batch.keys()[item]);
         done.store(true);
       });
-      // Time enough for a reader that does not wait; one that does cannot be waited for.
+      // This is long enough for a reader that does not wait to be seen.
       const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
       while (!done.load() && std::chrono::steady_clock::now() < enough) {
         std::this_thread::yield();
@@ -79,7 +79,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     EXPECT_EQ(loaded.writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
   });
   read_by([](Latents& world, Writer& writer, ItemKey) {
-    // The chunk of 8 rows is full, and its last rows are repeated in the next one.
+    // The chunk of 8 rows is full, so its last rows are repeated in the next one.
     for (std::uint64_t step = 7; step <= 9; ++step) {
       world.append(writer, step);
     }
@@ -90,7 +90,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   });
 }
 
-/// A checkpoint has the values of its save, though the chunk has not changed otherwise.
+/// A checkpoint has the values at its save, even if nothing else in the chunk has changed.
 TEST(MutableColumn, IsSavedAgainWhereItChanged) {
   for (const bool in_file : {false, true}) {
     for (const bool compressed : {false, true}) {
@@ -114,7 +114,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
                                                         batch.now(world.id).begin());
       const ItemKey key = batch.keys()[item];
       EXPECT_EQ(world.write(key, 3, 8).applied, 1U);
-      // A save that comes to nothing has saved nothing.
+      // A save that fails has saved nothing.
       SaveOptions failing;
       failing.progress = [](const SaveProgress&) { throw std::runtime_error("enough"); };
       EXPECT_THROW(world.replay->save(directory.path(), failing), std::runtime_error);
@@ -131,7 +131,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
         const std::uint64_t expected = restored.now(world.id)[i] == 3 ? 8 : 0;
         EXPECT_EQ(loaded.writes(restored, i), std::vector<std::uint64_t>{expected});
       }
-      // A loaded buffer shares chunks with its checkpoint, and knows what changed since.
+      // A loaded buffer shares chunks with its checkpoint, and records what changes afterwards.
       EXPECT_EQ(loaded.write(key, 3, 9).applied, 1U);
       const SaveResult fourth = loaded.replay->save(directory.path());
       EXPECT_GT(fourth.chunks_reused, 0U);
@@ -144,7 +144,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
   }
 }
 
-/// An episode under way, with windows that reach into rows which are not decided.
+/// The episode is open, and windows reach into rows which are not decided.
 TEST(MutableColumn, OfAnOpenChunkIsSavedAsFarAsWindowsReadIt) {
   const ScratchDirectory directory;
   Options options = options_of(Sequences{.length = 3, .period = 1});

@@ -75,7 +75,7 @@ TEST(MutableColumn, RefusesWhatItIsNotFor) {
   refused({"'other' is a mutable column", "allowed: columns that do not change"},
           [&] { const ReplayShard shard(replay, 1); });
   EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{0});
-  // No keys and no values.
+  // The call has no keys and no values.
   EXPECT_EQ(replay.update({}, world.latent, {}).applied, 0U);
 }
 
@@ -90,11 +90,11 @@ TEST(MutableColumn, CostsNothingWhereThereIsNone) {
   EXPECT_EQ(reserved(Role::MutableColumn), reserved(Role::Column) + 4 * rows);
 }
 
-/// The plain store: what each row's value is, by the slot that a key names. A row that repeats a
-/// step at the beginning of a chunk has a value that the step has had.
+/// A model: the value of each row, by the slot in its key. A row that repeats a step at the
+/// beginning of a chunk has some value that the step has had.
 class Model {
  public:
-  /// A window shows these writes of a row's step.
+  /// Checks the write that a window shows of a row's step.
   void see(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
     const auto [known, added] = rows_.try_emplace({slot, step}, write);
     if (!added) {
@@ -158,7 +158,7 @@ TEST_P(Windows, AgreeWithAPlainStore) {
         }
         every_key.insert(batch.keys()[i].bits);
       }
-      // Some of the items, one of them twice, and a key that may be gone.
+      // Takes some of the items, one of them twice, and a key that may be stale.
       std::vector<ItemKey> keys;
       std::vector<std::uint16_t> values;
       const bool whole = rng.chance(0.5);
@@ -200,7 +200,7 @@ TEST_P(Windows, AgreeWithAPlainStore) {
   }
 }
 
-/// The values that a later chunk repeats are those that updates had left when it was begun.
+/// A later chunk repeats the values that the step has when the chunk begins.
 TEST(MutableColumn, IsRepeatedAsItIsWhereAChunkEnds) {
   for (const bool compressed : {false, true}) {
     SCOPED_TRACE(compressed);

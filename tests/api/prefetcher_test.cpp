@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U))
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Line line;
   line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
-  static_cast<void>(line.replay.size());  // Takes them all in, before two threads draw.
+  static_cast<void>(line.replay.size());  // Ingests all steps before two threads draw.
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler ahead = line.replay.sampler({.seed = 8});
   Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
@@ -62,7 +62,7 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
   const std::jthread thread = run(prefetcher);
   for (std::size_t taken = 1; taken <= 50; ++taken) {
     ASSERT_TRUE(prefetcher.next());
-    // One more may be in the making, and one is in the learner's hands.
+    // One more may be under way, and the learner has one.
     EXPECT_LE(line.replay.stats().sampled_batches, taken + GetParam() + 1);
   }
 }
@@ -145,12 +145,12 @@ TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
     Prefetcher full(of_the_other, 4, {}, kDepth);
     std::jthread thread = run(full);
     yield_while([&] { return line.replay.stats().sampled_batches < kDepth + 1; });
-    // Few: on a busy machine each takes a turn of all other threads.
+    // There are few rounds, because on a busy machine each waits for all other threads.
     for (std::size_t i = 0; i < round % 8; ++i) {
       std::this_thread::yield();
     }
     line.replay.close();
-    thread.join();  // Without a stop request, which would wake it.
+    thread.join();  // No stop request wakes the thread.
   }
 }
 
@@ -209,8 +209,8 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
 }
 
-/// What SIGUSR1 does, wherever it stops the program. It may do more than handlers elsewhere,
-/// because `next` neither allocates nor locks.
+/// What the handler of SIGUSR1 does at the moment of the signal. It may do more than other
+/// handlers, because `next` neither allocates nor locks.
 std::function<void()>& on_signal() {
   static std::function<void()> call;
   return call;
@@ -225,7 +225,8 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   Rng rng(kSeed);
   std::stop_source stop;
   Options options = Small{};
-  options.selectors = {HookedFifo{[&] { stop.request_stop(); }}};  // One batch is drawn.
+  // It stops the thread after one batch.
+  options.selectors = {HookedFifo{[&] { stop.request_stop(); }}};
   Line line(options);
   line.append(0);
 
@@ -242,7 +243,7 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
     Prefetcher prefetcher(sampler, 1);
     stop = std::stop_source();
     on_signal() = [&] { prefetcher.run(stop.get_token()); };
-    itimerspec soon{};  // Not before `next` is called again and again.
+    itimerspec soon{};  // The timer fires when `next` has already been called several times.
     soon.it_value.tv_nsec = static_cast<long>(rng.between(10'000, 60'000));
     ASSERT_EQ(::timer_settime(timer, 0, &soon, nullptr), 0);
     for (bool found = false; !found;) {
@@ -256,7 +257,7 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   EXPECT_EQ(early_ends, 0U) << "the end was told before the last batch was given out";
 }
 
-/// Two buffers, in exact parts or by their common total.
+/// Mixes of two buffers, in exact parts or by the common total.
 class PrefetcherOfAMix : public testing::TestWithParam<bool> {
  public:
   static Options tagged(std::uint16_t tag) { return Small{.key_tag = tag}; }
@@ -277,7 +278,7 @@ TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
   for (Line* line : {&one, &other}) {
     Writer writer = line->replay.writer();
     line->append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
-    static_cast<void>(line->replay.size());  // Takes them all in, before two threads draw.
+    static_cast<void>(line->replay.size());  // Ingests all steps before two threads draw.
   }
   const auto mix = mixed();
   const auto same = mixed();
@@ -321,7 +322,7 @@ TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
   }
 }
 
-/// By the common total a buffer without items is not drawn from, also if it is closed.
+/// By the common total a buffer without items is not drawn from, even if it is closed.
 TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   Line one(PrefetcherOfAMix::tagged(1));
   Line other(PrefetcherOfAMix::tagged(2));
@@ -335,7 +336,7 @@ TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   }
 }
 
-/// Every second batch fails.
+/// A source of which every second batch fails.
 class Halting final : public ForwardingSource {
  public:
   using ForwardingSource::ForwardingSource;

@@ -21,8 +21,8 @@
 #include <variant>
 #include <vector>
 
-// Whatever the options are: writers and samplers never all stand still, and a sampler whose batch
-// the buffer can hold gets batches.
+// With any options, some writer or sampler makes progress, and a sampler whose batch fits the
+// buffer gets batches.
 
 namespace reprise::test {
 namespace {
@@ -36,7 +36,7 @@ struct Trial {
   Draws draws = Draws::Stratified;
   std::size_t writers = 1;
   std::size_t samplers = 1;
-  std::size_t episode = 1;  ///< Steps.
+  std::size_t episode = 1;  ///< Steps of an episode.
 };
 
 Window random_window(Rng& rng) {
@@ -85,7 +85,7 @@ RateLimiter random_limiter(Rng& rng, const Options& options, std::size_t batch) 
   }
 }
 
-/// Only what the constructor and `sample` take; they refuse the rest.
+/// Draws options at random; none if the constructor or `sample` refuses them.
 std::optional<Trial> random_trial(std::uint64_t seed) {
   Rng rng(seed);
   Trial trial;
@@ -126,7 +126,7 @@ std::string described(const Trial& trial, std::uint64_t seed) {
          std::to_string(trial.writers) + ", samplers " + std::to_string(trial.samplers);
 }
 
-/// Writers and samplers without timeouts, and how far they came.
+/// Writers and samplers without timeouts, and the counts of their calls.
 class Attempt {
  public:
   explicit Attempt(const Trial& trial) : trial_(trial), line_(trial.options) {
@@ -137,8 +137,8 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Until both sides have done what a trial asks for, or the time is up and either has gone on
-  /// since. False if nobody did anything for long.
+  /// Waits until both sides have done what a trial asks for, or until the time is up and one of
+  /// them has made progress. False if nobody made progress for long.
   bool goes_on() {
     const std::uint64_t steps = 3 * trial_.options.capacity_steps + 200;
     const auto enough = Clock::now() + 20ms;
@@ -150,7 +150,7 @@ class Attempt {
     }
     return true;
   }
-  /// Whether every sampler got a batch, or gets one before long, whatever others draw (I12).
+  /// Whether every sampler has got a batch or gets one soon, whatever others draw (I12).
   bool samplers_get_batches() {
     const auto begun = std::span(batches_).first(trial_.samplers);
     return waits_for(
@@ -189,7 +189,7 @@ class Attempt {
     for (std::uint64_t number = 0;; ++number) {
       const End end =
           number % trial_.episode == trial_.episode - 1 ? End::Terminated : End::Continue;
-      // Priorities of heaps are the caller's to give.
+      // Writers have to give the priorities for heaps.
       const std::vector<float> priorities(begun_completing(writer, number, end), 1.0F);
       if (line_.append(writer, number, end, priorities) != CommitStatus::Committed) {
         return;
@@ -197,7 +197,7 @@ class Attempt {
       commits_.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  /// Items that the step completes, which an episode that has not begun cannot say.
+  /// The items that the step completes, which `completing` does not know before the episode begins.
   std::size_t begun_completing(Writer& writer, std::uint64_t number, End end) {
     if (!writer.in_episode()) {
       writer.begin_episode();
@@ -206,7 +206,7 @@ class Attempt {
     return writer.completing(end);
   }
   [[nodiscard]] std::uint64_t batches() const { return batches_[0] + batches_[1]; }
-  /// The second sampler draws smaller batches.
+  /// Draws batches; the second sampler's are smaller.
   void sample(std::size_t number) {
     Sampler sampler = line_.replay.sampler({.seed = number, .parallel_gather_bytes = kGatherAlone});
     const std::size_t n = number == 0 ? trial_.batch : (trial_.batch + 3) / 4;
@@ -223,16 +223,15 @@ class Attempt {
   const Trial& trial_;
   Line line_;
   std::atomic<std::uint64_t> commits_{0};
-  std::array<std::atomic<std::uint64_t>, 2> batches_{};  ///< Of each sampler.
+  std::array<std::atomic<std::uint64_t>, 2> batches_{};  ///< Batches of each sampler.
   std::vector<std::jthread> threads_;
 };
 
-/// Whether the buffer always comes to hold what a batch takes, with room to spare: what is certain,
-/// not what is possible.
+/// Whether the buffer is certain to hold enough for a batch at some time, with room to spare.
 bool surely_feasible(const Trial& trial) {
   const Options& o = trial.options;
   if (!std::holds_alternative<Transitions>(o.window)) {
-    return false;  // How many sequences there are depends on episodes.
+    return false;  // The number of sequences depends on the episodes.
   }
   const std::size_t open = trial.writers * 4;
   const std::size_t room = o.capacity_steps > 2 * open ? o.capacity_steps - open : 0;

@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-// What a sampler asks the system to read ahead from a mapped file.
+// The ranges of a mapped file that a sampler asks the system to read ahead.
 
 namespace reprise::test {
 namespace {
@@ -28,7 +28,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kFrame = 3000;
 
-/// Episodes of a few steps, whose frames can be compressed or cannot.
+/// A buffer of short episodes, with frames that compress or do not.
 struct Film {
   explicit Film(bool compressed, const Storage& storage)
       : replay(make_schema(compressed), {.capacity_steps = 900,
@@ -74,7 +74,7 @@ struct Film {
   ReplayBuffer replay;
 };
 
-/// What the windows of a batch have in rows and in frame rooms, each as one range.
+/// The bytes of a batch's windows in rows and in frame rooms, each as one range.
 struct Windows {
   Windows(buffer::BufferCore& core, std::span<const ItemKey> keys) {
     storage::ChunkStore& store = core.store();
@@ -121,7 +121,7 @@ bool covers(const std::vector<Bytes>& asked, Bytes bytes) {
   return true;
 }
 
-/// Bytes of ranges that begin on a page.
+/// Adds up the bytes of the ranges, each from the beginning of its first page.
 std::size_t bytes_from_pages(const std::vector<Bytes>& ranges) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::size_t bytes = 0;
@@ -150,7 +150,7 @@ TEST_P(ReadAhead, IsOfAllThatABatchReadsIfTheOneBeforeWasReadFromTheDisk) {
         EXPECT_TRUE(
             std::ranges::all_of(wanted, [&](Bytes bytes) { return covers(ranges, bytes); }));
       }
-      // A window of rows may be asked for in full where the episode ends earlier.
+      // All rows that a window may have are requested, even if the episode ends earlier.
       const std::size_t rows = 64 * (7 * core_of(film.replay)->store().row_stride() + 4095);
       EXPECT_LE(bytes_from_pages(ranges),
                 rows + bytes_from_pages(windows.frames) + bytes_from_pages(windows.keys_of_chunks));
@@ -172,7 +172,7 @@ TEST(ReadAheadInMemory, IsNotAskedForInMemory) {
   Film film(true, Memory{});
   Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
   disk_reads_are(1);
-  static_cast<void>(take_read_ahead());  // Of other tests of this process.
+  static_cast<void>(take_read_ahead());  // Forgets the advice of other tests.
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(sampler.sample(64, kAtOnce));
   }

@@ -12,14 +12,14 @@
 
 namespace reprise::test {
 
-/// Steps of the second buffer have numbers from here on, so a row says which buffer it is from.
+/// The numbers of the second buffer's steps begin here, so a row says which buffer it is from.
 inline constexpr std::uint64_t kOther = 1000;
 
 inline Options options_of(std::uint16_t tag, const Selector& selector = kRaw) {
   return Small{.selectors = {selector}, .shards = 2, .key_tag = tag};
 }
 
-/// Steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with the priority 2.
+/// Two buffers: steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with priority 2.
 struct Two {
   explicit Two(const Selector& selector = kRaw)
       : one(options_of(1, selector)), other(options_of(2, selector)) {

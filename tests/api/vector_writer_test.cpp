@@ -22,8 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// E environments with a state of two numbers, environment and time; time starts at 100 k in the
-/// environment's k-th episode.
+/// E environments with the state (environment, time); time begins at 100 k in the k-th episode.
 class Vectorised {
  public:
   static constexpr std::size_t kEnvironments = 3;
@@ -66,7 +65,7 @@ class Vectorised {
     writers.next(state, next);
   }
 
-  /// Moves the environments on after a step with these ends, and gives the resets.
+  /// Advances the environments after a step with these ends, and returns new first observations.
   void advance(std::span<const End> ends) {
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       if (ends[e] == End::Continue) {
@@ -114,10 +113,11 @@ void expect_consistent(const Vectorised& world, const SampleResult& batch) {
   }
 }
 
-/// The plainest account of it: what each environment did, by environment and time.
+/// Compares with a map of what each environment did, by environment and time.
 TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
   Vectorised world;
-  std::map<std::pair<float, float>, std::pair<float, End>> steps;  // Reward and end.
+  // The reward and end of each step.
+  std::map<std::pair<float, float>, std::pair<float, End>> steps;
   Rng rng(8);
   for (int t = 0; t < 300; ++t) {
     std::vector<std::size_t> part{0, 1, 2};
@@ -327,9 +327,9 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
     ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
     world.advance(go_on);
   }
-  ASSERT_EQ(world.replay.size(), 6U);  // Two items of each environment, of priority 1.
+  ASSERT_EQ(world.replay.size(), 6U);  // Each environment has two items of priority 1.
 
-  // Ten inserts are let through: the first environment's step is the last.
+  // The limiter lets ten inserts through, so the first environment's step is the last.
   world.write_step();
   const std::vector<End> ends{End::Truncated, End::Continue, End::Terminated};
   const std::vector<float> priorities{3.0F, 5.0F, 7.0F, 11.0F, 13.0F};
@@ -343,7 +343,7 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   world.advance(ends);
   EXPECT_EQ(world.writers.completing(ends), 3U) << "the next commit is one of its own";
 
-  // By environment and time; the weights of all add up to 45.
+  // The weights by environment and time, whose sum is 45.
   const float weights[3][4] = {
       {1.0F, 1.0F, 3.0F, 5.0F}, {1.0F, 1.0F, 7.0F}, {1.0F, 1.0F, 11.0F, 13.0F}};
   const SampleResult batch = require_batch(sampler.sample(11, {.timeout = 0ns}));
@@ -354,7 +354,7 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   }
 }
 
-/// Options with which so many inserts are let through before anything is sampled.
+/// Options that let so many inserts through before anything is sampled.
 Options inserts_let_through(double inserts) {
   Options options = Vectorised::default_options();
   options.rate_limiter =

@@ -17,7 +17,7 @@
 namespace reprise::test {
 namespace {
 
-/// The bytes of an item in each column of a batch that the world judges.
+/// The bytes of an item in each column of a batch that `World` checks.
 std::vector<std::pair<std::string, std::span<std::byte>>> columns_of(const World& world,
                                                                      const Batch& batch,
                                                                      std::size_t item,
@@ -86,7 +86,7 @@ TEST_P(WorldOf, SeesEveryByteThatIsNotWhatItsStepHad) {
       const bool terminated = batch.positions()[item] + batch.lengths()[item] == 7;
       ASSERT_EQ(world.mismatch(batch, item, GetParam(), terminated), "");
       for (const auto& [name, bytes] : columns_of(world, batch, item, with_returns)) {
-        // Of computed numbers the byte of the exponent: they may be rounded.
+        // In computed numbers it changes the byte of the exponent, because others may be rounded.
         const bool computed = name.starts_with("returns") || name == "discounts";
         for (std::size_t b = computed ? 3 : 0; b < bytes.size(); b += computed ? 4 : 1) {
           std::byte& byte = bytes[b];

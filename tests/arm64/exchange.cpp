@@ -1,5 +1,5 @@
-// Writes a checkpoint on one machine and draws from it on another. All that it prints follows from
-// the calls, so machines of every kind have to print the same.
+// Writes a checkpoint on one machine and draws from it on another. The output depends only on the
+// calls, so machines of every kind have to print the same.
 //
 //   exchange write DIRECTORY   fills a buffer, draws from it and saves it
 //   exchange draw DIRECTORY    loads the checkpoint, draws, goes on writing and draws again
@@ -21,16 +21,16 @@ namespace {
 
 constexpr std::size_t kBatch = 24;
 
-/// Whole numbers, which no machine rounds in its own way.
+/// Random whole numbers, because floats may round differently on other machines.
 class Numbers {
  public:
   explicit Numbers(std::uint64_t seed) : state_(seed) {}
-  /// Below 2^24, which a float holds exactly.
+  /// A number below 2^24, which a float holds exactly.
   std::uint32_t next() {
     state_ = state_ * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
     return static_cast<std::uint32_t>(state_ >> 40U);
   }
-  /// Above 0 and at most 16.
+  /// A priority above 0 and at most 16.
   float priority() { return static_cast<float>(1 + next()) / float{1U << 20U}; }
 
  private:
@@ -50,7 +50,7 @@ reprise::Options options() {
           .key_tag = 7};
 }
 
-/// A buffer in use by sequenced calls.
+/// A buffer that is used by one thread, so that its state depends only on the calls.
 class Subject {
  public:
   Subject() : replay_(schema_, options()), numbers_(1) { open(false); }
@@ -68,7 +68,7 @@ class Subject {
                                : reprise::End::Continue);
     }
   }
-  /// A load decides the last steps of open episodes itself, and gives them keys of its own.
+  /// Ends open episodes, because a load decides their last steps itself and gives them new keys.
   void end_episodes() {
     for (reprise::Writer& writer : writers_) {
       step(writer, reprise::End::Truncated);
@@ -76,7 +76,7 @@ class Subject {
   }
 
   /// Draws a batch by each selector, prints it and sets new priorities. Keys of steps written after
-  /// a load have generations that no other load gives: only their slots are printed.
+  /// a load have generations that differ from load to load: only slots are printed.
   void draw(const char* when, bool whole_keys) {
     for (std::size_t s = 0; s < samplers_.size(); ++s) {
       const auto batch = samplers_[s].sample(kBatch, {.beta = 0.7F, .timeout = {}});
@@ -148,7 +148,7 @@ class Subject {
     }
   }
 
-  /// What a column has of item i.
+  /// The values of item i in a column.
   template <class T>
   static void show(std::span<const T> column, std::size_t i) {
     const std::size_t each = column.size() / kBatch;

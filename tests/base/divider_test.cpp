@@ -27,7 +27,7 @@ TEST(Divider, DividesLikeTheOperatorWhereRoundingIsTightest) {
     divisors.insert(divisors.end(), {power - 1, power, power + 1});
   }
   for (const std::uint32_t d : divisors) {
-    const std::uint32_t last = kMost / d * d;  // The last multiple, and both its neighbours.
+    const std::uint32_t last = kMost / d * d;  // The largest multiple, with its neighbours.
     for (const std::uint32_t n : {0U, 1U, d - 1, d, last - 1, last, kMost - 1, kMost}) {
       expect_like_division(n, d);
     }

@@ -70,7 +70,7 @@ TEST(Life, CloseWakesTheOthersWhicheverEventIsTakenOut) {
 }
 
 TEST(Life, OfAForkInTheMiddleOfARegistrationHasNothingToDestroy) {
-  // Memory that a registration takes or gives back could be half in the list of a child.
+  // Memory that a registration allocates or frees could be half in a child's list at a fork.
   EXPECT_TRUE(std::is_trivially_destructible_v<Life>);
   EXPECT_TRUE((std::is_nothrow_constructible_v<Life::WokenByClose, Life&, Event&>));
 }
@@ -84,7 +84,7 @@ TEST(Life, OfAnotherProcessIsRefusedInAChildAndInItsChildren) {
   const auto refused = [](const Life& life, pid_t maker) {
     return test::unless_refused<std::logic_error>("check", maker, [&] { life.check(); });
   };
-  // One after the other: a later child is as far from its parent as the first.
+  // Two forks one after the other: the second child is as far from its parent as the first.
   for (int i = 0; i < 2; ++i) {
     test::expect_of_child([&] {
       std::string complaints = refused(of_parent, parent);

@@ -62,7 +62,7 @@ TEST(Region, LargeOnesStartOnAHugePageWhereTheSystemMapsMemory) {
 }
 
 #if defined(__linux__)
-/// Pages in memory, in each 2 MiB of a region after its first byte was touched.
+/// How many pages are in memory in each 2 MiB of a region after its first byte was touched.
 std::vector<std::size_t> pages_after_a_touch(const Region& region) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(region.size() / page);
@@ -82,8 +82,7 @@ TEST(Region, TakesThePagesThatAreTouchedAndNoMore) {
   EXPECT_EQ(pages_after_a_touch(region), (std::vector<std::size_t>{1, 1, 1, 1}));
 }
 
-/// Whether the system was asked for huge pages at this address. Whether it gives any depends on how
-/// much else is in memory, and where.
+/// Whether huge pages were asked for at this address; whether there are any is up to the system.
 bool asks_for_huge_pages(const std::byte* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   std::ifstream maps("/proc/self/smaps");

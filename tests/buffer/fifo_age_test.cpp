@@ -8,22 +8,23 @@
 #include <ostream>
 #include <vector>
 
-// I13: with `Fifo` no step stays much longer than the capacity, however steps come.
+// I13: with `Fifo` no step stays much longer than the capacity, however steps arrive.
 
 namespace reprise::test {
 namespace {
 
-/// One way in which steps come to a buffer.
+/// How steps arrive at a buffer.
 struct Inflow {
   std::size_t capacity = 2000;
   std::size_t writers = 1;
   std::size_t shards = 4;
   std::size_t chunk_steps = 0;
   std::size_t max_writers = 16;
-  std::uint64_t episode = 60;     ///< Steps of an episode.
-  std::uint64_t life = 0;         ///< Episodes of a writer, the next one taking its place; 0: all.
-  std::uint64_t pause = 0;        ///< One writer appends every so many steps only; 0: none does.
-  std::uint32_t max_sampled = 0;  ///< Nothing is drawn before the end.
+  std::uint64_t episode = 60;  ///< Steps per episode.
+  std::uint64_t life = 0;  ///< Episodes of a writer before another takes its place; 0: it stays.
+  /// One writer appends only after so many steps of others; 0: none does so.
+  std::uint64_t pause = 0;
+  std::uint32_t max_sampled = 0;  ///< The limit of draws; nothing is drawn before the end.
 
   friend std::ostream& operator<<(std::ostream& to, const Inflow& of) {
     return to << of.capacity << " steps, " << of.writers << " writers of " << of.max_writers << ", "
@@ -43,7 +44,7 @@ Options options_of(const Inflow& of) {
                .shards = of.shards};
 }
 
-/// The capacity, what writers hold open, and one chunk per shard.
+/// The greatest age: the capacity, what writers hold open, and one chunk per shard.
 std::uint64_t oldest_allowed(const Inflow& of, const ReplayBuffer& replay) {
   return of.capacity + (of.writers + of.shards) * replay.options().chunk_steps;
 }

@@ -11,7 +11,7 @@
 namespace reprise::test {
 namespace {
 
-/// By numbers of shards.
+/// The parameter is the number of shards.
 class InitialPriorities : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, InitialPriorities, testing::Values(1U, 3U));
 

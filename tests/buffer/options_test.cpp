@@ -36,7 +36,7 @@ void set_limiter(Options& options, RateLimiter limiter) {
   options.rate_limiter = limiter;
 }
 
-/// One for each who checks options; what else they refuse is tested with them.
+/// One wrong option for each function that checks some; their other refusals are tested with them.
 std::vector<BadOption> bad_options() {
   return {
       {"CapacityZero", [](Options& o) { o.capacity_steps = 0; }, {"capacity_steps", "0"}},

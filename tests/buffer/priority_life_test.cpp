@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Items numbered from 0, over some shards.
+/// Items numbered from 0 in one or several shards.
 class PriorityLife : public testing::TestWithParam<std::size_t> {
  protected:
   void make(const Proportional& selector) {
@@ -125,7 +125,7 @@ TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
   expect_weights({1, 1}, 0.0);
 }
 
-/// A selector of the user's own whose shard selectors, those of `Fifo`, set no exponent.
+/// A user's own selector, whose shard selectors, those of `Fifo`, cannot set an exponent.
 struct HalfAlpha {
   struct Rule final : SelectorRule {
     [[nodiscard]] Law law() const noexcept final { return Law::InOrder; }

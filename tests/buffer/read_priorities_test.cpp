@@ -37,7 +37,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
     const std::map<std::uint64_t, double> before = line.probabilities();
     line.replay.update_priorities(keys, read);
     EXPECT_EQ(line.probabilities(), before);
-    // More than a block, in another sequence.
+    // More keys than a block takes, in another order.
     std::vector<ItemKey> many;
     for (std::size_t i = 0; i < 5000; ++i) {
       many.push_back(keys[i * 17 % keys.size()]);
@@ -57,7 +57,7 @@ TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
   EXPECT_EQ(line.replay.selector().totals().items, 0U);
   line.append_many(0, 40, [](std::uint64_t i) { return static_cast<float>(i); });
   const SelectorTotals totals =
-      line.replay.selector().totals();  // Nobody has ingested the steps before.
+      line.replay.selector().totals();  // The steps before were not ingested.
   EXPECT_EQ(totals.weight, 39.0 * 40.0 * 79.0 / 6.0);
   EXPECT_EQ(totals.largest, 39.0F * 39.0F);
   EXPECT_EQ(totals.items, 40U);
@@ -84,7 +84,7 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
       [&] { static_cast<void>(line.replay.selector(2).totals()); }, {"selector is 2"});
 }
 
-/// An exponent that changes in the middle gives no priority that never was.
+/// Reads beside `set_alpha` give only priorities that were set.
 TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
   Line line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
   line.append_many(0, 60, 16.0F);

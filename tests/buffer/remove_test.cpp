@@ -20,7 +20,7 @@
 namespace reprise::test {
 namespace {
 
-/// Steps first to first + count - 1 in an episode that this one ends.
+/// Commits steps first to first + count - 1; the last one has the end.
 void append_to(Line& line, Writer& writer, std::uint64_t first, std::size_t count, End end) {
   line.append_many(writer, first, count - 1);
   line.append(writer, first + count - 1, end);
@@ -36,7 +36,7 @@ std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uin
   return picked;
 }
 
-/// More keys than are grouped by shard at a time.
+/// The call has more keys than are sorted by shard at a time.
 TEST(Remove, TakesManyKeysInAnyOrder) {
   Line line(Small{.capacity_steps = 8000, .episode_index = true, .chunk_steps = 100, .shards = 3});
   Writer writer = line.replay.writer();
@@ -82,7 +82,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
   }
 }
 
-/// Saves between removals refer to chunks of the checkpoints before.
+/// Saves between removals refer to chunks of earlier checkpoints.
 TEST(Remove, IsKeptByCheckpoints) {
   for (const std::uint32_t limit : {0U, 1000U}) {
     const ScratchDirectory directory;
@@ -147,7 +147,7 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   });
   Sampler sampler = line.replay.sampler({.seed = 3});
   std::size_t removed = 0;
-  // On a busy machine writers may evict most of a batch before its removal: then there are more.
+  // On a busy machine writers may evict most of a batch before its removal, so more rounds follow.
   const auto too_few = [&](std::size_t round) { return removed <= 100 && round < 100'000; };
   for (std::size_t round = 0; round < scaled(2000, 300) || too_few(round); ++round) {
     const SampleResult batch = require_batch(sampler.sample(16));

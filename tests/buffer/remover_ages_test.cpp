@@ -22,10 +22,9 @@ namespace reprise::test {
 namespace {
 
 constexpr std::size_t kCapacity = 2000;
-constexpr std::size_t kLook = kCapacity / 50;  ///< Steps between looks at what is there.
+constexpr std::size_t kLook = kCapacity / 50;  ///< Steps between two looks at the items.
 
-/// A buffer of numbered steps in episodes of 60, of which it is known when each left, to `kLook`
-/// steps, and whether it was drawn before.
+/// A buffer of steps in episodes of 60, which records when each left and whether it was drawn.
 class Watched {
  public:
   explicit Watched(Options options)
@@ -35,8 +34,7 @@ class Watched {
     }
   }
 
-  /// Some capacities of steps; `priority` is that of a number, and with `update` of a drawn step
-  /// from then on.
+  /// Appends some capacities of steps; `update` repeats a step's priority whenever it is drawn.
   template <class Priority>
   void append(double capacities, double draws_per_step, const Priority& priority,
               bool update = false) {
@@ -53,17 +51,17 @@ class Watched {
     }
   }
 
-  /// What is asked below is of the time since.
+  /// Makes the functions below count only what happens from now on.
   void count_anew() {
     left_ = never_drawn_ = young_ = 0;
     oldest_ = 0;
   }
   [[nodiscard]] double share_never_drawn() const { return share(never_drawn_); }
-  /// Of those that left, younger than a tenth of the capacity.
+  /// Share of the departed steps that left at less than a tenth of the capacity.
   [[nodiscard]] double share_gone_young() const { return share(young_); }
-  /// Age in capacities.
+  /// The greatest age, in capacities.
   [[nodiscard]] double oldest() const { return oldest_; }
-  /// Of those that are there.
+  /// Share of the present steps that are older.
   [[nodiscard]] double share_older_than(double capacities) const {
     return static_cast<double>(std::ranges::count_if(
                there_, [&](const Item& item) { return age(item) > capacities; })) /
@@ -99,7 +97,7 @@ class Watched {
   void draw(bool update) {
     const SampleResult batch = sampler_.sample(kBatch, kAtOnce);
     if (!batch) {
-      return;  // All that is left weighs 0.
+      return;  // Everything that is left weighs 0.
     }
     std::vector<float> priorities;
     for (std::size_t i = 0; i < kBatch; ++i) {
@@ -134,8 +132,8 @@ class Watched {
   Line line_;
   Sampler sampler_;
   std::vector<Writer> writers_;
-  std::vector<bool> drawn_;  ///< By number.
-  std::vector<Item> there_;  ///< When it was last looked.
+  std::vector<bool> drawn_;  ///< Whether each number was drawn.
+  std::vector<Item> there_;  ///< The items at the last look.
   std::size_t left_ = 0;
   std::size_t never_drawn_ = 0;
   std::size_t young_ = 0;
@@ -143,7 +141,7 @@ class Watched {
   Rng rng_{11};
 };
 
-/// A writer for each shard.
+/// Options with a writer for each shard.
 Options options_of(const Remover& remover, std::size_t shards = 1) {
   return Small{.capacity_steps = kCapacity,
                .episode_index = true,
@@ -153,21 +151,20 @@ Options options_of(const Remover& remover, std::size_t shards = 1) {
                .shards = shards};
 }
 
-/// What the header of a remover says about the steps that leave.
+/// What a remover's header says about the steps that leave.
 struct Promise {
   std::string_view remover;
-  /// Steps that draws and weights do not tell apart leave when they are so many capacities old, or
-  /// afterwards by chance. Their mean age is 1.
+  /// Steps that neither draws nor weights distinguish leave at this age in capacities, or later by
+  /// chance. Their mean age is 1.
   double by_chance_from;
-  /// Capacities that such a step becomes old.
+  /// The greatest age of such a step, in capacities.
   double oldest;
-  /// What becomes of a chunk that is drawn, and weighs something, while all others are not and
-  /// weigh nothing.
+  /// What happens to a chunk that alone is drawn and has weight.
   enum class Hot { LeavesLikeOthers, LeavesLater, Stays } hot;
 };
 using Hot = Promise::Hot;
 
-/// With 8 candidates one chunk in e^8x is not compared for x capacities.
+/// With 8 candidates, e^-8x of the chunks are not compared for x capacities.
 constexpr double kOldestOfCompared = 2.5;
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr Promise kPromises[] = {
@@ -180,7 +177,7 @@ constexpr Promise kPromises[] = {
 
 class RemoverAges : public testing::TestWithParam<NamedRemover> {
  protected:
-  /// Fails for a remover of the library that has no row above.
+  /// Fails for a library remover that has no row above.
   void SetUp() override {
     const auto* const found =
         std::ranges::find(kPromises, std::string_view(GetParam().name), &Promise::remover);
@@ -190,7 +187,7 @@ class RemoverAges : public testing::TestWithParam<NamedRemover> {
 
   void expect_promised(const Watched& watched, double draws_per_step, bool prioritized) const {
     const double from = promise_.by_chance_from;
-    const double mean = 1.0 - from;  // Of what is left to live from then on, exponential.
+    const double mean = 1.0 - from;  // The mean of the exponential rest of a step's life.
     EXPECT_LE(watched.share_gone_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
     EXPECT_LE(watched.share_never_drawn(),
               std::exp(-draws_per_step * from) / (1.0 + draws_per_step * mean) + 0.03);
@@ -224,7 +221,7 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
   }
 }
 
-/// What was drawn while there were draws does not stay for ever afterwards.
+/// Steps that were often drawn leave some time after the draws end.
 TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
   Watched watched(options_of(GetParam().remover));
   watched.append(3.0, 8.0, kEven);

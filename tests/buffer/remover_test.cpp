@@ -59,8 +59,8 @@ TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
   }
 }
 
-/// Chunks that are partly evicted, left open and handed over must never use up the memory, however
-/// badly the remover chooses: a writer would wait for ever.
+/// However badly a remover chooses, chunks that are partly evicted, left open or handed over must
+/// never use up the memory, because a writer would wait for ever.
 TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
   for (std::uint64_t seed = 1; seed <= scaled(30, 4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -72,7 +72,7 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
     std::optional<Writer> writers[8];
     std::uint64_t committed = 0;
     for (int i = 0; i < 4000; ++i) {
-      // Some write much, some hardly ever.
+      // Some writers append much, others hardly ever.
       std::optional<Writer>& writer = writers[rng.below(1 + rng.below(8))];
       if (rng.chance(0.02)) {
         writer.reset();
@@ -96,8 +96,8 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
   }
 }
 
-/// Of 16 blocks of 64 steps every other one is drawn again and again, and the rest never. How many
-/// of the 512 steps that were drawn are there after 256 more steps came in.
+/// In 16 blocks of 64 steps every other one is drawn again and again, the rest never. Returns how
+/// many of the 512 drawn steps remain after 256 more were appended.
 std::size_t drawn_steps_left(const Remover& remover) {
   constexpr std::uint64_t kCapacity = 1024;
   const auto hot = [](std::uint64_t number) { return number / 64 % 2 == 0; };
@@ -117,11 +117,11 @@ std::size_t drawn_steps_left(const Remover& remover) {
       left.begin(), left.end(), [&](std::uint64_t n) { return n < kCapacity && hot(n); }));
 }
 
-/// 32 chunks go. Who is blind to draws takes half of them, 128 steps, from those drawn. Who
-/// compares 8 of 128 chunks, of which at first 56 and at last 24 or more were not drawn at all,
-/// takes a drawn one with probability (1 - x)^8, x being the share of those not drawn: 2.1 expected
-/// in all. More than 8 have a probability below 3 in 10000, once and for all, as the picks are
-/// always the same.
+/// 32 chunks leave. A remover that ignores draws takes half of them, 128 steps, from the drawn
+/// ones. One that compares 8 of 128 chunks, of which 56 at first and 24 or more at last were not
+/// drawn, takes a drawn one with probability (1 - x)^8, where x is the share of chunks that were
+/// not drawn: 2.1 are expected in all. More than 8 have a probability below 3 in 10000, and the
+/// picks are the same in each run.
 TEST(RemoversUnderSkewedDraws, KeepWhatIsDrawn) {
   EXPECT_EQ(drawn_steps_left(Fifo{}), 512U - 128U);
   EXPECT_EQ(drawn_steps_left(SecondChance{}), 512U);
@@ -134,8 +134,8 @@ TEST(RemoversUnderSkewedDraws, KeepWhatIsDrawn) {
   EXPECT_EQ(drawn_steps_left(LowestPriority{.candidates = 256}), 512U);
 }
 
-/// The numbers of steps that are left of 32 + `more`, if those of the first chunk alone were drawn.
-/// To look is to draw, so each look is at a buffer of its own.
+/// The numbers of the steps that remain of 32 + `more`, if only those of the first chunk were
+/// drawn. Looking means drawing, so each look needs a buffer of its own.
 std::vector<std::uint64_t> left_after(std::uint64_t more) {
   Line line(options_of(SecondChance{}, 4 * kSteps));
   line.append_many(0, 32, [&](std::uint64_t number) { return number < kSteps ? 1.0F : 0.0F; });
@@ -172,12 +172,12 @@ TEST(ARemoverOfTheUsers, DecidesWhatGoes) {
   EXPECT_NE(line.replay.options().remover.target<YoungestFirst>(), nullptr);
 }
 
-/// What a remover is told: chunks of its shard, with their steps and weights.
+/// Records what a remover is told: chunks of its shard, with their steps and weights.
 struct Watching {
   struct Seen {
-    std::vector<std::uint32_t> steps;    ///< Of chunks that entered.
-    std::vector<double> weights;         ///< Theirs, in selector 0.
-    std::vector<std::uint32_t> sampled;  ///< Chunks, once per item drawn.
+    std::vector<std::uint32_t> steps;    ///< Steps of chunks when they entered.
+    std::vector<double> weights;         ///< Weights of these chunks in selector 0.
+    std::vector<std::uint32_t> sampled;  ///< The chunk of each drawn item.
     std::size_t entered = 0;
     std::size_t left = 0;
     double of_none = -1.0;
@@ -198,7 +198,7 @@ struct Watching {
       filled_[chunk] = false;
       ++seen_.left;
     }
-    /// In turn the chunks that have not entered, and one that there is not.
+    /// Chooses in turn the chunks that have not entered, and one that does not exist.
     [[nodiscard]] std::uint32_t victim() noexcept override {
       do {
         answer_ = (answer_ + 1) % filled_.size();
@@ -231,7 +231,8 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
   EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
-  ASSERT_TRUE(line.replay.selector(1).sampler().sample(40, kAtOnce));  // Each of 20 items twice.
+  // Each of the 20 items is drawn twice.
+  ASSERT_TRUE(line.replay.selector(1).sampler().sample(40, kAtOnce));
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
   EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";

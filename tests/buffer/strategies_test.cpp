@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-/// The tables of strategies, each entry of which has to do what its struct does.
+/// Each entry in the tables of strategies has to do what its struct does.
 namespace reprise::test {
 namespace {
 
@@ -58,15 +58,15 @@ TYPED_TEST(Strategies, HaveNamesOfTheirOwnAndAreOfOneKindEach) {
 
 TYPED_TEST(Strategies, HaveEachOptionInItsOwnMember) {
   for (const auto& kind : kinds<TypeParam>()) {
-    std::vector<OptionValue> usual;
+    std::vector<OptionValue> defaults;
     for (const StrategyOption& option : kind.options()) {
-      usual.push_back(option.value);
+      defaults.push_back(option.value);
     }
-    EXPECT_EQ(kind.values(kind.make()), usual) << kind.name();
-    for (std::size_t i = 0; i < usual.size(); ++i) {
-      std::vector<OptionValue> values = usual;
+    EXPECT_EQ(kind.values(kind.make()), defaults) << kind.name();
+    for (std::size_t i = 0; i < defaults.size(); ++i) {
+      std::vector<OptionValue> values = defaults;
       values[i] = another(kind.options()[i]);
-      EXPECT_NE(values, usual);
+      EXPECT_NE(values, defaults);
       EXPECT_EQ(kind.values(kind.make(values)), values) << kind.options()[i].name;
     }
   }
@@ -149,7 +149,7 @@ void expect_first(std::span<const StrategyKind<Family>> all,
   }
 }
 
-/// Checkpoints of older buffers have these.
+/// Checkpoints of older versions may hold fewer options than there are.
 TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
   const std::vector<OptionValue> values(StrategyKind<Selector>::kMostOptions + 1, 1.0F);
   for (const StrategyKind<Selector>& kind : selectors()) {
@@ -186,7 +186,7 @@ TEST(StrategyTables, HaveTheStructsOfTheirNames) {
             (LowestPriority{.selector = 1, .candidates = 3}));
 }
 
-/// A user's own is of no kind.
+/// A user's own strategy belongs to no kind.
 TEST(StrategyTables, DoNotKnowAStrategyOfTheUsersOwn) {
   struct Own {
     std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const { return nullptr; }

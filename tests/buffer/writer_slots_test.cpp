@@ -18,7 +18,8 @@ TEST(WriterSlots, ThreadsNeverShareASlotAndNoStepIsLost) {
   constexpr std::size_t kThreads = 3;
   constexpr std::size_t kTurns = 3000;
   WriterSlots slots(kSlots);
-  std::array<std::size_t, kSlots> owned{};  // Plain memory of whoever has the slot.
+  // Plain memory, which only the owner of the slot touches.
+  std::array<std::size_t, kSlots> owned{};
   std::atomic<std::size_t> took{0};
   std::vector<std::jthread> threads;
   test::start(threads, kThreads, [&] {

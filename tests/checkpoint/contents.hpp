@@ -16,7 +16,7 @@ namespace reprise::test {
 using ByteVector = std::vector<std::byte>;
 
 [[nodiscard]] ByteVector random_bytes(Rng& rng, std::size_t n);
-/// Bytes that compress.
+/// Bytes that compress well.
 [[nodiscard]] ByteVector dull_bytes(Rng& rng, std::size_t n);
 
 struct ChunkContents {
@@ -26,7 +26,7 @@ struct ChunkContents {
   friend bool operator==(const ChunkContents&, const ChunkContents&) = default;
 };
 
-/// All that a checkpoint holds, as a plain value.
+/// Everything in a checkpoint, as a plain value.
 struct Contents {
   std::map<std::uint32_t, ChunkContents> chunks;  ///< By index.
   std::map<std::string, ByteVector> states;
@@ -34,8 +34,8 @@ struct Contents {
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
-/// A buffer's life in small: each call fills open chunks, closes them, evicts closed ones and
-/// changes the states, as a buffer does between two saves.
+/// Imitates a buffer: each call fills open chunks, closes them, evicts closed ones and changes the
+/// states, as a buffer does between two saves.
 class ContentsMaker {
  public:
   ContentsMaker(std::uint64_t seed, std::uint32_t chunks, std::size_t row_bytes = 8,
@@ -62,7 +62,7 @@ struct Saved {
   checkpoint::ManifestId id;
 };
 
-/// One whole save, chunks cut in two parts each.
+/// Makes one complete save, in which each chunk is written in two parts.
 Saved save(record::FileSystem& file_system, const std::string& directory, const Contents& contents,
            const SaveOptions& options = {}, std::optional<checkpoint::ManifestId> base = {},
            std::uint64_t full_bytes = checkpoint::Segments::kFullBytes);
@@ -73,11 +73,11 @@ struct Loaded {
   std::vector<SkippedCheckpoint> skipped;
 };
 
-/// The newest whole checkpoint of a number below `before`, verified and then read.
+/// Loads the newest complete checkpoint with a number below `before`.
 Loaded load(record::FileSystem& file_system, const std::string& directory,
             std::uint64_t before = ~std::uint64_t{0});
 
-/// Everything that a snapshot names.
+/// Reads everything that a snapshot names.
 Contents read_all(const checkpoint::Snapshot& snapshot);
 
 }  // namespace reprise::test

@@ -12,8 +12,7 @@
 
 namespace reprise::test {
 
-/// The contents of a checkpoint, to be changed and written again: with right checksums, whatever
-/// they are then.
+/// The contents of a checkpoint, which a test changes and writes again with correct checksums.
 struct CopiedCheckpoint {
   using Contents = std::vector<std::byte>;
 
@@ -29,7 +28,7 @@ struct CopiedCheckpoint {
     }
   }
 
-  /// As the newest of the directory.
+  /// Writes it as the newest checkpoint of the directory.
   void write(record::FileSystem& files, const std::string& directory) const {
     checkpoint::Saver saver(files, directory, {});
     for (const auto& [name, contents] : states) {

@@ -13,7 +13,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kSectorBytes = 512;
 
-/// Puts part of a write into a file.
+/// Copies part of a write into a file.
 void write_part(Bytes& file, const Operation& write, std::size_t from, std::size_t to,
                 std::byte filler) {
   if (from >= to) {
@@ -109,7 +109,7 @@ class Disk {
       write_part(file, write, 0, cut, filler);
       return;
     }
-    // Sectors lie where they lie in the file, wherever the write begins.
+    // Sectors are aligned in the file, wherever the write begins.
     for (std::size_t from = 0; from < size;) {
       const std::size_t to =
           std::min(size, from + kSectorBytes - (write.offset + from) % kSectorBytes);
@@ -122,7 +122,7 @@ class Disk {
 
   const Unsynced unsynced_;
   Rng& rng_;
-  std::map<std::uint64_t, Bytes> contents_;  ///< By the number of the file, as on the disk.
+  std::map<std::uint64_t, Bytes> contents_;  ///< What is on the disk, by the number of the file.
   std::map<std::uint64_t, std::vector<const Operation*>> writes_;
   std::map<std::string, std::uint64_t> names_;
   std::vector<const Operation*> changes_;

@@ -24,11 +24,10 @@ using test::save;
 using test::Unsynced;
 
 constexpr const char* kDirectory = "checkpoints";
-/// A chunk or two fill a data file, and some saves need several.
+/// One or two chunks fill a data file, so some saves need several.
 constexpr std::uint64_t kFullBytes = 2000;
 
-/// A directory's life: the operations, with a mark where a save was acknowledged, and what each
-/// checkpoint holds.
+/// The operations of several saves, a mark for each acknowledged one, and what they saved.
 struct Life {
   std::vector<Operation> operations;
   std::vector<Contents> contents{{}};
@@ -37,7 +36,7 @@ struct Life {
 Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
   Life life;
   MemoryFileSystem system;
-  // Blocks of some sectors.
+  // Blocks have several sectors.
   ContentsMaker maker(seed, 6, 300);
   std::optional<ManifestId> base;
   for (int i = 0; i < saves; ++i) {
@@ -52,7 +51,7 @@ Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
   return life;
 }
 
-/// The last save acknowledged within these operations.
+/// The number of the last save that was acknowledged within these operations.
 std::uint64_t acknowledged(std::span<const Operation> operations) {
   std::uint64_t number = 0;
   for (const Operation& operation : operations) {
@@ -61,7 +60,7 @@ std::uint64_t acknowledged(std::span<const Operation> operations) {
   return number;
 }
 
-/// Loads what a crash left and compares; saves on top of it if asked to.
+/// Loads what a crash left and compares it; then saves again if asked to.
 testing::AssertionResult survives(const Life& life, std::uint64_t acknowledged,
                                   const MemoryFiles& files, bool then_save) {
   MemoryFileSystem system(files);
@@ -126,7 +125,7 @@ TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
   RecordProperty("states", static_cast<int>(seen));
 }
 
-/// A test of the test: a save that syncs less than it should is caught.
+/// Tests the test: a save that syncs too little is caught.
 TEST(CrashStates, WouldShowASyncThatIsMissing) {
   const std::uint64_t seed = 42;
   test::Rng rng(seed);

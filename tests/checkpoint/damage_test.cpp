@@ -35,7 +35,7 @@ using test::save;
 constexpr const char* kDirectory = "checkpoints";
 constexpr std::size_t kDetectableBytes = 700;
 
-/// One save, small enough to damage every bit of it.
+/// One save that is small enough to damage every bit of it.
 struct Small {
   MemoryFiles files;
   Contents contents;
@@ -49,7 +49,7 @@ Small small(int level) {
   return {system.files(), maker.now()};
 }
 
-/// Expects that nothing can be loaded, for a reason that names a file.
+/// Expects a load to fail, with a reason that names a file.
 void expect_damage(const MemoryFiles& files, const std::string& what) {
   MemoryFileSystem system(files);
   SCOPED_TRACE(what);
@@ -93,7 +93,7 @@ TEST_P(Damage, ByTruncationAtEveryByteIsNoticed) {
 INSTANTIATE_TEST_SUITE_P(Plain, Damage, testing::Values(0));
 INSTANTIATE_TEST_SUITE_P(Zstd, Damage, testing::Values(1));
 
-/// Does something to a file or two.
+/// Damages one or two files at random.
 void damage_at_random(test::Rng& rng, MemoryFiles& files) {
   const auto pick = [&] {
     return std::next(files.begin(), static_cast<std::ptrdiff_t>(rng.below(files.size())));
@@ -161,7 +161,7 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
           << "seed " << seed << ", round " << round;
       ++loaded;
     } catch (const CheckpointError&) {
-      // Nothing whole was left.
+      // No complete checkpoint was left.
       continue;
     }
   }
@@ -169,7 +169,7 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
   EXPECT_LT(loaded, rounds);
 }
 
-/// A manifest of any bytes, with checksums that agree.
+/// Writes a manifest of any bytes with a correct checksum.
 void put_manifest(record::Folder& folder, std::uint64_t number, const ByteVector& bytes) {
   folder.try_remove(manifest_name(number));
   record::StoredFile file = folder.create(manifest_name(number));
@@ -189,7 +189,7 @@ ByteVector manifest_bytes(MemoryFileSystem& system) {
   return encode(read_manifest(folder, 1));
 }
 
-/// Whoever makes up a manifest can also make up its checksums.
+/// Somebody who forges a manifest can also forge its checksums.
 TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
   if (test::kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB shares out files that say that they are large";
@@ -240,7 +240,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
                                           {"manifest-00000000000000000001", "byte", why});
   };
   const auto unchanged = [](Manifest&) {};
-  // A list of two files, of 24 bytes each.
+  // The list has two files of 24 bytes each.
   refused(unchanged, "twice",
           [](ByteVector& bytes) { std::copy_n(bytes.begin() + 4, 16, bytes.begin() + 28); });
   refused([](Manifest& m) { m.chunks[0].at.file.sequence = 77; }, "does not name");
@@ -256,7 +256,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
   refused([](Manifest& m) { m.files.begin()->second = 63; }, "with room for");
 }
 
-/// Otherwise a small file with one large state could take any amount of memory.
+/// Else a small file that claims one large state could take any amount of memory.
 TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
   const Small whole = small(0);
   MemoryFileSystem system(whole.files);
@@ -270,7 +270,7 @@ TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
                                         {"manifest-00000000000000000001", "with room for"});
 }
 
-/// Bytes in front of the file's first record, and beyond its last.
+/// The record begins before the file's first record, or ends after its last.
 TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
   const Small whole = small(0);
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U,
@@ -284,7 +284,7 @@ TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
   }
 }
 
-/// A manifest that takes no room on the disk, and says that it is larger than any can be.
+/// The manifest is a sparse file that claims more bytes than any manifest may have.
 TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
   const test::ScratchDirectory scratch;
   record::PosixFileSystem system;
@@ -297,7 +297,7 @@ TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
                                         {"manifest", std::to_string(bytes), "at most"});
 }
 
-/// A record of zeros in a file of 200 KB that says that it decompresses to 1 GiB.
+/// Writes a record of zeros, 200 KB that decompress to 1 GiB.
 record::RecordPlace put_zeros(record::StoredFile& file) {
   const ByteVector zeros(record::kBlockBytes);
   const std::vector<record::Bytes> parts(4096, record::Bytes(zeros));
@@ -322,7 +322,7 @@ TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) 
                                         {"manifest", "not compressed"});
 }
 
-/// Changes a header and its checksum.
+/// Changes a header, and corrects its checksum.
 void edit_header(MemoryFileSystem& system, const std::string& name, std::size_t at,
                  std::byte value) {
   ByteVector bytes = system.files().at(name);
@@ -353,7 +353,7 @@ TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
 
 TEST(Versions, HeadersOfAnotherFileAreRefused) {
   const Small whole = small(0);
-  // Version, kind, number, sequence.
+  // The offsets of version, kind, number and sequence.
   for (const std::size_t at : {8U, 12U, 16U, 24U}) {
     for (const std::string& name : {manifest_name(1), data_name({1, 0})}) {
       MemoryFileSystem system(whole.files);

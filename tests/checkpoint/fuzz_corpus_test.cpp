@@ -13,8 +13,7 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// The inputs were written by version 1 of the format and are kept: that they can be loaded is what
-/// "reads up to this version" means.
+/// Version 1 of the format wrote these inputs, and every later version has to read them.
 TEST(FuzzCorpus, HoldsCheckpointsOfVersionOneThatCanBeLoaded) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(REPRISE_FUZZ_CORPUS)) {

@@ -1,5 +1,5 @@
-// A libFuzzer target: loads whatever the input says is in a checkpoint directory. Built with
-// FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION, which lets every checksum agree and makes blocks small.
+// A libFuzzer target that loads the input as a checkpoint directory.
+// FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION makes every checksum match and blocks small.
 #include "checkpoint/snapshot.hpp"
 #include "packed_file_system.hpp"
 
@@ -17,12 +17,12 @@ namespace {
 using reprise::checkpoint::Reader;
 using reprise::record::Room;
 
-/// Everything that a snapshot names, chunks into three rooms each.
+/// Reads everything that a snapshot names, each chunk in three parts.
 void read_all(const reprise::checkpoint::Snapshot& snapshot) {
   Reader reader(snapshot);
   std::vector<std::byte> bytes;
   for (const auto& chunk : snapshot.chunks()) {
-    // Verified, so there is as much of it.
+    // The size was verified, so the file has as many bytes.
     bytes.resize(chunk.at.place.raw);
     const Room room(bytes);
     const std::size_t third = room.size() / 3;
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     std::vector<reprise::SkippedCheckpoint> skipped;
     read_all(reprise::checkpoint::open_latest(files, "input", {}, &skipped));
   } catch (const reprise::CheckpointError&) {
-    // The only way to refuse an input.
+    // An input may be refused only by this exception.
     return 0;
   }
   return 0;

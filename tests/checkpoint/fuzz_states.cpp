@@ -1,5 +1,5 @@
-// A libFuzzer target: takes the input for one of the states that ReplayBuffer keeps in a
-// checkpoint, as the first byte says. What is taken in has to come out again as it went in.
+// A libFuzzer target that decodes the input as one of the states in a checkpoint of ReplayBuffer;
+// the first byte says which. A state that is accepted has to be encoded to the same bytes.
 #include "save/save.hpp"
 #include "save/stored_buffer.hpp"
 #include "save/stored_options.hpp"
@@ -59,7 +59,7 @@ void buffer(Bytes bytes, std::size_t selectors) {
   demand(std::ranges::equal(to.encoded(), bytes));
 }
 
-/// Of the first shard, as large as the two bytes say.
+/// Decodes the state of a shard with so many chunks and rows.
 void shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
            bool draws_limited, bool turns) {
   const reprise::save::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         shard(bytes, data[1], data[2], selectors, data[0] >= 128, (data[0] & 64U) != 0);
     }
   } catch (const reprise::CheckpointError&) {
-    // The only way to refuse an input.
+    // An input may be refused only by this exception.
     return 0;
   }
   return 0;

@@ -24,13 +24,13 @@ using test::ByteVector;
 using test::Contents;
 using test::load;
 
-/// Bytes that only this chunk in this generation, of these rows, has.
+/// Bytes that differ for each chunk, generation and salt.
 ByteVector bytes_of(const ChunkId& id, std::uint64_t salt) {
   test::Rng rng((std::uint64_t{id.generation} << 32U) + id.index * 1000U + id.rows + salt);
   return test::random_bytes(rng, id.rows * 40U);
 }
 
-/// What checkpoint `number` holds, whoever saves it: closed chunks stay for some saves.
+/// The contents of checkpoint `number` in every process; closed chunks stay for some saves.
 Contents contents_of(std::uint64_t number) {
   Contents contents;
   for (std::uint32_t i = 0; i < 12; ++i) {
@@ -45,7 +45,7 @@ Contents contents_of(std::uint64_t number) {
   return contents;
 }
 
-/// Saves one checkpoint after the other. Tells of each, once it is acknowledged, through the pipe.
+/// Saves one checkpoint after the other, and reports each acknowledged one through the pipe.
 [[noreturn]] void save_for_ever(record::FileSystem& system, const std::string& directory,
                                 int pipe) {
   std::optional<ManifestId> base;
@@ -73,7 +73,7 @@ Contents contents_of(std::uint64_t number) {
   }
 }
 
-/// Runs `child` until it is killed, by itself or by `kill`. The last number it told of, or `last`.
+/// Runs `child` until it or `kill` ends it. Returns the last number that it reported, or `last`.
 template <class Child, class Kill>
 std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
   std::array<int, 2> ends{};
@@ -104,7 +104,7 @@ std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
   return last;
 }
 
-/// Finds the last acknowledged checkpoint or one begun after it, whole.
+/// Expects to load the last acknowledged checkpoint, or a later one, with all of its contents.
 void check(record::FileSystem& system, const std::string& directory, std::uint64_t acknowledged,
            std::uint64_t& found) {
   try {
@@ -130,7 +130,7 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
   std::uint64_t found = 0;
   const std::size_t kills = test::scaled(200, 20);
   std::size_t done = 0;
-  // On a busy machine most saves are killed before their end: then there are more kills, and later.
+  // On a busy machine most saves are killed before their end, so there are more and later kills.
   const auto too_few = [&] { return acknowledged <= kills / 10 && done < 20 * kills; };
   for (; (done < kills || too_few()) && !testing::Test::HasFailure(); ++done) {
     const auto delay = static_cast<useconds_t>(rng.below(6'000 * (1 + done / kills)));
@@ -152,7 +152,7 @@ TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
   record::PosixFileSystem posix;
   std::uint64_t acknowledged = 0;
   std::uint64_t found = 0;
-  // More calls than two saves take, so that each call of an incremental one is among them.
+  // Two saves make fewer calls, so each call of an incremental save is reached.
   for (std::size_t nth = 0; nth < 250 && !testing::Test::HasFailure(); ++nth) {
     acknowledged = killed(
         acknowledged,

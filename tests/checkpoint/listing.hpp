@@ -14,7 +14,7 @@
 
 namespace reprise::test {
 
-/// Names in a directory by what they are.
+/// The names in a directory, sorted by kind.
 struct Listing {
   std::vector<std::uint64_t> manifests;
   std::vector<checkpoint::DataName> data;

@@ -1,4 +1,4 @@
-// make_fuzz_corpus DIRECTORY: writes the inputs that the fuzzer of the reader starts from.
+// make_fuzz_corpus DIRECTORY writes the first inputs for the fuzzer of the reader.
 #include "contents.hpp"
 #include "packed_files.hpp"
 
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     reprise::test::Contents contents;
     const std::size_t size = 2 * reprise::record::kBlockBytes + 5;
     contents.chunks[0] = {{0, 0, 1, true}, reprise::test::ByteVector(size)};
-    // Kilobytes for a file only if they are compressed.
+    // Compression keeps the files at some kilobytes.
     reprise::test::save(blocks, "corpus", contents, {.compression = {.level = 1}});
     write(directory + "/blocks_zstd", blocks);
   }

@@ -8,9 +8,8 @@
 
 namespace reprise::test {
 
-/// The directory that `unpack` makes of the same bytes, read where they lie: nothing is copied, so
-/// that a fuzzer spends its time in what it tests. Nothing can be written. The bytes must outlive
-/// it.
+/// A read-only directory over the bytes that `unpack` takes. It copies nothing, so that a fuzzer
+/// spends its time in the code under test. The bytes must outlive it.
 ///
 /// Thread safety: any thread.
 class PackedFileSystem final : public record::FileSystem {
@@ -27,7 +26,7 @@ class PackedFileSystem final : public record::FileSystem {
     std::string name;
     record::Bytes contents;
   };
-  std::vector<Packed> files_;  ///< Each name once.
+  std::vector<Packed> files_;  ///< Each name is in it once.
 };
 
 }  // namespace reprise::test

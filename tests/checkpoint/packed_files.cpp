@@ -42,7 +42,7 @@ std::vector<std::byte> pack(const MemoryFiles& files) {
   record::Encoder encoder;
   for (unsigned kind = 0; kind < 256; ++kind) {
     const auto found = files.find(name_of(static_cast<std::uint8_t>(kind)));
-    // Several kinds mean one data file; the first of them will do.
+    // Several values of `kind` stand for the same data file; the first one is used.
     const bool first = kind < kManifests + 16U;
     if (found != files.end() && first) {
       encoder.u8(static_cast<std::uint8_t>(kind));

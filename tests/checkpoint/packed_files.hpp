@@ -11,17 +11,17 @@
 
 namespace reprise::test {
 
-/// A checkpoint directory as one run of bytes, which a fuzzer can change: for each file a byte that
-/// says which it is (0 to 9: the manifest of that number plus 1; above: data file kind % 4 of
-/// checkpoint kind / 4 % 4), its length as u32, its bytes. Any bytes mean something: a length
-/// beyond the end is cut, and of two files of one name the later counts.
+/// A checkpoint directory as a byte string, which a fuzzer can change. Each file has a byte for its
+/// name (0 to 9: the manifest of that number plus 1; above: data file kind % 4 of checkpoint kind /
+/// 4 % 4), its length as u32, and its bytes. Any byte string is valid: a length beyond the end is
+/// cut, and of two files of one name the later counts.
 MemoryFiles unpack(std::span<const std::byte> bytes);
 
-/// Calls each(name, contents) for the files in turn, those of one name too.
+/// Calls each(name, contents) for every file in turn, even if names repeat.
 void for_each_packed(record::Bytes bytes,
                      const std::function<void(std::string, record::Bytes)>& each);
 
-/// Files of other names are left out.
+/// Packs the files that have such names.
 std::vector<std::byte> pack(const MemoryFiles& files);
 
 }  // namespace reprise::test

@@ -30,7 +30,7 @@ using test::load;
 using test::save;
 using Kind = CheckpointError::Kind;
 
-/// What is wrong with how a call fails; empty if nothing is.
+/// Says how a call fails to fail as expected; empty if it fails so.
 std::string unless_fails(Kind kind, int error_number, const std::function<void()>& call) {
   try {
     call();
@@ -79,7 +79,7 @@ TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
   EXPECT_EQ(descriptors(), before);
 }
 
-/// A program that the process starts meanwhile would hold the files, and the lock, for good.
+/// A program that the process starts would otherwise hold the files, and the lock, until it ends.
 TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
   Saver saver(system_, directory(), {});
   saver.write_state("state", {});
@@ -93,10 +93,10 @@ TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
       EXPECT_NE(flags & FD_CLOEXEC, 0) << path;
     }
   }
-  EXPECT_EQ(ours, 3U);  // The directory, its lock and a data file.
+  EXPECT_EQ(ours, 3U);  // The directory, its lock and a data file are open.
 }
 
-/// A process may have lost the right to look its directory up again.
+/// A process may have lost the permission to open the directory again.
 TEST_F(PosixFiles, AreListedInTheOpenDirectoryWhateverIsAtItsPath) {
   std::unique_ptr<record::Directory> opened;
   ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
@@ -152,7 +152,7 @@ TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
 }
 
 TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
-  // The child has the lock's descriptor, and lives on.
+  // The child inherits the lock's descriptor, and lives on.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   pid_t child = -1;
@@ -182,7 +182,7 @@ TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
   EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
 }
 
-/// Runs `work` in a child for whom `path` is a small file system of its own.
+/// Runs `work` in a child in whose mount namespace `path` is a small file system.
 void on_a_small_disk(const std::string& path, const std::function<std::string()>& work) {
   test::expect_of_child([&]() -> std::string {
     if (::unshare(CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||

@@ -132,7 +132,7 @@ TEST(StoreLife, TakesANumberAboveThatOfEveryFile) {
   }
 }
 
-/// Whoever may not lock the directory may list it before a save and read it afterwards.
+/// A process that may not lock the directory may list it before a save and read it afterwards.
 TEST(StoreLife, ListsAgainWhatASaveRemovedMeanwhile) {
   MemoryFileSystem system;
   ContentsMaker maker(1, 5);

@@ -106,7 +106,7 @@ TEST(Store, AgreesWithPlainValuesOverManySaves) {
       const Listing listing = list(system);
       ASSERT_EQ(listing.manifests.size(), kept.size()) << "seed " << seed;
       EXPECT_TRUE(listing.other.empty());
-      // Every one that is kept can be read, newest first.
+      // Every checkpoint that was kept can be read, newest first.
       std::uint64_t before = ~std::uint64_t{0};
       for (auto it = kept.rbegin(); it != kept.rend(); ++it) {
         const test::Loaded loaded = load(system, kDirectory, before);
@@ -135,7 +135,7 @@ TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
   EXPECT_EQ(next.result.chunks_moved, 0U);
   EXPECT_LT(next.result.bytes_written, full.result.bytes_written / 10);
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
-  // Readers go through the files from their beginnings to their ends.
+  // Readers read each file once from beginning to end.
   const Snapshot snapshot = open_latest(system, kDirectory);
   EXPECT_TRUE(std::ranges::is_sorted(snapshot.chunks(), {}, [](const ChunkEntry& chunk) {
     return std::pair(chunk.at.file, chunk.at.place.offset);
@@ -194,8 +194,8 @@ TEST(Store, MovesWhatIsLeftOutOfFilesThatAreMostlyUnused) {
   }
 }
 
-/// Another save's file in the place of one that the manifest names: the checksum of each block
-/// agrees, and none of a record does.
+/// A file of another save replaces one that the manifest names. The checksums of its blocks are
+/// right, but those of its records differ.
 TEST(Store, DoesNotMoveARecordThatIsNotTheOneTheManifestNames) {
   MemoryFileSystem system;
   MemoryFileSystem other;
@@ -278,7 +278,7 @@ TEST(Store, BeginsAnotherFileOnceOneIsFull) {
     contents.chunks[i] = {{i, 0, 1, i < 6}, test::random_bytes(rng, 1000)};
   }
   save(system, kDirectory, contents, {}, {}, kFullBytes);
-  // Three records fill one; closed chunks and open ones do not share any.
+  // Three records fill a file; closed chunks and open ones are in different files.
   std::vector<std::uint64_t> sizes;
   for (const DataName& name : list(system).data) {
     sizes.push_back(system.files().at(data_name(name)).size());

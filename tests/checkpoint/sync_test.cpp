@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-/// What reaches the operating system of the order on the disk that `Saver` promises.
+/// The calls by which `Saver` makes the operating system write in the order that it promises.
 namespace reprise::checkpoint {
 namespace {
 
@@ -26,7 +26,7 @@ using test::load;
 using test::save;
 using Calls = std::vector<std::string>;
 
-/// A chunk or two fill a data file.
+/// One or two chunks fill a data file.
 constexpr std::uint64_t kFullBytes = 2000;
 
 class Syncs : public testing::Test {
@@ -38,7 +38,7 @@ class Syncs : public testing::Test {
     return save(system_, directory_, maker_.next(), {.keep = 1}, base, kFullBytes);
   }
   [[nodiscard]] std::string in(const std::string& name) const { return directory_ + "/" + name; }
-  /// "sync" of each data file of a checkpoint.
+  /// The call "sync" for each data file of a checkpoint.
   [[nodiscard]] Calls syncs_of_data(std::uint64_t number) const {
     Calls calls;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
@@ -57,7 +57,7 @@ class Syncs : public testing::Test {
   record::PosixFileSystem system_;
 };
 
-/// The first calls of a list, which it loses.
+/// Removes the first n calls from a list and returns them.
 Calls take(Calls& calls, std::size_t n) {
   const auto end = calls.begin() + static_cast<std::ptrdiff_t>(std::min(n, calls.size()));
   Calls first(calls.begin(), end);
@@ -73,8 +73,7 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
     Calls calls = test::take_noted_calls();
     const Calls data = syncs_of_data(number);
     EXPECT_GE(data.size(), 2U);
-    // The directory is there; the data, whole and under their names; the manifest, whole, and then
-    // under its name.
+    // The directory is made first; then the data is written and renamed; then the manifest is.
     EXPECT_THAT(take(calls, 1), testing::ElementsAre("sync " + parent_));
     EXPECT_THAT(take(calls, data.size()), testing::UnorderedElementsAreArray(data));
     const std::string unfinished = in(unfinished_name(number));
@@ -82,7 +81,7 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
                 testing::ElementsAre("sync " + directory_, "sync " + unfinished,
                                      "rename " + unfinished + " " + manifest_name(number),
                                      "sync " + directory_));
-    // The manifest before goes, and only then its data.
+    // The older manifest is removed before its data.
     if (number > 1) {
       EXPECT_THAT(take(calls, 1), testing::ElementsAre("remove " + in(manifest_name(number - 1))));
     }
@@ -96,7 +95,7 @@ TEST_F(Syncs, ThatFailAreErrorsOfTheSave) {
   const Contents saved = maker_.now();
   const Calls calls = test::take_noted_calls();
   ASSERT_THAT(calls, testing::Contains("sync " + directory_));
-  // Names that the second save will give.
+  // The second save uses these paths.
   for (const std::string& broken : {parent_, directory_, in(data_name({2, 0})),
                                     in(data_name({2, 1})), in(unfinished_name(2))}) {
     SCOPED_TRACE(broken);

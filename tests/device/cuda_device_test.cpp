@@ -22,15 +22,15 @@ using device::Handle;
 using device::Ordinal;
 using device::Result;
 
-/// A driver with one device, 3, whose memory is that of the host. All it does is done at once.
+/// A driver with one device, number 3, whose memory is the host's. Every call is done at once.
 struct Fake {
-  std::vector<std::string> calls;  ///< Those that concern streams, with their handles.
+  std::vector<std::string> calls;  ///< Calls that concern streams, with their handles.
   std::string failing;             ///< The call that answers with `error`.
   Result error = 700;
   int contexts = 0;
   int current = 0;
   int handles = 0;
-  int blocks[2] = {};       ///< Of the device and of the host.
+  int blocks[2] = {};       ///< Blocks in the memory of the device and of the host.
   int without_context = 0;  ///< Calls that need a current context and had none.
 };
 Fake* fake = nullptr;
@@ -160,7 +160,7 @@ class FakeCuda : public testing::Test {
   std::string why;
 };
 
-/// A ring's life, from its device on.
+/// Makes a ring and its device, and draws.
 void use_a_ring(std::string& why) {
   Line line;
   fill(line);
@@ -267,7 +267,7 @@ TEST(CudaDriver, IsTooOldWithoutAnyOfItsNames) {
   }
 }
 
-/// The bytes of a real device's memory, here; its copies and work have ended.
+/// Copies a real device's memory to the host, when copies and work have ended.
 class Fetch {
  public:
   Fetch() {

@@ -25,7 +25,7 @@ Numbers numbers_of(std::span<const std::uint64_t> span) {
   return {span.begin(), span.end()};
 }
 
-/// Gives the learner's work on 60 batches to a device, and expects it to read those of a sampler.
+/// Lets a device work on 60 batches, and expects it to read the same as a sampler draws.
 template <class AnyDevice>
 void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   Line line;
@@ -51,7 +51,7 @@ void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   EXPECT_EQ(read, 60);
 }
 
-/// Ends a wait that has begun.
+/// Ends the wait as soon as it is asked.
 class EndsTheWait final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -111,12 +111,12 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
              .selectors = {kRaw},
              .rate_limiter = SampleToInsertRatio{
                  .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
-  fill(line);  // 40 steps: four batches of 16 are let through, and no fifth.
+  fill(line);  // The 40 steps let four batches of 16 through, and no fifth.
   Scripted device(true, true);
   Sampler sampler = line.replay.sampler();
   DeviceRing ring(sampler, 16, device, 2);
   for (int i = 0; i < 4; ++i) {
-    // It would wait for ever if it waited for a batch ahead.
+    // It would hang if it waited for a batch ahead.
     const SampleResult batch = ring.next(nullptr);
     ASSERT_TRUE(batch) << i << ": " << batch.status().message();
     EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
@@ -174,7 +174,7 @@ TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   Line line;
   fill(line);
   Scripted device(true, true);
-  device.fail_at = 3;  // The second slab's memory on the device.
+  device.fail_at = 3;  // This is the second slab's memory on the device.
   Sampler sampler = line.replay.sampler();
   EXPECT_THROW(DeviceRing(sampler, 8, device, 2), std::bad_alloc);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());

@@ -24,7 +24,7 @@
 
 namespace reprise::test {
 
-/// 40 steps with priorities from 1 on.
+/// Appends 40 steps with priorities from 1 on.
 inline void fill(Line& line) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
@@ -32,8 +32,7 @@ inline void fill(Line& line) {
 
 inline constexpr std::align_val_t kAligned{256};
 
-/// A device whose copies and whose learner's work go as far as they may at once, or only as far as
-/// somebody waits for them.
+/// A device whose copies and work are done as early, or as late, as the ring allows.
 class Scripted final : public Device {
  public:
   Scripted(bool eager_copies, bool eager_work)
@@ -93,7 +92,7 @@ class Scripted final : public Device {
     }
   }
 
-  /// Work of the learner's stream.
+  /// Adds work to the learner's stream.
   void work(std::function<void()> one) {
     put_work([one = std::move(one)] {
       one();
@@ -106,10 +105,10 @@ class Scripted final : public Device {
     EXPECT_TRUE(work_.empty() && copies_.empty());
   }
 
-  std::map<void*, std::size_t> blocks[2];  ///< Of the device and of the host.
+  std::map<void*, std::size_t> blocks[2];  ///< Blocks in the memory of the device and of the host.
   int events = 0;
   int copies_under_way = 0;
-  int fail_at = -1;  ///< The allocation that fails, from 0.
+  int fail_at = -1;  ///< The number of the allocation that fails, from 0.
   bool fail_event = false;
   bool fail_copy = false;
 
@@ -118,7 +117,8 @@ class Scripted final : public Device {
     int asked = 0;
     int come = 0;
   };
-  using Queue = std::deque<std::function<bool()>>;  ///< False: it cannot be done yet.
+  /// A function returns false if it cannot be done yet.
+  using Queue = std::deque<std::function<bool()>>;
 
   static bool step(Queue& queue) {
     if (queue.empty() || !queue.front()()) {
@@ -149,8 +149,8 @@ class Scripted final : public Device {
   int done_work_ = 0;
 };
 
-/// A device with a thread for its copies and one for the learner's work. The ring alone orders what
-/// they touch, so that ThreadSanitizer finds what it leaves out.
+/// A device with a thread for its copies and one for the learner's work. Only the ring orders their
+/// accesses, so ThreadSanitizer finds what it does not order.
 class Threaded final : public Device {
  public:
   void* allocate(std::size_t bytes, bool /*on_host*/) override {
@@ -198,11 +198,11 @@ class Threaded final : public Device {
         come.wait(now, std::memory_order_acquire);
       }
     }
-    int asked = 0;  ///< Of the caller's thread.
+    int asked = 0;  ///< Read and written by the caller's thread.
     std::atomic<int> come{0};
   };
 
-  /// Does work in its sequence on a thread of its own.
+  /// Does its work in order on a thread of its own.
   class Queue {
    public:
     void put(std::function<void()> one) {
@@ -231,7 +231,8 @@ class Threaded final : public Device {
     std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
   };
 
-  std::deque<Mark> marks_;  ///< Kept, because a thread may still notify after the wait for it.
+  /// They are kept, because a thread may notify one after the wait for it has ended.
+  std::deque<Mark> marks_;
   Queue copies_;
   Queue work_;
 };

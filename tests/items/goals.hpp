@@ -16,14 +16,14 @@
 
 namespace reprise::test {
 
-/// What one call gives.
+/// The results of one call.
 struct Goals {
   std::vector<std::uint64_t> goals;
   std::vector<std::int32_t> distances;
   std::size_t relabelled = 0;
 };
 
-/// What goals are before a call.
+/// The value of all goals before a call.
 inline constexpr std::uint64_t kOwn = 1U << 30U;
 
 inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
@@ -32,7 +32,7 @@ inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
   return made;
 }
 
-/// How often each distance comes in so many calls for one item.
+/// Counts how often each distance occurs in so many calls for one item.
 inline std::map<std::int32_t, int> count_distances(Hindsight& hindsight, ItemKey key, int calls) {
   const std::vector<ItemKey> keys(static_cast<std::size_t>(calls), key);
   std::map<std::int32_t, int> counts;
@@ -46,7 +46,7 @@ inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
   return Small{.chunk_steps = chunk_steps, .shards = shards};
 }
 
-/// Every distance from `first` to `last` but 0 came equally often.
+/// Expects every distance from `first` to `last`, except 0, equally often.
 inline void expect_uniform(const std::map<std::int32_t, int>& counts, std::int32_t first,
                            std::int32_t last) {
   std::set<std::int32_t> expected;

@@ -15,12 +15,12 @@
 #include <map>
 #include <vector>
 
-/// Goals of episodes that lie in several chunks.
+/// Goals in episodes that are spread over several chunks.
 namespace reprise::test {
 namespace {
 
-/// Appends whole episodes, from number `first` on. The observations of an episode are consecutive
-/// numbers, the first of them its number times steps + 1.
+/// Appends whole episodes from number `first` on. The observations of an episode are consecutive
+/// numbers, the first of which is its number times steps + 1.
 void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_t episodes,
                      std::size_t steps) {
   for (std::uint64_t e = first; e < first + episodes; ++e) {
@@ -30,7 +30,7 @@ void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_
   }
 }
 
-/// Every item's `Final` goal is the last observation of its episode, but where steps have left.
+/// Expects `Final` goals to be the last observation of the episode, unless that has left.
 void expect_final_goals(Line& line, std::size_t steps) {
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
@@ -46,7 +46,7 @@ void expect_final_goals(Line& line, std::size_t steps) {
     const std::uint64_t goal = made.goals[i];
     ASSERT_EQ(goal, number + static_cast<std::uint64_t>(made.distances[i]));
     ASSERT_LE(goal, number - number % (steps + 1) + steps);
-    // Where a step is still there, the observation before it is not the last.
+    // If the goal's step is still an item, it is not the episode's last observation.
     cut += keys.contains(goal) ? 1U : 0U;
     ++i;
   }
@@ -63,7 +63,7 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
     Writer writer = line.replay.writer();
     append_episodes(line, writer, 0, 20, 170);
     expect_final_goals(line, 170);
-    // An episode under way, at every place in its chunk.
+    // The open episode is tried at every place in its chunk.
     for (std::uint64_t i = 0; i < 40; ++i) {
       line.append(writer, 20 * 171 + i);
       expect_final_goals(line, 170);
@@ -71,13 +71,13 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
   }
 }
 
-/// The distances that calls give for one item.
+/// Counts the distances in calls for one item.
 std::map<std::int32_t, int> distances_of(Line& line, HindsightGoal goal, ItemKey key) {
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 9});
   return count_distances(hindsight, key, 20'000);
 }
 
-/// Chunks that no writer gets until they are given back.
+/// Holds chunks back, so that no writer gets them.
 class Withheld {
  public:
   explicit Withheld(Line& line) : pool_(core_of(line.replay)->shards()[0].chunks()) {
@@ -112,7 +112,7 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(115)), -15, 1);
 }
 
-/// The chunk that the late writer left is in other hands by then.
+/// The chunk that the late writer left belongs to another writer by then.
 TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
   Line line(options_of(1, 16));
   Writer late = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
@@ -131,7 +131,7 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
   ASSERT_EQ(keys.at(200).slot() / 16, chunk);
   EXPECT_EQ(distances_of(line, HindsightGoal::Final, keys.at(200)).begin()->first, 17);
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(216)), -16, 1);
-  // What it had there has left.
+  // The steps that it had there have left.
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(116)), -1, 2);
 }
 
@@ -153,7 +153,7 @@ TEST(HindsightOverChunks, AreFoundAfterALoad) {
     const std::uint64_t step = 18 * 41 + 20;
     ASSERT_EQ(line.keys(), saved);
     expect_uniform(distances_of(line, HindsightGoal::Episode, saved.at(step)), -20, 20);
-    // And episodes that begin afterwards.
+    // Episodes that begin afterwards are right too.
     Writer again = line.replay.writer();
     append_episodes(line, again, 30, 5, 40);
     expect_final_goals(line, 40);
@@ -166,12 +166,13 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     options.window = Transitions{.frame_stack = frame_stack};
     options.remover = LowestPriority{};
     Line line(options);
-    const std::uint64_t third = 31 - frame_stack;  // The first step of the third chunk.
+    // The number of the first step in the third chunk.
+    const std::uint64_t third = 31 - frame_stack;
     line.append_many(0, 60, [=](std::uint64_t number) {
-      return number < 15 || number >= third ? 1.0F : 0.0625F;  // The second goes first.
+      return number < 15 || number >= third ? 1.0F : 0.0625F;  // The second chunk is evicted first.
     });
     const std::uint32_t left = line.keys().at(20).slot() / 16;
-    const float low = 0.125F;  // Then what came last, so that the others stay.
+    const float low = 0.125F;  // Later steps go next, so that the other chunks stay.
     line.append(60, End::Truncated, {&low, 1});
     std::map<std::uint64_t, ItemKey> keys;
     std::uint64_t number = 100;
@@ -180,8 +181,8 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
       line.append(number + 1, End::Terminated, {&low, 1});
       number += 3;
     };
-    // Until the memory of the second chunk is that of others, and where it was entered lies a step
-    // or, behind context, the final observation of an episode.
+    // Appends until other steps have the memory of the second chunk, and the row where the episode
+    // entered it holds a step or, after context, the final observation of an episode.
     while (keys.empty() || keys.rbegin()->second.slot() / 16 != left) {
       ASSERT_LT(number, 1000U);
       append();
@@ -192,15 +193,14 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)),
                    static_cast<std::int32_t>(third) - 33, 61 - 33);
     for (int i = 0; i < 10; ++i) {
-      append();  // Until the chunk is full.
+      append();  // Appends until the chunk is full.
     }
     line.replay.clear();
     EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
 }
 
-/// A damaged checkpoint may have a header in the last row of a full chunk, behind which there is no
-/// observation.
+/// A damaged checkpoint may give the last row of a full chunk a header, as if another row followed.
 TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
   Line line(options_of(1, 16));
   line.append_many(100, 14);

@@ -16,17 +16,16 @@
 namespace reprise::test {
 namespace {
 
-/// The distances that calls give for one step of an episode of eleven, which lies in one chunk or,
-/// with small ones, in three.
+/// Counts the distances for a step of an episode of eleven, in one chunk or in three small ones.
 std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step, int calls,
                                          std::uint32_t chunk_steps = 32) {
   Line line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 5});
-  line.append_many(100, 3);  // Another episode in front.
+  line.append_many(100, 3);  // Another episode precedes it.
   line.append(103, End::Terminated);
   line.append_many(1, 10);
   line.append(11, End::Truncated);
-  line.append_many(200, 4);  // And one behind.
+  line.append_many(200, 4);  // Another episode follows it.
   return count_distances(hindsight, line.keys().at(step), calls);
 }
 

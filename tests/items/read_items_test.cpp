@@ -19,7 +19,7 @@ Options indexed(std::size_t shards) {
   return Small{.episode_index = true, .shards = shards};
 }
 
-/// Place i holds the step with this number, as a drawn one would.
+/// Expects slot i to show the step with this number, as in a drawn batch.
 void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint64_t number) {
   EXPECT_EQ(batch.now(line.id)[i], number);
   EXPECT_EQ(batch.next(line.id)[i], number + 1);
@@ -30,7 +30,7 @@ void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint6
   EXPECT_EQ(batch.probabilities()[i], 0.0);
 }
 
-/// Place i is marked as empty, whatever it held before.
+/// Expects slot i to be marked as empty, whatever it showed before.
 void expect_nothing(const Line& line, const Batch& batch, std::size_t i) {
   EXPECT_EQ(batch.now(line.id)[i], 0U);
   EXPECT_EQ(batch.next(line.id)[i], 0U);
@@ -51,8 +51,8 @@ TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", shards " << shards);
     Rng rng(seed + shards);
     Line line(indexed(shards));
-    std::map<std::uint64_t, ItemKey> keys;  // Also of what is gone.
-    // More than a block of keys, with repeats; dirty from call to call.
+    std::map<std::uint64_t, ItemKey> keys;  // Keys of all items, also of those that have left.
+    // More keys than a block takes, some twice, into a batch that keeps old contents.
     Batch batch = line.replay.make_batch(5003);
     for (std::uint64_t first = 1; first < 400; first += 40) {
       line.append_many(first, 40);
@@ -149,7 +149,7 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   expect_refusal<std::invalid_argument>(
       [&] { static_cast<void>(line.replay.gather(std::vector{key}, of_stranger)); },
       {"gather: the batch is of another schema or window than the buffer"});
-  // Beyond the highest position nothing comes round.
+  // A position beyond the highest must not wrap around.
   const std::uint64_t episode = line.writer().episode_id();
   Batch beyond_all = line.replay.make_batch(3000);
   EXPECT_EQ(line.replay.episodes().gather(episode, ~std::uint64_t{0} - 10, 3000, beyond_all), 0U);

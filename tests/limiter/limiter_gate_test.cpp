@@ -19,14 +19,14 @@ namespace {
 
 using Answer = Limiter::Answer;
 constexpr std::size_t kCapacity = 1000;
-constexpr std::size_t kMany = 500;  ///< Items that can be sampled: enough.
+constexpr std::size_t kMany = 500;  ///< So many items can be sampled that MinSize never waits.
 
-/// One writer for each insert that may be booked at a time.
+/// The limiter for so many writers, each of which may book an insert.
 Limiter limiter_of(const SampleToInsertRatio& ratio, std::size_t writers) {
   return Limiter(ratio, kCapacity, writers);
 }
 
-/// While so many items can be sampled.
+/// Books inserts while `items` can be sampled.
 std::size_t book_inserts(Limiter& limiter, std::size_t items) {
   return limiter.book_inserts([items] { return items; });
 }
@@ -69,7 +69,7 @@ TEST(LimiterGate, RefusesRatiosAndBuffersThatCannotHold) {
 }
 
 TEST(LimiterGate, WritersBookBlocksUntilInsertsAreAheadByTheBuffer) {
-  // Blocks of 100 / (2 * 2 * 5) = 5 inserts; balance = S - 2 * (I - 10) from -100 to 100.
+  // Blocks are 100 / (2 * 2 * 5) = 5 inserts, and the balance S - 2 * (I - 10) is from -100 to 100.
   Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_TRUE(limiter.limits_inserts());
   for (std::size_t inserts = 0; inserts < 60; inserts += 5) {
@@ -134,7 +134,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
     const double buffer = std::max(1.0, ratio) * std::exp(4.0 * rng.unit());
     const std::size_t min_size = rng.between(1, 60);
     Limiter limiter = limiter_of({ratio, min_size, buffer}, rng.between(1, 20));
-    // The largest batch that is not refused.
+    // The largest batch that the limiter accepts.
     std::size_t batch = static_cast<std::size_t>(2.0 * buffer) + 2;
     const auto refused = [&] {
       try {
@@ -151,7 +151,8 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
       continue;
     }
     std::size_t resident = 0;
-    const double inserting = rng.unit();  // Walks that drift to either gate, and around both.
+    // Random walks drift to either gate, or stay between them.
+    const double inserting = rng.unit();
     for (int i = 0; i < 2000; ++i) {
       bool sampled = false;
       bool booked = false;
@@ -181,7 +182,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
         limiter.return_samples(batch);
       }
       if (rng.chance(0.02)) {
-        resident = rng.below(resident + 1);  // Evicted.
+        resident = rng.below(resident + 1);  // Some items are evicted.
       }
     }
   }

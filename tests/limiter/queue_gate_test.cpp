@@ -21,7 +21,7 @@ using Answer = Limiter::Answer;
 using Gate = QueueGate<base::StdSync>;
 constexpr std::size_t kCapacity = 1000;
 
-/// A look that must not be needed.
+/// A look at the shards that fails the test, because it is not needed.
 std::size_t no_look() {
   ADD_FAILURE() << "looked though there was room left";
   return 0;
@@ -134,7 +134,7 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
   constexpr std::size_t kBatch = 10;
   const std::size_t batches = test::scaled(5000, 500);
   Gate gate(kSize, kBlock);
-  // Signed: items drawn twice would show as a debt.
+  // Signed, so that items drawn twice show as a negative number.
   std::atomic<std::int64_t> waiting{0};
   std::atomic<bool> done{false};
   std::array<std::int64_t, kWriters> most{};

@@ -15,14 +15,14 @@
 #include <thread>
 #include <vector>
 
-// Nothing is drawn for the last time here: what that does to a queue is in queue_gate_test.cpp.
+// No item is exhausted here; queue_gate_test.cpp tests what that does to a queue.
 namespace reprise::test {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr std::size_t kSize = 64;
-constexpr std::size_t kBlock = 4;  ///< 64 / (2 * 8 writers).
+constexpr std::size_t kBlock = 4;  ///< Inserts booked at a time: 64 / (2 * 8 writers).
 
 Options queue_options(std::size_t size = kSize) {
   return Small{.capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
@@ -111,10 +111,10 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
   EXPECT_EQ(committed, kSize) << "now it knows";
 }
 
-/// The shard with the exhausted items is not to be had, and the other one is asked to make room.
+/// The shard with the exhausted items is locked, so the other one is asked to make room.
 TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   Options options = queue_options(40);
-  options.capacity_steps = 64;  // 40, and a block of 2 for each of 8 writers.
+  options.capacity_steps = 64;  // The queue of 40, and a block of 2 for each of 8 writers, fit.
   options.window = Transitions{};
   options.selectors = {Fifo{}};
   options.max_times_sampled = 1;
@@ -126,7 +126,7 @@ TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   ASSERT_TRUE(sampler.sample(28, kAtOnce));
   line.append_many(28, 28);
   ASSERT_TRUE(sampler.sample(28, kAtOnce));
-  line.append_many(56, 40);  // Most of them in the other shard.
+  line.append_many(56, 40);  // Most of them are in the other shard.
   buffer::ShardSet& shards = core_of(line.replay)->shards();
   const std::size_t drawn = shards[0].hints().chunks() != 0 ? 0 : 1;
   {

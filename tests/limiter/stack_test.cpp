@@ -15,14 +15,14 @@
 #include <thread>
 #include <vector>
 
-// `Lifo` with `Queue` and items that are drawn once: a stack between writers and samplers.
+// `Lifo` and `Queue` with items that are drawn once make a stack between writers and samplers.
 namespace reprise::test {
 namespace {
 
 using Numbers = std::vector<std::uint64_t>;
 
-/// `room`: items that may wait at a time, what writers overshoot by included. The capacity is the
-/// least that `Queue` promises to lose nothing with.
+/// `room` is the number of items that may wait at a time, including what writers overshoot by. The
+/// capacity is the least for which `Queue` promises to lose nothing.
 Options stack_options(std::size_t size, std::size_t room, std::size_t shards) {
   Options options = Small{.selectors = {Lifo{}},
                           .max_times_sampled = 1,
@@ -48,7 +48,7 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
     Numbers model;
     std::uint64_t next = 0;
     for (int turn = 0; turn < 400; ++turn) {
-      // Rises and falls that leave few items of many chunks behind.
+      // Numbers of items rise and fall, which leaves few items in many chunks.
       for (std::size_t pushes = rng.below(7); pushes != 0; --pushes) {
         const End end = rng.chance(0.05) ? End::Terminated : End::Continue;
         const bool room = model.size() < size;
@@ -82,7 +82,7 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kSamplers = 2;
   constexpr std::size_t kSize = 32;
-  constexpr std::size_t kBlock = 2;  ///< 32 / (2 * 8 writers).
+  constexpr std::size_t kBlock = 2;  ///< Inserts booked at a time: 32 / (2 * 8 writers).
   constexpr std::uint64_t kOfWriter = 1'000'000;
   const std::size_t steps = scaled(6000, 600);
   for (const std::size_t n : {1U, 4U}) {

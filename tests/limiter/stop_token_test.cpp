@@ -38,7 +38,7 @@ std::stop_token stopped_token() {
   return source.get_token();
 }
 
-/// Appends until the answer is another; gives it.
+/// Appends until the answer is not Committed, and returns it.
 CommitStatus append_while_committed(Line& line, Writer& writer, std::uint64_t limit = 1000) {
   CommitStatus status = CommitStatus::Committed;
   for (std::uint64_t number = 0; status == CommitStatus::Committed && number < limit; ++number) {
@@ -96,7 +96,7 @@ TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
   learner.join();
   EXPECT_EQ(status.code, Code::Stopped);
   EXPECT_TRUE(status.held_by_ratio);
-  // 12 samples of 5 steps: 12 - (5 - 1).
+  // The balance is 12 samples ahead, less 5 - 1 steps.
   EXPECT_EQ(status.balance.ahead, 8.0);
   EXPECT_NE(status.message().find("samples are 8 ahead of 1 per insert, of 8 allowed"),
             std::string::npos)
@@ -112,7 +112,7 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
   writer.begin_episode();
   CommitStatus status = CommitStatus::Committed;
   {
-    // With the lock held nobody can make room in chunks that are full.
+    // While the lock is held, nobody can make room in the full chunks.
     const base::MutexLock lock(core->shards()[0].mutex);
     std::jthread actor([&] {
       while (status == CommitStatus::Committed) {
@@ -155,7 +155,7 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
   other.join();
 }
 
-/// Closing the buffer does what a request to stop does to all calls.
+/// Closing the buffer ends all calls, as a stop request does.
 TEST(StopToken, AtRandomMomentsEndsEveryCall) {
   const std::size_t runs = scaled(400, 40);
   for (std::size_t run = 0; run < runs; ++run) {

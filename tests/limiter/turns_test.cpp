@@ -25,7 +25,7 @@
 #include <variant>
 #include <vector>
 
-// Who waits longest is let in first (I12).
+// The call that has waited longest is let in first (I12).
 namespace reprise::test {
 namespace {
 
@@ -37,12 +37,13 @@ struct Case {
   RateLimiter limiter;
   std::uint32_t max_times_sampled = 0;
   Draws draws = Draws::Stratified;
-  std::size_t block = 0;  ///< Inserts that a writer books at a time; 0 if none is held.
+  /// Inserts that a writer books at a time; 0 if the limiter holds no writer.
+  std::size_t block = 0;
 
   friend std::ostream& operator<<(std::ostream& to, const Case& one) { return to << one.name; }
 };
 
-/// Every limiter, where what one sampler draws is missing for another: one step for each draw.
+/// Every limiter under which samplers compete: one step allows one draw.
 std::vector<Case> cases() {
   const SampleToInsertRatio ratio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 512.0};
   return {{"Ratio", ratio, 0, Draws::Stratified, 32},
@@ -67,7 +68,7 @@ class Hook final : public WaitHook {
   std::atomic<bool> refuse = false;
 };
 
-/// A call of `sample` in a thread of its own; it waits when this is made.
+/// A thread that calls `sample`. The constructor returns when it waits.
 class Call {
  public:
   Call(Line& line, std::size_t n, SampleOptions options) {
@@ -89,7 +90,7 @@ class Call {
   std::jthread thread_;
 };
 
-/// A thread that commits a block of inserts; it waits when this is made.
+/// A thread that commits a block of inserts. The constructor returns when it waits.
 class Block {
  public:
   Block(Line& line, std::size_t steps) {
@@ -125,7 +126,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
                  .max_writers = 8,
                  .shards = 2};
   }
-  /// Draws all that may be drawn.
+  /// Draws everything that may be drawn.
   std::size_t draw_all() {
     Sampler sampler = line.replay.sampler();
     std::size_t drawn = 0;
@@ -136,7 +137,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
     }
     return drawn;
   }
-  /// Appends so many steps more, each of which allows one draw.
+  /// Appends so many more steps, each of which allows one draw.
   void supply(std::size_t steps) {
     if (!writer) {
       writer = std::make_unique<Writer>(line.replay.writer());
@@ -144,20 +145,20 @@ class TurnsOf : public testing::TestWithParam<Case> {
     line.append_many(*writer, next_, steps);
     next_ += steps;
   }
-  /// Samplers wait from now on.
+  /// Makes samplers wait from now on.
   void let_samplers_wait() {
     supply(32);
     draw_all();
     how.timeout = kNoTimeout;
   }
-  /// Writers wait from now on.
+  /// Makes writers wait from now on.
   void let_writers_wait() {
     Writer first = line.replay.writer({.timeout = 0ns});
     while (line.append(first, next_) == CommitStatus::Committed) {
       ++next_;
     }
   }
-  /// A block of inserts is free afterwards.
+  /// Draws until there is room for a block of inserts.
   void draw_a_block() { ASSERT_TRUE(line.replay.sampler().sample(GetParam().block, kAtOnce)); }
 
   Line line;
@@ -262,8 +263,8 @@ TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
     return;
   }
   let_writers_wait();
-  // A queue has room as soon as one shard has been drawn from. It may let a writer in for a part of
-  // a block, and another for the rest of it, so that each has room for one step at least.
+  // A queue has room as soon as one shard was drawn from. It may let one writer in for a part of a
+  // block and another for the rest, so each has room for at least one step.
   const bool in_parts = std::holds_alternative<Queue>(GetParam().limiter);
   std::vector<std::unique_ptr<Block>> blocks;
   for (int i = 0; i < 5; ++i) {
@@ -294,8 +295,8 @@ TEST_P(TurnsOf, AWriterThatGivesUpHandsItsTurnOn) {
   EXPECT_EQ(third.end(), CommitStatus::Committed);
 }
 
-/// What a call was let in for is given back if it ends at that moment: nothing is counted that was
-/// neither drawn nor appended.
+/// If a call is let in and ends at that moment, what it was let in for is given back: nothing is
+/// counted that was neither drawn nor appended.
 TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
   for (std::uint64_t seed = 0; seed < scaled(20, 3); ++seed) {
     Line many(options());
@@ -353,7 +354,7 @@ struct Asked : limiter::Turns::Turn {
   int asked = 0;
 };
 
-/// Lets in as many as there is room for.
+/// A gate that lets in as many calls as it has room for.
 struct Gate {
   bool operator()(limiter::Turns::Turn& turn) {
     ++static_cast<Asked&>(turn).asked;
@@ -362,7 +363,7 @@ struct Gate {
   int room = 0;
 };
 
-/// Whether it need not stand behind others.
+/// Whether the call need not wait behind others.
 bool comes(limiter::Turns& turns, limiter::Turns::Turn& turn) {
   const std::stop_token never;
   limiter::WaitTerms terms(nullptr, 0ns, never, nullptr);

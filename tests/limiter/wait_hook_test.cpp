@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
-/// Answers with a function of how many times it was asked before.
+/// Answers with a function of how often it was asked before.
 class Hook final : public WaitHook {
  public:
   explicit Hook(std::function<bool(int)> answer) : answer_(std::move(answer)) {}
@@ -34,7 +34,7 @@ class Hook final : public WaitHook {
   std::chrono::nanoseconds last_{0};
 };
 
-/// A writer that waits is held by the limiter; steps are sampled at most once.
+/// Options in which only the limiter can hold a writer: steps are sampled at most once.
 Options queue_options() {
   return Small{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }

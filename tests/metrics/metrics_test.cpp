@@ -166,7 +166,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
                       .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
   auto& [served, line, meter, writer, sampler] = measured;
   const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
-  // Another number of waits of each kind.
+  // Each kind gets another number of waits.
   EXPECT_FALSE(meter.sample(sampler, 4, brief));
   writer.set_timeout(brief.timeout);
   for (int held = 0; held < 2;) {
@@ -186,7 +186,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
   const auto of = [](const std::string& metric, const std::string& what) {
     return "reprise_" + metric + "{buffer=\"replay\",what=\"" + what + "\"}";
   };
-  // It is also the latency of a call.
+  // The wait is also in the latency of a call.
   EXPECT_GE(served.value("reprise_call_seconds_sum{buffer=\"replay\",call=\"sample\"}"), 0.004);
   EXPECT_EQ(served.value(of("waiting_now", "samplers_for_limiter")), 1.0);
   EXPECT_GT(served.value(of("waiting_for_seconds", "samplers_for_limiter")), 0.0);
@@ -255,7 +255,7 @@ TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
   }
   EXPECT_EQ(append(step), CommitStatus::TimedOut);
   static_cast<void>(meter.sample(sampler, 20));
-  // Ages 0 to 19.
+  // The ages are 0 to 19.
   EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay),
             (Buckets{{1.0, 2.0}, {4.0, 3.0}, {16.0, 12.0}, {64.0, 3.0}}));
   EXPECT_EQ(served.value("reprise_sample_age_steps_sum{buffer=\"replay\"}"), 190.0);
@@ -286,7 +286,7 @@ TEST(Meter, ObservesAgesInSteps) {
   Measured measured(newest_first());
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
-  // The newest 20 items, once each: the youngest is the last step with an n-step window.
+  // The newest 20 items, each once. The youngest is the last step whose n-step window is complete.
   const SampleResult batch = test::require_batch(meter.sample(sampler, 20));
   Buckets expected;
   for (const std::uint64_t position : batch->positions()) {
@@ -297,7 +297,7 @@ TEST(Meter, ObservesAgesInSteps) {
   EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay), expected);
   EXPECT_GE(expected.size(), 3U);
 
-  // Steps of other calls have no age, and do not count for that of others.
+  // Steps of other calls have no age, and count for nobody else's.
   Writer other = line.replay.writer();
   line.append_many(other, 100, 5);
   static_cast<void>(meter.sample(sampler, 5));
@@ -312,14 +312,14 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   for (int i = 0; i < 5; ++i) {
-    static_cast<void>(meter.sample(sampler, 3));  // Always these three items.
+    static_cast<void>(meter.sample(sampler, 3));  // There are only these three items.
   }
-  // Draws 1 to 5 of each: up to 1, 2, 4 and 8.
+  // Each item was drawn for the 1st to 5th time; the bounds are 1, 2, 4 and 8.
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay),
             (Buckets{{1.0, 3.0}, {2.0, 3.0}, {4.0, 6.0}, {8.0, 3.0}}));
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 45.0);
 
-  // The items that take their places begin anew.
+  // The items in the same slots begin with no draws.
   measured.append_many(40, 1'000);
   static_cast<void>(meter.sample(sampler, 3));
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay).at(1.0), 6.0);

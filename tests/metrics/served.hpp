@@ -18,14 +18,14 @@
 
 namespace reprise::metrics {
 
-/// One server for all tests, because stopping it takes seconds. It forgets the metrics of a test
-/// with their `Metrics`.
+/// One server for all tests, because stopping it takes seconds. The metrics of a test leave it when
+/// their `Metrics` is destroyed.
 inline prometheus::Exposer& server() {
   static prometheus::Exposer exposer("127.0.0.1:0", 1);
   return exposer;
 }
 
-/// Some buffers' metrics, and what a server of them answers.
+/// The metrics of some buffers, and what a server of them answers.
 class Served {
  public:
   Served() { server().RegisterCollectable(metrics.collectable()); }
@@ -34,7 +34,7 @@ class Served {
     return test::http_get(static_cast<std::uint16_t>(server().GetListeningPorts().front()),
                           "/metrics");
   }
-  /// Values by metric and labels, as they are written: reprise_items{buffer="replay"}.
+  /// Values by metric and labels, written as in reprise_items{buffer="replay"}.
   [[nodiscard]] std::map<std::string, double> values() const {
     std::map<std::string, double> found;
     std::istringstream lines(text());
@@ -55,7 +55,7 @@ class Served {
   Metrics metrics;
 };
 
-/// Observations of the values up to each bound of a histogram that changed there.
+/// The count of values up to each bound of a histogram at which the count changes.
 using Buckets = std::map<double, double>;
 inline Buckets buckets(const Served& served, const std::string& name, const std::string& labels) {
   Buckets found;
@@ -78,7 +78,7 @@ inline Buckets buckets(const Served& served, const std::string& name, const std:
 
 constexpr const char* kReplay = "buffer=\"replay\"";
 
-/// As `Line::append`, through the meter.
+/// Appends like `Line::append`, but through the meter.
 inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t number,
                            End end = End::Continue, std::span<const float> priorities = {}) {
   if (!writer.in_episode()) {
@@ -91,14 +91,14 @@ inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::
   return meter.commit(writer, end, priorities);
 }
 
-/// A buffer whose calls are measured and served.
+/// A buffer whose calls are measured and whose metrics are served.
 struct Measured {
   explicit Measured(Options options = test::Small{}) : line(std::move(options)) {}
 
   CommitStatus append(std::uint64_t number, End end, std::span<const float> priorities = {}) {
     return metrics::append(line, meter, writer, number, end, priorities);
   }
-  /// Steps first to first + count - 1, in an episode that goes on.
+  /// Appends steps first to first + count - 1, in an episode that goes on.
   void append_many(std::uint64_t first, std::uint64_t count) {
     for (std::uint64_t number = first; number < first + count; ++number) {
       EXPECT_EQ(append(number, End::Continue), CommitStatus::Committed);

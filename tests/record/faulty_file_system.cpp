@@ -129,7 +129,7 @@ FaultyFileSystem::Fate FaultyFileSystem::next(Call call) {
     case Fault::How::Short:
       break;
   }
-  // Every one from the n-th on, so that halves come in a row too.
+  // Every call from the n-th on is halved, so that consecutive calls are too.
   return Fate::Halved;
 }
 

@@ -11,7 +11,7 @@
 
 namespace reprise::test {
 
-/// The calls of the port.
+/// The calls of the port to the file system.
 enum class Call : std::uint8_t {
   OpenDirectory,
   Create,
@@ -32,14 +32,14 @@ const char* name_of(Call call);
 /// What happens to the n-th call of a kind.
 struct Fault {
   enum class How : std::uint8_t {
-    Fails,         ///< It does nothing and answers `error`; later ones work.
-    FailsForGood,  ///< So do all after it, of the same kind.
+    Fails,         ///< It does nothing and answers `error`; later calls work.
+    FailsForGood,  ///< It and all later calls of its kind answer `error`.
     DoneButFails,  ///< It does its work and answers `error`.
-    Short,         ///< Reads and writes do half of what they are asked, at least one byte.
+    Short,         ///< Reads and writes move half of the bytes, at least one.
   };
 
   Call call = Call::Write;
-  std::size_t nth = 0;  ///< From 0.
+  std::size_t nth = 0;  ///< Counted from 0.
   How how = How::Fails;
   int error = 0;
 };
@@ -48,25 +48,25 @@ struct Fault {
 class FaultyFileSystem final : public record::FileSystem {
  public:
   FaultyFileSystem(record::FileSystem& inner, const Fault& fault) : inner_(inner), fault_(fault) {}
-  /// No fault: `before` is called before each call.
+  /// Without a fault, `before` is called before each call.
   FaultyFileSystem(record::FileSystem& inner, std::function<void()> before)
       : inner_(inner), before_(std::move(before)) {}
 
   int open_directory(const std::string& path, record::IfAbsent if_absent,
                      std::unique_ptr<record::Directory>& directory) override;
 
-  /// Calls of each kind until now.
+  /// The number of calls of a kind until now.
   [[nodiscard]] std::size_t calls(Call call) const {
     return calls_[static_cast<std::size_t>(call)];
   }
   [[nodiscard]] bool struck() const { return calls(fault_.call) > fault_.nth; }
 
-  /// Counts the call; what is to happen to it.
+  /// Counts a call, and says what happens to it.
   enum class Fate : std::uint8_t { Works, Fails, WorksButFails, Halved };
   Fate next(Call call);
   [[nodiscard]] int error() const { return -fault_.error; }
 
-  /// A call without result but its answer.
+  /// Makes a call that has no result except its answer.
   template <class Work>
   int run(Call call, const Work& work) {
     switch (next(call)) {

@@ -12,13 +12,13 @@
 
 namespace reprise::test {
 
-/// What a file system was asked to do, in order: all that decides what a crash leaves.
+/// A call to a file system, with all that decides what a crash leaves of it.
 struct Operation {
   enum class Kind : std::uint8_t { Create, Write, SyncFile, Rename, Remove, SyncDirectory, Mark };
 
   Kind kind = Kind::Mark;
-  std::uint64_t file = 0;  ///< A number for each file ever made. Of a mark: its value.
-  std::string name;        ///< Of a renaming: the old one.
+  std::uint64_t file = 0;  ///< A number for each file ever made; for a mark, its value.
+  std::string name;        ///< For a renaming, the old name.
   std::string to;
   std::uint64_t offset = 0;
   std::vector<std::byte> bytes;
@@ -26,8 +26,7 @@ struct Operation {
 
 using MemoryFiles = std::map<std::string, std::vector<std::byte>>;
 
-/// A file system of one directory, in memory, which remembers what was asked of it. Every path is
-/// that directory. Thread safety: any thread.
+/// A file system in memory with a single directory, which records its calls. Any thread.
 class MemoryFileSystem final : public record::FileSystem {
  public:
   MemoryFileSystem() = default;
@@ -42,10 +41,10 @@ class MemoryFileSystem final : public record::FileSystem {
   void put(const std::string& name, std::vector<std::byte> bytes);
   void erase(const std::string& name);
 
-  /// Notes something of the test's own among the operations.
+  /// Records a mark of the test among the operations.
   void mark(std::uint64_t value);
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
-  /// Off where many bytes are written.
+  /// Switches recording off where many bytes are written.
   void record(bool yes) { recording_ = yes; }
 
  private:
@@ -61,7 +60,7 @@ class MemoryFileSystem final : public record::FileSystem {
 
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Contents>> files_;
-  std::map<std::string, int> locks_;  ///< Readers, or -1 for one who excludes others.
+  std::map<std::string, int> locks_;  ///< Number of readers, or -1 for an exclusive lock.
   std::vector<Operation> operations_;
   std::uint64_t made_ = 0;
   bool recording_ = true;

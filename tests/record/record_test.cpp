@@ -18,7 +18,7 @@ namespace {
 
 using test::ByteVector;
 
-/// Cuts bytes into parts at random, empty ones among them.
+/// Cuts bytes into parts at random, some of them empty.
 std::vector<Bytes> cut(test::Rng& rng, const ByteVector& bytes) {
   std::vector<Bytes> parts;
   Bytes rest(bytes);

@@ -24,7 +24,7 @@ Options sharded(std::size_t shards) {
   return Small{.shards = shards};
 }
 
-/// The numbers of the next items of a pass, `n` at a time.
+/// The numbers of the items in the next batch of n.
 std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t n) {
   const SampleResult batch = sampler.sample(n, kEpoch);
   EXPECT_TRUE(batch) << batch.status().message();

@@ -16,7 +16,7 @@
 #include <vector>
 
 // Items drawn as often as `max_times_sampled` allows are exhausted: they stay until they are
-// evicted, and are evicted before items that may still be drawn.
+// evicted, but are evicted before items that may still be drawn.
 
 namespace reprise::test {
 namespace {
@@ -52,8 +52,7 @@ Options options_of(const Case& of) {
                  .shards = of.shards};
 }
 
-/// Items that may be drawn never stay too few for long: every step that is appended while a sampler
-/// wants items brings one more, or lets an exhausted one go.
+/// A sampler never lacks items for long: each step brings one more, or evicts an exhausted one.
 TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
   const std::vector<Case> cases{
       {1'000, 4, 1, 500, 64},
@@ -93,7 +92,7 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
   }
 }
 
-/// The shards that the writer does not refill let go of theirs as well.
+/// The shards that the writer does not append to evict their exhausted items as well.
 TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
@@ -110,7 +109,7 @@ TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
   }
 }
 
-/// A chunk whose items are all exhausted goes before older ones, whole.
+/// A chunk whose items are all exhausted leaves before older ones.
 TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
@@ -133,7 +132,7 @@ TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
   }
 }
 
-/// Wherever exhausted items lie, writers always find a chunk: few chunks lose only some of theirs.
+/// Wherever exhausted items lie, writers find a chunk, because few chunks are evicted in part.
 TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   for (const std::size_t shards : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
@@ -163,9 +162,9 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   }
 }
 
-/// The worst for memory: what is drawn grows from young to old by less than a chunk at a time, so
-/// that chunk after chunk is used up behind the one that is being emptied; and episodes so short
-/// that a chunk holds few steps.
+/// The worst case for memory: drawn items grow from young to old by less than a chunk at a time, so
+/// that each chunk is exhausted just behind the one that is being emptied; and episodes are so
+/// short that a chunk holds few steps.
 TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
   struct {
     std::size_t capacity, chunk_steps, batch, per_batch;
@@ -194,7 +193,7 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
   }
 }
 
-/// One item has draws left while the others have fewer than the batch takes: the call waits.
+/// One item has draws left, but fewer than the batch takes, so the call waits.
 TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
   Line line(Small{.max_times_sampled = 3});
   line.append_many(0, 3);

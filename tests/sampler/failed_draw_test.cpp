@@ -16,19 +16,19 @@
 #include <span>
 #include <utility>
 
-/// What a draw leaves to others when it ends, above all one that fails after it has begun.
+/// A draw that fails after it has begun leaves nothing behind that harms others.
 namespace reprise::test {
 namespace {
 
 using Code = SampleStatus::Code;
 
-/// Calls of a shard selector that find weight.
+/// After so many calls the shard selector has no weight any more.
 struct Left {
   std::atomic<std::size_t> draws = std::numeric_limits<std::size_t>::max();
   std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();
 };
 
-/// A shard selector whose items lose their weight between two locks of a draw.
+/// A shard selector whose items lose their weight while a draw is between two locks.
 class Vanishing final : public WrappedSelector {
  public:
   Vanishing(std::unique_ptr<ShardSelector> uniform, Left& left)
@@ -59,7 +59,7 @@ Options options_with(const Selector& selector, std::size_t shards) {
 
 class FailedDraw : public testing::Test {
  protected:
-  /// A pin that is left behind shows once its chunk is retired.
+  /// A chunk that is still pinned cannot be evicted.
   static void expect_every_chunk_can_be_evicted(Line& line, Writer& writer) {
     line.append_many(writer, 1000, 500);
     EXPECT_EQ(line.replay.size(), 64U);
@@ -90,7 +90,7 @@ TEST_F(FailedDraw, InItsSecondRoundLeavesNoPinsOfTheFirst) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
-  // As far as can be known without a lock, both shards have weight.
+  // The hints, which are read without a lock, still say that both shards have weight.
   left_[0].draws = 1;
   left_[1].draws = 0;
   EXPECT_EQ(line.replay.sampler().sample(8, kAtOnce).status().code, Code::NothingToDraw);

@@ -78,7 +78,7 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
     }
   }
   EXPECT_EQ(sorted(all), numbers_between(0, 600));
-  // A queue that is behind gives what is old, from each shard.
+  // A queue that is behind gives the oldest items of each shard.
   line.append_many(600, 300);
   std::vector<std::uint64_t> first = fresh_of(line, sampler, 60);
   ASSERT_EQ(first.size(), 60U);
@@ -123,12 +123,11 @@ TEST_P(FreshIn, RemovedItemsAreNotFresh) {
     keys[i] = *line.replay.episodes().find(line.writer().episode_id(), i);
   }
   EXPECT_EQ(line.replay.remove(std::span(keys).subspan(5)), 15U);
-  // No shard is asked for what it lost.
+  // No shard is asked for items that have left.
   EXPECT_EQ(fresh_of(line, sampler, 6), numbers_between(0, 3));
   line.append_many(20, 2);
   std::vector<std::uint64_t> rest = sorted(fresh_of(line, sampler, 20));
-  std::erase_if(rest,
-                [](std::uint64_t id) { return id < 5; });  // The selector may have drawn them.
+  std::erase_if(rest, [](std::uint64_t id) { return id < 5; });  // The selector may draw them too.
   EXPECT_EQ(rest, numbers_between(20, 22));
 }
 
@@ -190,12 +189,12 @@ TEST(Fresh, RefusesWhatItCannotBePutBefore) {
   }
 }
 
-/// Samplers share the queue while writers append and the buffer turns over.
+/// Samplers share the queue while writers append and items are evicted.
 TEST(FreshRace, NoItemIsFreshTwice) {
   for (std::size_t round = 0; round < scaled(20, 4); ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << round);
     Options options = sharded(1 + round % 3);
-    // Some rounds keep every item, so that each is fresh once.
+    // In some rounds nothing is evicted, so each item has to be fresh once.
     options.capacity_steps = round % 2 == 0 ? 64 : 4000;
     Line line(options);
     Sampler last = line.replay.sampler({.fresh = 1.0F});
@@ -204,7 +203,8 @@ TEST(FreshRace, NoItemIsFreshTwice) {
     std::atomic<int> writing = 2;
     std::mutex mutex;
     std::set<std::uint64_t> seen;
-    std::map<std::uint64_t, int> drawn;  // With the number of the batch, from 1 on.
+    // The number of the batch in which each was fresh, from 1 on.
+    std::map<std::uint64_t, int> drawn;
     std::atomic<int> batches = 0;
     const auto note = [&](Sampler& sampler, std::size_t n) {
       const int before = batches;

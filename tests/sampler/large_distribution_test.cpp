@@ -25,12 +25,12 @@ namespace {
 constexpr std::size_t kBatch = 8192;
 constexpr std::size_t kUpdateBatch = 512;
 
-/// `full` at a test scale of 10 and above, a tenth of it at 1.
+/// Returns `full` at a test scale of 10 and above, and a tenth of it at 1.
 std::size_t up_to(std::size_t full) {
   return std::min(full, scaled(full / 10, full / 1000));
 }
 
-/// A buffer of items whose weights are known by slot. Its memory is twice what the items need, so
+/// A buffer of items whose weights are known by slot. Its capacity is twice the number of items, so
 /// that nothing is evicted while others append.
 class LargeBuffer {
  public:
@@ -49,9 +49,9 @@ class LargeBuffer {
   ReplayBuffer& replay() { return line_.replay; }
   [[nodiscard]] std::size_t items() const { return keys_.size(); }
 
-  /// Starts threads that append items of weight 0: the trees change all the time, the distribution
-  /// must not. Each update and each draw lets them append some more, and waits until they have what
-  /// they were let before: so they go on to the end, at any speed, and do not fill the memory.
+  /// Starts threads that append items of weight 0: trees change all the time, but the distribution
+  /// must not. Each update and each draw allows some more appends, and waits for those allowed
+  /// before, so that the threads go on to the end at any speed without filling the memory.
   void append_beside() {
     for (std::size_t t = 0; t < kAppending; ++t) {
       appending_.emplace_back([this, t](const std::stop_token& stop) {
@@ -73,7 +73,7 @@ class LargeBuffer {
   void stop_appending() { appending_.clear(); }
   [[nodiscard]] std::size_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
-  /// Whole weights, one in seven 0, so that every sum is exact.
+  /// Updates weights to whole numbers, one in seven 0, so that every sum is exact.
   void update(std::size_t updates, std::uint64_t seed) {
     Rng rng(seed);
     std::array<ItemKey, kUpdateBatch> keys;
@@ -89,7 +89,7 @@ class LargeBuffer {
     }
   }
 
-  /// z of the chi-square test over so many draws; every reported probability is checked on the way.
+  /// The z-score of a chi-square test over so many draws, whose probabilities it checks.
   double z_of_draws(std::size_t draws, std::uint64_t seed) {
     const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
     std::vector<double> probabilities(weights_);
@@ -119,8 +119,8 @@ class LargeBuffer {
         .capacity_steps = 2 * items, .max_writers = kFilling, .chunk_steps = 1024, .shards = 4};
   }
 
-  /// Nothing was evicted yet, so every key is of generation 0, and an update tells whether its slot
-  /// holds an item.
+  /// Finds the slots that hold items. Nothing was evicted yet, so every key is of generation 0, and
+  /// an update tells whether its slot holds an item.
   void find_items() {
     EXPECT_GT(line_.replay.size(), 0U);
     const Stats stats = line_.replay.stats();
@@ -135,7 +135,7 @@ class LargeBuffer {
     }
   }
 
-  /// So many more by each appending thread.
+  /// Allows each thread so many more appends.
   void let_append(std::size_t more) {
     const std::size_t before = allowed_.load(std::memory_order_relaxed);
     yield_while([&] { return appended() < appending_.size() * before; });
@@ -147,10 +147,11 @@ class LargeBuffer {
 
   Line line_;
   std::vector<ItemKey> keys_;
-  std::vector<double> weights_;  ///< By slot; 0 where there is no item.
+  std::vector<double> weights_;  ///< By slot; 0 if there is no item.
   std::atomic<std::size_t> appended_{0};
-  std::atomic<std::size_t> allowed_{0};  ///< What each appending thread may have appended by now.
-  std::vector<std::jthread> appending_;  // Last: the threads use the members above.
+  std::atomic<std::size_t> allowed_{0};  ///< Appends that each thread may have made by now.
+  // Declared last, because the threads use the members above.
+  std::vector<std::jthread> appending_;
 };
 
 class LargeDistribution : public testing::TestWithParam<std::size_t> {};
@@ -164,7 +165,7 @@ TEST_P(LargeDistribution, PassesChiSquareAfterAMillionUpdatesBesideAppendingThre
   const std::size_t before_draws = buffer.appended();
   const double z = buffer.z_of_draws(up_to(10'000'000), 4);
   const std::size_t beside_draws = buffer.appended() - before_draws;
-  // Between these draws and the next, weights change again.
+  // Weights change again before the next draws.
   ASSERT_NO_FATAL_FAILURE(buffer.update(kUpdateBatch, 5));
   const double later = buffer.z_of_draws(up_to(1'000'000), 6);
   buffer.stop_appending();
@@ -180,13 +181,13 @@ INSTANTIATE_TEST_SUITE_P(Items, LargeDistribution,
                          [](const auto& items) { return std::to_string(items.param); });
 
 TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms) {
-  // Float trees and 24 random bits cannot address millions of items.
+  // A float tree or 24 random bits could not reach every one of these items.
   const std::size_t items = std::size_t{1} << 21U;
   Line line(Small{.capacity_steps = items, .chunk_steps = 2048});
   line.append_many(0, items,
                    [&](std::uint64_t i) { return 0.1F + static_cast<float>(i % 7) * 0.3F; });
   Sampler sampler = line.replay.sampler({.seed = 12});
-  // Not scaled: with fewer draws the test would see nothing.
+  // The number is not scaled, because with fewer draws the test would show nothing.
   constexpr std::size_t kDraws = 10'000'384 / kBatch * kBatch;
   std::vector<std::uint64_t> counts;
   for (std::size_t drawn = 0; drawn < kDraws; drawn += kBatch) {
@@ -199,8 +200,8 @@ TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms)
       ++counts[key.slot()];
     }
   }
-  // Which slot holds which item is the buffer's business, so count how often items were drawn:
-  // sums over classes of equal weight are checked elsewhere, here the number never drawn.
+  // The buffer decides which slot holds which item, and other tests check sums over classes of
+  // equal weight. So this one counts the items that were never drawn.
   double never = static_cast<double>(items);
   for (const std::uint64_t count : counts) {
     never -= count > 0 ? 1.0 : 0.0;

@@ -22,7 +22,7 @@ void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::ui
   }
 }
 
-/// `Line` has a uniform selector behind the given ones, but draws of its own would count.
+/// The uniform selector that `Line` adds is not used, because its draws would count.
 TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
   for (const std::uint32_t times : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
@@ -35,7 +35,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
         samplers.push_back(line.replay.selector(s).sampler({.seed = s}));
       }
       const SampleOptions options{.draws = draws, .timeout = std::chrono::nanoseconds(0)};
-      // Each draws some, until even one by one nothing is left.
+      // Each batch is smaller, until even single items cannot be drawn.
       for (std::size_t n : {7U, 5U, 3U, 1U}) {
         bool any = true;
         while (any) {

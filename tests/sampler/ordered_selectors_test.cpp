@@ -27,7 +27,7 @@ Options ordered_options(std::size_t shards, Selector selector) {
 TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   std::function<void()> before_draw;
   Options options = ordered_options(2, HookedFifo{[&] { before_draw(); }});
-  options.rate_limiter = Unlimited{};  // A draw of more items than there are does not wait.
+  options.rate_limiter = Unlimited{};  // A draw of more items than there are fails at once.
   Line line(options);
   shard::Shard& first = core_of(line.replay)->shards()[0];
   shard::Shard& second = core_of(line.replay)->shards()[1];
@@ -49,7 +49,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
     EXPECT_TRUE(std::ranges::equal(batch->now(line.action), std::vector{0U, 1U, 2U, 3U}));
   });
   yield_while([&] { return first.hints().items() != 2; });
-  // The sampler has the news of the first shard, and waits for the lock of the second.
+  // The sampler has ingested the first shard, and waits for the lock of the second.
   { const base::MutexLock ingested(first.mutex); }
   line.append(to_first, 3);
   line.append(to_second, 4);

@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
-/// Selectors of a user's own that need no class of the library's, beside those that do the same.
+/// Selectors that use no class of the library, compared with library selectors that do the same.
 namespace reprise::test {
 namespace {
 
@@ -31,7 +31,7 @@ Options options_with(const Selector& selector) {
           .key_tag = 1};
 }
 
-/// Weights that are no weights: below 0, infinite and no number.
+/// Returns invalid weights: below 0, infinite and NaN.
 struct OwnNonsense {
   struct Rule final : SelectorRule {
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
@@ -58,7 +58,7 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
   const auto key = [&](std::size_t i) {
     return std::next(keys.begin(), static_cast<long>(i))->second;
   };
-  // Only the highest of a call is asked whether it can be weighed.
+  // Of a call's priorities only the highest is checked.
   const std::vector<ItemKey> changed{key(0), key(1), key(2), key(3)};
   const std::vector<float> priorities{1.0F, 2.0F, 3.0F, 4.0F};
   EXPECT_EQ(line.replay.update_priorities(changed, priorities).applied, 4U);
@@ -93,10 +93,10 @@ TEST(OwnSelector, WithoutAnExponentHasNoneToSet) {
   }
 }
 
-/// What of `SelectorHandle::set_alpha` a selector of the user's own leaves out.
+/// A function for `SelectorHandle::set_alpha` that the user's selector does not define.
 enum class Without { RuleSet, RuleAlpha, ShardSet };
 
-/// By weight, with an exponent of 1 that cannot be set.
+/// Draws by weight, with an exponent of 1 that cannot be changed.
 template <Without kWithout>
 struct OwnRigid {
   struct Rule final : SelectorRule {

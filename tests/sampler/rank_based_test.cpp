@@ -30,7 +30,7 @@ Options ranked(std::size_t capacity, std::size_t shards,
       .shards = shards};
 }
 
-/// Appends items 0 to priorities.size() - 1, from a few writers in turn, so that every shard has
+/// Appends items 0 to priorities.size() - 1 with a few writers in turn, so that every shard has
 /// some.
 void fill(Line& line, std::span<const float> priorities) {
   std::vector<Writer> writers;
@@ -53,8 +53,8 @@ std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
 class RankBasedIn : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, RankBasedIn, testing::Values(1U, 4U));
 
-/// What one call reports for every item, by number. Stratified draws of several times 1 / P leave
-/// out nobody.
+/// The probability that one call reports for every item, by number. With several times 1 / P
+/// stratified draws, none is left out.
 std::vector<double> reported(Line& line, const std::map<std::uint64_t, ItemKey>& keys,
                              std::size_t draws) {
   std::map<std::uint32_t, std::uint64_t> numbers;
@@ -84,7 +84,7 @@ TEST_P(RankBasedIn, IsWithinOnePerCentOfTheExactDistributionAtOneHundredThousand
   Sampler sampler = line.replay.sampler({.seed = 5});
   Rng rng(6);
   std::vector<float> changed(512);
-  // A learner's steady state, in which the first ranks change most; some return to the maximum.
+  // Imitates a learner, which changes the first ranks most; some items return to the maximum.
   for (int step = 0; step <= 400; ++step) {
     if (step % 100 == 0) {
       const std::vector<double> now = reported(line, keys, 15 * items);

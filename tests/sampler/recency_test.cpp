@@ -17,7 +17,7 @@ TEST(Recency, DrawsOldItemsHoweverUnlikely) {
     options.capacity_steps = 2'000;
     LawCheck check(law_named("RecencyOfFew"), options, 1);
     check.append_random(2'000);
-    // The oldest are 10^-91 times as likely as the youngest.
+    // The oldest item is 10^-91 times as likely as the youngest.
     EXPECT_TRUE(check.line.replay.sampler().sample(
         2'000, {.draws = Draws::WithoutReplacement, .timeout = {}}))
         << "each item once";

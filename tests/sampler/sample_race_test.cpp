@@ -17,8 +17,7 @@
 #include <thread>
 #include <vector>
 
-/// Draws while weights come and go under them. Mostly of use with schedule points (preset
-/// `schedule`), which make the moments long that are short otherwise.
+/// Weights change during draws. Schedule points (preset `schedule`) leave more time for that.
 namespace reprise::test {
 namespace {
 
@@ -59,7 +58,7 @@ class WeightsThatVanish : public testing::Test {
 
   static Options options() { return Small{.shards = kShards}; }
 
-  /// Shards lose all weight and get it back; at any time at least one has some.
+  /// Makes shards lose all weight and get it back; one of them always has some.
   void toggle(std::uint64_t seed) {
     Rng rng(seed);
     std::size_t lit = 0;
@@ -78,8 +77,8 @@ class WeightsThatVanish : public testing::Test {
 
   std::size_t shard_of(ItemKey key) const { return key.slot() / slots_per_shard_; }
 
-  /// Items that have weight all weigh the same. So where a batch took its items from one shard
-  /// alone, no other had a share, and each of that shard's items was as likely as the next.
+  /// All items that have weight have the same. So if a batch took its items from one shard, no
+  /// other had a share, and each item of that shard was equally likely.
   void expect_whole_share(const Batch& batch) const {
     std::set<std::size_t> shards;
     for (const ItemKey key : batch.keys()) {
@@ -112,7 +111,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
     for (std::size_t i = 0; i < scaled(20'000, 1000); ++i) {
       const SampleResult batch = sampler.sample(
           6, {.draws = i % 2 == 0 ? Draws::Stratified : Draws::Independent, .timeout = 0ns});
-      // Between two looks the one shard with weight may always have been another one.
+      // Between two looks, another shard may have become the one that has weight.
       if (!batch) {
         ASSERT_EQ(batch.status().code, Code::NothingToDraw);
         continue;
@@ -130,7 +129,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   learners.clear();
   stop_.store(true, std::memory_order_relaxed);
   toggler.join();
-  // A pin that was left behind shows once its chunk is retired.
+  // A chunk that is still pinned shows when it is retired.
   Writer writer = line_.replay.writer();
   line_.append_many(writer, 0, 500);
   EXPECT_EQ(line_.replay.size(), 64U);
@@ -150,7 +149,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
     }
   });
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
-  // Beside it the others of its shard are less likely than any item was.
+  // The other items of its shard are less likely than any item was before.
   const float heavy = 1000.0F;
   line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
   first.let_go();
@@ -167,7 +166,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
     }
     expect_whole_share(*batch);
   });
-  // Half of the draws are allotted to each of two shards once the sampler waits for the lock.
+  // When the sampler waits for the lock, half of the draws are allotted to each shard.
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
   set(1, 0.0F);
   first.let_go();

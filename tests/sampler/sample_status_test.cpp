@@ -47,7 +47,7 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
   EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
 }
 
-/// The items for which the first wait was over are gone before they are drawn.
+/// The items that ended the first wait leave before they are drawn.
 TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
   ReplayBuffer* cleared = nullptr;
   Line line(Small{.selectors = {HookedFifo{[&] {
@@ -57,7 +57,7 @@ TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
                   }}}});
   cleared = &line.replay;
   Writer writer = line.replay.writer();
-  /// Asked at the beginning of a wait, and then every 50 ms.
+  /// Called at the beginning of a wait, and then every 50 ms.
   class Appends final : public WaitHook {
    public:
     Appends(Line& line, Writer& writer) : line_(line), writer_(writer) {}

@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-/// A selector is called per run or per batch, never per item, as `ShardSelector` promises.
+/// `ShardSelector` promises that it is called per run or per batch, never per item.
 namespace reprise::test {
 namespace {
 
 constexpr std::size_t kItems = 1000;
 constexpr std::size_t kShards = 4;
 
-/// Counts the calls of one shard's selector.
+/// Counts the calls of a shard's selector.
 class CountedSelector : public WrappedSelector {
  public:
   CountedSelector(std::unique_ptr<ShardSelector> selector, std::atomic<std::size_t>& calls)
@@ -62,7 +62,7 @@ Selector counted(std::atomic<std::size_t>& calls) {
                   }};
 }
 
-/// Calls for a batch of n and the update of its items.
+/// Counts the calls for a batch of n and the update of its items.
 std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
   std::atomic<std::size_t> calls = 0;
   Line line(Small{.capacity_steps = kItems,
@@ -89,7 +89,7 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
       const std::size_t few = calls_for(5, draws, limit);
       const std::size_t many = calls_for(500, draws, limit);
       EXPECT_GT(few, 0U);
-      // A hundred times the items: some rounds more where items may not repeat, in 4 shards.
+      // A hundred times the items need only some more rounds in 4 shards, if items may not repeat.
       EXPECT_LT(many, few + 200);
     }
   }
@@ -97,7 +97,7 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
 
 #ifdef REPRISE_DCHECK
 
-/// Half of every weight lies at the front and the other half behind all others: two intervals.
+/// Half of its weight comes before all items and half after them, in two intervals.
 class SplitSelector final : public CountedSelector {
  public:
   using CountedSelector::CountedSelector;

@@ -1,4 +1,4 @@
-// Every selector against its exact law, of one and of several shards.
+// Compares every selector with its exact law, in one shard and in several.
 
 #include "testing/laws/selector_laws.hpp"
 
@@ -36,14 +36,14 @@ std::string name_of(const testing::TestParamInfo<LawInShards>& info) {
   return std::get<0>(info.param).name + "In" + std::to_string(std::get<1>(info.param));
 }
 
-/// Of every selector.
+/// Tests of every selector.
 class SelectorLaws : public LawTest {};
 INSTANTIATE_TEST_SUITE_P(All, SelectorLaws,
                          testing::Combine(testing::ValuesIn(selector_laws()),
                                           testing::Values(1U, 4U)),
                          name_of);
 
-/// Of selectors that draw by chance.
+/// Tests of selectors that draw by chance.
 class DrawLaws : public LawTest {};
 INSTANTIATE_TEST_SUITE_P(All, DrawLaws,
                          testing::Combine(testing::ValuesIn(laws_of_chance()),
@@ -65,13 +65,13 @@ TEST_P(DrawLaws, HoldForTheDrawsOfItemsAtRest) {
       ASSERT_NO_FATAL_FAILURE(
           check.draw(5'000, {.beta = 0.5F, .normalise = Normalise::Not, .draws = draws}));
     }
-    // Stratified draws may only be nearer to the law.
+    // Stratified draws may be nearer to the law, but no farther.
     EXPECT_LT(check.z(), 5.0);
     EXPECT_TRUE(draws == Draws::Stratified || check.z() > -5.0) << check.z();
   }
 }
 
-/// Also where draws are counted, which is another way to draw.
+/// The second case counts draws, which uses another plan.
 TEST_P(DrawLaws, GiveImportanceWeights) {
   for (const std::uint32_t limit : {0U, 1'000'000U}) {
     Options options = LawCheck::options(shards);
@@ -101,7 +101,7 @@ TEST_P(SelectorLaws, HoldWhileItemsComeChangeAndLeave) {
   for (std::size_t round = 0; round < scaled(500, 100) && !HasFailure(); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
     check.append_random(rng.below(10));
-    // Nobody has ingested the last of these yet.
+    // The last of these were not ingested yet.
     if (law.alpha >= 0.0F && rng.chance(0.02)) {
       check.set_alpha(rng.chance(0.5) ? 0.5F : 1.25F);
     }
@@ -126,7 +126,7 @@ TEST_P(SelectorLaws, HoldWhileItemsComeChangeAndLeave) {
   EXPECT_TRUE(law.in_order || std::abs(check.z()) < 5.0) << check.z();
 }
 
-/// Each batch by what those before it left, until nothing is left.
+/// Each batch follows the law of what earlier ones left, until nothing is left.
 TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
   constexpr std::size_t kItems = 64;
   static_assert(static_cast<int>(Draws::WithoutReplacement) == 2);
@@ -146,7 +146,8 @@ TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
                      .draws = n == 1 ? static_cast<Draws>(seed % 3) : Draws::Stratified,
                      .timeout = {}});
       if (drawn == kItems) {
-        counts.add(check.counts());  // In the end each is drawn three times whatever the law is.
+        // Counted early, because in the end each item is drawn three times by any law.
+        counts.add(check.counts());
       }
     }
     EXPECT_EQ(check.items(), 0U);
@@ -183,7 +184,7 @@ TEST_P(SelectorLaws, HoldWithoutReplacement) {
       << "what was hidden is as it was";
 }
 
-/// Whatever the distribution of each batch was, 1 / (N * P) of its draws is 1 in the mean.
+/// Whatever the distribution of each batch was, 1 / (N * P) of the draws is 1 on average.
 TEST_P(DrawLaws, ReportWhatTheyDrewWithWhileOthersUpdate) {
   LawCheck check(law, shards);
   std::vector<float> priorities(100);

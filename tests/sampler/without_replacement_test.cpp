@@ -36,7 +36,7 @@ TEST(WithoutReplacement, RefusesMoreItemsThanThereCanBe) {
   EXPECT_FALSE(sampler.sample(64, {.draws = Draws::WithoutReplacement, .timeout = {}}));
 }
 
-/// The ratio holds the writer at 42 steps.
+/// The ratio holds the writer after 42 steps.
 TEST(WithoutReplacement, WritersHeldByARatioGoOnForSamplersThatLackItems) {
   Line line(
       Small{.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 40.0}});

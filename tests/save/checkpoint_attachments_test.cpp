@@ -1,4 +1,4 @@
-// What users attach to a checkpoint: there with it, or not at all.
+// The user's attachments are in a checkpoint completely, or the checkpoint is not there.
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
@@ -39,7 +39,7 @@ TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
   const ScratchDirectory directory;
   Ten ten;
   const std::vector<float> first{1.0F, 2.0F, 3.0F};
-  const std::vector<float> second(300'000, 0.5F);  // More than one block of the file.
+  const std::vector<float> second(300'000, 0.5F);  // It takes more than one block of the file.
   ten.replay.save(directory.path(),
                   {.attachments = {attachment("parameters", first), attachment("empty", {})}});
   const LoadResult result = ReplayBuffer::load(directory.path());

@@ -18,14 +18,14 @@
 #include <utility>
 #include <vector>
 
-/// Saves taken while writers go from one tiny chunk to the next in the middle of long episodes.
+/// Saves that run while writers move between tiny chunks in the middle of long episodes.
 namespace reprise::test {
 namespace {
 
 constexpr const char* kDirectory = "checkpoints";
 constexpr std::uint32_t kNStep = 3;
 
-/// Calls a function, once, when items have entered.
+/// Calls a function once, when items have entered.
 class Interrupted final : public WrappedSelector {
  public:
   Interrupted(std::unique_ptr<ShardSelector> inner, std::function<void()>& call)
@@ -41,7 +41,7 @@ class Interrupted final : public WrappedSelector {
   std::function<void()>& call_;
 };
 
-/// Never evicts here.
+/// Options for buffers in which nothing is evicted.
 Options options_with(Selector selector) {
   return Small{.capacity_steps = 20'000,
                .window = Transitions{.n_step = kNStep, .frame_stack = 2},
@@ -51,14 +51,14 @@ Options options_with(Selector selector) {
                .shards = 2};
 }
 
-/// A writer's steps are numbered from here on, in one episode.
+/// The number of a writer's first step; its steps are in one episode.
 constexpr std::uint64_t first_of(std::uint64_t writer) {
   return writer << 32U;
 }
 
-/// Loads what was saved. Of each writer's steps [0, committed[writer]), committed before the save,
-/// all but the last, which no decided window reaches, are there; no step is there twice, and each
-/// has its place in the episode.
+/// Loads what was saved. The `committed[writer]` steps that each writer had committed before the
+/// save have to be there, except the last, which no decided window reaches. No step may be there
+/// twice, and each has to have its place in the episode.
 void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
                            const std::vector<std::uint64_t>& committed) {
   Line loaded;
@@ -67,7 +67,7 @@ void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
   ASSERT_EQ(items, loaded.replay.stats().items);
   std::map<std::uint64_t, ItemKey> key_of;
   Sampler sampler = loaded.replay.selector(1).sampler({.parallel_gather_bytes = kGatherAlone});
-  // A stratified draw of so many leaves out nobody.
+  // A stratified draw of so many items leaves none out.
   const SampleResult batch = sampler.sample(std::max<std::size_t>(1, 4 * items), kAtOnce);
   ASSERT_EQ(static_cast<bool>(batch), items != 0) << batch.status().message();
   for (std::size_t i = 0; batch && i < batch->size(); ++i) {
@@ -89,8 +89,8 @@ void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
   }
 }
 
-/// While the save ingests the first shard, where it has seen the first writer's chunk, that writer
-/// goes on into a chunk of the second shard, which the save then sees too.
+/// When the save has ingested the first shard, and so has seen the first writer's chunk, that
+/// writer moves to a chunk of the second shard, which the save then sees too.
 TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
   const std::uint64_t seed = 31;
   Rng rng(seed);
@@ -101,7 +101,7 @@ TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
                                   }}));
   std::vector<Writer> writers;
   for (int i = 0; i < 3; ++i) {
-    writers.push_back(line.replay.writer());  // In shards 0, 1 and 0.
+    writers.push_back(line.replay.writer());  // The writers have chunks in shards 0, 1 and 0.
   }
   std::vector<std::uint64_t> committed(writers.size());
   const auto go_on = [&](std::size_t writer, std::size_t steps) {
@@ -115,7 +115,7 @@ TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
     const std::uint64_t other = rng.chance(0.5) ? 1 : 2;
     const std::uint64_t steps = rng.between(1, 12);
     go_on(0, rng.between(1, 12));
-    (void)line.replay.size();  // All that is decided is ingested.
+    (void)line.replay.size();  // Ingests all that is decided.
     go_on(other, rng.between(1, 5));
     const std::vector<std::uint64_t> before = committed;
     interruption = [&] { std::thread([&] { go_on(0, steps); }).join(); };

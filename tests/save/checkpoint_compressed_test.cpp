@@ -40,7 +40,7 @@ void append(const World& world, Writer& writer, std::size_t steps, Rng& rng) {
   }
 }
 
-/// Expects that whatever is drawn is what was written.
+/// Draws, and expects the contents to be as they were written.
 void look(const World& world, ReplayBuffer& replay) {
   Sampler sampler = replay.sampler({.seed = 9, .resume = std::nullopt});
   for (int round = 0; round < 20; ++round) {
@@ -77,7 +77,7 @@ TEST_P(CompressedCheckpoint, HoldsWhatWasWrittenAndGoesOn) {
       append(world_, second, 20 + seed, rng);
       replay.save(directory.path());
       append(world_, first, 30, rng);
-      replay.save(directory.path());  // Closed chunks are shared.
+      replay.save(directory.path());  // Both checkpoints share the closed chunks.
       append(world_, second, 30, rng);
     }
     ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
@@ -130,7 +130,7 @@ TEST_P(CompressedCheckpoint, OfOtherFieldsIsAMismatch) {
                                   {"compressed observation 'frame'", "where this buffer has"});
 }
 
-/// A row whose frame is that of the row before it.
+/// One row points to the frame of the row before it.
 TEST_P(CompressedCheckpoint, WithFramesThatOverlapIsRefused) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {600});
@@ -156,7 +156,7 @@ TEST_P(CompressedCheckpoint, WithFramesThatOverlapIsRefused) {
                                   {"row 3: field 'frame' cannot be decompressed"});
 }
 
-/// Damage that no checksum finds.
+/// The damage has correct checksums.
 TEST_P(CompressedCheckpoint, IsRefusedOrHarmlessWhereItIsDamaged) {
   MemoryFileSystem source;
   Rng rng(5);

@@ -16,7 +16,7 @@
 #include <functional>
 #include <string>
 
-/// Directories that the operating system does not let anybody save to or load from.
+/// Directories in which the operating system refuses to save or load.
 namespace reprise::test {
 namespace {
 
@@ -65,7 +65,7 @@ TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
                  scratch.path());
 }
 
-/// Gives up what root may do, whose rights are above any permission, while it exists.
+/// Gives up root's rights, which override all permissions, while it exists.
 class Nobody {
  public:
   Nobody() {
@@ -80,7 +80,7 @@ class Nobody {
   const uid_t was_ = ::geteuid();
 };
 
-/// Of the newest checkpoint.
+/// The data file of the newest checkpoint.
 std::string data_file(const std::string& directory) {
   std::string newest;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -92,7 +92,7 @@ std::string data_file(const std::string& directory) {
 }
 
 TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
-  // In a process of its own, which loses its rights. A buffer works only where it was made.
+  // A child gives up its rights, and makes the buffer that it uses.
   expect_of_child([]() -> std::string {
     const ScratchDirectory scratch;
     EXPECT_EQ(::chmod(scratch.path().c_str(), 0777), 0);
@@ -106,14 +106,14 @@ TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
     mode(path, 0);
     expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path);
     expect_refused([&] { (void)ReplayBuffer::load(path); }, Kind::Io, EACCES, path);
-    // May be read, not written.
+    // The directory may be read, but not written.
     mode(path, 0555);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
       mode(entry.path(), 0444);
     }
     expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path + "/");
     EXPECT_EQ(ReplayBuffer::load(path).buffer.size(), 10U);
-    // No fault of the checkpoint's, so none before it is taken.
+    // The checkpoint is not damaged, so no older one is loaded.
     mode(path, 0777);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
       mode(entry.path(), 0666);

@@ -21,8 +21,7 @@
 #include <string>
 #include <vector>
 
-/// What a load does with a newest checkpoint whose checksums are right and whose contents are not,
-/// or which fails after it was verified.
+/// The newest checkpoint has correct checksums but wrong contents, or fails after it was verified.
 namespace reprise::test {
 namespace {
 
@@ -31,7 +30,7 @@ using Change = std::function<void(CopiedCheckpoint&)>;
 
 constexpr const char* kDirectory = "checkpoints";
 
-/// Of two checkpoints: the first with 10 steps, the second with 30.
+/// Two checkpoints: the first with 10 steps, the second with 30.
 class TwoCheckpoints {
  public:
   TwoCheckpoints() : line_(Small{}) {
@@ -42,7 +41,7 @@ class TwoCheckpoints {
     save();
   }
 
-  /// Both, changed.
+  /// The files of both, after a change to each.
   [[nodiscard]] MemoryFiles with(const Change& first, const Change& second) const {
     MemoryFileSystem files;
     const std::array changes{&first, &second};
@@ -72,7 +71,7 @@ struct LoadedSize {
   std::vector<SkippedCheckpoint> skipped;
 };
 
-/// Steps in the buffer that a load gives, and what it skipped.
+/// The number of steps that a load gives, and what it skipped.
 LoadedSize loaded(record::FileSystem& files, const LoadOptions& options = {},
                   ReplayBuffer* like = nullptr) {
   Line line;
@@ -153,15 +152,15 @@ TEST(CheckpointFallback, WithNothingLeftTheErrorIsThatOfTheNewest) {
   }
 }
 
-/// An older checkpoint in the place of a newer or another one would be a loss that nobody sees.
+/// Loading an older checkpoint without damage to the newer would be a silent loss.
 TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   const TwoCheckpoints two;
   MemoryFileSystem newer(two.with({}, [](CopiedCheckpoint& c) {
-    c.states.at("shard-0")[0] = std::byte{9};  // Its version.
+    c.states.at("shard-0")[0] = std::byte{9};  // The first byte is the version.
   }));
   EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(newer); }).kind(), Kind::Unsupported);
 
-  // But a damaged one is what there is to know of, whatever else is wrong with the one before.
+  // Damage of the newer one is reported, whatever else is wrong with the older one.
   MemoryFileSystem both(
       two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{9}; },
                [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
@@ -177,7 +176,7 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
             Kind::Mismatch);
 }
 
-/// Calls to a file system while `work` is done.
+/// Counts the calls to a file system while `work` is done.
 template <class Work>
 std::size_t calls_of(MemoryFileSystem& files, const Work& work) {
   std::size_t calls = 0;
@@ -200,7 +199,7 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
   for (const auto& [file, bytes] : sound.files()) {
     name = file.starts_with("data-") ? std::max(name, file) : name;
   }
-  // One byte in each block, or what lies between two, at a time.
+  // Damages one byte of each block at a time, or one between blocks.
   const std::size_t size = sound.files().at(name).size();
   for (std::size_t at = 64; at < size; at += 37) {
     SCOPED_TRACE(testing::Message() << name << ", byte " << at);
@@ -220,7 +219,7 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
   }
 }
 
-/// Whoever may not lock the directory begins anew when a save removes what was verified.
+/// A process that may not lock the directory starts again when a save removes what it verified.
 TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
   MemoryFileSystem files;
   Line line;
@@ -265,7 +264,7 @@ TEST(CheckpointFallback, AStopIsLookedAtWhileFilesAreReadToo) {
       ++cancelled;
     }
   }
-  // All but those of the calls that bring the last chunk: open, size, header, record.
+  // Only the calls for the last chunk remain: open, size, header, record.
   EXPECT_GE(cancelled + 4, all - verified);
 }
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-/// Every call that a save or a load of a buffer makes fails once.
+/// Makes each call of a save or load fail once.
 namespace reprise::test {
 namespace {
 
@@ -38,7 +38,7 @@ bool harmless(const Fault& fault) {
   return fault.how == How::Short || (fault.how == How::Fails && fault.error == EINTR);
 }
 
-/// What is in a buffer: each item, and how likely it is.
+/// The items of a buffer, and the probability of each.
 std::map<std::uint64_t, double> contents(Line& line) {
   return line.probabilities(256);
 }
@@ -47,12 +47,12 @@ Options tiny_options() {
   return Small{.capacity_steps = 16, .max_writers = 1, .chunk_steps = 4, .shards = 2};
 }
 
-/// A buffer that is saved again and again.
+/// A buffer that is saved repeatedly.
 class Saved {
  public:
   Saved() : line_(tiny_options()), writer_(line_.replay.writer()) {}
 
-  /// Some steps more, in some chunks more.
+  /// Appends some steps, in some new chunks.
   void go_on() {
     for (int i = 0; i < 5; ++i, ++number_) {
       ASSERT_EQ(line_.append(writer_, number_, static_cast<float>(1 + number_ % 7)),
@@ -71,7 +71,7 @@ class Saved {
   std::uint64_t number_ = 0;
 };
 
-/// `skipped` gets what the load skipped.
+/// Loads the checkpoint; `skipped` receives what the load skipped.
 std::map<std::uint64_t, double> loaded(record::FileSystem& files,
                                        std::vector<SkippedCheckpoint>* skipped = nullptr,
                                        const buffer::BufferCore* like = nullptr) {
@@ -84,7 +84,7 @@ std::map<std::uint64_t, double> loaded(record::FileSystem& files,
   return contents(line);
 }
 
-/// Every data file in the directory that no manifest there names, and every unfinished one.
+/// The data files in the directory that no manifest names, and the unfinished files.
 std::vector<std::string> strays(MemoryFileSystem& system) {
   record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   std::set<checkpoint::DataName> named;
@@ -103,7 +103,7 @@ std::vector<std::string> strays(MemoryFileSystem& system) {
   return result;
 }
 
-/// One save with a fault in it. Whether the fault was met.
+/// Makes one save with a fault, and returns whether the fault occurred.
 bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
   SCOPED_TRACE(text(fault));
   buffer.save(files);
@@ -119,13 +119,13 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
     EXPECT_TRUE(faulty.struck()) << error.what();
     EXPECT_FALSE(harmless(fault)) << error.what();
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
-    // What was done and reported as interrupted is found done when it is tried again.
+    // If an interrupted call had done its work, a second try finds it done.
     if (fault.how != How::DoneButFails) {
       EXPECT_EQ(error.kind(), Kind::Io) << error.what();
       EXPECT_EQ(error.error_number(), fault.error);
     }
   }
-  // Only what clears up afterwards may fail in silence; it syncs the directory a third time.
+  // Only the clean-up afterwards, which syncs the directory a third time, may fail silently.
   if (fault.call == Call::Write || fault.call == Call::SyncFile ||
       (fault.call == Call::SyncDirectory && fault.nth < 2)) {
     EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
@@ -134,7 +134,7 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
   const auto found = loaded(files, &skipped);
   EXPECT_TRUE(skipped.empty());
   EXPECT_TRUE(found == after || (!saved && found == before));
-  // The buffer goes on, and its next save is there and clears up.
+  // The buffer still works, and its next save succeeds and cleans up.
   buffer.go_on();
   buffer.save(files);
   EXPECT_TRUE(loaded(files) == buffer.now());
@@ -167,7 +167,7 @@ TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
   }
 }
 
-/// A buffer whose next save copies what is left in use of a file of the base.
+/// A buffer whose next save copies the used rest of a file of its base.
 struct Sparse {
   Sparse() {
     for (int i = 0; i < 4; ++i) {
@@ -221,8 +221,7 @@ TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
   EXPECT_GT(failed, 0U);
 }
 
-/// A save that fails after it has written all chunks has saved nothing, so that what changed before
-/// it is written by the next one.
+/// A save that fails after writing all chunks has saved nothing, so the next one writes them.
 TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
@@ -289,7 +288,7 @@ struct Two {
   std::map<std::uint64_t, double> second;
 };
 
-/// One load with a fault in it, of files with two checkpoints. Whether the fault was met.
+/// Makes one load, with a fault, of files with two checkpoints; returns whether the fault occurred.
 bool load_with(const Two& two, Saved& like, const Fault& fault) {
   SCOPED_TRACE(text(fault));
   MemoryFileSystem files(two.files);
@@ -300,7 +299,7 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
     if (skipped.empty()) {
       EXPECT_TRUE(found == two.second);
     } else {
-      // In whichever half of the load: before the newest was verified or after.
+      // The fault may come before the newest checkpoint was verified, or after.
       EXPECT_EQ(fault.error, EIO) << "no reason to take an older checkpoint";
       EXPECT_TRUE(found == two.first);
     }
@@ -309,7 +308,7 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
     EXPECT_EQ(error.error_number(), fault.error);
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
     EXPECT_FALSE(harmless(fault)) << error.what();
-    // One fault, and a whole checkpoint before this one.
+    // There is one fault, and a complete older checkpoint.
     EXPECT_FALSE(fault.error == EIO && fault.how == How::Fails && fault.call == Call::Read)
         << error.what();
   }

@@ -26,8 +26,7 @@
 #include <variant>
 #include <vector>
 
-/// Checkpoints whose checksums are right and whose contents are not: what no disk makes, but
-/// somebody might.
+/// Checkpoints with correct checksums and wrong contents, which no disk makes, but a person may.
 namespace reprise::test {
 namespace {
 
@@ -45,7 +44,7 @@ Options options() {
                .shards = 2};
 }
 
-/// One change of a few bytes, to something that is often at a limit.
+/// Changes a few bytes, often to a limit.
 void damage(Contents& contents, Rng& rng) {
   if (contents.empty()) {
     return;
@@ -73,7 +72,7 @@ void damage(Contents& contents, Rng& rng) {
   }
 }
 
-/// Whatever was taken in can be used.
+/// Uses a buffer that was loaded.
 void use(ReplayBuffer& replay) {
   const auto* const queue = std::get_if<Queue>(&replay.options().rate_limiter);
   if (queue != nullptr && queue->size < 20) {
@@ -130,7 +129,7 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   EXPECT_GT(refused, rounds / 10);
 }
 
-/// The same checkpoint, with other options in it.
+/// The same checkpoint with other options.
 MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
   CopiedCheckpoint bad = good;
   record::Encoder to;
@@ -142,7 +141,7 @@ MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
   return files.files();
 }
 
-/// An older version took a queue that no item ever leaves.
+/// An older version accepted a queue whose items never leave.
 TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimiter) {
   Options old = options();
   old.max_times_sampled = 0;
@@ -153,7 +152,7 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
     save::save(*core_of(line.replay), source, kDirectory, {}, {});
   }
   Options stored = old;
-  stored.selectors.emplace_back(Uniform{});  // As `Line` has it.
+  stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
   stored.rate_limiter = Queue{60};
   MemoryFileSystem files(with_options(CopiedCheckpoint(source, kDirectory), stored));
   const CheckpointError error =
@@ -166,7 +165,7 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
   EXPECT_GT(other.replay.size(), 40U);
 }
 
-/// The most memory that this process has had, in MiB.
+/// The peak memory of this process in MiB.
 std::int64_t peak_mib() {
   rusage usage{};
   EXPECT_EQ(::getrusage(RUSAGE_SELF, &usage), 0);
@@ -178,8 +177,7 @@ bool same_size(const Options& a, const Options& b) {
          a.chunk_steps == b.chunk_steps && a.shards == b.shards;
 }
 
-/// Each number of the options alone and in pairs at its limits: nothing is made of them for which
-/// the files have no bytes.
+/// Puts numbers in the options to their limits: no memory is taken that the files do not fill.
 TEST(HostileCheckpoint, SizesAreNotBelieved) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
@@ -192,7 +190,7 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   }
   const CopiedCheckpoint good(source, kDirectory);
   Options stored = options();
-  stored.selectors.emplace_back(Uniform{});  // As `Line` has it.
+  stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
   const std::array<std::size_t Options::*, 4> members{
       &Options::capacity_steps, &Options::max_writers, &Options::chunk_steps, &Options::shards};
   constexpr std::array<std::size_t, 9> kNumbers{1,
@@ -228,14 +226,14 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   EXPECT_LE(peak_mib(), before + (kAddressSanitizer ? 200 + 256 : 200));
 }
 
-/// One item of a chunk, as it is stored.
+/// One item of a chunk as it is stored.
 struct StoredItem {
   storage::ItemHeader header;
   float priority = 0.0F;
   std::uint64_t order = 0;
 };
 
-/// A window that reads rows before or behind what its chunk has, an item that cannot be.
+/// The window reads rows before or after those of its chunk, or the item is impossible.
 TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   MemoryFileSystem source;
   Line line(options());
@@ -246,7 +244,7 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   ASSERT_EQ(good.chunks.size(), 1U);
   const std::size_t stride = core_of(line.replay)->store().row_stride();
   const std::size_t rows = good.chunks[0].first.rows;
-  ASSERT_EQ(rows, 9U);  // The last is the final observation.
+  ASSERT_EQ(rows, 9U);  // The last row is the final observation.
   const std::size_t ingested =
       (good.chunks[0].second.size() - rows * stride) / (sizeof(float) + sizeof(std::uint64_t));
   const auto refused = [&](std::size_t row, const std::string& why, const auto& change) {
@@ -274,21 +272,21 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
       item.header = storage::ItemHeader::make(item.header.episode, position, length, false);
     };
   };
-  // Its frame stack reads a row before the first.
+  // The frame stack would read a row before the first one.
   refused(0, "a window of 3 steps", window(1, 3));
   refused(0, "a window of 3 steps", window(storage::ItemHeader::kMaxPosition, 3));
   refused(3, "a window of 0 steps", window(3, 0));
   refused(3, "a window of 4 steps", window(3, 4));
   refused(7, "a window of 2 steps", window(7, 2));
   refused(2, "a window of 3 steps", [](StoredItem& item) { item.order = 8; });
-  // The selectors' values are of 8 items.
+  // The selectors have values for 8 items.
   refused(2, "7 items, not 8", [](StoredItem& item) { item.priority = storage::kStepWithoutItem; });
   refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
   refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
   refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
 }
 
-/// The number of a recurrent state that is not the item's own: of another chunk, or of none.
+/// The item has the number of another chunk's state, or of none.
 TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
   MemoryFileSystem source;
   RecurrentLine line({.capacity_steps = 100,
@@ -313,7 +311,7 @@ TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
   }
 }
 
-/// A checkpoint with one state changed is refused in these words.
+/// Expects a checkpoint to be refused with these words after a change to one state.
 void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
                           const std::string& why, const std::function<void(Contents&)>& change) {
   CopiedCheckpoint bad = good;
@@ -339,20 +337,20 @@ TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
   const std::vector<base::Random::State> samplers{base::Random(1).state()};
   save::save(*core_of(line.replay), source, kDirectory, {}, samplers);
   const CopiedCheckpoint good(source, kDirectory);
-  // Behind the version and the count of evicted steps: chunks that were ever used.
+  // After the version and the count of evicted steps comes the number of chunks ever used.
   expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
   expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
-  // The last value of the last selector.
+  // Changes the last value of the last selector.
   for (const float value : {-1.0F, INFINITY, NAN}) {
     expect_state_refused(good, "shard-0", "item 19 has a value", put(-4, value));
   }
-  // Behind the version and six counts: items that were ever decided.
+  // After the version and six counts comes the number of items ever decided.
   expect_state_refused(good, "buffer", "items decided", put(52, ~std::uint64_t{0}));
   expect_state_refused(good, "buffer", "random numbers have no state",
                        put(-32, base::Random::State{}));
 }
 
-/// A shard with one chunk, whose image and values are there once more.
+/// The state of the shard contains the image and values of its only chunk twice.
 TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   constexpr std::ptrdiff_t kItems = 5;
   MemoryFileSystem source;
@@ -360,8 +358,8 @@ TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   line.append_many(0, kItems);
   save::save(*core_of(line.replay), source, kDirectory, {}, {});
   const CopiedCheckpoint good(source, kDirectory);
-  // At the end: the number of chunks, each as 8 numbers, a byte and a turn, and a value of each
-  // item for each of the two selectors.
+  // The state ends with the number of chunks, each with 8 numbers, a byte and a turn, and with a
+  // value of each item for each of the two selectors.
   constexpr std::ptrdiff_t kValues = kItems * std::ptrdiff_t{sizeof(float)};
   constexpr std::ptrdiff_t kChunk = 8 * std::ptrdiff_t{sizeof(std::uint32_t)} + 1 + 8;
   ASSERT_EQ(line.replay.options().selectors.size(), 2U);
@@ -377,7 +375,7 @@ TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   });
 }
 
-/// A number that was not taken for hostile, because it is what the buffer really had.
+/// The number is large but true, so it is accepted.
 TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "it takes memory for addresses";

@@ -28,13 +28,13 @@
 #include <variant>
 #include <vector>
 
-/// Options as a checkpoint keeps them, and what it does not go with.
+/// How a checkpoint stores options, and which options a load refuses.
 namespace reprise::test {
 namespace {
 
 constexpr const char* kDirectory = "checkpoints";
 
-/// Nothing here is the default.
+/// Options none of which has its default.
 Options unusual_options() {
   return {
       .capacity_steps = 300,
@@ -95,7 +95,7 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   EXPECT_EQ(loaded.key_tag, saved.key_tag);
 }
 
-/// Options of which one strategy is of this kind, and has one unusual option, or none.
+/// Options with a strategy of this kind of which one option, or none, is not the default.
 template <class Family, class Put>
 void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
   for (const auto& kind : kinds) {
@@ -125,14 +125,14 @@ TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
   expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
 }
 
-/// Two words of version 1 did what another one does, which took their place.
+/// Two words of version 1 were replaced by another one that does the same.
 TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
   record::Encoder to;
   save::encode(
       to,
       Options{.capacity_steps = 9, .window = Sequences{}, .selectors = {MinHeap{}}, .key_tag = 0});
   const std::vector<std::byte> bytes = std::move(to).take();
-  // Numbers behind the capacity, a kind and a count, and those behind length, period and burn_in.
+  // The numbers after capacity, kind and count, and after length, period and burn_in.
   const std::size_t end = 8 + 2 + 3 * 8;
   const std::size_t initial = 8 + 2 + 5 * 8 + 4 + 8 + 8 + 4 + 2;
   const auto loaded = [&](std::uint8_t word, std::uint8_t number) {
@@ -153,7 +153,7 @@ TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
   EXPECT_EQ(loaded(3, 3), std::pair(Overlap, FromCaller));
 }
 
-/// What `decode` throws for these bytes, of which the one at `at` has another value.
+/// The error of `decode` for these bytes after the byte at `at` was changed.
 template <class Decode>
 CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std::uint8_t value,
                               Decode decode) {
@@ -164,7 +164,7 @@ CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std:
   return error.kind();
 }
 
-/// An older checkpoint must not be taken in the place of one of a newer version.
+/// A checkpoint of a newer version must not be replaced by an older checkpoint.
 TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   record::Encoder to;
   save::encode(to, Options{.capacity_steps = 9, .key_tag = 0});
@@ -172,7 +172,7 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   const auto decode_options = [](record::Decoder& from) {
     (void)save::decode_options(from, save::kStateVersionWords);
   };
-  const std::size_t window = sizeof(std::uint64_t);  // Behind the capacity.
+  const std::size_t window = sizeof(std::uint64_t);  // After the capacity.
   EXPECT_EQ(refused(options, window, static_cast<std::uint8_t>(windows().size()), decode_options),
             CheckpointError::Kind::Unsupported);
   const auto more = static_cast<std::uint8_t>(windows()[0].options().size() + 1);
@@ -184,7 +184,8 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   save::encode(fields, schema);
   const std::vector<std::byte> stored = std::move(fields).take();
   const auto decode_schema = [](record::Decoder& from) { (void)save::decode_schema(from); };
-  const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);  // The shape has no number.
+  // The shape is a scalar's, without numbers.
+  const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);
   EXPECT_EQ(refused(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
             CheckpointError::Kind::Unsupported);
   constexpr std::uint8_t kNextType = static_cast<std::uint8_t>(DType::BF16) + 1;
@@ -199,7 +200,8 @@ TEST(CheckpointOptions, FieldsThatDifferInWhatIsRequiredAreRefused) {
   record::Encoder to;
   save::encode(to, schema);
   std::vector<std::byte> stored = std::move(to).take();
-  stored[stored.size() - 2 - sizeof(std::uint32_t)] |= std::byte{0x80};  // Role of the last field.
+  // This is the role of the last field.
+  stored[stored.size() - 2 - sizeof(std::uint32_t)] |= std::byte{0x80};
   record::Decoder from(stored, "test");
   EXPECT_THROW((void)save::decode_schema(from), CheckpointError);
 }
@@ -218,15 +220,15 @@ TEST(CheckpointOptions, HaveFloatsOf16BitsByTheNumbersOfTheFormat) {
   EXPECT_EQ(static_cast<int>(DType::BF16), 12);
 }
 
-TEST(CheckpointOptions, OptionsThatAnOlderVersionHadNotHaveTheirUsualValues) {
+TEST(CheckpointOptions, OptionsThatAnOlderVersionLackedGetTheirDefaults) {
   record::Encoder to;
   save::encode(to, Options{.capacity_steps = 9, .window = Transitions{.n_step = 3}, .key_tag = 0});
   std::vector<std::byte> bytes = std::move(to).take();
   std::size_t all = 0;
   for (const StrategyOption& option : windows()[0].options()) {
-    all += std::visit([](auto usual) { return sizeof(usual); }, option.value);
+    all += std::visit([](auto value) { return sizeof(value); }, option.value);
   }
-  constexpr std::ptrdiff_t kValues = sizeof(std::uint64_t) + 2;  // Behind capacity, kind and count.
+  constexpr std::ptrdiff_t kValues = sizeof(std::uint64_t) + 2;  // After capacity, kind and count.
   bytes.at(kValues - 1) = std::byte{1};
   bytes.erase(bytes.begin() + kValues + sizeof(std::uint64_t),
               bytes.begin() + kValues + static_cast<std::ptrdiff_t>(all));
@@ -287,7 +289,7 @@ struct Bounded {
   }
 };
 
-/// An older checkpoint in place of the newest would be a loss that nobody sees.
+/// Loading an older checkpoint instead would be a silent loss.
 TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsNamed) {
   Options options = Small{.selectors = {Uniform{}, Bounded<4>{}}};
   Line line(options);

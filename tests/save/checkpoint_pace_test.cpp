@@ -16,7 +16,7 @@
 #include <stop_token>
 #include <thread>
 
-/// How much a save takes of what others need: at its pace, and by how many threads.
+/// A save keeps to its pace, and to its number of threads.
 namespace reprise::test {
 namespace {
 
@@ -30,8 +30,7 @@ TEST(CheckpointPace, TakesAsLongAsItsBytesAllow) {
   const SaveResult saved = line.replay.save(directory.path(), {.bytes_per_second = kRate});
   const std::chrono::duration<double> took = Clock::now() - start;
   EXPECT_GT(saved.chunks_written, 1U);
-  // The 64 steps that are left have at least the bytes of their fields. The bound is from below, so
-  // no machine is too slow for it.
+  // The 64 steps have at least the bytes of their fields. This lower bound holds on any machine.
   EXPECT_GE(took.count(), 50.0 * static_cast<double>(line.replay.schema().step_bytes()) / kRate);
   EXPECT_EQ(ReplayBuffer::load(directory.path()).buffer.size(), line.replay.size());
 }
@@ -67,12 +66,13 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
   Line line;
   line.append_many(0, 100);
   std::stop_source stop;
-  SaveOptions options{.bytes_per_second = 1, .stop = stop.get_token()};  // Minutes for one chunk.
+  // At this pace a chunk takes minutes.
+  SaveOptions options{.bytes_per_second = 1, .stop = stop.get_token()};
   std::binary_semaphore written(0);
   options.progress = [&written](const SaveProgress&) { written.release(); };
   std::jthread stopper([&] {
     written.acquire();
-    // By then the save most likely sleeps. If not, this tests less and fails as little.
+    // By then the save is probably asleep. If not, the test proves less, but does not fail.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     stop.request_stop();
   });
@@ -80,14 +80,14 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
             CheckpointError::Kind::Cancelled);
 }
 
-/// Each thread writes to files of its own, which have to be synced.
+/// Each thread writes its own files, which have to be synced.
 TEST(CheckpointThreads, AreOneWhereLittleIsNew) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "the first save is shared out over oneTBB";
   }
   const ScratchDirectory directory;
   constexpr std::size_t kBytes = 8192;
-  constexpr std::size_t kSteps = 9000;  // 70 MiB.
+  constexpr std::size_t kSteps = 9000;  // The steps take 70 MiB.
   Schema schema;
   const auto observation = schema.observation<std::uint8_t>("observation", {kBytes});
   ReplayBuffer replay(schema,
@@ -106,7 +106,7 @@ TEST(CheckpointThreads, AreOneWhereLittleIsNew) {
   append(kSteps / 10);
   std::set<std::thread::id> threads;
   SaveOptions options;
-  // Gives other threads the time to begin. If they need more, this tests less and fails as little.
+  // Gives other threads time to begin. If it is too short, the test proves less, but does not fail.
   options.progress = [&threads](const SaveProgress&) {
     threads.insert(std::this_thread::get_id());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-/// What a loaded buffer goes on with: the chunks and the episode numbers of the writers before.
+/// A loaded buffer continues the chunks and episode numbers of the earlier writers.
 namespace reprise::test {
 namespace {
 
@@ -28,8 +28,8 @@ void save_and_restore(Line& line) {
   core_of(line.replay) = save::load(files, kDirectory, {}, core_of(line.replay).get()).core;
 }
 
-/// An open chunk that goes on after a load has keys of two generations. It cannot have those of a
-/// third: the next load has to close it.
+/// An open chunk that goes on after a load has keys of two generations. It cannot have a third, so
+/// the next load has to close it.
 TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
   Line line(Small{.chunk_steps = 32});
   std::map<std::uint64_t, ItemKey> keys;
@@ -84,7 +84,7 @@ TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
   EXPECT_EQ(line.probabilities(40'000), before);
 }
 
-/// Chunks that are evicted, and filled anew, while the first one is written: none of it is there.
+/// Chunks are evicted and filled anew while the first one is written; none of them is saved.
 TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
   Line line;
   line.append_many(0, 99);
@@ -109,11 +109,11 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
   EXPECT_TRUE(std::ranges::includes(before, left));
 }
 
-/// Rows behind the last decided item's: the writer may be writing their headers, and the columns of
+/// The writer may be writing the headers of rows after the last decided item, and the columns of
 /// the last row that a window reads.
 TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
   Line line(Small{.window = Transitions{.n_step = 3}});
-  line.append_many(0, 300);  // Every row was used before.
+  line.append_many(0, 300);  // Every row is reused.
   line.writer().now(line.action) = ~std::uint64_t{0};
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
@@ -138,18 +138,18 @@ TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
   EXPECT_GT(behind, 0U);
 }
 
-/// Sets the count of blocks of episode numbers that a checkpoint holds.
+/// Changes the number of blocks of episode numbers in a checkpoint.
 void set_episode_blocks(MemoryFileSystem& files, std::uint64_t from, std::uint64_t to) {
   CopiedCheckpoint copy(files, kDirectory);
-  // Behind the version and seven other counts.
+  // It stands after the version and seven other counts.
   std::byte* const at = copy.states.at("buffer").data() + sizeof(std::uint32_t) + 7 * sizeof(from);
   ASSERT_EQ(std::memcmp(at, &from, sizeof(from)), 0);
   std::memcpy(at, &to, sizeof(to));
   copy.write(files, kDirectory);
 }
 
-/// As a save beside writers may find it: a writer takes its first block after the count of blocks
-/// was written, and before its position is.
+/// A save beside writers may find this: a writer takes its first block after the number of blocks
+/// was written and before its position is.
 TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   Line line;
   Writer writer = line.replay.writer();

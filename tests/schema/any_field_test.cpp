@@ -1,5 +1,5 @@
-// Fields whose type is known at run time only: the same bytes as through typed handles, and an
-// exception for what those do not compile.
+// Fields whose type is known only at run time: the bytes are those of typed handles, and misuse
+// throws where typed handles do not compile.
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/refusal.hpp"

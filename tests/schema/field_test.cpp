@@ -28,7 +28,7 @@ T random_value(Rng& rng) {
   }
 }
 
-/// bool has no contiguous std::vector, hence this.
+/// An array, because std::vector<bool> is not contiguous.
 template <class T>
 struct Values {
   explicit Values(std::size_t n) : size(n), data(std::make_unique<T[]>(n)) {}
@@ -52,7 +52,7 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
   const std::vector<std::vector<std::size_t>> shapes = {{1}, {3}, {5, 7}, {2, 1, 9}, {257}};
   for (const auto& shape : shapes) {
     SCOPED_TRACE(testing::PrintToString(shape));
-    // The single bytes between the fields push whatever follows off its alignment.
+    // Single bytes between the fields make the offsets of others unaligned.
     Schema schema;
     const auto odd = schema.observation<std::uint8_t>("odd");
     const auto seen = schema.observation<T>("seen", shape);
@@ -121,7 +121,7 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
   }
 }
 
-/// A schema whose fields have the numbers of Line's, but other types and roles.
+/// A schema whose fields have the same numbers as those of Line, but other types and roles.
 struct Stranger {
   Schema schema;
   ScalarObservation<float> zero = schema.observation<float>("zero");

@@ -12,7 +12,7 @@
 namespace reprise::test {
 namespace {
 
-/// Expects that the call is refused with these words and leaves the schema as it was.
+/// Expects the call to be refused with these words and to leave the schema unchanged.
 template <class Call>
 void expect_refused_unchanged(Schema& schema, Call&& call,
                               std::initializer_list<std::string_view> words) {
@@ -97,7 +97,7 @@ TEST(Schema, RefusesAShapeThatNoMachineHolds) {
       schema, [](Schema& s) { s.column<double>("big", {std::size_t{1} << 46U}); }, {"big"});
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   expect_refused_unchanged(schema, [](Schema& s) { s.column<double>("big", {kMost}); }, {"big"});
-  // A product that wraps around to 0.
+  // The product of the dimensions overflows to 0.
   expect_refused_unchanged(
       schema,
       [](Schema& s) {

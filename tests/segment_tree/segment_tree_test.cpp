@@ -55,7 +55,7 @@ TYPED_TEST(SegmentTreeTest, TheSixLeaves172563) {
   EXPECT_EQ(tree.max(), TypeParam{6});
 }
 
-// What the tests of OpenAI Baselines' segment tree ask.
+// The searches in the tests of OpenAI Baselines' segment tree.
 TYPED_TEST(SegmentTreeTest, SearchesAsOpenAiBaselines) {
   SegmentTree<TypeParam> tree(4);
   tree.assign(2, TypeParam{1});
@@ -83,7 +83,7 @@ TYPED_TEST(SegmentTreeTest, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheC
   // Prefix sums of the nodes: 1, 1 (a tie, down to even), 1 + 2 u (a tie, up to even). The target
   // 1 + u falls on the last, u from its start, which is its whole sum.
   constexpr auto kUnit = TypeParam(0x1p-52);
-  for (const std::size_t spread : {16U, 128U, 1024U}) {  // Siblings on several levels.
+  for (const std::size_t spread : {16U, 128U, 1024U}) {  // These are siblings on several levels.
     SegmentTree<TypeParam> tree(16 * spread);
     tree.assign(0, TypeParam{1});
     tree.assign(2 * spread, kUnit / 2);
@@ -133,7 +133,7 @@ TEST(SegmentTreeRange, SumsOfTheLargestLeavesAreFinite) {
   EXPECT_EQ(doubles.find_prefix_sum(0x1p989), 512U);
 }
 
-/// Expects a refusal with these words that leaves every leaf and sum as it was.
+/// Expects a refusal with these words that leaves every leaf and sum unchanged.
 template <class Leaf, class Call>
 void expect_refused(SegmentTree<Leaf>& tree, const Call& call,
                     std::initializer_list<std::string_view> words) {
@@ -208,7 +208,7 @@ TYPED_TEST(SegmentTreeTest, RefusesToScaleOrAddBeyondTheLargestLeaf) {
   auto tree = tree_of<TypeParam>({1, -kLargest, 3, 4, 5});
   expect_refused(tree, [&] { tree.scale(0, 5, TypeParam{2}); }, {"scale", "leaf 1 would turn"});
   expect_refused(tree, [&] { tree.add(0, 3, -kLargest); }, {"add", "leaf 1 would turn"});
-  tree.scale(2, 5, TypeParam{2});  // Only what is within the range counts.
+  tree.scale(2, 5, TypeParam{2});  // Only the leaves within the range are checked.
   tree.scale(0, 2, TypeParam{-1});
   EXPECT_EQ(tree.max(), kLargest);
 }

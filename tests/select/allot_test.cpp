@@ -29,7 +29,7 @@ Allotted allot_draws(const Shares& shares, bool stratified, std::uint64_t seed, 
   return result;
 }
 
-/// What must hold whatever the shares.
+/// Checks what holds for any shares.
 void expect_sound(const Shares& shares, const Allotted& allotted) {
   const std::size_t n = allotted.fractions.size();
   EXPECT_EQ(std::accumulate(allotted.counts.begin(), allotted.counts.end(), std::size_t{0}), n);
@@ -44,7 +44,7 @@ void expect_sound(const Shares& shares, const Allotted& allotted) {
   }
 }
 
-/// Back to positions in the whole total, in the order given: shard by shard.
+/// The positions in the whole total, shard by shard.
 std::vector<double> positions(const Shares& shares, const Allotted& allotted) {
   std::vector<double> result;
   double start = 0.0;
@@ -57,7 +57,7 @@ std::vector<double> positions(const Shares& shares, const Allotted& allotted) {
   return result;
 }
 
-/// Some of them 0, at any place; at least one is not.
+/// Random shares, some of which are 0, but not all.
 Shares random_shares(test::Rng& rng) {
   Shares shares(rng.between(1, 9));
   std::generate(shares.begin(), shares.end(),
@@ -102,7 +102,7 @@ TEST(Allot, StratifiedDrawsTakeOnePositionFromEachStratum) {
 }
 
 TEST(Allot, WhatRoundingLeavesBeyondTheSumGoesToTheLastShardWithAShare) {
-  // Far more is missing than rounding ever leaves, so that draws surely fall there.
+  // More is missing than rounding ever leaves, so that some draws fall there.
   const Shares shares{0.25, 0.25, 0.0};
   for (const bool stratified : {false, true}) {
     const Allotted allotted = allot_draws(shares, stratified, 7, 64);
@@ -113,7 +113,7 @@ TEST(Allot, WhatRoundingLeavesBeyondTheSumGoesToTheLastShardWithAShare) {
 }
 
 TEST(Allot, FractionsReachIntoTheLastBitButNotOne) {
-  // A share so small that a position just below its end divides to 1.
+  // The share is so small that a position just below its end divides to 1.
   const Shares shares{1.0 - 0x1p-53, 0x1p-53};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     expect_sound(shares, allot_draws(shares, true, seed, 3));

@@ -16,8 +16,7 @@ namespace {
 
 using Leaves = std::vector<std::uint32_t>;
 
-/// A heap in one shard beside a plain array: priorities, -1 where there is no item, and which are
-/// hidden.
+/// A heap in one shard, beside arrays of priorities, -1 without an item, and of hidden items.
 class Heap {
  public:
   Heap(const Selector& strategy, bool highest, std::size_t leaves)

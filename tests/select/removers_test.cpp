@@ -20,7 +20,7 @@ namespace {
 
 using Chunks = std::vector<std::uint32_t>;
 
-/// The chunks of a shard, as a test says that they are.
+/// The chunks of a shard, invented by a test.
 class MadeUpChunks final : public ShardChunks {
  public:
   explicit MadeUpChunks(std::uint32_t chunks, std::uint32_t steps = 10)
@@ -47,7 +47,7 @@ class MadeUpChunks final : public ShardChunks {
   std::vector<double> weights_[2];
 };
 
-/// A remover over made-up chunks, of which some have entered.
+/// A remover over invented chunks, some of which have entered.
 struct RemoverOfChunks {
   explicit RemoverOfChunks(const Remover& remover, std::uint32_t count = 8,
                            std::initializer_list<std::uint32_t> entered = {})
@@ -58,7 +58,7 @@ struct RemoverOfChunks {
   }
 
   void sample(const Chunks& drawn) { part->sampled(drawn); }
-  /// The victim, which leaves.
+  /// Removes the victim and returns it.
   std::uint32_t evict() {
     const std::uint32_t chunk = part->victim();
     part->leaves(chunk);
@@ -152,8 +152,8 @@ TEST(LowestPriority, ReadsTheNamedSelectorAsItIsNow) {
   EXPECT_EQ(tested.part->victim(), 1U);
 }
 
-/// Of k candidates picked from many chunks the least is expected at 1 / (k + 1) of the order, with
-/// a standard deviation of sqrt(k / (k + 2)) / (k + 1).
+/// Of k candidates picked from many chunks, the lowest is expected at 1 / (k + 1) of the sorted
+/// chunks, with a standard deviation of sqrt(k / (k + 2)) / (k + 1).
 TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
   constexpr std::uint32_t kChunks = 2000;
   constexpr int kChoices = 2000;
@@ -162,7 +162,7 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
     RemoverOfChunks tested(LowestPriority{.candidates = candidates}, kChunks);
     for (std::uint32_t c = 0; c < kChunks; ++c) {
       tested.part->enters(c);
-      // All different, and without any order: 1009 has no divisor in common with 2000.
+      // The weights differ and are not sorted: 1009 and 2000 have no common divisor.
       tested.chunks.set_weight(c, static_cast<double>(c * 1009 % kChunks));
     }
     double sum = 0.0;
@@ -175,7 +175,7 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
   }
 }
 
-/// However chunks come and go: a victim is one that is there, and the same calls give the same.
+/// Whatever enters and leaves, a victim is present, and the same calls choose the same one.
 TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
   for (const Remover& remover : {Remover(LeastRecentlySampled{.candidates = 2}),
                                  Remover(LeastFrequentlySampled{.candidates = 2}),

@@ -14,7 +14,7 @@
 namespace reprise {
 namespace {
 
-/// A vector of weights, with no more of a shard selector than has to be there.
+/// A shard selector that defines only what has to be defined, over a vector of weights.
 class LeastSelector final : public ShardSelector {
  public:
   explicit LeastSelector(std::vector<float> weights) : leaves(std::move(weights)) {}
@@ -39,7 +39,7 @@ class LeastSelector final : public ShardSelector {
   std::vector<float> leaves;
 };
 
-/// More than are hidden at a time, and of each two neighbours one.
+/// They are more than are hidden at a time, and every second one is hidden.
 constexpr std::uint32_t kLeaves = 1'001;
 
 std::vector<std::uint32_t> every_other() {
@@ -92,7 +92,7 @@ TEST(ShardSelectorOfMixture, DrawsAlikeWhereNothingHasWeight) {
   EXPECT_NEAR(selector->summary().total, 1.0, 1e-6);
 }
 
-/// An old item is as likely as one of an age at which weights end, not impossible.
+/// An item of any age is as likely as one at the age where weights end, and never impossible.
 TEST(ShardSelectorOfRecency, WeighsWhatComesTogetherHoweverFarApart) {
   const auto rule = Recency{.p = 0.1F}.make_selector_rule();
   const auto selector = rule->make_shard_selector(4);

@@ -6,7 +6,7 @@
 
 #include <set>
 
-// Which steps leave first where items may be drawn only so often.
+// Which steps leave first if items have a limit of draws.
 
 namespace reprise::shard {
 namespace {
@@ -20,7 +20,7 @@ WorldOptions limited(const WorldOptions& of) {
   return options;
 }
 
-/// One more step, in a chunk of its own.
+/// Adds one step in a chunk of its own.
 std::uint32_t add_one(ShardWorld& world, std::size_t s = 0) {
   const std::uint32_t chunk = world.take(s);
   world.append(chunk, {1.0F});
@@ -52,7 +52,7 @@ TEST(DrawLimit, CountsTheDrawsThatAreLoaded) {
   DrawLimit limit(store, queue, budget, selection, 0, 3, 4);
   ShardImage image(1, 4, 0, true);
   image.draws[0] = 2;
-  image.draws[1] = 7;  // Not above the limit.
+  image.draws[1] = 7;  // The count is within the limit.
   limit.restore(std::vector<std::uint32_t>{0, 1}, image, 0);
   EXPECT_EQ(limit.draws_left(4), 12U - 5U);
 }
@@ -104,7 +104,7 @@ TEST(DrawLimit, AnItemExhaustedBehindTheFrontMakesStepsBeforeItLeaveFirst) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
-/// An open chunk that is emptied would come back partial.
+/// If an open chunk were emptied, it would come back as a partial one.
 TEST(DrawLimit, AnOpenChunkThatIsAllExhaustedIsNoWholeChunk) {
   ShardWorld world(limited({.chunks = 8, .capacity = 9, .most_partial = 1}));
   const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
@@ -138,7 +138,7 @@ TEST(DrawLimit, AFilledChunkThatIsAllExhaustedLeavesFirst) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
-/// Memory is lost to no more chunks than that.
+/// Only so many chunks may be partial, because they hold memory for steps that have left.
 TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
   ShardWorld world(limited({.chunks = 8, .capacity = 12, .most_partial = 1}));
   const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});

@@ -15,31 +15,32 @@ namespace reprise::shard {
 
 using test::RemoverModel;
 
-/// The contract of shards over one budget in one thread and the plainest code. Weights are whole
+/// The contract of shards that share a budget, as plain code for one thread. Weights are whole
 /// numbers, so sums are exact.
 class ShardModel {
  public:
   struct Chunk {
-    std::vector<float> rows;  ///< Published.
+    std::vector<float> rows;  ///< The published rows.
     std::size_t ingested = 0;
-    std::map<std::uint32_t, float> items;  ///< Row to weight.
+    std::map<std::uint32_t, float> items;  ///< The weight of each row that is an item.
     std::uint32_t generation = 0;
     std::size_t pins = 0;
-    std::uint64_t turn = 0;  ///< Of the news with which it joined the order.
+    std::uint64_t turn = 0;  ///< The turn of the news with which it got its first item.
     std::uint64_t rung_at = 0;
     bool has_rung = false;
     bool rung = false;
     bool closing = false;
     bool closed = false;
-    bool retired = false;  ///< And not yet free.
+    bool retired = false;  ///< Retired, but not yet free.
   };
   struct Part {
     std::uint32_t first = 0;
-    std::uint32_t untouched = 0;  ///< Next chunk never used.
+    std::uint32_t untouched = 0;  ///< The next chunk that was never used.
     std::vector<std::uint32_t> open;
     std::vector<std::uint32_t> free;
-    std::deque<std::uint32_t> bells;  ///< Those left over from the last ingest in front.
-    std::list<std::uint32_t> order;   ///< Chunks with items, oldest first.
+    /// Chunks that have rung; those left by the last ingest come first.
+    std::deque<std::uint32_t> bells;
+    std::list<std::uint32_t> order;  ///< Chunks with items, oldest first.
     std::uint64_t ingested = 0;
     std::uint64_t evicted = 0;
     RemoverModel remover{RemoverModel::Rule::Fifo};
@@ -75,7 +76,7 @@ class ShardModel {
   void publish(std::uint32_t c, std::span<const float> rows) {
     chunks_[c].rows.insert(chunks_[c].rows.end(), rows.begin(), rows.end());
   }
-  /// Whether the chunk was not rung before.
+  /// Returns whether the chunk had not rung before.
   bool ring(std::uint32_t c, bool closing) {
     chunks_[c].closing = closing;
     if (chunks_[c].rung) {
@@ -87,7 +88,7 @@ class ShardModel {
     parts_[shard_of(c)].bells.push_back(c);
     return true;
   }
-  /// Whether bells are left.
+  /// Returns whether bells are left.
   bool ingest(std::size_t s, std::size_t max_chunks) {
     Part& part = parts_[s];
     evict(part);
@@ -104,7 +105,7 @@ class ShardModel {
     evict(part);
     return !part.bells.empty();
   }
-  /// One chunk per item drawn.
+  /// Notes the chunk of each drawn item.
   void sampled(std::size_t s, std::span<const std::uint32_t> chunks) {
     parts_[s].remover.sampled(chunks);
   }
@@ -208,8 +209,8 @@ class ShardModel {
       }
     }
   }
-  /// With a remover that chooses, a shard over its share; else one with a chunk that is hardly
-  /// younger than the oldest.
+  /// Whether a shard may evict: with a remover that chooses, if it is over its share; else if it
+  /// has a chunk that is hardly younger than the oldest.
   [[nodiscard]] bool may_evict(const Part& part) const {
     if (rule_ != RemoverModel::Rule::Fifo) {
       return resident(static_cast<std::size_t>(&part - parts_.data())) >

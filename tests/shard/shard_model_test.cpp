@@ -14,7 +14,7 @@
 namespace reprise::shard {
 namespace {
 
-/// Random operations on shards and on the model of them.
+/// Makes random calls on shards and on their model.
 class Duet {
  public:
   Duet(const WorldOptions& options, RemoverModel::Rule rule, std::uint64_t seed)
@@ -54,7 +54,7 @@ class Duet {
       const std::set<Place> items = world_.items(s);
       ASSERT_EQ(items, model_.items(s));
       if (!items.empty()) {
-        // Looking draws every item twice, and the remover hears of it.
+        // Looking draws every item twice, and the remover is told of it.
         std::vector<std::uint32_t> drawn;
         for (const Place& place : items) {
           drawn.insert(drawn.end(), 2, place.first);
@@ -101,7 +101,7 @@ class Duet {
     model_.publish(chunk, rows);
     const bool closing = rows.size() == room || rng_.chance(0.1);
     if (rng_.chance(0.1)) {
-      return;  // Stopped between its publish and its ring.
+      return;  // A writer stopped between publishing and ringing.
     }
     ASSERT_EQ(world_.ring(chunk, closing), model_.ring(chunk, closing));
     if (closing) {
@@ -201,8 +201,8 @@ class Duet {
   ShardWorld world_;
   ShardModel model_;
   test::Rng rng_;
-  std::vector<std::uint32_t> writers_;   ///< Chunks in the hands of writers.
-  std::vector<ShardWorld::Draw> draws_;  ///< Not yet unpinned.
+  std::vector<std::uint32_t> writers_;   ///< Chunks that writers have.
+  std::vector<ShardWorld::Draw> draws_;  ///< Draws that still pin their chunks.
   std::vector<ItemKey> keys_;
 };
 

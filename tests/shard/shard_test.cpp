@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-// What the model of shards cannot tell: shard_model_test.cpp holds shards to all else.
+// Tests of what the model of shards (shard_model_test.cpp) cannot show.
 namespace reprise::shard {
 namespace {
 
@@ -22,7 +22,7 @@ TEST(Shard, WhoseOthersAreBusyEvictsWhatItHas) {
   ShardWorld world({.shards = 2, .chunks = 8, .rows = 2, .capacity = 2});
   world.add_closed({1.0F, 1.0F}, 0);
   world.ingest(0);
-  for (int i = 0; i < 4; ++i) {  // So many turns that what comes now is not among the oldest.
+  for (int i = 0; i < 4; ++i) {  // After so many turns, new chunks are not among the oldest.
     static_cast<void>(world.budget.turn_after(storage::kNoTurn));
   }
   world.add_closed({1.0F, 1.0F}, 1);

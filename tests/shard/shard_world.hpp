@@ -26,13 +26,13 @@
 
 namespace reprise::shard {
 
-/// (chunk, row)
+/// A chunk and a row in it.
 using Place = std::pair<std::uint32_t, std::uint32_t>;
 
 struct WorldOptions {
   std::size_t shards = 1;
-  std::uint32_t chunks = 4;  ///< Per shard.
-  std::uint32_t rows = 4;    ///< Per chunk.
+  std::uint32_t chunks = 4;  ///< Chunks per shard.
+  std::uint32_t rows = 4;    ///< Rows per chunk.
   std::size_t capacity = 8;
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   Remover remover = Fifo{};
@@ -40,8 +40,8 @@ struct WorldOptions {
   std::size_t most_partial = 4;
 };
 
-/// Shards over one store and one budget, driven by hand. Selector 0 weighs an item by its priority
-/// itself, selector 1 weighs all alike, so that every item can be found through it.
+/// Shards over one store and one budget, whose calls the test makes itself. Selector 0 weighs items
+/// by their priority, selector 1 weighs all alike, so that every item can be found through it.
 class ShardWorld {
  public:
   static constexpr std::uint32_t kTag = 0x5a5;
@@ -77,7 +77,7 @@ class ShardWorld {
   [[nodiscard]] Shard& shard(std::size_t s = 0) { return *shards_[s]; }
   [[nodiscard]] std::size_t shard_of(std::uint32_t chunk) const { return chunk / chunks_; }
 
-  /// Writes and publishes rows behind those that the chunk has; nobody hears of it yet.
+  /// Writes and publishes rows after those in the chunk, without ringing.
   void publish(std::uint32_t chunk, std::span<const float> priorities) {
     storage::Chunk& words = store.chunk(chunk);
     std::copy(priorities.begin(), priorities.end(), store.priorities(chunk) + words.cursor);
@@ -97,7 +97,7 @@ class ShardWorld {
     append(chunk, priorities, true);
     return chunk;
   }
-  /// A chunk for a writer, as a writer looks for one; kNil if there is none.
+  /// Takes a chunk as a writer does; kNil if there is none.
   std::uint32_t take(std::size_t s = 0) {
     for (const auto taker : {&ChunkPool::take_open, &ChunkPool::take_recycled}) {
       if (const std::uint32_t chunk = (shard(s).chunks().*taker)(); chunk != storage::kNil) {
@@ -106,7 +106,7 @@ class ShardWorld {
     }
     return take_fresh(s);
   }
-  /// One never used, in memory: nothing can be wrong with its room.
+  /// Takes a chunk that was never used; in memory it always has room.
   std::uint32_t take_fresh(std::size_t s = 0) {
     int error = 0;
     const std::uint32_t chunk = shard(s).chunks().take_fresh(error);
@@ -122,13 +122,13 @@ class ShardWorld {
     part.locked().publish_hints();
     return left;
   }
-  /// Other shards, which had to evict, are not to be had.
+  /// Evicts from shard s although the shards that should evict are locked.
   void evict_though_others_are_busy(std::size_t s) {
     const base::MutexLock lock(shard(s).mutex);
     shard(s).locked().evict(true);
     shard(s).locked().publish_hints();
   }
-  /// Pins what it draws.
+  /// Draws items and pins their chunks.
   Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0) {
     Draw result{0.0, std::vector<ItemKey>(n), std::vector<storage::Place>(n),
                 std::vector<std::uint32_t>(n), std::vector<float>(n)};
@@ -150,8 +150,8 @@ class ShardWorld {
       shard(shard_of(chunk)).unpin(std::span(&chunk, 1));
     }
   }
-  /// Every item of a shard, with nothing left pinned. Twice as many draws as items of equal weight
-  /// leave out none.
+  /// The keys of every item in a shard, with nothing left pinned. Twice as many draws as items of
+  /// equal weight leave none out.
   std::vector<ItemKey> keys(std::size_t s = 0) {
     const auto items = static_cast<std::size_t>(total(kUniform, s));
     if (items == 0) {
@@ -170,7 +170,7 @@ class ShardWorld {
     }
     return places;
   }
-  /// How many of the keys were not stale.
+  /// Updates weights, and returns how many keys were not stale.
   std::size_t update(std::span<const ItemKey> keys, float weight, std::size_t s = 0) {
     std::vector<float> weights(keys.size(), weight);
     std::vector<std::uint32_t> leaves(keys.size());
@@ -181,7 +181,7 @@ class ShardWorld {
     return live;
   }
 
-  /// Counts draws of the items of these rows; those drawn for the last time are exhausted then.
+  /// Counts draws of the items in these rows; those that reach the limit become exhausted.
   void count_draws(std::uint32_t chunk, std::initializer_list<std::uint32_t> rows) {
     Shard& part = shard(shard_of(chunk));
     const base::MutexLock lock(part.mutex);
@@ -196,7 +196,7 @@ class ShardWorld {
     part.locked().publish_hints();
   }
 
-  /// As of the last ingest or update.
+  /// The total at the last ingest or update.
   [[nodiscard]] double total(std::size_t selector, std::size_t s = 0) {
     return shard(s).hints().summary(selector).total;
   }

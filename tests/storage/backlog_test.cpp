@@ -38,7 +38,7 @@ TEST(Backlog, AChunkPushedAgainRightAfterItsAnswerLosesNothingBehindIt) {
   world.ring(0);
   world.ring(1);
   world.backlog.take(world.list, world.bell());
-  // The load of published follows the exchange that clears the bell.
+  // `published` is loaded after the exchange that clears the bell.
   HookedSync::before_next(HookedSync::Access::Load, [&] { EXPECT_TRUE(world.ring(0)); });
   EXPECT_EQ(world.backlog.answer_oldest(world.bell()).chunk, 0U);
   EXPECT_FALSE(HookedSync::pending(HookedSync::Access::Load));

@@ -20,7 +20,7 @@ struct Doorbells {
     return list.ring(
         chunk, value, [this](std::uint32_t c) -> auto& { return bells[c]; });
   }
-  /// Takes the whole list; links are read before any bell is answered.
+  /// Takes the whole list; it reads each link before the bell is answered.
   std::vector<std::uint32_t> take() {
     std::vector<std::uint32_t> chunks;
     for (std::uint32_t c = list.take_all(); c != kNil; c = bells[c].next.get()) {
@@ -82,7 +82,7 @@ TEST(Doorbell, NoRowAndNoClosingIsLostBetweenWritersAndTheTaker) {
   constexpr std::uint32_t kChunks = 4;
   constexpr std::uint32_t kRows = 30000;
   Bells bells(kChunks);
-  // Plain memory: what makes a row visible is its bell alone.
+  // Plain memory, so that only its bell makes a row visible.
   std::array<std::vector<std::uint32_t>, kChunks> rows;
   rows.fill(std::vector<std::uint32_t>(kRows));
   std::vector<std::jthread> writers;

@@ -22,7 +22,7 @@ Frame noise(std::size_t bytes, std::uint32_t seed) {
   return frame;
 }
 
-/// A frame that differs from another one in a few places.
+/// A copy of a frame that differs in a few places.
 Frame like(const Frame& key, std::uint32_t seed, std::size_t places) {
   std::mt19937 random(seed);
   Frame frame = key;
@@ -39,8 +39,7 @@ Frame encoded(const Frame& key, const Frame& frame) {
   return to;
 }
 
-/// As `read_frame`, of a room that is on the heap and exactly as long as both, so that sanitizers
-/// see what reads beyond it.
+/// Decodes as `read_frame` does, in heap memory so tight that sanitizers see reads beyond it.
 bool decode_frame(const Frame& key, std::span<const std::byte> stored, Frame& frame) {
   Frame room = key;
   room.insert(room.end(), stored.begin(), stored.end());
@@ -78,13 +77,13 @@ TEST_P(FrameCodec, OneDecoderReadsFramesOfSeveralKeysInTurn) {
 
 TEST_P(FrameCodec, TakesLittleForAFrameLikeTheKey) {
   const Frame key = noise(GetParam(), 1);
-  // A match of n bytes takes n / 255, and a block some more.
+  // A match of n bytes takes n / 255 bytes, and a block some more.
   EXPECT_LT(encoded(key, key).size(), GetParam() / 200 + 40);
 }
 
 TEST_P(FrameCodec, GivesBackRunsOfEveryLengthWhereverTheyLie) {
   const Frame key = noise(GetParam(), 1);
-  // Around what LZ4 writes differently: what a token, or one more byte, has room for.
+  // Lengths at which LZ4 changes its encoding, because a token or one more byte is full.
   const std::size_t lengths[] = {1,  3,  4,  5,   7,   8,   9,   14,  15,  16,  18,
                                  19, 20, 24, 254, 255, 269, 270, 271, 273, 274, 275};
   std::mt19937 random(1);
@@ -93,7 +92,7 @@ TEST_P(FrameCodec, GivesBackRunsOfEveryLengthWhereverTheyLie) {
     Frame frame = key;
     bool changes = i % 2 == 0;
     for (std::size_t at = 0; at < frame.size(); changes = !changes) {
-      // Most of the frame stays, and so do its last bytes in every other one.
+      // Most of the frame is unchanged; in every other frame so are the last bytes.
       std::size_t length = lengths[random() % std::size(lengths)] * (changes ? 1 : 8);
       for (; length > 0 && at < frame.size(); --length, ++at) {
         frame[at] ^= changes && (i % 4 < 2 || at + 30 < frame.size()) ? std::byte{1} : std::byte{};
@@ -112,7 +111,7 @@ TEST_P(FrameCodec, RepeatsWhatChangedIfThatIsLittle) {
     std::fill_n(frame.begin() + 50, GetParam() / part, std::byte{9});
     return encoded(key, frame).size();
   };
-  // LZ4 would find that all bytes are alike, in the key as well, where decompressing is slower.
+  // LZ4 would find that all bytes are equal, but decompresses that more slowly.
   EXPECT_GT(changed(40), GetParam() / 40);
   EXPECT_LT(changed(40), GetParam() / 40 + GetParam() / 200 + 60);
   EXPECT_LT(changed(3), GetParam() / 20 + 60) << "LZ4 itself";
@@ -175,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(OfBytes, FrameCodec,
                          testing::Values(512, 7056, 32768, 32769, 65536, 100'800),
                          testing::PrintToStringParamName());
 
-/// A frame that is as long compressed as it is would be taken for one that is stored as it is.
+/// A frame whose compressed size is its own size would be taken for an uncompressed one.
 TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
   for (const std::size_t size : {24U, 40U, 64U, 100U, 300U, 600U}) {
     const Frame key = noise(size, 1);
@@ -192,7 +191,7 @@ TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
   }
 }
 
-/// A frame of several blocks, the last of which says that it has bytes of whatever comes behind it.
+/// The last of several blocks claims bytes that belong to the next frame.
 TEST(FrameBlocks, EndWithTheirFrame) {
   const Frame key = noise(kFrameBlock + 100, 1);
   const Frame frame = noise(key.size(), 2);
@@ -216,7 +215,7 @@ TEST(FrameBlocks, EndWithTheirFrame) {
   EXPECT_EQ(given, kFrameBlock);
 }
 
-/// LZ4 would decompress it: 100 bytes as they are, behind two bytes that say how many there are.
+/// LZ4 would decompress it: 100 literal bytes after two bytes with their count.
 TEST(FrameBlocks, AreNotLongerThanWhatTheyHold) {
   const Frame key = noise(100, 1);
   Frame stored = noise(102, 2);

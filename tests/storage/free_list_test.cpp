@@ -45,7 +45,7 @@ TEST(FreeList, APopThatMeetsTheSameHeadOverAnotherLinkTriesAgain) {
   stack.push(0);
   stack.push(1);
   stack.push(2);
-  // The pop has read head 2 and below it 1, which is in somebody's hands by the time it exchanges.
+  // The pop has read 2 as the head and 1 below it; before it exchanges, another thread has taken 1.
   HookedSync::before_next(HookedSync::Access::CompareExchange, [&] {
     ASSERT_EQ(stack.pop(), 2U);
     ASSERT_EQ(stack.pop(), 1U);
@@ -65,7 +65,8 @@ TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
     std::uint64_t copy = 0;
   };
   Stack<base::StdSync> stack(kChunks);
-  std::array<Content, kChunks> contents;  // Plain memory: only the list orders the accesses.
+  // Plain memory, so that only the list orders the accesses.
+  std::array<Content, kChunks> contents;
   for (std::uint32_t chunk = 0; chunk < kChunks; ++chunk) {
     stack.push(chunk);
   }

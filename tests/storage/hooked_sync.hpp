@@ -14,7 +14,7 @@ namespace reprise::storage {
 struct HookedSync {
   enum class Access : std::uint8_t { Load, Exchange, CompareExchange };
 
-  /// Once, before the next access of that kind. Accesses within the hook run none.
+  /// Runs `rival` once, before the next access of that kind. Accesses within it run none.
   static void before_next(Access access, std::function<void()> rival) {
     hooks_[static_cast<std::size_t>(access)] = std::move(rival);
   }

@@ -41,7 +41,8 @@ TEST(PinWord, ExactlyOneOfRetirerAndReadersFreesAndAfterAllReads) {
   constexpr int kReaders = 3;
   constexpr int kRounds = 3000;
   Word word;
-  std::array<std::uint64_t, 8> chunk{};  // Plain memory: the word alone orders reads and reuse.
+  // Plain memory, so that only the word orders reads and reuse.
+  std::array<std::uint64_t, 8> chunk{};
   std::atomic<int> freers{0};
   int rounds_freed_wrongly = 0;
   std::barrier gate(kReaders + 1);

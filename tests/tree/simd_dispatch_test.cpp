@@ -1,4 +1,4 @@
-// Which of its instruction sets the library runs on. Compiled for the same targets as its kernels.
+// Reports the instruction set that the library uses. Compiled for the targets of the kernels.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tree/simd_dispatch_test.cpp"

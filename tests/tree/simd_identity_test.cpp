@@ -12,7 +12,7 @@
 namespace reprise::tree {
 namespace {
 
-/// FNV-1a (Fowler, Noll and Vo) over the bits of everything that was computed.
+/// An FNV-1a hash (Fowler, Noll and Vo) of the bits of all results.
 class Digest {
  public:
   template <class T>
@@ -32,7 +32,7 @@ class Digest {
   std::uint64_t hash_ = 0xCBF29CE484222325U;
 };
 
-/// A float of any size from 2^-60 to 2^60, without library functions that could differ.
+/// A float from 2^-60 to 2^60, computed without library functions that may differ.
 float any_weight(base::Random& random) {
   const auto exponent = static_cast<std::uint32_t>(127 - 60 + random.next() % 120);
   return std::bit_cast<float>(exponent << 23U | static_cast<std::uint32_t>(random.next() >> 41U));

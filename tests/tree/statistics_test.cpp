@@ -1,4 +1,4 @@
-// The statistics of trees as large as a large buffer's, on every instruction set.
+// Statistics of trees as large as those of a large buffer, on every instruction set.
 
 #include "simd_targets.hpp"
 #include "testing/program/scale.hpp"
@@ -27,12 +27,12 @@ namespace {
 constexpr std::size_t kMillion = std::size_t{1} << 20U;
 constexpr std::size_t kBatch = 512;
 
-/// `full` at a test scale of 5 and above, a fifth of it at 1.
+/// Returns `full` at a test scale of 5 and above, and a fifth of it at 1.
 std::size_t up_to(std::size_t full) {
   return std::min(full, test::scaled(full / 5, full / 100));
 }
 
-/// A tree of whole weights, a third of them 0, that took its weights from a million updates.
+/// A tree of whole weights, a third of them 0, after a million updates.
 struct Updated {
   explicit Updated(std::size_t leaves) : random(leaves), tree(leaves), weights(leaves) {
     const auto weight = [&] { return whole_weight(random, 1000); };
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Leaves, TreeOf, testing::Values(kMillion, 8 * kMillion)
 TEST_P(TreeOf, GivesEachLeafExactlyItsIntegersAfterAMillionUpdates) {
   for_each_target([&] {
     const Updated updated(GetParam());
-    // Every leaf if scaled up, else runs of leaves all over the tree and both its ends.
+    // At a large scale every leaf, else runs of leaves all over the tree and at both ends.
     const std::size_t stride = test::test_scale() >= 5.0 ? 1 : 8;
     std::vector<double> targets;
     std::vector<std::uint32_t> expected;
@@ -135,7 +135,7 @@ TEST(TreeDrift, StaysBelowOneInATrillionAfterTenMillionUpdates) {
     for (std::size_t done = 0; done < updates; done += kBatch) {
       for (std::size_t i = 0; i < kBatch; ++i) {
         places[i] = static_cast<std::uint32_t>(random.next() % kMillion);
-        // Over nine decades, so that sums patched by differences would keep what large ones leave.
+        // The values cover nine decades, so patched sums would keep errors of large ones.
         values[i] = static_cast<float>(std::exp2(30.0 * random.uniform() - 10.0));
       }
       tree.assign(places, values);
@@ -204,8 +204,8 @@ std::size_t resident_bytes() {
 }
 
 TEST(TreeSpikes, CostNoRebuild) {
-  // Of a tree of 1.4 GiB a few leaves are in use. Whoever summed up the others anew would touch
-  // 0.4 GiB of nodes for the first time; sanitizers and the allocator need a few MiB.
+  // A few leaves of a tree of 1.4 GiB are in use. Adding up all others again would touch 0.4 GiB of
+  // nodes for the first time; sanitizers and the allocator need a few MiB.
   constexpr std::size_t kLeaves = std::size_t{1} << 28U;
   constexpr std::size_t kMost = std::size_t{64} << 20U;
   WeightTree tree(kLeaves);
@@ -233,7 +233,7 @@ TEST(TreeEnds, AreReachedAtZeroAndJustBelowTheTotalWhateverZerosLieBeyond) {
       base::Random random(leaves);
       WeightTree tree(leaves);
       for (int i = 0; i < 200; ++i) {
-        // The first and last positive leaf anywhere, small or large, and some between them.
+        // The first and last positive leaf anywhere, of any weight, and some between them.
         std::vector<std::uint32_t> places;
         std::vector<float> weights;
         for (std::size_t k = 2 + random.next() % 5; k > 0; --k) {

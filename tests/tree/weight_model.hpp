@@ -15,8 +15,7 @@
 
 namespace reprise::tree {
 
-/// What a WeightTree means, as plain loops. With whole weights every sum is exact, so that tree and
-/// model must agree bit for bit.
+/// A WeightTree as plain loops. Whole weights have exact sums, so both agree bit for bit.
 class WeightModel {
  public:
   explicit WeightModel(std::size_t leaves) : weights_(leaves, 0.0F) {}
@@ -41,7 +40,7 @@ class WeightModel {
   float max() const {
     return weights_.empty() ? 0.0F : *std::max_element(weights_.begin(), weights_.end());
   }
-  /// The leaves on which targets in rising order fall.
+  /// The leaves that rising targets hit.
   std::vector<std::uint32_t> find(std::span<const double> rising) const {
     std::vector<std::uint32_t> found;
     std::size_t leaf = 0;
@@ -70,18 +69,19 @@ inline Found find(const WeightTree& tree, std::vector<double> targets) {
   return found;
 }
 
-/// Both ends of the range, and positions between, in rising order.
+/// Rising positions: both ends of the range, and some between.
 inline std::vector<double> targets_for(double total, std::size_t count, base::Random& random) {
   std::vector<double> targets{0.0, std::nextafter(total, 0.0)};
   for (std::size_t i = 0; i < count; ++i) {
     targets.push_back(random.uniform() * total);
-    targets.push_back(std::floor(targets.back()));  // Exactly on a boundary if weights are whole.
+    // With whole weights this is exactly on a boundary.
+    targets.push_back(std::floor(targets.back()));
   }
   std::sort(targets.begin(), targets.end());
   return targets;
 }
 
-/// Tree and model agree in everything that can be asked.
+/// Expects tree and model to agree in all results.
 inline void expect_equal(const WeightTree& tree, const WeightModel& model, base::Random& random,
                          std::size_t draws = 8) {
   ASSERT_EQ(tree.leaves(), model.weights().size());
@@ -101,7 +101,7 @@ inline void expect_equal(const WeightTree& tree, const WeightModel& model, base:
   }
 }
 
-/// The same weights written once into a new tree give the same bits (invariant I9).
+/// Expects the same bits in a new tree to which the weights are written once (invariant I9).
 inline void expect_as_if_fresh(const WeightTree& tree, base::Random& random) {
   std::vector<float> weights(tree.leaves());
   for (std::uint32_t leaf = 0; leaf < weights.size(); ++leaf) {

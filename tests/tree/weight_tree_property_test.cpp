@@ -32,7 +32,7 @@ struct Write {
   }
 };
 
-/// A batch in any order, or a run, of a tree with so many leaves.
+/// A batch in any order, or a run, for a tree with so many leaves.
 rc::Gen<Write> any_write(std::uint32_t leaves) {
   return rc::gen::exec([leaves] {
     Write write;

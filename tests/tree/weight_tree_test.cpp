@@ -20,7 +20,7 @@ std::vector<std::size_t> all_sizes() {
   return sizes;
 }
 
-/// One random operation on both.
+/// Makes one random call on both.
 void step(WeightTree& tree, WeightModel& model, base::Random& random) {
   std::vector<float>& weights = model.weights();
   const std::size_t first = random.next() % weights.size();
@@ -38,7 +38,7 @@ void step(WeightTree& tree, WeightModel& model, base::Random& random) {
       break;
     }
     default: {
-      std::vector<std::uint32_t> leaves(random.next() % 1200);  // More than two blocks.
+      std::vector<std::uint32_t> leaves(random.next() % 1200);  // They are more than two blocks.
       std::vector<float> values(leaves.size());
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         leaves[i] = static_cast<std::uint32_t>(random.next() % weights.size());
@@ -133,7 +133,7 @@ TEST(WeightTree, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
   // Prefix sums of the nodes: 1, 1, 1 (a tie, down to even), 1 + 2 u (a tie, up to even). The
   // target 1 + u falls on the last, u from its start, which is its whole sum.
   constexpr float kUnit = 0x1p-52F;
-  for (const std::uint32_t spread : {16U, 128U, 1024U}) {  // Siblings on three levels.
+  for (const std::uint32_t spread : {16U, 128U, 1024U}) {  // These are siblings on three levels.
     WeightTree tree(std::size_t{16} * spread);
     tree.assign(std::vector{0U, 2 * spread, 3 * spread}, std::vector{1.0F, kUnit / 2, kUnit});
     const Found found = find(tree, {1.0 + static_cast<double>(kUnit)});

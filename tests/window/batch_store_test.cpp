@@ -21,7 +21,7 @@
 namespace reprise::window {
 namespace {
 
-/// Gives memory until it is told not to.
+/// A resource that allocates until it is told not to.
 class StubbornResource final : public std::pmr::memory_resource {
  public:
   bool refuses = false;
@@ -69,7 +69,7 @@ struct Fixture {
   BatchStore store;
 };
 
-/// Address and bytes of every column with room for n items.
+/// The address and size of every column with room for n items.
 std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStore& store,
                                                                  std::size_t n) {
   std::vector<std::pair<const std::byte*, std::size_t>> columns;

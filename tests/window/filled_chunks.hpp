@@ -9,16 +9,16 @@
 
 namespace reprise::window {
 
-/// Every way in which writers can fill a chunk, by enumeration of the states that they can reach.
-///
-/// It states the rules of writing rows anew, in plain words: an episode of T steps takes T + 1
-/// rows; an item is decided when n steps follow it or its episode ends; a chunk that fills in the
+/// Enumerates the states that writers can reach, and so every way to fill a chunk. It states the
+/// rules of writing rows independently: an episode of T steps takes T + 1 rows; an item is decided
+/// when n steps follow it or its episode ends; when a chunk fills in the middle of an episode,
+/// frame stack, open items and current row go to the next one.
 /// middle of an episode hands frame stack, open items and current row to the next one.
 class FilledChunks {
  public:
   FilledChunks(std::uint32_t n_step, std::uint32_t frame_stack, std::uint32_t rows)
       : n_step_(n_step), behind_(frame_stack - 1), rows_(rows) {
-    handed_over_.insert(Place{});  // An unused chunk is taken as one left open at row 0.
+    handed_over_.insert(Place{});  // An unused chunk is taken like one left open at row 0.
     explore_between_episodes({});
     while (!todo_.empty()) {
       const State state = todo_.back();
@@ -27,27 +27,27 @@ class FilledChunks {
     }
   }
 
-  /// Of all chunks that were filled, hold any item, and took over at most one episode under way.
+  /// The fewest items in a filled chunk that holds any and took over at most one open episode.
   [[nodiscard]] std::uint32_t fewest_items() const { return fewest_; }
 
-  /// Of all chunks that were filled and hold any item: rows used by items at two each, and by the
-  /// frame stacks that came with every episode taken over but one.
+  /// The fewest explained rows in a filled chunk that holds any item: two for each item, and the
+  /// frame stacks of all episodes taken over but one.
   [[nodiscard]] std::uint32_t fewest_rows_explained() const { return fewest_rows_; }
 
  private:
-  /// Between episodes: the first free row, and what is in the rows before it.
+  /// A state between episodes: the first free row, and the contents of the rows before it.
   struct Place {
     std::uint32_t row = 0;
     std::uint32_t items = 0;
-    std::uint32_t taken_over = 0;  ///< Episodes that were under way when they came here.
+    std::uint32_t taken_over = 0;  ///< Episodes that were open when they moved here.
     friend auto operator<=>(const Place&, const Place&) = default;
   };
-  /// In an episode.
+  /// A state within an episode.
   struct State {
-    Place start;            ///< Of this episode in this chunk.
-    std::uint32_t row;      ///< Current row.
-    std::uint32_t open;     ///< Committed steps before it that are not yet items.
-    std::uint32_t history;  ///< Steps before the open ones, as far as a frame stack looks back.
+    Place start;            ///< Where this episode began in this chunk.
+    std::uint32_t row;      ///< The current row.
+    std::uint32_t open;     ///< Committed steps that are not yet items.
+    std::uint32_t history;  ///< Steps before the open ones that a frame stack still needs.
     std::uint32_t items;
     std::uint32_t taken_over;
     friend auto operator<=>(const State&, const State&) = default;
@@ -94,15 +94,16 @@ class FilledChunks {
            next_chunk.history, place.items, place.taken_over + 1});
   }
   void step(const State& state) {
-    // The episode ends with this step: all open items and this one are decided.
+    // The episode ends with this step, so all open items and this one are decided.
     explore_between_episodes({state.row + 2, state.items + state.open + 1, state.taken_over});
-    // It is truncated before this step: the current row is its last, or free if nothing needs it.
+    // The episode is truncated before this step, whose row is its last, or free if no item needs
+    // it.
     if (state.open != 0 || state.items > state.start.items) {
       explore_between_episodes({state.row + 1, state.items + state.open, state.taken_over});
     } else {
       explore_between_episodes(state.start);
     }
-    // It goes on.
+    // The episode goes on.
     State next = state;
     ++next.row;
     if (state.open + 1 < n_step_) {

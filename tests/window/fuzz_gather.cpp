@@ -1,5 +1,4 @@
-// A libFuzzer target: gathers windows of a chunk whose compressed frames and their places are
-// damaged in any way.
+// A libFuzzer target that gathers windows of a chunk with damaged compressed frames.
 #include <reprise/schema.hpp>
 #include <reprise/window.hpp>
 
@@ -26,7 +25,7 @@ using reprise::storage::FrameRef;
 using reprise::storage::ItemHeader;
 using Bytes = std::span<const std::byte>;
 
-/// Gathers every window of a chunk whose room and whose places of frames are the input.
+/// Gathers every window of a chunk whose frame room and places of frames come from the input.
 void gather(Bytes bytes, bool sequences, bool unique) {
   constexpr std::uint32_t kRows = 8;
   constexpr std::size_t kFrame = 512;
@@ -61,7 +60,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
   reprise::window::BatchStore batch(schema, spec, nullptr, unique);
   batch.reserve(rows.size());
   gather->items(rows, batch, 0);
-  // On the heap, exactly as long as the observation.
+  // The buffer is on the heap, exactly as long as the observation.
   std::vector<std::byte> frame(kFrame);
   gather->observation(0, rows.back(), frame.data());
 }

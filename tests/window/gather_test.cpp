@@ -20,7 +20,7 @@ TEST(Gather, SaysHowManyBytesAnItemTakes) {
   const storage::RowLayout layout(schema);
   storage::ChunkStore store(1, 4, layout.stride());
   const auto gather = WindowSpec(Transitions{.frame_stack = 3}).make_gather(schema, layout, store);
-  // Two stacks, the action, the reward and its return.
+  // An item has two stacks, the action, the reward and its return.
   EXPECT_EQ(gather->item_bytes(), 2U * 3 * 10 + 4 + 4 + 4);
 }
 

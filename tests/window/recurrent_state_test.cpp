@@ -28,7 +28,7 @@ Options options_with(const Sequences& window) {
   return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
-/// The numbers of the first steps of the items in a batch, whose states are checked.
+/// The numbers of the first steps of a batch's items; checks the states of each.
 Numbers checked_items(const RecurrentLine& line, const Batch& batch) {
   Numbers numbers;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -147,7 +147,7 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
   EXPECT_EQ(checked_items(line, *batch), (Numbers{0, 2, 100, 102, 200, 202}));
 }
 
-/// Bytes that the process has in memory; 0 where the system does not tell.
+/// Bytes that the process has in memory; 0 if the system does not say.
 std::size_t resident_bytes() {
   std::ifstream pages("/proc/self/statm");
   std::size_t mapped = 0;
@@ -157,11 +157,11 @@ std::size_t resident_bytes() {
 }
 
 struct Use {
-  std::size_t touched;   ///< As `Stats` says.
-  std::size_t resident;  ///< More than before, of the whole process.
+  std::size_t touched;   ///< `Stats::touched_bytes`.
+  std::size_t resident;  ///< Growth of the whole process.
 };
 
-/// What a full buffer takes whose steps have a large state.
+/// The memory of a full buffer whose steps have a large state.
 Use use_of(Schema schema, const auto& state, const Sequences& window) {
   const auto id = schema.observation<std::uint64_t>("id");
   Options options = options_with(window);
@@ -196,7 +196,7 @@ TEST(RecurrentState, TakesTheMemoryOfItemsAndNotOfSteps) {
   EXPECT_GE(in_rows.touched, 4000 * kBytes);
   EXPECT_GE(in_items.touched, 4000 / 40 * kBytes) << "what is stored counts";
   EXPECT_LE(in_items.touched, in_rows.touched / 20) << "40 steps have one state";
-  // Rows may lie on huge pages, some of which hold little.
+  // Rows may lie on huge pages that are partly filled.
   EXPECT_LE(in_items.resident, in_rows.resident / 3);
 }
 

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <tuple>
 
-/// Sequences with frame stacks and n-step returns against a model of one thread: every item that an
-/// episode promises is read, and all that a batch says of it is judged.
+/// Compares sequences with frame stacks and n-step returns with a model: every item that an episode
+/// promises is read, and everything that a batch says of it is checked.
 namespace reprise::test {
 namespace {
 
@@ -22,8 +22,7 @@ struct Written {
   End end = End::Continue;
 };
 
-/// Episodes of each length up to 14, which end in turn by termination, by truncation and because
-/// their writer leaves.
+/// Appends episodes of each length up to 14, which end by termination, truncation or destruction.
 std::map<std::uint64_t, Written> fill(const World& world, ReplayBuffer& replay) {
   std::map<std::uint64_t, Written> episodes;
   for (std::uint64_t steps = 1; steps <= 14; ++steps) {
@@ -86,9 +85,9 @@ TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
   }
 }
 
-/// Of items of one observation each, of sequences, and of compressed ones.
+/// The cases are single transitions, sequences, and compressed sequences.
 TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
-  constexpr std::size_t kFrame = 1031;  // Odd, so that frames begin anywhere in a line.
+  constexpr std::size_t kFrame = 1031;  // It is odd, so that frames begin anywhere in a cache line.
   for (const int kind : {0, 1, 2}) {
     const bool sequences = kind != 0;
     const std::size_t items = sequences ? 500 : 1000;

@@ -22,7 +22,7 @@ Frames frames_of(std::span<const std::uint8_t> span) {
   return {span.begin(), span.end()};
 }
 
-/// One episode of two steps: frames 1, 2 and 3, each of one byte.
+/// A buffer with one episode of two steps: frames 1, 2 and 3, each of one byte.
 struct Episode {
   explicit Episode(const Window& window = Transitions{.n_step = 3, .frame_stack = 2},
                    End end = End::Truncated)
@@ -52,7 +52,7 @@ TEST(UniqueFrames, AreBothStacksOfEachItemOnce) {
     ASSERT_TRUE(batch);
     EXPECT_TRUE(batch->unique_frames());
     const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
-    // The second window has one step, and the first one two of three: the last frame is repeated.
+    // The windows have one step, and two of three steps, so the last frame is repeated.
     EXPECT_EQ(frames_of(batch->frames(made.frame)),
               (Frames{before, before, 1, 2, 3, 3, before, 1, 2, 3, 3, 3}));
     EXPECT_EQ(batch->lengths()[0], 2U);
@@ -135,7 +135,7 @@ TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
     const auto batch = sampler.sample(2);
     ASSERT_TRUE(batch);
     const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
-    // The items have two steps and one; behind them there are zeros.
+    // The items have two steps and one, followed by zeros.
     EXPECT_EQ(frames_of(batch->frames(made.frame)),
               (Frames{before, before, 1, 2, 3, 0, before, 1, 2, 3, 0, 0}));
     EXPECT_EQ(batch->shape(made.frame), (std::vector<std::size_t>{2, 3, 3, 1}));

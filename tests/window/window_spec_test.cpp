@@ -57,7 +57,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(WindowSpec(with_returns).targets(), 8U);
 }
 
-/// Item after item, as a writer is told to decide them.
+/// The items one after the other, as a writer is told to decide them.
 TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
   for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     for (const Window& window :
@@ -149,10 +149,10 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
   }
 }
 
-// A chunk left open by one writer after another can take over several episodes, each with its frame
-// stack, and then holds fewer items than promised. Each such stack moved out of a chunk that
-// closed, so over all chunks there is at most one for each and the promise holds on the average:
-// hence the rows of all stacks but one count as used.
+// A chunk that several writers leave open can take over several episodes, each with its frame
+// stack, and then holds fewer items than promised. Each such stack came from a chunk that closed,
+// so over all chunks there is at most one for each, and the promise holds on average. Hence the
+// rows of all stacks but one count as used.
 TEST(WindowSpec, NoPatternOfEpisodesFillsAChunkWithFewerItemsThanPromised) {
   for (std::uint32_t n_step = 1; n_step <= 4; ++n_step) {
     for (std::uint32_t frame_stack = 1; frame_stack <= 4; ++frame_stack) {

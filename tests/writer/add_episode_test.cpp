@@ -19,13 +19,13 @@
 namespace reprise::test {
 namespace {
 
-/// Episodes of numbered steps as arrays, beside the same steps one by one.
+/// Episodes of numbered steps as arrays, to compare with the same steps one by one.
 struct Episode {
   Episode(std::uint64_t first, std::size_t count)
       : steps(count), numbers(count + 1), rewards(count, 1.0F) {
     std::iota(numbers.begin(), numbers.end(), first);
   }
-  /// As `Line::append` writes them.
+  /// The values that `Line::append` writes.
   [[nodiscard]] std::vector<AnyValue> values(const Line& line) const {
     const auto bytes = std::as_bytes(std::span(numbers));
     return {{AnyField(line.reward), false, std::as_bytes(std::span(rewards))},
@@ -42,7 +42,7 @@ Options options_of(const Window& window) {
   return Small{.window = window, .episode_index = true, .key_tag = 3};
 }
 
-/// Items of an episode, in words that a difference shows.
+/// The items of an episode as text, in which a difference shows.
 std::vector<std::vector<std::uint64_t>> items_of(Line& line, std::uint64_t episode) {
   std::vector<std::vector<std::uint64_t>> items;
   const Batch batch = line.replay.episodes().gather(episode, 0, 20);
@@ -82,7 +82,7 @@ TEST_P(AddEpisode, IsItsStepsOneAfterTheOther) {
 INSTANTIATE_TEST_SUITE_P(Ends, AddEpisode,
                          testing::Values(End::Continue, End::Terminated, End::Truncated));
 
-/// A queue of 4 has no room for more, until they are taken out of it.
+/// Options of a queue of 4, which has no room for more until items are drawn.
 Options queue_of_4(InitialPriority initial) {
   return Small{.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = initial}},
                .max_times_sampled = 1,
@@ -92,7 +92,7 @@ Options queue_of_4(InitialPriority initial) {
 
 constexpr float kGone = -1.0F;
 
-/// Of the items of the first episode, from its first step on.
+/// Expects the priorities of the first episode's items, from its first step on.
 void expect_priorities(Line& line, const std::vector<float>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::optional<ItemKey> key = line.replay.episodes().find(0, i);
@@ -161,7 +161,7 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   refuses({"'reward' is named twice"}, named);
   named.erase(named.begin() + 2, named.end());
   refuses({"'gamma' is missing"}, named);
-  states[7] = std::numeric_limits<float>::infinity();  // The final observation.
+  states[7] = std::numeric_limits<float>::infinity();  // This is the final observation.
   refuses({"'state'", "next step", "inf"}, values());
   states[7] = 1.0F;
   gammas[2] = 1.5F;
@@ -172,7 +172,8 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   priorities = {1.0F, 1.0F, -1.0F};
   refuses({"priorities[2] is -1"}, values());
   priorities.clear();
-  for (const std::size_t wrong : {2U, 4U}) {  // Of an episode that is not there, and too many.
+  // One priority belongs to an episode that is not there, or there are too many.
+  for (const std::size_t wrong : {2U, 4U}) {
     taken = wrong;
     refuses({"taken is"}, values());
   }

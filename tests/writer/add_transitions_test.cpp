@@ -30,7 +30,7 @@ Schema schema_of_arrays() {
   return schema;
 }
 
-/// Transitions as arrays: most continue the one before, some begin anew, some end.
+/// Transitions as arrays: most continue the one before, some begin an episode, some end one.
 struct Arrays {
   explicit Arrays(std::size_t n) : discount(n, 0.5F), reward(n), action(n), ends(n) {
     Rng rng(7);
@@ -92,7 +92,7 @@ struct Arrays {
   std::vector<std::uint8_t> next_seen;
 };
 
-/// All items of a buffer as bytes, by episode and position.
+/// The bytes of all items, by episode and position.
 std::vector<std::byte> content(ReplayBuffer& replay, std::size_t episodes, std::size_t steps) {
   std::vector<std::byte> bytes;
   const auto put = [&](const auto& values) {
@@ -122,8 +122,8 @@ Options windowed(const Window& window) {
                .key_tag = 5};
 }
 
-/// In pieces of several sizes, one by one, and by a writer that begins an episode where the one
-/// before has ended or states do not meet; over ends, jumps, chunks and an eviction.
+/// Appends in pieces of several sizes, one by one, and by a writer that begins an episode where
+/// states do not meet; there are ends, jumps, several chunks and an eviction.
 TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   const Arrays arrays(1000);
   const Schema schema = schema_of_arrays();
@@ -169,7 +169,7 @@ TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   }
 }
 
-/// Of 10 numbers in a row as transitions.
+/// A test with 10 transitions between consecutive numbers.
 class NumberedTransitions : public testing::Test {
  protected:
   static constexpr std::size_t kCount = 10;
@@ -185,7 +185,7 @@ class NumberedTransitions : public testing::Test {
             {AnyField(line_.reward), false, std::as_bytes(std::span(rewards_))},
             {AnyField(line_.id), true, bytes.subspan(8)}};
   }
-  /// They are in one episode.
+  /// Expects them to be in one episode.
   void expect_only(std::uint64_t first, std::uint64_t last) {
     EXPECT_EQ(line_.replay.size(), last - first);
     const Batch batch = line_.replay.episodes().gather(0, 0, kCount);
@@ -224,7 +224,7 @@ TEST_F(NumberedTransitions, GoOnBehindThoseThatWereTaken) {
   EXPECT_EQ(taken, 0U);
 }
 
-/// Samplers have to see what a writer holds back before it waits for them.
+/// Samplers have to see the step that a writer holds back before it waits for them.
 TEST_F(NumberedTransitions, AreSeenWhileTheWriterWaitsForTheLimiter) {
   std::jthread learner([this] {
     Sampler sampler = line_.replay.sampler();

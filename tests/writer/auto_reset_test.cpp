@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kEnvironments = 3;
 
-/// Simulators that count their steps: observation 1000 e + 100 (episode) + t.
+/// Simulators that count their steps: the observation is 1000 e + 100 (episode) + t.
 struct Simulators {
   explicit Simulators(AutoReset how,
                       const Options& options = Small{.capacity_steps = 2000, .episode_index = true})
@@ -37,16 +37,16 @@ struct Simulators {
   [[nodiscard]] std::vector<AnyValue> first() const {
     return {{AnyField(line.id), false, std::as_bytes(std::span(seen))}};
   }
-  /// Steps all of them; those of which `ends` says so end, unless they are reset now.
+  /// Steps all environments; those for which `ends` says so end, unless they are reset now.
   void step(std::span<const End> wanted) {
     actions = seen;
     ends.assign(wanted.begin(), wanted.end());
-    finals.assign(kEnvironments, 77);  // Nobody reads it where nothing ends.
+    finals.assign(kEnvironments, 77);  // It is only read where an episode ends.
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       const std::uint64_t after_reset = (seen[e] / 100 + 1) * 100;
       if (resets[e]) {
         resets[e] = false;
-        actions[e] = 99'999;  // Means nothing, and neither does its end.
+        actions[e] = 99'999;  // Neither the action nor the end of a reset is stored.
         seen[e] = after_reset;
         continue;
       }
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, AutoResets,
                                          AutoReset::Disabled),
                          name_of);
 
-/// A queue of 4 lets the steps of some environments in, and those of the others by the next call.
+/// A queue of 4 takes the steps of some environments; the next call appends the others.
 TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
   Simulators world(GetParam(), Small{.capacity_steps = 2000,
                                      .max_times_sampled = 1,
@@ -232,7 +232,7 @@ TEST(AutoReset, RefusesWhatItsModeHasNot) {
   Simulators next(AutoReset::NextStep);
   next.writers.begin(next.first());
   next.step(std::vector(kEnvironments, End::Continue));
-  next.mode = AutoReset::SameStep;  // It gives final observations then.
+  next.mode = AutoReset::SameStep;  // In this mode simulators give final observations.
   expect_refusal<std::invalid_argument>([&] { (void)next.append(); }, {"SameStep"});
 }
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-// `Schema::require_finite`: observations and rewards that would spread.
+// `Schema::require_finite` refuses observations and rewards that are not finite.
 
 namespace reprise::test {
 namespace {
@@ -28,7 +28,7 @@ struct Checked {
     schema.require_finite(on);
     replay.emplace(schema, Small{.max_writers = 2});
   }
-  /// Steps whose values are all this number.
+  /// Writes a step whose values are all this number.
   void write(Writer& writer, float value) const {
     if (!writer.in_episode()) {
       writer.begin_episode();
@@ -60,7 +60,7 @@ TEST(Finite, TakesEveryFiniteValueAndWhateverOtherFieldsHold) {
     checked.write(writer, value);
     EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   }
-  writer.next(checked.whole) = ~std::uint32_t{0};  // As bits of a float it would be NaN.
+  writer.next(checked.whole) = ~std::uint32_t{0};  // As a float these bits would be NaN.
   std::ranges::fill(writer.next(checked.narrow), 1.0F);
   writer.next(checked.wide) = 1.0;
   writer.now(checked.action) = kNaN;
@@ -150,8 +150,8 @@ TEST(Finite, IsAskedOfFloatsOf16Bits) {
   ReplayBuffer replay(schema, Small{});
   Writer writer = replay.writer();
   writer.begin_episode();
-  writer.now(half)[0] = writer.now(half)[1] = Float16{0xfbff};  // The least that is finite.
-  writer.now(brain) = BFloat16{0x7f7f};                         // The largest.
+  writer.now(half)[0] = writer.now(half)[1] = Float16{0xfbff};  // The lowest finite number.
+  writer.now(brain) = BFloat16{0x7f7f};                         // The largest finite number.
   std::ranges::copy(writer.now(half), writer.next(half).begin());
   const auto refused = [&](std::initializer_list<std::string_view> words) {
     expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, words);

@@ -12,8 +12,8 @@
 #include <set>
 #include <thread>
 
-/// Writers for which there is no chunk at all. With the planned number of chunks that needs a shard
-/// whose lock is held all the while, which no call of a user's does.
+/// Writers for which there is no chunk. By the plan this happens only while a shard's lock is held
+/// all the time, which no call of a user does.
 namespace reprise::writer {
 namespace {
 
@@ -22,7 +22,7 @@ using test::LockHolder;
 
 constexpr std::size_t kCapacity = 10;
 
-/// A buffer of numbered steps: step i observes i and leads to i + 1.
+/// A buffer of numbered steps: step i has observation i and next observation i + 1.
 class NoRoom : public testing::Test {
  protected:
   NoRoom()
@@ -55,7 +55,7 @@ class NoRoom : public testing::Test {
     return writer.commit(end, {});
   }
 
-  /// Appends until a commit finds no chunk for its step. Returns the steps taken.
+  /// Appends until a commit finds no chunk for its step, and returns how many steps were taken.
   std::uint64_t append_until_full(WriterCore& writer) {
     std::uint64_t number = 0;
     while (append(writer, number) == CommitStatus::Committed) {
@@ -69,7 +69,7 @@ class NoRoom : public testing::Test {
     return core_->shards().steps();
   }
 
-  /// The numbers of all items, their windows checked.
+  /// The numbers of all items, whose windows it checks.
   std::set<std::uint64_t> numbers() {
     core_->shards().drain();
     sampler::SamplerCore sampler(core_, {});
@@ -152,7 +152,7 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   expect_accounted();
 }
 
-/// Against waiting after it was asked so often.
+/// Refuses to wait after it was asked so often.
 class Patience final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
@@ -183,7 +183,7 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
-/// Makes room and refuses to wait on, when it is asked for the second time.
+/// Makes room, and refuses to wait, when it is asked for the second time.
 class LetsGoAndRefuses final : public WaitHook {
  public:
   explicit LetsGoAndRefuses(LockHolder& holder) : holder_(holder) {}
@@ -232,7 +232,7 @@ TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
-  writer.reset();  // Waits a second for a chunk.
+  writer.reset();  // It waits a second for a chunk.
   holder.let_go();
   EXPECT_GE(core_->shards().writers_for_chunk.stats().longest, 1s) << "it does not give up at once";
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U) << "n_step - 1 items were open";
@@ -249,8 +249,8 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
-  writer->begin_episode();  // Drops two items after a second.
-  writer->begin_episode();  // The episode before had no steps: there is nothing to wait for.
+  writer->begin_episode();  // It waits a second, then drops two items.
+  writer->begin_episode();  // The episode before had no steps, so it does not wait.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
   holder.let_go();

@@ -31,7 +31,7 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
     shard::Shard& second = core->shards()[1];
     const base::MutexLock lock_first(first.mutex);
     const base::MutexLock lock_second(second.mutex);
-    // It fills every chunk that there is, and then has to give up for want of room.
+    // It fills every chunk that there is, and then gives up for lack of room.
     std::jthread([&] {
       while (writer.commit(End::Continue, {}) == CommitStatus::Committed) {
         ++committed;
@@ -100,7 +100,7 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
       status = sampler.sample(1, {.timeout = std::chrono::seconds(30)}).status();
     });
     yield_while([&] { return !started.load(); });
-    // At every moment of the sampler's way from its first look to its sleep.
+    // The spin ends at any moment between the sampler's first look and its sleep.
     for (std::size_t spin = rng.below(2000); spin > 0; --spin) {
       started.load();
     }

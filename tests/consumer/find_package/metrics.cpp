@@ -1,4 +1,4 @@
-// Links the optional library; the quickstart needs the buffer alone.
+// Links reprise::metrics, which the quickstart does not need.
 #include <reprise/metrics.hpp>
 
 int main() {

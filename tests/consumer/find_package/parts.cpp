@@ -1,5 +1,4 @@
-// The installed reprise::device, reprise::process and reprise::remote link, and bring the library
-// along.
+// Links the installed reprise::device, reprise::process and reprise::remote.
 #include <reprise/device_ring.hpp>
 #include <reprise/host.hpp>
 #include <reprise/remote.hpp>

@@ -9,8 +9,8 @@
 
 namespace reprise::test {
 
-/// Makes the call with the first allocation failing, then the second, and so on until it has all
-/// it asks for. After each failure `check` looks whether anything changed.
+/// Makes the call with the first allocation failing, then the second, and so on until none fails.
+/// After each failure `check` has to find that nothing changed.
 template <class Call, class Check>
 void sweep(Call&& call, Check&& check) {
   constexpr std::size_t kMostAllocations = 10000;

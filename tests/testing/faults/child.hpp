@@ -13,9 +13,9 @@
 
 namespace reprise::test {
 
-/// Runs `work` in a forked child and expects that it returns what a child has to say when all is
-/// well: nothing. A child that hangs is killed: after half of the time that its test has left
-/// before it counts as one that may hang (main.cpp), and after a minute at least.
+/// Runs `work` in a forked child and expects it to return "", which means no complaint. A child
+/// that hangs is killed: after half of the time that its test has left before main.cpp takes it for
+/// one that hangs, and after a minute at least.
 template <class Work>
 void expect_of_child(Work&& work) {
   constexpr ::time_t kLeastSeconds = 60;
@@ -37,10 +37,10 @@ void expect_of_child(Work&& work) {
       std::fprintf(stderr, "child: %s\n", complaint.c_str());
       std::fflush(stderr);
     }
-    // Nothing of the parent's is torn down here.
+    // Exits without running destructors of the parent's objects.
     ::_exit(complaint.empty() ? 0 : 1);
   }
-  // Its own alarm bounds the child; the parent sleeps, and would look as if it hung.
+  // The child has an alarm of its own. The sleeping parent would look as if it hung.
   const unsigned rest = ::alarm(0);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -49,7 +49,7 @@ void expect_of_child(Work&& work) {
   EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << "see the child's complaint above";
 }
 
-/// What is wrong with how `call` refuses to run in a fork of `maker`; empty if nothing is.
+/// Says how `call` fails to refuse a fork of `maker`; empty if it refuses.
 template <class Exception, class Call>
 [[nodiscard]] std::string unless_refused(const char* what, pid_t maker, Call&& call) {
   try {

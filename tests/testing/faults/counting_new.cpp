@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-// Relaxed: read by tests when the counted threads have been joined or are this one.
+// Relaxed: tests read it after joining the counted threads, or in the only thread.
 std::atomic<std::size_t> allocation_count = 0;
 thread_local std::size_t countdown = 0;
 thread_local bool failed = false;
@@ -51,7 +51,7 @@ bool allocation_failed() {
 
 }  // namespace reprise::test
 
-// The array forms forward to these.
+// The array forms of operator new call these.
 void* operator new(std::size_t bytes) {
   return reprise::test::take_or_throw(bytes, reprise::test::kUsual);
 }

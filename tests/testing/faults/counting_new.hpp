@@ -8,10 +8,10 @@ namespace reprise::test {
 /// Allocations by operator new, of all threads, since the program began.
 std::size_t allocations();
 
-/// Lets the k-th allocation of this thread from now on fail, k from 1; 0 lets all succeed.
+/// Makes the k-th allocation of this thread from now on fail, k from 1; 0: none.
 void fail_allocation(std::size_t k);
 
-/// Whether that failure was handed out, or is still to come.
+/// Whether that allocation has failed already.
 bool allocation_failed();
 
 }  // namespace reprise::test

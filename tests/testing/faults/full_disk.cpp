@@ -13,7 +13,7 @@ namespace reprise::test {
 namespace {
 
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-/// Relaxed throughout: it guards nothing.
+/// The bytes left on the disk. Relaxed throughout: no other data depends on it.
 std::atomic<std::int64_t>& room() {
   static std::atomic<std::int64_t> bytes = kAll;
   return bytes;

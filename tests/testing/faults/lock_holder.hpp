@@ -7,7 +7,7 @@
 
 namespace reprise::test {
 
-/// A thread that holds a lock until it is told to let go.
+/// A thread that holds a lock until it is told to release it.
 class LockHolder {
  public:
   explicit LockHolder(base::Mutex& mutex)
@@ -34,7 +34,7 @@ class LockHolder {
  private:
   std::atomic<bool> held_ = false;
   std::atomic<bool> release_ = false;
-  std::thread thread_;  // Last: it uses the members above.
+  std::thread thread_;  // Declared last, because the thread uses the members above.
 };
 
 }  // namespace reprise::test

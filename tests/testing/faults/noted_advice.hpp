@@ -4,13 +4,12 @@
 #include <span>
 #include <vector>
 
-/// Replaces madvise and getrusage in the program that it is linked into. Each thread by itself.
+/// Replaces madvise and getrusage in the program that it is linked into, for each thread by itself.
 namespace reprise::test {
 
-/// From now on getrusage finds so much more read from the disk whenever it is asked; it says the
-/// truth until then.
+/// From now on each getrusage reports that `more` has been read from the disk since the one before.
 void disk_reads_are(long more);
-/// The ranges that were advised to be read ahead since the last call.
+/// The ranges for which read-ahead was advised since the last call.
 std::vector<std::span<const std::byte>> take_read_ahead();
 
 }  // namespace reprise::test

@@ -23,7 +23,7 @@ Notes& notes() {
   return all;
 }
 
-/// The path of an open file, also of one that was renamed since.
+/// The path of an open file, even if it was renamed after it was opened.
 std::string path_of(int file) {
   std::array<char, 4096> path{};
   const ssize_t bytes =
@@ -31,7 +31,7 @@ std::string path_of(int file) {
   return bytes < 0 ? std::string() : std::string(path.data(), static_cast<std::size_t>(bytes));
 }
 
-/// Notes a call that succeeded. Its answer, as a system call gives it.
+/// Records a call that succeeded, and returns what the system call returns.
 int noted(long answer, std::string call) {
   if (answer != 0) {
     return -1;

@@ -3,12 +3,11 @@
 #include <string>
 #include <vector>
 
-/// Replaces fsync, renameat and unlinkat in the program that it is linked into: they do what they
-/// did, and are noted.
+/// Replaces fsync, renameat and unlinkat in a program by functions that do the same and record it.
 namespace reprise::test {
 
-/// What was done since the last call of this, in order: "sync PATH", "rename PATH TO", "remove
-/// PATH". Paths are absolute, as they were then; calls that failed are left out.
+/// The calls recorded since the last time, in order: "sync PATH", "rename PATH TO", "remove PATH".
+/// Paths are absolute and of that moment; calls that failed are left out.
 std::vector<std::string> take_noted_calls();
 
 /// From now on, any fsync of this path answers that the disk is broken (EIO); an empty path: of

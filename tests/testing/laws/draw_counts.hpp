@@ -6,12 +6,12 @@
 
 namespace reprise::test {
 
-/// How often numbered items were drawn, beside how often they should have been: in proportion to
-/// the sum of what was expected of each. Expectations may change from draw to draw, so buffers may
+/// Counts how often numbered items were drawn, and how often they should have been: in proportion
+/// to the sum of their expectations. Expectations may change from draw to draw, so buffers may
 /// change between draws too.
 class DrawCounts {
  public:
-  /// An item is expected so many times more.
+  /// Adds to the number of draws that are expected of an item.
   void expect(std::uint64_t number, double draws) { expected_[number] += draws; }
   void count(std::uint64_t number) { ++counts_[number]; }
   void count(std::span<const std::uint64_t> numbers) {

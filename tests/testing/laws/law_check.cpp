@@ -65,11 +65,11 @@ void LawCheck::append_one(std::span<const float> priority) {
   all_.push_back(item);
   numbers_.push_back(number);
   if (highest == number) {
-    return;  // Nobody has ingested it yet.
+    return;  // The step was not ingested yet.
   }
   find_items();
   if (!std::ranges::binary_search(numbers_, highest)) {
-    // The highest has left for this step; which of both came first is not promised.
+    // The item with the highest priority may leave for this step. Either may happen first.
     set_priority(number, 1.0F);
   }
 }
@@ -210,7 +210,7 @@ void LawCheck::check_order(const Batch& batch) const {
   }
 }
 
-/// What importance weights are divided by.
+/// What the importance weights of a batch are divided by.
 double LawCheck::reference(const Batch& batch, const SampleOptions& how) const {
   double least = std::numeric_limits<double>::infinity();
   if (how.normalise == Normalise::ByBatch) {
@@ -243,7 +243,7 @@ void LawCheck::check_chances(const Batch& batch, const SampleOptions& how) {
     if (!without) {
       ASSERT_NEAR(p, exact, tolerance_ * exact) << "item " << number;
     } else if (n * p < 0.999) {
-      // The chance to be in the batch, n * P, is 1 - exp(-weight * t) for one t of all items.
+      // The probability n * P to be in the batch is 1 - exp(-weight * t), with one t for all.
       const double t = -std::log1p(-n * p) / exact;
       threshold = threshold == 0.0 ? t : threshold;
       ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance_) * threshold) << "item " << number;

@@ -11,8 +11,8 @@
 
 namespace reprise::test {
 
-/// A buffer of 100 items beside the plainest account of them. Each batch that it draws is compared
-/// with the selector's law: the probability and the importance weight of each item, or their order.
+/// A buffer of 100 items, and a plain list of what should be in it. Each batch is compared with the
+/// selector's law: the probability and the importance weight of each item, or their order.
 ///
 /// Five writers append in turn, so that every shard has young and old items, and each step is an
 /// episode, which decides its item at once: an item's number is how many were decided before it.
@@ -25,26 +25,26 @@ class LawCheck {
   [[nodiscard]] static Options options(std::size_t shards);
 
   void append(std::span<const float> priorities);
-  /// With random priorities. A third have none of their own, and so the highest in the buffer, if
-  /// the law is one of chance.
+  /// Appends steps with random priorities. If items are drawn by chance, a third of the steps have
+  /// none of their own, and so get the highest in the buffer.
   void append_random(std::size_t count);
   void set_priority(std::uint64_t number, float priority);
-  /// Gives random items new priorities in one call, one in six twice: the last counts.
+  /// Gives random items new priorities in one call, one in six twice; the last one counts.
   void update(std::size_t count);
   void remove(std::size_t count);
   void set_alpha(float alpha);
   /// Halves all weights.
   void decay();
-  /// Saves the buffer and loads what was saved in its place.
+  /// Saves the buffer and restores it from the checkpoint.
   void save_and_restore();
 
-  /// A batch, compared with the law; its draws are counted if items may repeat.
+  /// Draws a batch and compares it with the law; its draws are counted if items may repeat.
   void draw(std::size_t n, const SampleOptions& how = kAtOnce);
   [[nodiscard]] const DrawCounts& counts() const { return counts_; }
-  /// How far the numbers of draws are from the law.
+  /// How far the counts of draws are from the law, as a z-score.
   [[nodiscard]] double z() const { return counts_.z(); }
 
-  /// Items that can be drawn.
+  /// The number of items that can be drawn.
   [[nodiscard]] std::size_t items() {
     find_items();
     return numbers_.size();
@@ -65,8 +65,8 @@ class LawCheck {
 
   void make_writers();
   void append_one(std::span<const float> priority);
-  /// Which items can be drawn, and with what probability. Ingests what was appended, so that it is
-  /// not called before it is needed.
+  /// Finds which items can be drawn, and with what probability. It ingests what was appended, so it
+  /// is not called before it is needed.
   void find_items();
   void weigh_items();
   [[nodiscard]] std::vector<double> weights_now() const;
@@ -82,9 +82,10 @@ class LawCheck {
   double tolerance_;
   std::vector<Writer> writers_;
   Sampler sampler_;
-  std::vector<Item> all_;               ///< By number, also those that are gone.
-  std::vector<std::uint64_t> numbers_;  ///< Of those that can be drawn, rising.
-  std::vector<double> probabilities_;   ///< Of `numbers_`; in order what decides it.
+  std::vector<Item> all_;               ///< All items by number, also those that have left.
+  std::vector<std::uint64_t> numbers_;  ///< Numbers of the items that can be drawn, rising.
+  /// Probabilities of `numbers_`; for ordered selectors, what decides the order.
+  std::vector<double> probabilities_;
   DrawCounts counts_;
 };
 

@@ -15,10 +15,10 @@
 #include <span>
 #include <vector>
 
-/// Selectors of a user's own, which use no class of the library's strategies.
+/// Selectors that a user may write, without any class of the library's strategies.
 namespace reprise::test {
 
-/// Weighs by priority^exponent, and leaves the rest to the shard selector that every rule has.
+/// Weighs by priority^exponent, and leaves the rest to the library's shard selector for weights.
 struct OwnPower {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;
@@ -37,11 +37,11 @@ struct OwnPower {
   }
 };
 
-/// Draws the highest priority first, by looking at every leaf.
+/// Draws the highest priority first, for which it looks at every leaf.
 struct OwnHighest {
   struct Part final : ShardSelector {
     struct Leaf {
-      float priority = -1.0F;  ///< Below 0: no item.
+      float priority = -1.0F;  ///< Below 0: there is no item.
       bool hidden = false;
     };
     std::vector<Leaf> all;

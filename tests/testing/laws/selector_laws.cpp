@@ -14,7 +14,7 @@ namespace {
 using Items = std::span<const LawItem>;
 using Weights = std::vector<double>;
 
-/// A law by which an item's weight does not depend on other items.
+/// A law in which an item's weight does not depend on other items.
 template <class WeightOf>
 auto each(WeightOf weight_of) {
   return [weight_of](Items items, double alpha) {
@@ -30,7 +30,7 @@ double priority_of(const LawItem& item) {
   return double{item.priority} * item.decayed;
 }
 
-/// The sum of two distributions: all alike, and by priority^alpha.
+/// A mix of two distributions: uniform, and by priority^alpha.
 auto mixed(double uniform) {
   return [uniform](Items items, double alpha) {
     Weights weights;

@@ -11,10 +11,11 @@
 
 namespace reprise::test {
 
-/// What a selector knows of an item.
+/// What a selector knows about an item.
 struct LawItem {
   float priority = 0.0F;
-  double decayed = 1.0;   ///< The priority is scaled by it: `SelectorHandle::decay` scales weights.
+  /// The factor of its priority after `SelectorHandle::decay`, which scales weights.
+  double decayed = 1.0;
   std::uint64_t age = 0;  ///< Items of the buffer that were decided after it.
 };
 
@@ -22,29 +23,29 @@ struct LawItem {
 struct SelectorLaw {
   std::string name;
   Selector selector;
-  /// What the probabilities of these items, which are all that can be drawn, are in proportion to.
-  /// In order: the highest is drawn first.
+  /// The numbers to which the items' probabilities are proportional; `items` are all that can be
+  /// drawn. For ordered selectors, the highest number is drawn first.
   std::function<std::vector<double>(std::span<const LawItem>, double alpha)> weights;
   bool in_order = false;
-  /// Relative error of a reported probability: floats hold weights.
+  /// Relative error of a reported probability, because weights are floats.
   double tolerance = 2e-7;
-  float alpha = -1.0F;   ///< The exponent that `set_alpha` changes; below 0: there is none.
-  double uniform = 0.0;  ///< The share of draws in which all items are alike.
+  float alpha = -1.0F;   ///< The exponent that `set_alpha` changes; below 0: none.
+  double uniform = 0.0;  ///< The share of draws in which all items are equally likely.
 
   friend std::ostream& operator<<(std::ostream& out, const SelectorLaw& law) {
     return out << law.name;
   }
 };
 
-/// Every selector of the library and two of a user's own.
+/// The laws of every selector of the library and of two own selectors.
 [[nodiscard]] const std::vector<SelectorLaw>& selector_laws();
-/// Those that draw by chance.
+/// The laws of selectors that draw by chance.
 [[nodiscard]] std::vector<SelectorLaw> laws_of_chance();
-/// Throws if there is none.
+/// The law of a selector; throws if there is none of this name.
 [[nodiscard]] const SelectorLaw& law_named(const std::string& name);
 
-/// The probability that successive draws with these weights, each from what is left, give each
-/// subset of n items, by the bits of the subset.
+/// The probability of each subset of n items, by the bits of the subset, if draws follow each
+/// other, each by weight among the items that are left.
 [[nodiscard]] std::vector<double> subset_probabilities(std::span<const double> weights,
                                                        std::size_t n);
 

@@ -11,10 +11,10 @@
 #include <ctime>
 #include <string>
 
-/// Runs a program's tests. A test that hangs ends the program with the test's name, so that a lost
-/// wake-up is a failure that says who waits, and not a run that never ends. After a limit of time
-/// it hangs if it sleeps, or if it has had the processor for longer than the limit, and after four
-/// limits in any case; so a test that gets hardly any processor on a busy machine goes on.
+/// Runs a program's tests. A test that hangs ends the program, which names the test, so that a lost
+/// wake-up is a failure and not a run that never ends. After a limit of time a test hangs if it
+/// sleeps, or if it has used the processor for longer than the limit; after four limits in any
+/// case. So a test that gets hardly any processor on a busy machine goes on.
 ///
 /// An alarm needs no thread, which a forked child would lack.
 namespace reprise::test {
@@ -22,26 +22,26 @@ namespace {
 
 /// A fifth of the timeouts in CMakePresets.json.
 constexpr std::chrono::seconds kLimit{REPRISE_TEST_LIMIT_SECONDS};
-/// Between two looks beyond the limit, and the processor time in it of a process that sleeps.
+/// The interval of looks beyond the limit, in which a process that sleeps uses kAsleep.
 constexpr std::chrono::seconds kLook{10};
-constexpr double kLatest = 3.0;   // Limits beyond the first, for threads that look all the time.
-constexpr double kAsleep = 0.05;  // Seconds: a wait may look every 50 ms whether it is over.
+constexpr double kLatest = 3.0;   // Limits beyond the first, for threads that poll all the time.
+constexpr double kAsleep = 0.05;  // Seconds, because a wait may wake every 50 ms to look.
 
-/// Seconds of processor time that the process has had.
+/// Seconds of processor time that the process has used.
 double processor_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Written before an alarm is set: the handler may touch no other memory.
+/// Written before an alarm is set, because the handler may touch no other memory.
 struct Running {
   std::string message;
   double limit = 0.0;
-  double begin = 0.0;  ///< Processor time.
-  double looks = 0.0;  ///< Beyond the limit.
+  double begin = 0.0;  ///< Processor time at the beginning.
+  double looks = 0.0;  ///< Looks beyond the limit.
   double seen = -1.0;  ///< Processor time at the last look; negative before the first.
-  long taken = 0;      ///< Until then, how often another thread took the processor from it.
+  long taken = 0;      ///< Involuntary context switches until the last look.
 };
 Running& running() {
   static Running test;
@@ -51,7 +51,7 @@ Running& running() {
 void look(int /*signal*/) {
   Running& test = running();
   const double now = processor_seconds();
-  // Whoever yields or is preempted wants the processor, however little of it there is.
+  // A thread that yields or is preempted does not sleep, however little processor it gets.
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   const bool asleep =

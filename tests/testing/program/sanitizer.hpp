@@ -2,8 +2,8 @@
 
 namespace reprise::test {
 
-/// oneTBB as distributions ship it is not instrumented: ThreadSanitizer sees its workers' writes
-/// but not how they are ordered, and reports every gather that they share. With one that is, see
+/// Distributions ship oneTBB without instrumentation: ThreadSanitizer sees its workers' writes but
+/// not how they are ordered, and reports every parallel gather. With an instrumented one, see
 /// stress/gather_under_tsan, nothing has to be left out.
 #if defined(REPRISE_INSTRUMENTED_TBB)
 inline constexpr bool kThreadSanitizer = false;

@@ -1,5 +1,5 @@
-// Part of a test program: lets it run on a lesser instruction set than the machine has, as the
-// environment variable REPRISE_SIMD says: avx2, or none for plain C++.
+// Makes a test program use a lesser instruction set than the machine has, by the environment
+// variable REPRISE_SIMD: avx2, or none for plain C++.
 
 #include <hwy/targets.h>
 

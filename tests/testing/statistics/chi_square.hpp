@@ -10,8 +10,8 @@ namespace reprise::test {
 /// Cells of probability 0 must be empty, else the result is infinite; sparse cells are pooled.
 double chi_square_z(std::span<const std::uint64_t> counts, std::span<const double> probabilities);
 
-/// For draws that depend on how threads meet, where a fixed seed does not repeat them: |z| is above
-/// this by chance once in ten thousand million runs.
+/// The bound of |z| for draws that depend on how threads meet, so that a fixed seed does not repeat
+/// them. It is exceeded by chance once in ten thousand million runs.
 inline constexpr double kNeverByChance = 6.5;
 
 }  // namespace reprise::test

@@ -9,8 +9,8 @@
 
 namespace reprise::test {
 
-/// The exact distribution of `RankBased`: rank^-alpha, the mean of it where priorities are equal,
-/// divided by the sum. Items of priority -1 are none.
+/// The exact distribution of `RankBased`: rank^-alpha, or its mean over items of equal priority,
+/// divided by the sum. A priority of -1 stands for no item.
 inline std::vector<double> rank_probabilities(std::span<const float> priorities, double alpha) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < priorities.size(); ++i) {
@@ -38,8 +38,7 @@ inline std::vector<double> rank_probabilities(std::span<const float> priorities,
   return probabilities;
 }
 
-/// The exact distribution of `Mixture` if priorities weigh what they are. All have to be at least
-/// 0.
+/// The exact distribution of `Mixture` if priorities, at least 0, are the weights.
 inline std::vector<double> mixed_probabilities(std::span<const float> priorities, double uniform) {
   if (priorities.empty()) {
     return {};
@@ -54,7 +53,7 @@ inline std::vector<double> mixed_probabilities(std::span<const float> priorities
   return probabilities;
 }
 
-/// Half the sum of the differences.
+/// The total variation distance: half the sum of the absolute differences.
 inline double total_variation(std::span<const double> a, std::span<const double> b) {
   return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
                                [](double x, double y) { return std::abs(x - y); }) /

@@ -107,7 +107,7 @@ float Conformance::initial_priority() const {
   for (const ItemId& id : ids) {
     highest = std::max(highest, items_.at(id).priority);
   }
-  // A maximum that could never be drawn counts as none, or nothing would ever be drawn again.
+  // A maximum that weighs nothing counts as none, because nothing would ever be drawn again.
   return any && weight(highest) > 0.0 ? highest : 1.0F;
 }
 
@@ -119,7 +119,7 @@ double Conformance::weight(float priority) const {
 
 void Conformance::decide(const Episode& episode, std::optional<End> end, bool cut_off,
                          const std::vector<float>& priorities) {
-  // One rule for all items of a call: they enter at the same moment.
+  // One rule for all items of a call, because they enter at the same moment.
   const float initial = initial_priority();
   std::size_t i = 0;
   for (const auto& [position, length] : news(episode, end, cut_off)) {
@@ -139,7 +139,7 @@ void Conformance::begin(Actor& actor) {
     actor.writer.emplace(replay_.writer({.timeout = std::chrono::nanoseconds(0)}));
   }
   if (actor.episode) {
-    write_step(actor);  // Never committed, so never there.
+    write_step(actor);  // The step is never committed, so nobody may see it.
     decide(*actor.episode, std::nullopt, true, {});
   }
   world_.begin(*actor.writer);
@@ -201,8 +201,7 @@ void Conformance::append(Actor& actor) {
   }
 }
 
-/// A writer is held only by a limiter, and then only if a sampler is not held by it too: or both
-/// would wait for ever.
+/// Checks that a writer waits only for the limiter, and never while a sampler waits for it too.
 void Conformance::check_hold() {
   if (const auto* const queue = std::get_if<Queue>(&options_.rate_limiter)) {
     ASSERT_GE(drawable().size(), queue->size);
@@ -251,14 +250,14 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
   const std::map<ItemId, double> ids = weights();
   const std::uint64_t most = options_.max_times_sampled;
   const bool each_once = in_order(drawing_) || draws == Draws::WithoutReplacement;
-  std::uint64_t left = 0;  // Draws that there can be.
+  std::uint64_t left = 0;  // Draws that the limit still allows.
   for (const auto& [id, weight] : ids) {
     if (weight > 0.0) {
       left += each_once ? 1 : most == 0 ? n : most - items_.at(id).draws;
     }
   }
   const std::uint64_t resident = replay_.size();
-  // The limiter counts steps of sequences, unless items are to be used up.
+  // The limiter counts steps of sequences, unless a limit of draws uses items up.
   const bool steps =
       std::holds_alternative<Sequences>(setting_.window) && most == 0 && !ids.empty();
   if (left < n) {
@@ -379,7 +378,7 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
     if (without && positive == ids.size()) {
       ASSERT_NEAR(p, 1.0 / n, 1e-12) << "all there are";
     } else if (without && n * p < 0.999) {
-      // n * P = 1 - exp(-w * t), t being the same for all. Nearer to 1 too few digits are left.
+      // n * P = 1 - exp(-w * t) with one t for all items. Close to 1 too few digits are left.
       const double t = -std::log1p(-n * p) / w;
       threshold = threshold == 0.0 ? t : threshold;
       ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance) * threshold);
@@ -394,7 +393,7 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
   }
 }
 
-// ---- updates, and what is left ----
+// ---- updates, and looks at everything ----
 
 void Conformance::update() {
   std::vector<ItemKey> keys;
@@ -413,7 +412,7 @@ void Conformance::update() {
       updated.push_back(&item);
     }
   }
-  // The last of repeated keys wins; the others never were.
+  // The last of repeated keys counts; the others have no effect.
   for (const Item* const item : updated) {
     highest_seen_ = std::max(highest_seen_, item->priority);
   }
@@ -446,8 +445,8 @@ void Conformance::look() {
     item.key = key ? key : item.key;
     there += key ? 1U : 0U;
   }
-  // Where each step begins an item, those that are there are counted; else steps, but for those of
-  // removed items, which leave when the remover says so.
+  // Where each step begins an item, items are counted; else steps, without those of removed items,
+  // which leave when the remover says so.
   const bool items = std::holds_alternative<Transitions>(setting_.window);
   ASSERT_LE(replay_.size(), items ? there : resident);
   ASSERT_GE(replay_.size(), items ? there : resident - std::min<std::uint64_t>(removed, resident));

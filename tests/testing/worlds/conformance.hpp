@@ -19,7 +19,7 @@
 
 namespace reprise::test {
 
-/// An item as everybody can name it: its first step.
+/// An item, named by its first step.
 struct ItemId {
   std::uint64_t episode = 0;
   std::uint64_t position = 0;
@@ -27,13 +27,12 @@ struct ItemId {
   friend auto operator<=>(const ItemId&, const ItemId&) = default;
 };
 
-/// The single-threaded model: what every selector, remover, window and limiter has to keep to,
-/// whichever others it is put together with. A buffer under random calls in one thread, and beside
-/// it the plainest account of what it should be. Which items a remover takes is its own affair;
-/// that they are gone is seen by looking for each of them after every call.
+/// A buffer under random calls in one thread, beside a simple model: what every combination of
+/// selector, remover, window and limiter has to keep to. The model does not predict which items a
+/// remover takes, so after every call each item is looked for.
 class Conformance {
  public:
-  /// The parts under test; `Conformance` draws the other options by its seed.
+  /// The parts under test; the seed draws the other options.
   struct Setting {
     NamedSelector selector;
     Remover remover;
@@ -46,26 +45,26 @@ class Conformance {
 
   Conformance(const Setting& setting, std::uint64_t seed);
 
-  /// Random calls, each followed by a look at everything, and `close` at the end.
+  /// Makes random calls, each followed by checks of everything, and `close` at the end.
   void run(std::size_t calls);
 
  private:
   struct Item {
     std::uint32_t length = 0;
-    bool terminated = false;  ///< With its last step.
+    bool terminated = false;  ///< Whether the episode terminates with the item's last step.
     float priority = 1.0F;
-    std::uint64_t order = 0;  ///< In which items were decided.
+    std::uint64_t order = 0;  ///< The item's place among all decided items.
     std::uint32_t draws = 0;
     bool passed_over = false;  ///< The item weighed 0 in a draw, so it may not be fresh any more.
     bool gone = false;
     bool removed = false;
-    std::optional<ItemKey> key;  ///< Once it was found.
+    std::optional<ItemKey> key;  ///< Set once the item was found.
   };
   struct Episode {
     std::uint64_t id = 0;
     std::uint64_t steps = 0;
   };
-  /// How the step ends that the limiter held.
+  /// The step that the limiter holds, and how it ends.
   struct Held {
     End end = End::Continue;
     std::vector<float> priorities;
@@ -85,7 +84,7 @@ class Conformance {
   void begin(Actor& actor);
   void leave(Actor& actor);
   void check_hold();
-  /// Items that the episode has by now and had not before, by position.
+  /// The items that the episode has now and did not have before, by position.
   [[nodiscard]] std::map<std::uint64_t, std::uint32_t> news(const Episode& episode,
                                                             std::optional<End> end,
                                                             bool cut_off) const;
@@ -96,13 +95,12 @@ class Conformance {
   [[nodiscard]] double weight(float priority) const;
 
   void sample();
-  /// Whether a batch has to come, must not come, or either (where it depends on inserts that
-  /// writers booked and have not used).
+  /// Whether a batch has to come or must not; none if it depends on unused bookings of writers.
   [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
   void check_batch(const SampleResult& result, const SampleOptions& how);
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
                      const SampleOptions& how);
-  /// Numbers in proportion to the items' probabilities.
+  /// The weights to which the items' probabilities are proportional.
   [[nodiscard]] std::map<ItemId, double> weights() const;
   /// The weight of an item of priority 0 in a mixture, unless all have priority 0; else infinity.
   [[nodiscard]] double least_of_mixture(const std::map<ItemId, double>& all) const {
@@ -111,7 +109,7 @@ class Conformance {
                ? kMixedUniform / static_cast<double>(all.size())
                : std::numeric_limits<double>::infinity();
   }
-  /// If it does not depend on other items.
+  /// The weight of an item, if it does not depend on other items.
   [[nodiscard]] double weight_of(const Item& item) const {
     switch (drawing_) {
       case Drawing::ByPriority:
@@ -126,19 +124,19 @@ class Conformance {
     }
   }
 
-  // conformance_order.cpp: draws that are not by weight.
+  // conformance_order.cpp has draws that are not by weight.
   void check_order(const std::vector<ItemId>& ids) const;
   void look_at_order() const;
-  /// A state that a pass of the sampler may be in.
+  /// A possible state of the sampler's pass.
   struct Pass {
-    /// Items that were not drawn, and whether they may have had their turn, because they weighed 0
-    /// in a draw of the pass.
+    /// Items that were not drawn yet, and whether they weighed 0 in a draw of the pass, in which
+    /// case they may have lost their turn.
     std::map<ItemId, bool> left = {};
-    std::size_t size = 0;      ///< Items at its beginning.
-    bool drawn = false;        ///< An item was.
-    std::uint64_t before = 0;  ///< Passes completed.
+    std::size_t size = 0;      ///< Items at the beginning of the pass.
+    bool drawn = false;        ///< Whether an item was drawn.
+    std::uint64_t before = 0;  ///< Passes completed before this one.
   };
-  /// Whether the sampler does not draw so.
+  /// Whether the sampler refuses such draws.
   [[nodiscard]] bool refused(Draws draws) const {
     const bool decided = in_order(drawing_) || options_.max_times_sampled != 0;
     return (draws == Draws::Epoch && decided) ||
@@ -151,7 +149,7 @@ class Conformance {
   void check_passes(const SampleStatus& status);
   void end_pass();
 
-  // conformance_reads.cpp: items by name, drawn or not, and all of them at once.
+  // conformance_reads.cpp has reads by name.
   void check_item(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_priorities(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) const;
@@ -189,7 +187,7 @@ class Conformance {
 
   Items items_;
   std::uint64_t decided_steps_ = 0;
-  std::uint64_t cleared_steps_ = 0;  ///< Decided before the last `clear`.
+  std::uint64_t cleared_steps_ = 0;  ///< Steps decided before the last `clear`.
   std::uint64_t committed_ = 0;
   std::uint64_t next_item_number_ = 0;
   float highest_seen_ = 0.0F;

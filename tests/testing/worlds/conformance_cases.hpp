@@ -15,7 +15,7 @@
 
 namespace reprise::test {
 
-/// Leaves are floats: whole weights are exact in them, others are rounded.
+/// Whether weights are rounded: leaves are floats, which hold only whole weights exactly.
 [[nodiscard]] constexpr bool is_rounded(Drawing drawing) {
   return drawing == Drawing::ByRank || drawing == Drawing::ByAge || drawing == Drawing::Mixed;
 }
@@ -32,17 +32,18 @@ struct NamedStrategy {
 
 struct NamedSelector : NamedStrategy<Selector> {
   Drawing drawing;
-  /// How `Drawing::ByPriority` weighs, and what an item without a priority gets from any selector.
+  /// The rule of `Drawing::ByPriority`; any selector gives its constant to items without a
+  /// priority.
   Proportional weighs = {.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::Constant};
 };
 using NamedWindow = NamedStrategy<Window>;
 using NamedLimiter = NamedStrategy<RateLimiter>;
 
-/// Large enough for weights to change their unit within a test.
+/// So large that weights change their unit within a test.
 inline constexpr float kRecencyP = 0.1F;
 inline constexpr double kMixedUniform = 0.25;
 
-/// Every selector of the library. Priorities are whole and weigh what they are, so that
+/// Every selector of the library. Priorities are whole and are the weights themselves, so that
 /// probabilities can be exact; an item without one has priority 1.
 inline std::vector<NamedSelector> all_selectors() {
   const std::map<std::string_view, OptionValue> options = {

@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/// The batch has exactly the items that come first.
+/// Checks that the batch has exactly the first items.
 void Conformance::check_order(const std::vector<ItemId>& ids) const {
   std::vector<ItemId> expected = drawable();
   if (drawing_ == Drawing::Youngest) {
@@ -36,8 +36,9 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
 
 // ---- fresh items ----
 
-/// The first items of a batch are the oldest that were never drawn, as many as the share asks for,
-/// unless those that are left have weighed 0 in a draw, or another shard was asked for such items.
+/// Checks that a batch begins with the oldest items that were never drawn, as many as the share
+/// asks for. There may be fewer if those left weighed 0 in a draw, or if another shard was asked
+/// for them.
 void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids,
                               std::size_t fresh) {
   if (share_ == 0.0F) {
@@ -73,7 +74,7 @@ void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids
   pass_over(now);
 }
 
-/// Items that weigh nothing may have lost their turn in this draw.
+/// Notes that items of weight 0 may have lost their turn in this draw.
 void Conformance::pass_over(const std::map<ItemId, double>& weights) {
   for (const auto& [id, weight] : weights) {
     Item& item = items_.at(id);
@@ -92,9 +93,9 @@ Conformance::Pass Conformance::after(const Pass& pass) const {
   return next;
 }
 
-/// Items of a pass come once, in any order. The next pass begins when no item is left that is
-/// there and had weight in every draw of the pass. Whether another has had its turn is not seen, so
-/// the pass may be in several states.
+/// Checks that the items of a pass come once, in any order. The next pass begins when no item is
+/// left that is in the buffer and had weight in every draw of the pass. Whether an item of weight 0
+/// has lost its turn cannot be seen, so the pass may be in several states.
 void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids) {
   const std::map<ItemId, double> now = weights();
   const auto weighs = [&](const ItemId& id) { return now.contains(id) && now.at(id) > 0.0; };
@@ -137,15 +138,15 @@ void Conformance::check_passes(const SampleStatus& status) {
   ASSERT_FALSE(passes_.empty()) << status.passes << " passes";
 }
 
-/// There is nothing to draw, so what was left of the pass is gone, and the next one is empty.
+/// Ends the pass, because nothing was left to draw; the next one is empty.
 void Conformance::end_pass() {
   for (Pass& pass : passes_) {
     pass = {.before = after(pass).before};
   }
 }
 
-/// First in, first out is exact for one shard and one writer at a time, and else to within what
-/// writers hold open and a chunk per shard (I13); but items that will not be drawn any more go
+/// Checks that the oldest items leave first: exactly for one shard and one writer at a time, else
+/// to within what writers hold open and a chunk per shard (I13). Exhausted and removed items go
 /// before others.
 void Conformance::look_at_order() const {
   if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0) {

@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/// The place shows this item, which is there.
+/// Checks that slot `place` of a batch shows this item, which is in the buffer.
 void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId& id) const {
   SCOPED_TRACE(testing::Message() << "item " << id.episode << ", " << id.position);
   const auto found = items_.find(id);
@@ -22,7 +22,7 @@ void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId
   ASSERT_EQ(world_.mismatch(batch, place, setting_.window, found->second.terminated), "");
 }
 
-/// The place was asked for this item: it shows it, or nothing if it is not there.
+/// Checks that slot `place`, for which this item was asked, shows it, or nothing if it has left.
 void Conformance::check_place(const Batch& batch, std::size_t place, const ItemId& id) const {
   const auto found = items_.find(id);
   ASSERT_EQ(batch.probabilities()[place], 0.0);
@@ -46,7 +46,7 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   }
 }
 
-/// Priorities that were set come back, and the total is the sum of the weights.
+/// Checks that priorities read back as they were set, and that the total is the sum of weights.
 void Conformance::check_priorities(const std::vector<ItemKey>& keys,
                                    const std::vector<ItemId>& ids) const {
   std::vector<float> priorities(keys.size());
@@ -75,7 +75,7 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
   }
   const SelectorTotals totals = replay_.selector().totals();
   ASSERT_EQ(totals.items, drawable().size());
-  // The others weigh in a unit of their own.
+  // Other selectors weigh in units of their own.
   if (weighed || drawing_ == Drawing::Alike || in_order(drawing_)) {
     ASSERT_NEAR(totals.weight, sum, 1e-6 * sum);
   }
@@ -87,7 +87,7 @@ void Conformance::gather() {
   for (std::size_t i = rng_.between(1, 9); i-- > 0 && !items_.empty();) {
     const auto item =
         std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
-    if (item->second.key) {  // Else it went before it was ever found.
+    if (item->second.key) {  // Otherwise the item left before it was found.
       keys.push_back(*item->second.key);
       ids.push_back(item->first);
     }
@@ -110,8 +110,8 @@ void Conformance::gather() {
   }
 }
 
-/// Each item that is there gets a goal that its episode achieved, at its distance. A final one has
-/// no step behind it that is there.
+/// Checks that each present item gets a goal that its episode achieved, at its distance, and that a
+/// final goal has no later step in the buffer.
 void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) {
   const auto* const window = std::get_if<Transitions>(&setting_.window);
   if (window == nullptr || window->n_step != 1) {
@@ -151,8 +151,8 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
   ASSERT_EQ(relabelled, there);
 }
 
-/// Values of a mutable column, of live items and others. Not of sequences, of which a step may be
-/// in two chunks, with a value in each.
+/// Replaces values of a mutable column in items, some of which have left. It leaves out sequences,
+/// whose steps may be in two chunks with different values.
 void Conformance::replace() {
   if (!setting_.fields.mutable_columns || !std::holds_alternative<Transitions>(setting_.window)) {
     return;
@@ -186,7 +186,7 @@ void Conformance::reset() {
   }
 }
 
-/// By keys, some of them of items that are gone or given twice, or a whole episode.
+/// Removes items by their keys, some stale or given twice, or a whole episode.
 void Conformance::remove() {
   std::vector<ItemKey> keys;
   std::set<ItemId> ids;
@@ -219,7 +219,7 @@ void Conformance::remove() {
   }
 }
 
-/// `look` sees that everything decided is gone, and nothing else.
+/// Clears the buffer; `look` then checks that everything decided is gone, and nothing else.
 void Conformance::clear() {
   replay_.clear();
   cleared_steps_ = decided_steps_;

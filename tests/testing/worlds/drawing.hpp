@@ -8,11 +8,11 @@
 
 namespace reprise::test {
 
-/// With what probability, or in which order, a selector draws.
+/// The probability or the order by which a selector draws.
 enum class Drawing : std::uint8_t {
   Unknown,     ///< Only what holds for every selector is checked.
   ByPriority,  ///< In proportion to the priority to the power of alpha.
-  ByRank,      ///< The higher the priority, the more often.
+  ByRank,      ///< Items of higher priority more often.
   Alike,       ///< Every item with the same probability.
   ByAge,
   Clipped,  ///< By priority, where lower priorities than 1 count as 1.

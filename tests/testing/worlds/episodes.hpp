@@ -9,18 +9,18 @@
 
 namespace reprise::test {
 
-/// How an episode ends. With the last three no commit ends it, so reprise has to truncate it.
+/// How an episode ends. In the last three cases no commit ends it, so reprise truncates it.
 enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
 
-/// The properties of an episode, computed only from its name, so that a window can be judged
+/// The properties of an episode, computed from its name alone, so that a window can be checked
 /// without asking its writer.
 struct Episode {
   std::uint32_t length = 1;  ///< Committed steps.
   Ending ending = Ending::Terminated;
-  /// `commit` brings the priorities of the items that it decides.
+  /// Whether commits give the priorities of the items that they decide.
   bool explicit_priorities = false;
-  /// The simulator throws before the commit of this step, which is then written again; `length` or
-  /// more: it never throws.
+  /// The step before whose commit the simulator throws; the step is then written again. With
+  /// `length` or more it never throws.
   std::uint32_t stumble = 0;
 
   [[nodiscard]] bool ends_by_commit() const noexcept {
@@ -29,19 +29,19 @@ struct Episode {
   [[nodiscard]] EpisodeState state() const noexcept {
     return ends_by_commit() ? EpisodeState::Ended : EpisodeState::CutOff;
   }
-  /// The argument of the commit of this step, counted from 1.
+  /// The argument of the commit of step `step`, counted from 1.
   [[nodiscard]] End end_of(std::uint32_t step) const noexcept {
     return step != length || !ends_by_commit() ? End::Continue
            : ending == Ending::Terminated      ? End::Terminated
                                                : End::Truncated;
   }
-  /// Whether an item of these steps ends with a termination.
+  /// Whether the episode terminates with the last of these steps of an item.
   [[nodiscard]] bool terminates(std::uint32_t position, std::uint32_t steps) const noexcept {
     return ending == Ending::Terminated && position + steps == length;
   }
 };
 
-/// The episodes of all writers, equal in all threads.
+/// The episodes of all writers, the same in all threads.
 class Episodes {
  public:
   /// `rough`: many episodes end without a commit, and simulators throw.

@@ -9,7 +9,7 @@
 namespace reprise::test {
 namespace {
 
-/// P is a quotient of whole numbers: it is off by a rounding or two.
+/// P is a quotient of whole numbers, so it is off by one or two roundings.
 constexpr double kTolerance = 1e-12;
 
 std::string item_words(std::uint64_t number) {
@@ -17,7 +17,7 @@ std::string item_words(std::uint64_t number) {
          std::to_string(number / History::kPerWriter) + ": ";
 }
 
-/// Whether a write may still stand at some moment of a read: no other write lies wholly between.
+/// Whether a read could see a write: no other write lies wholly between them.
 bool may_stand(const History::Update& write, const std::vector<History::Update>& all,
                const Span& read) {
   return write.when.call <= read.back &&
@@ -50,7 +50,7 @@ std::size_t History::commits_inside(const Span& time) const {
   }));
 }
 
-/// Fills `items_`, which needs that keys and items belong together.
+/// Fills `items_`, and checks that each key belongs to one item.
 std::string History::sort_by_item() {
   for (const Commit& commit : all_.commits) {
     Item& item = items_[commit.number];
@@ -105,8 +105,7 @@ std::string History::mismatch_of_eviction(const Item& item) const {
   const std::uint64_t number = item.commit.number;
   const std::size_t capacity = options_.capacity_steps;
   const std::size_t rows = options_.chunk_steps;
-  // One writer fills a chunk from its first row on, an item for each row. (Of those before the
-  // writer's first there are none.)
+  // A writer fills a chunk from its first row on with an item per row, from its first item on.
   const std::uint64_t row = std::min<std::uint64_t>(item.key.slot() % rows, number % kPerWriter);
   const auto first = items_.find(number - row);
   if (first == items_.end()) {
@@ -132,7 +131,7 @@ std::string History::mismatch_of_eviction(const Item& item) const {
   return {};
 }
 
-/// Looks for a total by which each item's weight is one that it may have had.
+/// Looks for a total with which each item's weight is one that it may have had.
 std::string History::mismatch_of_weights(const Draw& draw) const {
   if (options_.shards != 1 || draw.items.empty()) {
     return {};

@@ -10,17 +10,16 @@
 
 namespace reprise::test {
 
-/// When a call began and returned. Clock readings, not a shared counter: recording must not order
-/// the threads that it watches.
+/// When a call began and returned, by a clock: a shared counter would order the threads.
 struct Span {
   std::int64_t call = 0;
   std::int64_t back = 0;
 
-  /// In real time: this had returned when that was called.
+  /// Whether this call had returned when `that` began.
   [[nodiscard]] bool before(const Span& that) const { return back < that.call; }
 };
 
-/// Runs a call and returns when that was.
+/// Runs a call and returns its span.
 template <class Call>
 Span timed(Call&& call) {
   const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
@@ -29,8 +28,8 @@ Span timed(Call&& call) {
   return {begin, now()};
 }
 
-/// The calls of all threads to one buffer, each with its arguments, its answer and its time, and
-/// whether a buffer may behave so.
+/// The calls of all threads to one buffer, each with its arguments, its answer and its span, and a
+/// check that a buffer may behave so.
 ///
 /// Items are numbered: writer w, who lives all the time, commits w * kPerWriter + i for i = 0, 1,
 /// ... in one episode, in windows of one step, through one `Proportional` selector with alpha 1 and
@@ -83,7 +82,7 @@ class History {
     Span when;
   };
 
-  /// The calls of one thread; no other may touch it meanwhile.
+  /// The calls of one thread; no other thread may touch it meanwhile.
   struct Log {
     std::vector<Commit> commits;
     std::vector<Draw> draws;
@@ -91,23 +90,23 @@ class History {
     std::vector<Size> sizes;
   };
 
-  /// `options`: as the buffer reports them, every default filled in.
+  /// `options` are those that the buffer reports, with every default filled in.
   explicit History(const Options& options) : options_(options) {}
 
   void add(const Log& log);
 
-  /// In words, the first thing that no order of the calls explains; empty if there is none.
+  /// Describes the first thing that no order of the calls explains; empty if there is none.
   [[nodiscard]] std::string first_mismatch();
 
  private:
-  /// Everything known of one item.
+  /// Everything that is known about one item.
   struct Item {
     Commit commit{};
     ItemKey key{};
     bool keyed = false;
-    std::vector<Span> live;       ///< Draws of it, and updates applied to it.
-    std::vector<Span> stale;      ///< Updates refused.
-    std::vector<Update> weighed;  ///< Its commit and the updates applied.
+    std::vector<Span> live;       ///< Draws of the item, and updates applied to it.
+    std::vector<Span> stale;      ///< Updates of it that were refused.
+    std::vector<Update> weighed;  ///< Its commit, and the updates applied.
   };
 
   std::string sort_by_item();
@@ -115,9 +114,9 @@ class History {
   [[nodiscard]] std::string mismatch_of_eviction(const Item& item) const;
   [[nodiscard]] std::string mismatch_of_weights(const Draw& draw) const;
   [[nodiscard]] std::string mismatch_of_sizes() const;
-  /// Commits that overlap this time.
+  /// Counts commits that overlap this span.
   [[nodiscard]] std::size_t commits_within(const Span& time) const;
-  /// Commits that began and returned within this time.
+  /// Counts commits that began and returned within this span.
   [[nodiscard]] std::size_t commits_inside(const Span& time) const;
 
   Options options_;

@@ -14,23 +14,22 @@
 
 namespace reprise::test {
 
-/// An item of a batch, as its rows tell.
+/// An item of a batch, as its rows show it.
 struct CheckedItem {
-  bool right = false;  ///< False: the other members have no meaning.
+  bool right = false;  ///< If false, the other members have no meaning.
   StepName name;       ///< Name of its first step.
   Episode episode;
   std::uint64_t hash = 0;  ///< Hash of the name.
 };
 
-/// Judges items by the laws of the world alone: which episodes there are, where items begin in
-/// them, and what their rows hold. Any thread.
+/// Checks items by the rules of all episodes: where items begin, and what rows hold. Any thread.
 class ItemCheck {
  public:
   ItemCheck(const World& world, const Episodes& episodes, const WindowRule& rule)
       : world_(world), episodes_(episodes), rule_(rule) {}
 
-  /// In words, what is wrong with the item; empty if nothing is. `cut_off`: an episode may have
-  /// ended earlier than it should, as truncated.
+  /// Describes what is wrong with the item, if anything. `cut_off`: an episode may be truncated
+  /// early.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, CheckedItem& checked,
                                      bool cut_off = false) const {
     const std::optional<StepName> name = world_.name_in(batch, item);

@@ -14,8 +14,7 @@
 
 namespace reprise::test {
 
-/// The removers of the library where a shard has no more chunks than they compare, by plain lists:
-/// what they would do if they compared all.
+/// The library's removers as plain lists, for shards whose chunks a remover compares all.
 class RemoverModel {
  public:
   enum class Rule { Fifo, SecondChance, LeastRecently, LeastFrequently, LowestPriority };
@@ -50,7 +49,7 @@ class RemoverModel {
     filled_.remove_if([chunk](const Chunk& c) { return c.number == chunk; });
     victim_.reset();
   }
-  /// One chunk per item drawn; those that are not filled do not count.
+  /// Notes the chunk of each drawn item; chunks that are not filled do not count.
   void sampled(std::span<const std::uint32_t> chunks) {
     ++batches_;
     std::size_t draws = 0;
@@ -69,7 +68,7 @@ class RemoverModel {
     }
   }
 
-  /// `order` are all chunks with items, by their first; `priority` is the average weight of one.
+  /// `order` has all chunks with items, by their first item; `priority` gives their mean weight.
   [[nodiscard]] std::uint32_t victim(const std::list<std::uint32_t>& order,
                                      const std::function<double(std::uint32_t)>& priority) {
     if (rule_ == Rule::Fifo || filled_.empty()) {
@@ -84,7 +83,7 @@ class RemoverModel {
  private:
   struct Chunk {
     std::uint32_t number;
-    std::size_t steps;  ///< When it was filled, as the next four.
+    std::size_t steps;  ///< Counts at the moment when it was filled, as the next four.
     std::size_t last_batch;
     std::size_t all_chunks_then;
     std::size_t all_steps_then;
@@ -101,8 +100,8 @@ class RemoverModel {
     return sum;
   }
 
-  /// Draws per step as a share of the mean since the chunk was filled, each with 1 to begin with;
-  /// halved by each capacity of newer steps.
+  /// Draws per step by the mean since the chunk was filled, both with one draw to begin with;
+  /// halved with each capacity of newer steps.
   [[nodiscard]] double frequency(const Chunk& chunk) const {
     const auto steps_of = static_cast<double>(chunk.steps);
     double share = (static_cast<double>(chunk.draws) + steps_of) /
@@ -132,7 +131,7 @@ class RemoverModel {
   }
 
   Rule rule_;
-  std::list<Chunk> filled_;  ///< In the order in which they were filled or spared.
+  std::list<Chunk> filled_;  ///< Chunks in the order in which they were filled or spared.
   std::size_t batches_ = 0;
   std::size_t all_chunks_ = 0;  ///< Chunks that were ever filled.
   std::size_t all_steps_ = 0;   ///< Steps of these chunks.

@@ -9,7 +9,7 @@ namespace reprise::test {
 namespace {
 
 constexpr double kEnds = 0.05;  ///< Share of steps that end an episode, in either way.
-constexpr double kDraws = 0.2;  ///< Per step.
+constexpr double kDraws = 0.2;  ///< Batches per step.
 constexpr std::size_t kBatch = 16;
 
 template <class T>
@@ -78,7 +78,8 @@ void Replayed::steps(std::size_t count, std::vector<Noted>* batches) {
     const bool ends = rng_.chance(kEnds);
     step(writer, !ends ? End::Continue : rng_.chance(0.5) ? End::Terminated : End::Truncated);
     if (testing::Test::HasFatalFailure()) {
-      return;  // Where a limiter holds a writer, each further commit would wait for its timeout.
+      // Each further commit would wait for its timeout, because the limiter holds the writer.
+      return;
     }
     if (rng_.chance(kDraws)) {
       batch(batches);

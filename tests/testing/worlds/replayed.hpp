@@ -11,12 +11,11 @@
 
 namespace reprise::test {
 
-/// A buffer in use by sequenced calls: several writers with episodes of random lengths, a sampler
-/// whose batches are noted, updates. All that happens follows from the seed.
+/// A buffer that one thread uses: several writers with episodes of random lengths, a sampler whose
+/// batches are recorded, and updates. Everything follows from the seed.
 class Replayed {
  public:
-  /// The contents of a batch. Slots stand for keys, whose generations are not those of another
-  /// epoch.
+  /// The contents of a batch. Slots stand for keys, because generations differ after a load.
   struct Noted {
     std::vector<std::uint64_t> ids;
     std::vector<std::uint32_t> slots;
@@ -33,12 +32,12 @@ class Replayed {
 
   Replayed(const Options& options, std::size_t writers, std::uint64_t seed,
            Draws draws = Draws::Stratified);
-  /// The same, gone on with from a checkpoint of `other`.
+  /// Continues `other` with a buffer loaded from its checkpoint.
   Replayed(const std::filesystem::path& directory, const Replayed& other);
 
   /// Commits so many steps, with a batch and an update now and then.
   void steps(std::size_t count, std::vector<Noted>* batches = nullptr);
-  /// Ends the episodes under way.
+  /// Ends the open episodes.
   void end_episodes();
   SaveResult save(const std::filesystem::path& directory, SaveOptions options = {});
 

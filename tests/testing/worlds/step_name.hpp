@@ -7,8 +7,7 @@
 
 namespace reprise::test {
 
-/// Names a step of an episode, and the observation that it begins with. What rows hold follows from
-/// it.
+/// Names a step of an episode and the observation before it. A row's values follow from it.
 struct StepName {
   std::uint32_t writer = 0;
   std::uint32_t episode = 0;  ///< Number of the episode of this writer, from 0.
@@ -19,7 +18,7 @@ struct StepName {
 
   friend bool operator==(const StepName&, const StepName&) = default;
 
-  /// The name of the step that comes `steps` after this one; negative: before it.
+  /// The name of the step that comes `steps` after this one, or before it if negative.
   [[nodiscard]] StepName after(std::int64_t steps) const noexcept {
     StepName name = *this;
     name.position = static_cast<std::uint32_t>(name.position + steps);

@@ -8,7 +8,7 @@
 
 namespace reprise::test {
 
-/// Whether an episode goes on, and how it ended. `CutOff`: no commit ended it, so reprise truncated
+/// Whether an episode is open, and how it ended. `CutOff`: no commit ended it, so reprise truncated
 /// it.
 enum class EpisodeState : std::uint8_t { Open, Ended, CutOff };
 
@@ -22,8 +22,8 @@ class WindowRule {
   [[nodiscard]] const Sequences* sequences() const noexcept {
     return std::get_if<Sequences>(&window_);
   }
-  /// Steps of a whole item. If it begins with step p of an open episode, the commit that makes the
-  /// episode p + reach steps long decides it.
+  /// Steps of an item that is not cut short. If one begins with step p of an open episode, the
+  /// commit that makes the episode p + reach steps long decides it.
   [[nodiscard]] std::uint32_t reach() const noexcept;
 
   /// The number of undecided steps in an open episode of `steps` committed steps.
@@ -31,17 +31,17 @@ class WindowRule {
     return steps < reach() ? steps : reach() - 1;
   }
 
-  /// Steps of the item that begins with this step, in an episode of `steps` committed steps; 0 if
-  /// none does, or if it is not decided yet.
+  /// The steps of the item that begins at this position, in an episode of `steps` committed steps;
+  /// 0 if there is none, or if it is not decided yet.
   [[nodiscard]] std::uint32_t length_at(std::uint64_t position, std::uint64_t steps,
                                         EpisodeState state) const noexcept;
 
-  /// The steps of all items of an episode, by their first steps.
+  /// The length of each item of an episode, by the position of its first step.
   [[nodiscard]] std::map<std::uint64_t, std::uint32_t> items(std::uint64_t steps,
                                                              EpisodeState state) const;
 
-  /// Calls `each` with the first step of each item that a commit decides, oldest first. The commit
-  /// makes the episode `steps` long, and ends it with `ends`.
+  /// Calls `each` with the first step of each item that a commit decides, oldest first. After the
+  /// commit the episode has `steps` steps, and ends if `ends`.
   template <class Each>
   void each_decided(std::uint32_t steps, bool ends, Each each) const {
     const EpisodeState state = ends ? EpisodeState::Ended : EpisodeState::Open;

@@ -22,7 +22,7 @@ bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-/// `scale`: the sum of the magnitudes that were added up, of so many steps.
+/// `scale` is the sum of the magnitudes of the `steps` terms that were added.
 bool differs(float value, double expected, double scale, std::uint32_t steps) {
   const double rounding = 1e-6 * std::max(1.0, steps / 8.0);
   return !(std::abs(static_cast<double>(value) - expected) <= rounding * scale + 1e-30);
@@ -68,7 +68,7 @@ void World::add(const char* name, Role role, DType dtype, std::vector<std::size_
   contents_.push_back(content);
 }
 
-// ---- what a field holds ----
+// ---- the contents of a field ----
 
 std::uint64_t World::hash(AnyField field, const StepName& name, std::uint64_t write) const {
   return mix(name.hash() + name.episode_id + (field.index() + 1) * 0xD1342543DE82EF95U) ^
@@ -87,7 +87,7 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
       }
       break;
     case Content::Number:
-      // Multiples of 1/8 in [-16, 16), so that neighbours that change places change the return.
+      // Multiples of 1/8 in [-16, 16): exact in floats, so that exchanged steps change the return.
       return std::bit_cast<std::uint32_t>(field.role() == Role::Discount
                                               ? kDiscounts[hash % kDiscounts.size()]
                                               : static_cast<float>(hash >> 56U) / 8.0F - 16.0F);
@@ -97,7 +97,7 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
       }
       break;
     case Content::Frame:
-      // Nothing can be saved where it is noise; the others repeat after 256 bytes.
+      // Noise does not compress; other contents repeat after 256 bytes.
       return hash % 4 == 0 ? mix(hash + i) : hash + i % 32 * kStride;
     case Content::Plain:
       break;
@@ -232,7 +232,7 @@ void World::append(Writer& writer, std::size_t steps, End end) const {
 
 // ---- reading ----
 
-/// An item of a batch, and what it has to show.
+/// An item of a batch, compared with what it has to show.
 class World::Item {
  public:
   Item(const World& world, const Batch& batch, std::size_t item, const Window& window,
@@ -280,13 +280,13 @@ class World::Item {
   }
 
  private:
-  /// The step or observation that a value shows; none: zero bytes.
+  /// The step or observation that a value shows; none stands for zero bytes.
   using Shown = std::optional<StepName>;
 
   [[nodiscard]] Shown shown(std::uint64_t ahead) const {
     return first_.after(static_cast<std::int64_t>(ahead));
   }
-  /// Frame k of the stack of the observation so many steps ahead.
+  /// Frame k of the stack of the observation `ahead` steps later.
   [[nodiscard]] Shown frame(std::uint64_t ahead, std::uint64_t k) const {
     const std::uint64_t newest = first_.position + ahead;
     const std::uint64_t back = stack_ - 1 - k;
@@ -297,7 +297,7 @@ class World::Item {
                         std::int64_t{first_.position});
   }
 
-  /// `shown(k)`: what value k of `count` has to show. The values are this item's part of a column.
+  /// Compares this item's part of a column: value k of `count` has to show `shown(k)`.
   template <class Shows>
   [[nodiscard]] std::string of_values(std::span<const std::byte> column, AnyField field,
                                       std::size_t count, Shows shows) const {
@@ -346,7 +346,7 @@ class World::Item {
                  ? std::string()
                  : "there is something beyond its last step";
     }
-    // Each frame once: those of the first stack, and the observation after each step.
+    // Each frame is there once: those of the first stack, and the observation after each step.
     return of_values(batch_.frames(field), field, stack_ + behind_, [&](std::size_t k) -> Shown {
       const std::uint64_t after = k - std::min<std::size_t>(k, stack_) + 1;
       return k < stack_                     ? frame(0, k)
@@ -355,7 +355,7 @@ class World::Item {
     });
   }
 
-  /// Whether the stacks that were looked at are those of the column, and zeros follow them.
+  /// Whether the stacks that were checked are those of the column, and zeros follow them.
   [[nodiscard]] bool of_whole(std::span<const std::byte> column, std::span<const std::byte> stacks,
                               std::size_t used) const {
     const std::size_t one = column.size() / batch_.size();
@@ -363,7 +363,7 @@ class World::Item {
     return mine.data() == stacks.data() && is_zero(mine.subspan(used));
   }
 
-  /// Returns and discount that begin with step t.
+  /// Checks the returns and the discount that begin with step t.
   [[nodiscard]] std::string of_target(std::uint32_t t, bool terminated) const {
     const std::size_t place = item_ * targets_ + t;
     const std::uint32_t steps = std::min(n_step_, length_ - std::min(t, length_));
@@ -387,7 +387,7 @@ class World::Item {
         return "the return is " + std::to_string(value) + ", expected " + std::to_string(returns);
       }
     }
-    // At a discount of 0, as after a termination, nothing but 0 will do.
+    // At a discount of 0, as after a termination, only 0 is right.
     const bool last = n_step_ == 0 || t + steps >= length_;
     discount = t >= length_ || (terminated && last) ? 0.0 : discount;
     const float value = batch_.discounts()[place];
@@ -415,10 +415,10 @@ class World::Item {
   std::uint32_t n_step_ = 0;
   double gamma_ = 1.0;
   std::uint32_t steps_ = 1;   ///< Steps whose columns the item shows.
-  std::uint32_t whole_ = 1;   ///< The same, if it were whole.
+  std::uint32_t whole_ = 1;   ///< The steps that it would show if it were not cut short.
   std::uint32_t ahead_ = 1;   ///< Steps between a stack of `now` and that of `next`.
-  std::uint32_t behind_ = 1;  ///< Unique frames behind the first stack.
-  bool repeats_ = false;      ///< Whether the last frame stands in their place beyond the length.
+  std::uint32_t behind_ = 1;  ///< Unique frames after the first stack.
+  bool repeats_ = false;      ///< Whether values beyond the length repeat the last frame.
   std::uint32_t targets_ = 1;
 };
 

@@ -15,20 +15,20 @@
 
 namespace reprise::test {
 
-/// Rows that say what they are: what a step holds follows from its name, which its first
-/// observation has, and in a mutable column from the number of the write. A batch can therefore be
-/// judged completely without a record of what was written, and from many threads.
+/// Rows that can be checked by themselves: the values of a step follow from its name, which its
+/// first observation contains, and in a mutable column also from the number of the write. So any
+/// thread can check a batch without a record of what was written.
 class World {
  public:
   struct Fields {
     std::size_t name_bytes = kMinNameBytes;  ///< Size of the observation that holds the name.
-    bool many = true;                        ///< More than one observation, column and reward.
+    bool many = true;  ///< Whether there are several observations, columns and rewards.
     bool discount = false;
     bool states = false;
     bool compressed = false;
     bool mutable_columns = false;
-    /// Whether `change` is told of every write to a mutable column. Otherwise any value is right
-    /// that one write made for its step.
+    /// Whether `change` is told of every write to a mutable column. Otherwise any value of one
+    /// write to the step is right.
     bool recorded = true;
   };
   static constexpr std::size_t kMinNameBytes = 32;
@@ -44,50 +44,49 @@ class World {
     return schema_.fields()[field.index()].bytes;
   }
 
-  /// The name that an episode's id alone gives its steps.
+  /// The name of a step if only the episode's id decides it.
   [[nodiscard]] static StepName name_of(std::uint64_t episode_id, std::uint64_t position) {
     return {0, static_cast<std::uint32_t>(episode_id), static_cast<std::uint32_t>(position), 0,
             episode_id};
   }
 
-  /// Begins an episode and writes its first observation. Its name is `name` with the episode's id,
-  /// or follows from the id.
+  /// Begins an episode and writes its first observation. The name is `name` with the episode's id,
+  /// or follows from the id alone.
   StepName begin(Writer& writer, StepName name) const;
   void begin(Writer& writer) const;
-  /// The columns of the episode's next step and the observation behind it.
+  /// Writes the columns of the episode's next step and the observation after it.
   void write_step(Writer& writer, const StepName& name) const;
   void write_step(Writer& writer) const;
-  /// The recurrent states of that step.
+  /// Writes the recurrent states of that step.
   void write_states(Writer& writer, const StepName& name) const;
   void write_states(Writer& writer) const;
 
-  /// Commits steps, with their recurrent states if there are any; begins an episode if there is
-  /// none. The last step has the end.
+  /// Commits steps, with their recurrent states if there are any, and begins an episode if none is
+  /// open. `end` is that of the last step.
   void append(Writer& writer, std::size_t steps = 1, End end = End::Continue) const;
 
-  /// The value of a mutable column that a step has from now on; which one, `write` says.
+  /// Records write number `write` to a mutable column of a step, and returns the value.
   std::vector<std::byte> change(AnyField field, const StepName& name, std::uint64_t write);
 
-  /// Writes the contents of a field of a step, or of the observation that it begins with. `write`:
-  /// of a mutable column, the number of the write, 0 for the writer's own.
+  /// Writes the value of a field of a step, or of the observation with which it begins. `write` is
+  /// the number of the write to a mutable column, 0 for the writer's own.
   void fill(std::span<std::byte> to, AnyField field, const StepName& name,
             std::uint64_t write = 0) const;
   [[nodiscard]] std::vector<std::byte> content(AnyField field, const StepName& name) const;
   [[nodiscard]] bool holds(std::span<const std::byte> value, AnyField field,
                            const StepName& name) const;
 
-  /// The name that an item's first step has; none if a single bit of that row is wrong.
+  /// The name in an item's first step; none if a single bit of that row is wrong.
   [[nodiscard]] std::optional<StepName> name_in(const Batch& batch, std::size_t item) const;
 
-  /// In words, the first thing wrong with an item of a batch, given that its length is right; empty
-  /// if nothing is. `terminated`: with the item's last step.
+  /// Describes the first thing wrong with an item of a batch whose length is right; empty if
+  /// nothing is. `terminated`: the episode terminates with the item's last step.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
                                      bool terminated) const;
 
  private:
   class Item;
-  /// Kinds of the words of a value: `Plain` ones count up from a hash, as do those behind the first
-  /// few of others.
+  /// What a value holds. `Plain` words count up from a hash, as do the later words of other kinds.
   enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame };
 
   void add(const char* name, Role role, DType dtype, std::vector<std::size_t> shape,
@@ -107,7 +106,7 @@ class World {
   std::vector<AnyField> fields_;
   std::vector<Content> contents_;
   bool recorded_;
-  /// The last write, by field and hash of the step's name.
+  /// The number of the last write, by field and hash of the step's name.
   std::map<std::pair<std::size_t, std::uint64_t>, std::uint64_t> changes_;
 };
 
