@@ -20,8 +20,8 @@ def _type_of(value: Any, words: list[str]) -> Any:
     return given | float if "constant" in words else given
 
 
-for _option, _name, _about, _usual, _words in _reprise._strategies:
+for _option, _name, _about, _values, _words in _reprise._strategies:
     if _name not in classes:
-        _fields = [(name, _type_of(usual, _words[name]), usual) for name, usual in _usual.items()]
+        _fields = [(name, _type_of(value, _words[name]), value) for name, value in _values.items()]
         classes[_name] = make_dataclass(_name, _fields, frozen=True, namespace={"__doc__": _about})
     families.setdefault(_option, []).append(classes[_name])

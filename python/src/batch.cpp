@@ -16,14 +16,14 @@ std::vector<std::size_t> shape_of(const BatchObject& batch, const FieldInfo& fie
   return shape;
 }
 
-/// Of discounts, and of returns if there are any: [B], or [B, T] of sequences with n_step.
+/// The shape of discounts and returns: [B], or [B, T] of sequences with n_step.
 std::vector<std::size_t> shape_of_targets(const BatchObject& batch) {
   const BatchPool& pool = *batch.pool;
   return pool.steps != 0 && pool.has_returns ? std::vector{batch.n, pool.steps}
                                              : std::vector{batch.n};
 }
 
-/// Of an observation [B, F + n_step, *shape], of sequences [B, F + T, *shape].
+/// An observation's unique frames: [B, F + n_step, *shape], of sequences [B, F + T, *shape].
 nb::object frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   const BatchPool& pool = *batch.pool;
@@ -36,8 +36,7 @@ bool has_frames(const BatchObject& batch, const FieldInfo& field) {
   return batch.pool->unique_frames && field.traits().has_next;
 }
 
-/// The stacks that begin with this frame of each item, and those of the steps behind it, as a view
-/// of the frames.
+/// A view of the frames as stacks, of which the first ones begin with frame `begin` of each item.
 nb::object stacks_at(nb::handle self, const FieldInfo& field, std::size_t begin) {
   const BatchObject& batch = batch_of(self);
   const BatchPool& pool = *batch.pool;
@@ -61,7 +60,7 @@ nb::object now(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
-/// A view of sequences, and where every window is whole, else a copy.
+/// The next observations: a view for sequences, and where every window is whole, else a copy.
 nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   if (batch.pool->steps != 0) {
@@ -110,7 +109,7 @@ nb::object item(nb::handle self, PyObject* name) {
   return named.next ? next(self, *named.field) : now(self, *named.field);
 }
 
-/// By name, read only; of what a field is asked for with `make`.
+/// A read-only dict by name of what `make` gives for each field that `Wanted` names.
 template <auto kMake, class Wanted>
 nb::object arrays(nb::handle self, const char* what, const Wanted& wanted,
                   const char* none = "none") {
@@ -214,7 +213,7 @@ bool views(BatchObject& self) {
   return self.views;
 }
 
-/// Schema, window and whether it has unique frames: what `of` makes another one of.
+/// Schema, window and whether frames are unique, from which `of` makes an equal batch.
 nb::object layout(BatchObject& self) {
   const BatchPool& pool = *self.pool;
   return nb::make_tuple(make_object<Schema>(pool.schema), to_python(pool.window),
@@ -228,7 +227,7 @@ nb::object of(Schema& schema, const Window& window, bool unique_frames, std::siz
       std::move(pool), Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames), n);
 }
 
-/// T of sequences, else 0.
+/// The T of sequences, else 0.
 std::size_t steps_of(const Window& window) {
   const auto* const sequences = std::get_if<Sequences>(&window);
   return sequences != nullptr ? std::size_t{sequences->burn_in} + sequences->length : 0;
@@ -257,8 +256,8 @@ Batch BatchPool::take(std::size_t n) {
   const auto found = std::find_if(spare_.begin(), spare_.end(),
                                   [n](const Batch& batch) { return batch.capacity() >= n; });
   if (found == spare_.end()) {
-    // What a batch releases may be the user's, whose finalizers may give back another batch. A
-    // batch of no items has memory too, which its arrays refer to.
+    // A batch that is released may belong to the user, and its finalizers may give back another
+    // one. A batch of no items has memory too, which its arrays refer to.
     const std::vector<Batch> released = std::exchange(spare_, {});
     return Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames, memory_.get());
   }
@@ -274,7 +273,7 @@ void BatchPool::give(Batch batch) {
 }
 
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  // Whatever alignment the allocator gives, an aligned part of it is large enough.
+  // The extra bytes leave an aligned part that is large enough, whatever the allocator aligns to.
   const std::size_t asked = bytes + alignment - 1;
   const nb::object given = vocabulary("bytes_of")(allocator_(asked), "allocator: gave", true);
   const Array memory(given);

@@ -59,7 +59,7 @@ void close(BufferObject& self) {
   self.buffer().close();
 }
 
-/// The C++ buffer for other modules; keeps it alive.
+/// A capsule with the C++ buffer for other modules, which keeps the buffer alive.
 nb::object capsule_of(BufferObject& self) {
   constexpr const char* kName = "reprise::ReplayBuffer " REPRISE_VERSION;
   using Shared = std::shared_ptr<SharedBuffer>;

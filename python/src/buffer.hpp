@@ -59,19 +59,20 @@ struct BufferObject {
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
   [[nodiscard]] ReplayBuffer& core() const noexcept { return shared->buffer; }
 
-  /// Its first selector.
+  /// The index of its first selector.
   [[nodiscard]] static constexpr std::size_t place() noexcept { return 0; }
 
   std::shared_ptr<SharedBuffer> shared;
-  std::shared_ptr<BatchPool> pool;  ///< Of the batches that `gather` makes; null before the first.
+  /// The batches that `gather` fills; null before the first call.
+  std::shared_ptr<BatchPool> pool;
 };
 
-/// Add classes.
+/// Each adds its classes to the module.
 void bind_writer(nb::module_& module);
 void bind_vector_writer(nb::module_& module);
 void bind_sampler(nb::module_& module);
 void bind_prefetcher(nb::module_& module);
-/// Add calls of ReplayBuffer, and of Guest; those that draw of SelectorHandle too.
+/// Each adds calls to ReplayBuffer and to Guest; those that draw also to SelectorHandle.
 template <class Self>
 void add_writer(Type<Self>& type);
 template <class Self>
@@ -84,7 +85,7 @@ template <class Self>
 void add_update_priorities(Type<Self>& type);
 template <class Self>
 void add_stats(Type<Self>& type);
-/// Add calls of ReplayBuffer, and the classes of what these make.
+/// Each adds calls to ReplayBuffer, and the classes of their results.
 void bind_hindsight(nb::module_& module, Type<BufferObject>& type);
 void bind_host(nb::module_& module, Type<BufferObject>& type);
 /// reprise.SelectorHandle: one selector of a buffer, which it keeps alive.
@@ -98,8 +99,8 @@ struct SelectorObject {
   std::size_t index;
 };
 
-/// A copy of what a call checks and then reads without the GIL, while other threads may write to
-/// the array. Taken after the last code of the user's has run: that may call again.
+/// A copy of an array that a call checks and then reads without the GIL, while other threads may
+/// write to it. It is made after the last code of the user has run, because that may call again.
 template <class T>
 std::span<const T> copied(std::span<const T> given) {
   thread_local std::vector<T> own;
@@ -107,7 +108,7 @@ std::span<const T> copied(std::span<const T> given) {
   return own;
 }
 
-/// As Python's tuple.
+/// The result as Python's named tuple.
 [[nodiscard]] nb::object result_of(const UpdateResult& result);
 
 /// A batch of n items that `gather` fills without the GIL.
@@ -115,14 +116,14 @@ std::span<const T> copied(std::span<const T> given) {
                                   const std::function<void(Batch&)>& gather);
 
 void bind_episodes(nb::module_& module, Type<BufferObject>& type);
-/// Add calls of ReplayBuffer.
+/// Adds calls to ReplayBuffer and to SelectorHandle.
 void bind_selector(Type<BufferObject>& type, Type<SelectorObject>& selector);
 void bind_items(Type<BufferObject>& type);
 void bind_updates(Type<BufferObject>& type);
 void bind_checkpoints(Type<BufferObject>& type);
 
-/// Memory for batches from a Python function: `allocator(nbytes)` gives an object with a writable,
-/// contiguous buffer, which is kept until the memory is given back. Needs the GIL.
+/// Memory for batches from a Python function: `allocator(nbytes)` returns an object with a
+/// writable, contiguous buffer, which is held as long as the memory is used. Needs the GIL.
 class UserMemory final : public std::pmr::memory_resource {
  public:
   explicit UserMemory(nb::object allocator) : allocator_(std::move(allocator)) {}
@@ -141,11 +142,11 @@ class UserMemory final : public std::pmr::memory_resource {
   std::unordered_map<void*, nb::object> taken_;
 };
 
-/// What the batches of a sampler share: the fields, and memory of those that nobody holds any more
-/// for the next ones. Needs the GIL.
+/// What the batches of a sampler share: the fields, and the memory of released batches, which the
+/// next ones reuse. Needs the GIL.
 class BatchPool {
  public:
-  /// None gives the heap's memory. TypeError for an object that cannot be called.
+  /// An allocator of None stands for the heap. TypeError for an object that cannot be called.
   BatchPool(const Origin& origin, nb::handle allocator, bool unique = false)
       : BatchPool(origin.schema(), origin.shared_table, origin.window, allocator, unique) {}
   BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
@@ -156,8 +157,8 @@ class BatchPool {
   const Window window;
   const bool has_returns;
   const bool unique_frames;
-  const std::size_t steps;  ///< T of sequences, else 0.
-  const std::size_t ahead;  ///< Steps of a whole item: T, or n_step.
+  const std::size_t steps;  ///< The T of sequences, else 0.
+  const std::size_t ahead;  ///< Steps of an item that was not cut short: T, or n_step.
   const std::size_t stack;  ///< Frames in a stack.
 
   /// A batch with room for n items.
@@ -166,14 +167,14 @@ class BatchPool {
   [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_.get(); }
 
  private:
-  /// A learner holds one batch while the next one is drawn; a few more may be on their way to it.
+  /// A learner holds one batch while the next one is drawn, and prefetching needs a few more.
   static constexpr std::size_t kSpare = 4;
-  std::unique_ptr<UserMemory> memory_;  ///< Null: the heap. Outlives the batches.
+  std::unique_ptr<UserMemory> memory_;  ///< Null: the heap. It outlives the batches.
   std::vector<Batch> spare_;
 };
 
-/// reprise.Batch: named arrays over the first n items of a batch, which is its own. Each array
-/// keeps it alive; its memory goes back to the pool when the last of them is gone.
+/// reprise.Batch: named arrays over the first n items of a batch that it owns. Each array keeps it
+/// alive; its memory goes back to the pool when the last of them is gone.
 class BatchObject {
  public:
   BatchObject(std::shared_ptr<BatchPool> from, Batch made, std::size_t items)
@@ -185,12 +186,12 @@ class BatchObject {
   [[nodiscard]] const FieldTable& table() const noexcept { return *pool->table; }
 
   const std::size_t n;
-  bool views = false;  ///< A later call of the sampler fills it once more.
+  bool views = false;  ///< Whether a later call of the sampler fills it again.
   Batch batch;
   const std::shared_ptr<BatchPool> pool;
 };
 
-/// A Batch with room for n items, which are unspecified.
+/// Makes a Batch with memory for n items, whose values are not initialised.
 [[nodiscard]] inline nb::object make_batch(const std::shared_ptr<BatchPool>& pool, std::size_t n) {
   return make_object<BatchObject>(pool, pool->take(n), n);
 }

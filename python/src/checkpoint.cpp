@@ -21,8 +21,8 @@ namespace {
 /// Calls the user's progress function with the GIL, on whichever thread writes.
 class Progress {
  public:
-  /// RuntimeError in a progress function of a save of the buffer, which holds the lock of its
-  /// saves.
+  /// RuntimeError if this thread is in a progress function of a save of the same buffer, because
+  /// that save holds the lock of saves.
   Progress(const SharedBuffer& buffer, nb::handle function)
       : buffer_(buffer), function_(nb::borrow(function)) {
     check_kind(!wanted() || PyCallable_Check(function_.ptr()) != 0, function_,
@@ -41,7 +41,7 @@ class Progress {
     try {
       function_(named_tuple("SaveProgress", progress));
     } catch (...) {
-      // Other threads end the save with it: what they throw must not be Python's.
+      // Other threads pass it to the save's caller, so it must not be an exception of Python.
       raised_ = std::current_exception();
     }
     current = before;
@@ -64,7 +64,7 @@ class Progress {
 
   const SharedBuffer& buffer_;
   nb::object function_;
-  /// The Progress that called this save: its thread waits while threads of this save report
+  /// The Progress whose function made this save. Its thread waits while threads of this save report
   /// progress.
   const Progress* const outer_ = current;
   std::exception_ptr raised_;
@@ -105,7 +105,7 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
   }
 }
 
-/// What was attached, as a dict. It may be large: copied, and given back, without the GIL.
+/// The attachments as a dict. They may be large, so they are copied and released without the GIL.
 nb::dict dict_of(Attachments& attached) {
   nb::dict made;
   for (auto& [name, bytes] : attached) {
@@ -122,7 +122,7 @@ nb::dict dict_of(Attachments& attached) {
   return made;
 }
 
-/// What was skipped, as a list, of which warnings tell too.
+/// The skipped checkpoints as a list; a warning tells of each one too.
 nb::list list_of(const std::vector<SkippedCheckpoint>& skipped) {
   nb::list made;
   for (const SkippedCheckpoint& one : skipped) {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-/// The handles of a buffer: one selector, and items by episode.
+/// The handles of a buffer, for one selector and for items by episode.
 namespace reprise::python {
 
 template <>

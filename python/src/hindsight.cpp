@@ -47,7 +47,7 @@ seed: start of its own random numbers.
 ValueError for another field, a share out of range, and a window other than Transitions of n_step 1:
 the return of several steps would have to be made anew.)";
 
-/// An array over the memory of an array or of a tensor; none for what numpy would copy.
+/// An array over the memory of an array or tensor; None where numpy would have to copy.
 nb::object array_over(nb::handle given) {
   if (is_array(given)) {
     return nb::borrow(given);
@@ -73,10 +73,11 @@ class HindsightObject {
 
  private:
   std::shared_ptr<SharedBuffer> buffer_;
-  std::vector<std::size_t> shape_;  ///< Of one goal.
+  std::vector<std::size_t> shape_;  ///< The shape of one goal.
   DType type_;
   Hindsight hindsight_;
-  unsigned made_after_;  ///< `SharedBuffer::restored`; it knows only that buffer.
+  /// The value of `SharedBuffer::restored` when it was made, because it knows only that buffer.
+  unsigned made_after_;
   bool in_use_ = false;
 };
 
@@ -113,8 +114,7 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
     refuse(goals.plain() ? "one that is read only" : "one that is not contiguous");
   }
   nb::object made = empty_array(DType::I32, {{keys.size()}});
-  // Neither is written to by others while the call has given the GIL up: the distances are its own,
-  // and the goals are for the caller to keep still.
+  // Nobody else writes to either without the GIL: the caller has to leave the goals alone.
   const std::span<std::byte> bytes(goals.data(), goals.size() * element_bytes(type_));
   const std::span<std::int32_t> distances(reinterpret_cast<std::int32_t*>(Array(made).data()),
                                           keys.size());

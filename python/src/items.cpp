@@ -9,7 +9,7 @@ template <>
 inline constexpr auto members_of<UpdateResult> =
     members<&UpdateResult::applied, &UpdateResult::stale>;
 
-/// Most updates of a learner have the same result; tuples do not change.
+/// Reuses the last result, because most updates have the same and tuples are immutable.
 nb::object result_of(const UpdateResult& result) {
   static UpdateResult last;
   static auto& made = *new nb::object;
@@ -47,7 +47,7 @@ nb::object update_of_guest(GuestObject& self, const Keys& keys, const Priorities
   });
 }
 
-/// The values of an update, one for each key or, of sequences, one for each step of its window.
+/// The values of an update: one for each key, or for sequences one for each step of its window.
 nb::object values_from(nb::handle given, const FieldInfo& field, const Window& window,
                        std::size_t keys, Value& value) {
   nb::object array = array_of(given, "values");

@@ -70,22 +70,22 @@ The other arguments and the errors are those of `sample`.)";
 
 using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
 
-/// The marks of one call in several buffers.
+/// The marks that one call is under way in each of its buffers.
 using Calls = std::forward_list<SharedBuffer::Call>;
 
-/// The parts of a call; no counts if it draws by the common total.
+/// The parts of a mixed draw; without counts it draws by the common total.
 struct Parts {
-  /// `calls`: gets a mark for each buffer.
+  /// Adds a mark to `calls` for each buffer.
   Parts(nb::handle given, std::optional<Count> all, const char* call, Calls& calls);
   [[nodiscard]] std::unique_ptr<MixedSampler> mixed(const SamplerOptions& options) const;
 
   Buffers buffers;
-  std::vector<std::size_t> selectors;  ///< The place of each.
+  std::vector<std::size_t> selectors;  ///< The index of each part's selector.
   std::vector<std::size_t> counts;
   std::size_t n = 0;
 };
 
-/// Whether it can be drawn from.
+/// Whether a part is something to draw from.
 bool is_source(nb::handle part) {
   return nb::isinstance<BufferObject>(part) || nb::isinstance<SelectorObject>(part);
 }
@@ -151,7 +151,7 @@ class MixObject {
     }
   }
 
-  /// The marks of one call.
+  /// The marks that one call holds.
   struct Entered {
     Entered(MixObject& self, const char* call) : in_use(self.in_use_, "Mix") {
       for (const auto& buffer : self.buffers_) {
@@ -186,17 +186,18 @@ class MixObject {
  private:
   /// ValueError for a batch of another length than that of the mix.
   void check_length(CallName call, std::optional<Count> n) const;
-  /// Closed if a buffer was restored since, whose new items `mixed_` does not know.
+  /// Closed if a buffer was restored since, because `mixed_` does not know the new items.
   void check_current(const char* call) const;
 
   const Parts parts_;
   const Buffers& buffers_;
   const SamplerOptions options_;
-  std::vector<unsigned> restored_;  ///< `SharedBuffer::restored` of each when this was made.
+  /// `SharedBuffer::restored` of each buffer when the mix was made.
+  std::vector<unsigned> restored_;
   const std::unique_ptr<MixedSampler> mixed_;
   const std::shared_ptr<BatchPool> pool_;
   SignalHook hook_;
-  nb::object begun_;  ///< The batch of a call that raised, where the next one goes on.
+  nb::object begun_;  ///< The batch of a call that raised, which the next call continues.
   bool in_use_ = false;
 };
 

@@ -13,7 +13,7 @@ void bind_segment_tree(nb::module_& module);
 void bind_strategies(nb::module_& module);
 
 NB_MODULE(_reprise, module) {
-  // What threads still hold at the end of the process is not given back.
+  // Threads may hold objects until the process ends, so leaks are no errors.
   nb::set_leak_warnings(false);
   module.doc() = "The C++ part of package reprise.";
   init_numpy();

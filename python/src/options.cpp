@@ -10,26 +10,26 @@
 namespace reprise::python {
 namespace {
 
-/// The classes of the strategies by name.
+/// The classes of strategies, by name.
 nb::dict& classes() {
   static auto& made = *new nb::dict;
   return made;
 }
 
-/// The word of an option in whose place Python takes a number.
+/// The word of an option for which Python takes a number instead.
 constexpr std::string_view kConstant = "constant";
 
-/// Whether the next option is the number of this one, which is then a word or a number of Python's.
+/// Whether option i is a word that Python replaces by the number in the next option.
 bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
   return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
-/// The number of the first word that is allowed.
+/// The value of the first word that is allowed.
 std::size_t first_word(const StrategyOption& option) {
   return option.words.empty() ? 0 : std::get<std::uint64_t>(option.min);
 }
 
-/// The values of options as attributes of Python, in which a word and its constant are one.
+/// The values of options as Python attributes, in which a word and its constant are one.
 nb::dict attributes_of(std::span<const StrategyOption> options,
                        std::span<const OptionValue> values) {
   nb::dict made;
@@ -54,7 +54,7 @@ nb::dict attributes_of(std::span<const StrategyOption> options,
   return made;
 }
 
-/// The reverse, of an object of a strategy's class.
+/// The values of options from an object of a strategy's class, the reverse of `attributes_of`.
 std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
                                      std::span<const StrategyOption> options) {
   std::vector<OptionValue> values;
@@ -77,14 +77,14 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
       values.emplace_back(
           std::uint64_t{first + word_from(value, what, words.data(), words.size())});
     } else {
-      std::visit([&]<class T>(T /*usual*/) { values.emplace_back(value_from<T>(value, what)); },
+      std::visit([&]<class T>(T /*default*/) { values.emplace_back(value_from<T>(value, what)); },
                  option.value);
     }
   }
   return values;
 }
 
-/// The kinds of a family, and the option that takes one.
+/// The kinds of a family of strategies, and the option that takes one.
 template <class Family>
 struct FamilyOf;
 template <>
@@ -111,10 +111,10 @@ struct FamilyOf<RateLimiter> {
 template <class Family>
 void describe(nb::list& all) {
   for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
-    std::vector<OptionValue> usual;
+    std::vector<OptionValue> defaults;
     nb::dict words;
     for (const StrategyOption& member : kind.options()) {
-      usual.push_back(member.value);
+      defaults.push_back(member.value);
       nb::list each;
       for (const std::string_view word : member.words.subspan(first_word(member))) {
         each.append(text_of(word));
@@ -122,7 +122,7 @@ void describe(nb::list& all) {
       words[text_of(member.name)] = each;
     }
     all.append(nb::make_tuple(FamilyOf<Family>::option, text_of(kind.name()), text_of(kind.about()),
-                              attributes_of(kind.options(), usual), words));
+                              attributes_of(kind.options(), defaults), words));
   }
 }
 
@@ -133,7 +133,7 @@ std::string StrategyConversion<Family>::hint() {
   return FamilyOf<Family>::hint;
 }
 
-/// TypeError that names the strategies there are.
+/// TypeError that names the strategies of the family.
 template <class Family>
 Family StrategyConversion<Family>::from(nb::handle given, What /*what*/) {
   std::string allowed;
@@ -154,7 +154,7 @@ nb::object StrategyConversion<Family>::to(const Family& strategy) {
       return nb::object(classes()[text_of(kind.name())])(**attributes_of(kind.options(), *values));
     }
   }
-  return nb::none();  // Of C++ code that shares the buffer.
+  return nb::none();  // C++ code that shares the buffer made this strategy, so it has no class.
 }
 
 template struct StrategyConversion<Window>;
@@ -178,7 +178,7 @@ Storage Conversion<Storage>::from(nb::handle given, What /*what*/) {
   } catch (const WrongKind&) {
     throw WrongKind(refusal(given, "storage", "None or a path"));
   }
-  // The core takes a name at which there is nothing too, so it would not notice a mistyped one.
+  // The core accepts a path at which there is nothing, so it would not notice a mistyped one.
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     throw std::system_error(error ? error.value() : ENOTDIR, std::generic_category(),
@@ -200,7 +200,7 @@ void bind_strategies(nb::module_& module) {
   describe<Selector>(all);
   describe<Remover>(all);
   describe<RateLimiter>(all);
-  /// Option, name, text, and the members with their defaults and with their words.
+  /// Each entry has option, name, text, and the members with defaults and words.
   module.attr("_strategies") = all;
   module.attr("_classes") = classes();
 }

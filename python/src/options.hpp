@@ -8,14 +8,14 @@
 #include <tuple>
 #include <vector>
 
-/// The buffer's options between C++ and Python, by the library's table of strategies.
+/// Converts the buffer's options between C++ and Python, by the library's lists of strategies.
 namespace reprise::python {
 
 /// A selector, remover, window or rate limiter as an object of its class in Python.
 template <class Family>
 struct StrategyConversion {
   static std::string hint();
-  static std::string usual(const Family& /*none*/) { return "None"; }
+  static std::string shown(const Family& /*none*/) { return "None"; }
   static Family from(nb::handle given, What what);
   static nb::object to(const Family& strategy);
 };
@@ -31,19 +31,19 @@ struct Conversion<RateLimiter> : StrategyConversion<RateLimiter> {};
 template <>
 struct Conversion<std::vector<Selector>> {
   static std::string hint() { return "_Selector | Sequence[_Selector]"; }
-  static std::string usual(const std::vector<Selector>& /*none*/) { return "None"; }
+  static std::string shown(const std::vector<Selector>& /*none*/) { return "None"; }
   static std::vector<Selector> from(nb::handle given, What what);
 };
-/// The path of a directory: a mapped file in it. OSError if there is none.
+/// The path of a directory for a mapped file. OSError if there is none.
 template <>
 struct Conversion<Storage> {
   static std::string hint() { return "str | PathLike[str]"; }
-  static std::string usual(const Storage& /*memory*/) { return "None"; }
+  static std::string shown(const Storage& /*memory*/) { return "None"; }
   static Storage from(nb::handle given, What what);
   static nb::object to(const Storage& storage);
 };
 
-/// Without capacity_steps, which has to be given.
+/// All options but capacity_steps, which is a required parameter.
 template <>
 inline constexpr auto members_of<Options> =
     members<&Options::window, &Options::selectors, &Options::remover, &Options::rate_limiter,

@@ -19,8 +19,8 @@ namespace reprise::python {
 /// A sampler of a buffer of this process, or of a guest.
 using AnySampler = std::variant<Sampler, GuestSampler>;
 
-/// What writers and samplers are made of, and what they need of it afterwards: a buffer of this
-/// process (`SharedBuffer`), or a guest of one (`SharedGuest`). They keep it alive.
+/// Makes writers and samplers, and serves them afterwards: a buffer of this process
+/// (`SharedBuffer`), or a guest of one (`SharedGuest`). They keep it alive.
 class Origin {
  public:
   Origin(const Schema& schema, const Window& items)
@@ -30,8 +30,7 @@ class Origin {
   Origin& operator=(const Origin&) = delete;
 
   [[nodiscard]] virtual const Schema& schema() const = 0;
-  // They may wait for another process: call them without the GIL. What they throw once that is gone
-  // is Closed.
+  // These may wait for another process, without the GIL, and throw Closed once that is gone.
   [[nodiscard]] virtual Writer writer(const WriterOptions& options) = 0;
   [[nodiscard]] virtual VectorWriter vector_writer(std::size_t environments,
                                                    const WriterOptions& options,
@@ -41,18 +40,18 @@ class Origin {
                                          std::span<const float> priorities,
                                          std::size_t selector) = 0;
   [[nodiscard]] virtual Stats stats() = 0;
-  /// Whether no step is taken any more.
+  /// Whether steps are refused from now on.
   [[nodiscard]] virtual bool takes_nothing() = 0;
 
-  /// Batches outlive it.
+  /// Shared, because batches may outlive the buffer.
   const std::shared_ptr<const FieldTable> shared_table;
   const FieldTable& table = *shared_table;
-  /// A restored buffer has the same one.
+  /// A restored buffer has the same window.
   const Window window;
 
   unsigned restored = 0;  ///< How often `restore` has replaced the buffer.
 
-  /// Marks a call as under way, which `restore` does not run beside: it replaces the buffer. The
+  /// Marks a call as under way; `restore`, which replaces the buffer, does not run beside one. The
   /// GIL guards the marks, as those of InUse.
   class Call {
    public:
@@ -71,22 +70,22 @@ class Origin {
     unsigned& calls_;
   };
 
-  /// The mark of `restore`, whose own call is the only one: RuntimeError while any other is under
+  /// The mark of `restore`, beside which no other call may run. RuntimeError while one is under
   /// way.
   [[nodiscard]] InUse restoring();
 
-  /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
+  /// RuntimeError in a forked child, before anything is written, because rows are not mapped there.
   void check_process() {
     if (forks() != forks_at_start_) {
-      // Throws there, with a message that names the processes.
+      // In a child this throws, with a message that names the processes.
       static_cast<void>(stats());
     }
   }
-  /// Closed once no step is taken any more.
+  /// Throws Closed once steps are refused.
   void check_open(const char* call);
 
  private:
-  /// Forks of which this process is the child. Written by the child's only thread.
+  /// The forks between the first process and this one, written by a child's only thread.
   static const unsigned& forks() noexcept;
   [[noreturn]] static void refuse_beside_restore(const char* call);
 
@@ -95,7 +94,7 @@ class Origin {
   bool restoring_ = false;
 };
 
-/// The marks of one call of a writer, sampler or prefetcher.
+/// The marks that a call of a writer, sampler or prefetcher holds.
 struct Entered {
   Entered(bool& mark, const char* what, Origin& origin, const char* call)
       : in_use(mark, what), under_way(origin, call) {}
@@ -105,8 +104,7 @@ struct Entered {
 
 using PriorityUpdate =
     std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
-/// What `update` gives for keys and priorities, as Python's tuple. It runs without the GIL, with
-/// copies of them.
+/// Updates priorities, without the GIL and with copies of the arguments. Returns Python's tuple.
 [[nodiscard]] nb::object updated(const Keys& keys, const Priorities& priorities,
                                  const PriorityUpdate& update);
 

@@ -16,7 +16,7 @@ struct PrefetchCore {
       : from(std::move(given)),
         prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
-  /// Those whose words say why no batch comes: of the first one without items, if there is one.
+  /// The statistics that say why no batch comes: those of the first buffer without items, if any.
   [[nodiscard]] Stats stats() const {
     for (const auto& origin : from.origins) {
       if (Stats stats = origin->stats(); stats.items == 0) {
@@ -61,7 +61,7 @@ class PrefetcherObject {
   const std::chrono::nanoseconds timeout_;
   bool in_use_ = false;
   bool closed_ = false;
-  SampleStatus last_;  ///< Of the batch given out last.
+  SampleStatus last_;  ///< The status of the batch that was handed out last.
   SignalHook hook_{[this] { return core_->stats(); }};
   OwnThread thread_;
 };
@@ -79,7 +79,7 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
   const SampleResult& result = *given;
   if (result) {
     last_ = result.status();
-    // The prefetcher's own batches are not const; it gets an empty one in place of this one.
+    // The prefetcher overwrites what it hands out, so it gets an empty batch in place of this one.
     const PrefetchFrom& from = core_->from;
     Batch batch = from.pool->take(from.n);
     std::swap(batch, const_cast<Batch&>(*result));
@@ -127,7 +127,7 @@ nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::
 
 namespace {
 
-/// Of a buffer or a guest, by its first selector, or of one selector.
+/// Draws ahead by the selector that Self is, or by a buffer's first one.
 template <class Self>
 nb::object prefetch(Self& self, CallName call, Count n, std::size_t depth, const HowDrawn& how,
                     bool gather, const SamplerOptions& options, Allocator allocator,

@@ -70,7 +70,7 @@ fresh: share of each batch, 0 to 1, that is items which nobody has drawn before,
   is 1 / N. The selector may give an item its first draw too, at 1.0 the few that arrive within a
   draw. Not for selectors that draw in an order, nor with max_times_sampled.)";
 
-/// The samplers that a save keeps are those of its own process.
+/// A save can store only samplers of its own process.
 constexpr const char* kGuestSampler =
     R"(A Sampler for one learner thread. The process that has the buffer draws, and copies rows into memory
 that both have.
@@ -79,7 +79,7 @@ selector: its place among the buffer's selectors.
 seed, unique_frames, fresh, allocator: as of ReplayBuffer.sampler. A batch is copied once more, into
 memory of its own.)";
 
-/// Of a buffer, by its first selector, or of one selector.
+/// Makes a sampler for the selector that Self is, or for a buffer's first one.
 template <class Self>
 nb::object make_sampler(Self& self, const SamplerOptions& given, Allocator allocator,
                         std::optional<std::size_t> resume) {

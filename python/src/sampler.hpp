@@ -19,7 +19,7 @@ template <>
 inline constexpr Words words_of<Draws>{
     "_Draws", {"stratified", "independent", "without_replacement", "epoch"}};
 
-/// How items are drawn and weighed, of calls that say in another way when they wait.
+/// The options of a draw without those of waiting, which some calls take in another form.
 struct HowDrawn : SampleOptions {};
 template <>
 inline constexpr auto members_of<HowDrawn> =
@@ -31,7 +31,7 @@ template <>
 inline constexpr auto members_of<SamplerOptions> =
     members<&SamplerOptions::seed, &SamplerOptions::unique_frames, &SamplerOptions::fresh>;
 
-/// Items that a call asks for. ValueError unless there is one.
+/// The number of items that a call asks for; ValueError unless it is at least 1.
 struct Count {
   std::size_t items = 0;
 };
@@ -43,7 +43,7 @@ struct Conversion<Count> : Conversion<std::size_t> {
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
  public:
-  /// `selector`: its place.
+  /// `selector` is its index.
   SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector, const SamplerOptions& options,
                 nb::handle allocator);
 
@@ -64,25 +64,25 @@ class SamplerObject {
 
  private:
   void fill(CallName call, Batch& batch, std::size_t offset, std::size_t n, SampleOptions options);
-  /// Closed if the buffer was restored since, whose new items `sampler_` does not know.
+  /// Closed if the buffer was restored since, because `sampler_` does not know the new items.
   void check_current(CallName call) const;
 
   std::shared_ptr<Origin> origin_;
-  const unsigned restored_ = origin_->restored;  ///< When this was made.
-  const std::size_t selector_;                   ///< Its place.
+  const unsigned restored_ = origin_->restored;  ///< The count of restores when it was made.
+  const std::size_t selector_;                   ///< The index of its selector.
   const SamplerOptions options_;
   std::shared_ptr<BatchPool> pool_;
   AnySampler sampler_;
-  SampleStatus last_;  ///< Of the last call that gave a batch.
+  SampleStatus last_;  ///< The status of the last call that returned a batch.
   bool in_use_ = false;
   SignalHook hook_;
   nb::object views_;  ///< The BatchObject that calls with views=True fill.
 };
 
-/// Closed, TimeoutError or NothingToDraw with the status in a sentence.
+/// Throws Closed, TimeoutError or NothingToDraw, and puts the status into a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
-/// A source of batches of n items, what it draws from, at least one, and the memory of the batches.
+/// A source of batches of n items, the origins that it draws from, and the memory of its batches.
 struct PrefetchFrom {
   std::vector<std::shared_ptr<Origin>> origins;
   std::unique_ptr<BatchSource> source;
@@ -90,7 +90,7 @@ struct PrefetchFrom {
   std::size_t n;
 };
 
-/// A reprise.Prefetcher whose iterator waits up to the timeout for a batch.
+/// Makes a reprise.Prefetcher, whose iterator waits up to the timeout for a batch.
 [[nodiscard]] nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample,
                                          std::size_t depth, std::chrono::nanoseconds timeout);
 

@@ -19,7 +19,7 @@ Shape shape_from(nb::handle shape, const std::string& field) {
     sizes.push_back(value_from<std::size_t>(
         size, "field '" + field + "': shape[" + std::to_string(sizes.size()) + "]"));
   }
-  // An array of numpy 1 has at most 32, and batches put items, times and frames before these.
+  // numpy 1 allows 32 dimensions, of which batches use three for items, times and frames.
   constexpr std::size_t kMostDimensions = 29;
   if (sizes.size() > kMostDimensions) {
     fail("field '", field, "': shape has ", sizes.size(), " dimensions; allowed: at most ",
@@ -43,7 +43,7 @@ using DTypeLike = Given<"DTypeLike">;
 using Sizes = Given<"Sequence[int]">;
 using Examples = Given<"Mapping[str, ArrayLike]">;
 
-/// Methods that declare a field give the schema itself.
+/// Adds the method that declares a field of role R and returns the schema itself.
 template <Role R>
 nb::object declare_typed(nb::handle self, const std::string& name, DTypeLike type, Sizes shape) {
   const DType dtype = dtype_from(type, name);
@@ -73,12 +73,11 @@ nb::object compress(nb::handle self, const std::string& name) {
   return nb::borrow(self);
 }
 
-/// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
-/// ints int64, bools bool.
+/// Declares a field for each value of an example; float becomes float32, int int64, bool bool.
 void infer(Schema& schema, Role role, nb::handle examples, const std::string& parameter) {
   check_kind(nb::hasattr(examples, "keys"), examples, "Schema.from_step: " + parameter,
              "a mapping of names to example values");
-  // Making arrays runs the values' code, which may change the mapping.
+  // Making arrays runs code of the values, which may change the mapping, so a copy is read.
   const nb::object held = nb::module_::import_("builtins").attr("dict")(examples);
   for (const nb::handle pair : nb::list(held.attr("items")())) {
     const std::string name =

@@ -1,4 +1,4 @@
-// reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
+// reprise.SegmentTree: the segment tree of <reprise/segment_tree.hpp> over numpy arrays.
 //
 // Calls of several threads take turns, those on large arrays or ranges without the GIL.
 #include <reprise/segment_tree.hpp>
@@ -15,14 +15,12 @@
 namespace reprise::python {
 namespace {
 
-/// Lets the calls of one object take turns; long calls run without the GIL.
-///
-/// There is no deadlock, because a thread that has the turn never asks for the GIL.
+/// Lets the calls of one object take turns; long calls run without the GIL. There is no deadlock,
+/// because a thread that has the turn never asks for the GIL.
 class Turns {
  public:
-  /// Runs the work, which must not use Python, and passes its exceptions on. RuntimeError in a
-  /// child that was forked while a thread of its parent had the turn, because the turn is never
-  /// given back there.
+  /// Runs the work, which must not use Python. RuntimeError in a child that was forked while a
+  /// thread of its parent had the turn, because nobody gives it back there.
   template <class Work>
   auto take(bool long_work, const Work& work) {
     if (!long_work) {
@@ -51,8 +49,8 @@ class Turns {
 
   static constexpr std::chrono::milliseconds kLookAgain{50};
   std::timed_mutex mutex_;
-  /// The process that last took the turn without the GIL. Python forks only with the GIL held, so a
-  /// turn that is taken with the GIL need not be noted.
+  /// The process that last took the turn without the GIL. Python forks only while it holds the GIL,
+  /// so turns taken with the GIL need no record.
   std::atomic<::pid_t> holder_{::getpid()};
 };
 
@@ -77,9 +75,9 @@ void make(AnyTree* place, std::size_t capacity, Given<"DTypeLike"> dtype) {
   }
 }
 
-/// The numbers of an argument, read without the GIL: a copy if other code has the array, which may
-/// change it, or if it is the tree's own leaves. Refuses what numpy would convert with loss of
-/// meaning: text, dates, objects, complex numbers.
+/// The numbers of an argument, copied in the tree's turn, because other code may change the array
+/// or it may be the tree's own leaves. Refuses what numpy would convert with loss of meaning: text,
+/// dates, objects, complex numbers.
 template <class T>
 class OwnNumbers {
  public:
@@ -87,7 +85,7 @@ class OwnNumbers {
     constexpr bool kIntegers = std::is_integral_v<T>;
     const nb::object array = array_of(given, what);
     const Array read(array);
-    // An empty list is an array of floats.
+    // numpy gives an empty list the type float64.
     if (read.size() != 0 &&
         std::string_view(kIntegers ? "iu" : "fiub").find(read.kind()) == std::string_view::npos) {
       fail<WrongKind>(what, " are of dtype ", str_of(read.dtype()),
@@ -104,12 +102,12 @@ class OwnNumbers {
   [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
   [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
   [[nodiscard]] bool one() const noexcept { return shape.empty(); }
-  /// Once, in the tree's turn.
+  /// A copy of the numbers. Call it once, in the tree's turn.
   std::span<const T> read() {
     copy_.assign(given_.begin(), given_.end());
     return copy_;
   }
-  /// n of the only one.
+  /// The only number, n times.
   std::span<const T> repeat(std::size_t n) {
     copy_.assign(n, given_.front());
     return copy_;
@@ -123,18 +121,18 @@ class OwnNumbers {
   std::vector<T> copy_;
 };
 
-/// Places of leaves: none is negative.
+/// Indices of leaves as unsigned numbers; none is negative.
 std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
   const auto wrong =
       std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
   if (wrong != places.end()) {
     fail("SegmentTree: leaves[", wrong - places.begin(), "] = ", *wrong, "; allowed: at least 0");
   }
-  // The unsigned type of the same width may be read in place of the signed one.
+  // Reading a signed integer as the unsigned type of the same width is allowed.
   return {reinterpret_cast<const std::size_t*>(places.data()), places.size()};
 }
 
-/// Whether a call on a range runs without the GIL.
+/// Whether a call on this range runs without the GIL.
 bool is_large(std::size_t first, std::size_t last) {
   return last > first && last - first > kCopyWithGil / sizeof(float);
 }
@@ -157,7 +155,7 @@ void assign_range(AnyTree& any, CallName call, std::size_t first, ArrayLike give
   });
 }
 
-/// The end of a range; none: the capacity.
+/// The end of a range; none stands for the capacity.
 using Last = std::optional<std::size_t>;
 
 /// Changes each leaf of a range by a number.
@@ -175,7 +173,7 @@ constexpr auto kScale = [](auto& tree, auto first, auto last, auto x) {
 };
 constexpr auto kAdd = [](auto& tree, auto first, auto last, auto x) { tree.add(first, last, x); };
 
-/// A number about a range.
+/// Returns a number for a range.
 template <auto kAsk>
 double ask(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {

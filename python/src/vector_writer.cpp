@@ -93,7 +93,7 @@ observations in `next_`. It brings no priorities, as Writer.append_transition. T
 interrupts the wait, and OSError: call again with the same arguments before anything else, which
 takes no transition twice.)";
 
-/// Whether it is a mapping: sequences and arrays have items too, but no keys.
+/// Whether it is a mapping. Sequences and arrays can be indexed too, but have no keys.
 bool has_keys(nb::handle given) {
   const nb::object keys = nb::steal(PyObject_GetAttrString(given.ptr(), "keys"));
   if (!keys) {
@@ -107,7 +107,7 @@ bool has_keys(nb::handle given) {
 
 }  // namespace
 
-/// Chooses the environments of a call's rows: all if `env_ids` is null.
+/// Chooses the environments of the call's rows: all if `env_ids` is null.
 void VectorWriterObject::choose(nb::handle env_ids) {
   std::span<const std::size_t> all = writers().chosen();
   ids_.assign(all.begin(), all.end());
@@ -120,7 +120,7 @@ void VectorWriterObject::choose(nb::handle env_ids) {
                       Array(array).described(), ": use numpy.flatnonzero");
     }
     std::vector<std::size_t> chosen(Array(array).size());
-    if (!chosen.empty()) {  // An empty list has no type.
+    if (!chosen.empty()) {  // An empty list has no dtype.
       const nb::object owner = row_from(array, DType::I64, "env_ids", std::nullopt);
       std::memcpy(chosen.data(), Array(owner).data(), chosen.size() * sizeof(std::size_t));
     }
@@ -150,7 +150,7 @@ void VectorWriterObject::check_open(const char* call) const {
   origin_->check_process();
 }
 
-/// The rows that a call gives of these fields, for C++.
+/// Adds the rows of these fields to the arguments of the C++ call.
 void VectorWriterObject::add_rows(const StepValues& values, bool next,
                                   std::vector<AnyValue>& to) const {
   const std::uint64_t given = next ? values.given_next : values.given_now;
@@ -167,7 +167,7 @@ void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   origin_->check_open(fields.call());
   choose(env_ids);
   if (autoreset_ == AutoReset::NextStep && fields.empty()) {
-    const Released released;  // An episode that is cut short may wait for a chunk.
+    const Released released;  // Ending an open episode may wait for a chunk.
     writers().await_resets();
     return;
   }
@@ -180,8 +180,8 @@ void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   writers().begin(rows_);
 }
 
-/// RuntimeError for one outside an episode, or Closed once the buffer is, ValueError for one that
-/// needs recurrent states that are not given.
+/// RuntimeError for an environment outside an episode, Closed if the buffer is, and ValueError if
+/// recurrent states are needed and not given.
 void VectorWriterObject::check_environments(const char* call) const {
   for (const std::size_t e : writers().chosen()) {
     if (writers().resetting(e)) {
@@ -197,7 +197,7 @@ void VectorWriterObject::check_environments(const char* call) const {
 }
 
 /// Converts rows in a list, tuple or array of objects to an array [E, *shape]. Rows of environments
-/// that do not end are not read, because simulators have None there.
+/// that do not end are not read, because simulators put None there.
 nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo& field) const {
   const bool one_by_one = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr()) ||
                           (is_array(given) && Array(given).kind() == 'O');
@@ -220,7 +220,7 @@ nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo
   return made;
 }
 
-/// The final observations of environments that end, if any does.
+/// Reads the final observations of the environments that end, if any does.
 void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const FieldTable& table = origin_->table;
   const std::string name = std::string(call) + ": final";
@@ -327,7 +327,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   }
 }
 
-/// No auto-reset: observations say where an episode goes on.
+/// It uses no auto-reset, because observations show whether an episode goes on.
 void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
                                             const Fields& fields) {
   check_open(fields.call());
@@ -361,7 +361,7 @@ template <class Self>
 nb::object make_vector_writer(Self& self, CallName call, std::size_t environments,
                               AutoReset autoreset, std::chrono::nanoseconds timeout) {
   const std::size_t most = self.shared->max_writers();
-  // Refused before anything is made for them.
+  // A wrong number is refused before anything is allocated for it.
   if (environments == 0 || environments > most) {
     fail(What(call.text, "environments"), " is ", environments, "; allowed: 1 to max_writers, ",
          most);

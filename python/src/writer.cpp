@@ -80,7 +80,7 @@ by `append_transition`, in one pass without the GIL.
 Everything but the number of priorities is checked before the first. If it is interrupted or finds
 no room after k transitions, the same call right after goes on behind them.)";
 
-/// 0 for an object without length, which has no step either.
+/// Returns 0 for an object without length, which is refused later.
 Py_ssize_t length_of(PyObject* given) {
   const Py_ssize_t length = PyObject_Size(given);
   if (length < 0) {
@@ -93,8 +93,8 @@ Py_ssize_t length_of(PyObject* given) {
   return length;
 }
 
-/// Steps that the arrays of a call have, by its first field; nothing if it gives none. Observations
-/// have one row more if they end with the `final` one.
+/// The number of steps in a call's arrays, by its first field; none if it has no field. With
+/// `final`, observations have one row more.
 std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Named named = table.named(fields, i);
@@ -112,7 +112,7 @@ std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& ta
   return std::nullopt;
 }
 
-/// Refuses an observation that has as many rows as the columns agree on: it lacks the final one.
+/// Refuses an observation that has as many rows as the columns, because it lacks the final one.
 void check_final(const Fields& fields, const FieldTable& table) {
   std::map<Py_ssize_t, const FieldInfo*> observations;
   std::set<Py_ssize_t> columns;
@@ -154,7 +154,7 @@ WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments
 void WriterGroup::close(std::size_t e) {
   if (closed[e] == 0) {
     closed[e] = 1;
-    // It may wait for a chunk to decide open items in.
+    // Closing may wait for a chunk in which open items are decided.
     const Released released;
     const Writer gone = std::move((*this)[e]);
   }
@@ -169,7 +169,7 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
       loose_(origin_->table, true) {}
 
 WriterObject::~WriterObject() {
-  // Writers may wait for a chunk to decide open items in.
+  // Closing the last writers may wait for a chunk in which open items are decided.
   const Released released(group_.use_count() == 1);
   group_.reset();
 }
@@ -196,7 +196,7 @@ void WriterObject::begin_episode(const Fields& fields) {
   const TakenValues taken(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations()}, values_);
-  // Within an episode it may wait for a chunk to decide open items in.
+  // Within an episode this may wait for a chunk in which open items are decided.
   const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
   write_step(writer, table, values_, false, table.observations(), 0);
@@ -271,7 +271,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
         value.bytes = {(value.next ? call.values.next : call.values.now)[i].data() + first * bytes,
                        at_once * bytes};
       }
-      std::size_t one = 0;  // What a call for a single row took.
+      std::size_t one = 0;  // The steps taken in a call for a single row.
       const CommitStatus status = writer_of(taken_).add_transitions(
           std::span(ends_).subspan(first, at_once), row_, one_writer_ ? taken_ : one);
       taken_ += one;
@@ -282,7 +282,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     return CommitStatus::Committed;
   };
   try {
-    // An episode may begin within one, which may wait for a chunk: never with the GIL.
+    // The call may begin an episode, which may wait for a chunk, so it never holds the GIL.
     commit(origin, group, true, call.fields.call(), add, add, [&] {
       return call.rows
                  ? std::to_string(taken_) + " of " + std::to_string(*call.rows) +
@@ -291,7 +291,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
                  : step_left();
     });
   } catch (const std::logic_error&) {
-    taken_ = 0;  // Refused: the same call would be refused again.
+    taken_ = 0;  // The call was refused, and would be refused again.
     throw;
   } catch (...) {
     left_ = state();
@@ -317,7 +317,7 @@ void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
   append_loose({fields, values_, rows, {}, end});
 }
 
-/// Steps of the episode that a call gives: the first dimension of its arrays.
+/// The steps of the episode in a call: the first dimension of its arrays.
 std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = origin_->table;
   const std::optional<std::size_t> steps = rows_given(fields, table, true);
@@ -359,14 +359,14 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
   episode_ = {};
 }
 
-/// Whether an append_episode of so many steps goes on behind those that the last one took.
+/// Whether an append_episode of so many steps continues the one that was not taken whole.
 bool WriterObject::goes_on(std::size_t steps) const {
   const Writer& writer = (*group_)[environment_];
   return episode_.taken != 0 && episode_.steps == steps && writer.in_episode() &&
          writer.episode_id() == episode_.id && writer.episode_steps() == episode_.taken;
 }
 
-/// How many steps were taken of an append_episode that did not take all, and how to go on.
+/// How many steps an unfinished append_episode has taken, and how to go on.
 std::string WriterObject::episode_left() const {
   if (episode_.taken == 0) {
     return step_left();

@@ -15,12 +15,12 @@
 
 namespace reprise::python {
 
-/// One writer, or those of a vector writer, with one hook and used by one thread at a time.
+/// One writer, or those of a vector writer, with one hook; one thread at a time uses it.
 ///
-/// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at
-/// once is appended with the GIL held if it is small.
+/// The hook lets the C++ writers wait only where the GIL is released for that: a small step for
+/// which there is room is appended with the GIL held.
 struct WriterGroup {
-  /// Without `environments` it is one writer.
+  /// Without `environments` there is one writer.
   WriterGroup(Origin& origin, std::optional<std::size_t> environments, AutoReset autoreset,
               std::chrono::nanoseconds timeout);
 
@@ -39,8 +39,8 @@ struct WriterGroup {
   std::vector<std::uint8_t> closed;
 };
 
-/// Commits without waiting, with the GIL if the step is small; where there is no room, waits for it
-/// without the GIL. Closed, or TimeoutError that says what was `left` and how to go on.
+/// Commits without waiting, with the GIL if the step is small; if there is no room, it waits
+/// without the GIL. Throws Closed, or a TimeoutError that says what is `left` and how to go on.
 template <class Attempt, class Again, class Left>
 void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
             const Attempt& attempt, const Again& again, const Left& left) {
@@ -72,32 +72,32 @@ inline std::string step_left() {
   return "the step was not taken: call again with the same arguments";
 }
 
-/// Appends the loose transitions of a call, a row each. A call that took some of them is gone on
-/// with by the same call.
+/// Appends transitions, one per row. If a call took only some rows, the same call goes on.
 class LooseRows {
  public:
-  /// `one_writer`: all rows of a call are of one writer.
+  /// `one_writer`: all rows of a call belong to one writer.
   LooseRows(const FieldTable& table, bool one_writer);
-  /// What a call gives, to `values`.
+  /// The arguments of a call, read into `values`.
   struct Call {
     const Fields& fields;
     StepValues& values;
-    std::optional<std::size_t> rows;  ///< Of each array; none if it gives one transition.
-    End end;                          ///< Of that one.
-    nb::handle ends;                  ///< Of the rows.
+    /// The rows of each array; none if the call has one transition.
+    std::optional<std::size_t> rows;
+    End end;          ///< The end of the only transition.
+    nb::handle ends;  ///< The ends of all rows.
   };
-  /// `writer_of`: the writer of a row, made ready for it.
+  /// `writer_of` returns the writer of a row, ready for that row.
   void append(const Call& call, Origin& origin, WriterGroup& group,
               const std::function<Writer&(std::size_t)>& writer_of);
-  /// The next call goes on behind none.
+  /// Forgets an unfinished call.
   void start_anew() noexcept { taken_ = 0; }
 
  private:
   const bool one_writer_;
-  std::vector<AnyValue> row_;  ///< Every field, and observations as next ones too.
+  std::vector<AnyValue> row_;  ///< All fields, then observations as next ones.
   std::vector<End> ends_;
-  std::size_t taken_ = 0;  ///< Rows that the last call took, if it did not take all.
-  /// Episode and steps at which it left the writer of the next row.
+  std::size_t taken_ = 0;  ///< Rows that an unfinished call took.
+  /// Episode and steps of the next row's writer when that call returned.
   std::pair<std::uint64_t, std::uint64_t> left_;
 };
 
@@ -127,7 +127,7 @@ class WriterObject {
   [[nodiscard]] std::uint64_t episode_steps() const;
 
  private:
-  /// An episode of which `append_episode` took some steps.
+  /// An episode of which `append_episode` took only some steps.
   struct UnderWay {
     std::size_t steps = 0;
     std::size_t taken = 0;
@@ -188,7 +188,7 @@ class VectorWriterObject {
 
  private:
   [[nodiscard]] VectorWriter& writers() const { return *group_->vector; }
-  /// Row i of what a call gives is of environment `environment(i)`.
+  /// Row i of a call belongs to environment `environment(i)`.
   [[nodiscard]] std::size_t rows() const { return writers().chosen().size(); }
   [[nodiscard]] std::size_t environment(std::size_t row) const { return writers().chosen()[row]; }
   void choose(nb::handle env_ids);
@@ -204,12 +204,12 @@ class VectorWriterObject {
   std::shared_ptr<WriterGroup> group_;
   const AutoReset autoreset_;
   const std::size_t size_;
-  /// The last append did not take the steps of all: what it checked is as it was.
+  /// Whether the last append did not take all steps, so that its values are already checked.
   bool unfinished_ = false;
 
-  // Of the append under way:
+  // The values of the unfinished append.
   StepValues values_;
-  StepValues final_;  ///< `final`, as next observations.
+  StepValues final_;  ///< The `final` observations, as next observations.
   std::vector<End> ends_;
   std::vector<std::size_t> ids_;
   std::vector<AnyValue> rows_;

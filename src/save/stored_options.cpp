@@ -105,7 +105,9 @@ Family decode(Decoder& from, std::uint32_t version, const char* what,
     // An older version had only the first options.
     const bool stored = values.size() < count;
     std::visit(
-        [&](auto usual) { values.emplace_back(stored ? from.value<decltype(usual)>() : usual); },
+        [&](auto fallback) {
+          values.emplace_back(stored ? from.value<decltype(fallback)>() : fallback);
+        },
         option.value);
     if (stored && version == 1 && !option.words.empty()) {
       auto& word = std::get<std::uint64_t>(values.back());

@@ -107,10 +107,11 @@ Drawing drawing_of(std::string_view selector) {
 using Named = std::map<std::string_view, reprise::OptionValue>;
 
 /// The strategy that "name:value,value" names. An option without a value there has its value in
-/// `usual`, or else the library's default.
+/// `defaults`, or else the library's default.
 template <class Family>
 Family strategy_of(const char* option, std::string_view text,
-                   std::span<const reprise::StrategyKind<Family>> kinds, const Named& usual = {}) {
+                   std::span<const reprise::StrategyKind<Family>> kinds,
+                   const Named& defaults = {}) {
   const auto& kind = find(kinds, option, text.substr(0, text.find(':')),
                           [](const auto& entry) { return command_name(entry.name()); });
   const std::vector<std::string_view> parts = split(text);
@@ -121,11 +122,11 @@ Family strategy_of(const char* option, std::string_view text,
   }
   std::vector<reprise::OptionValue> values;
   for (const reprise::StrategyOption& described : kind.options()) {
-    const auto known = usual.find(described.name);
+    const auto known = defaults.find(described.name);
     values.push_back(values.size() < parts.size()
                          ? value_of(option, described, parts[values.size()])
-                     : known != usual.end() ? known->second
-                                            : described.value);
+                     : known != defaults.end() ? known->second
+                                               : described.value);
   }
   return kind.make(values);
 }

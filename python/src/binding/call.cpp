@@ -7,9 +7,9 @@ namespace reprise::python {
 Signature::Signature(const char* kind, const char* name)
     : name_(name), call_(name_ == "__init__" ? kind : std::string(kind) + "." + name) {}
 
-void Signature::add(const std::string& name, const std::string& hint, const std::string& usual,
-                    bool by_keyword, Take take) {
-  // A parameter behind one that is given by keyword is too.
+void Signature::add(const std::string& name, const std::string& hint,
+                    const std::string& default_text, bool by_keyword, Take take) {
+  // All parameters after one that is given by keyword are given by keyword too.
   by_keyword = by_keyword || parameters_.size() > positional_;
   PyObject* const word = PyUnicode_InternFromString(name.c_str());
   if (word == nullptr) {
@@ -19,11 +19,11 @@ void Signature::add(const std::string& name, const std::string& hint, const std:
   if (at == kMost) {
     throw std::logic_error(call_ + " has too many parameters");
   }
-  const bool takes_none = usual == "None";
+  const bool takes_none = default_text == "None";
   takes_[at] = take;
-  required_ |= usual.empty() ? 1U << at : 0U;
+  required_ |= default_text.empty() ? 1U << at : 0U;
   takes_none_ |= takes_none ? 1U << at : 0U;
-  parameters_.push_back({name, hint + (takes_none ? " | None" : ""), usual, word});
+  parameters_.push_back({name, hint + (takes_none ? " | None" : ""), default_text, word});
   positional_ += by_keyword ? 0U : 1U;
 }
 
@@ -49,7 +49,7 @@ std::string Signature::list(const char* first, const Text& text) const {
 
 std::string Signature::typed(const char* first, const std::string& result) const {
   const std::string all = list(first, [](const Parameter& one) {
-    return one.name + ": " + one.hint + (one.usual.empty() ? "" : " = " + one.usual);
+    return one.name + ": " + one.hint + (one.default_text.empty() ? "" : " = " + one.default_text);
   });
   const char* const comma = all.empty() || fields_.empty() ? "" : ", ";
   return name_ + "(" + all + comma + (fields_.empty() ? "" : "**" + fields_ + ": ArrayLike") +
@@ -58,14 +58,14 @@ std::string Signature::typed(const char* first, const std::string& result) const
 
 std::string Signature::without_types(const char* first) const {
   const std::string all = list(first, [](const Parameter& one) {
-    return one.name + (one.usual.empty() ? "" : "=" + one.usual);
+    return one.name + (one.default_text.empty() ? "" : "=" + one.default_text);
   });
   const char* const comma = all.empty() || fields_.empty() ? "" : ", ";
   const std::string& called = name_ == "__init__" ? call_ : name_;
   return called + "(" + all + comma + (fields_.empty() ? "" : "**" + fields_) + ")\n--\n\n";
 }
 
-/// kMost: none. Names written in a call are interned.
+/// Returns kMost if there is none. Names written in a call are interned.
 std::size_t Signature::find(PyObject* name) const noexcept {
   auto found = std::ranges::find(parameters_, name, &Parameter::word);
   if (found == parameters_.end()) {
@@ -76,7 +76,7 @@ std::size_t Signature::find(PyObject* name) const noexcept {
   return found == parameters_.end() ? kMost : static_cast<std::size_t>(found - parameters_.begin());
 }
 
-/// Remembers what keywords name, if all of them may be given.
+/// Caches which parameters the keywords name, if all of them are allowed.
 void Signature::look_up(PyObject* names, bool takes_fields) {
   std::vector<std::uint16_t> places;
   for (Py_ssize_t i = 0; i < PyTuple_Size(names); ++i) {
@@ -104,7 +104,7 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
            std::to_string(first) +
            (parameters_.size() > positional_ || fields != nullptr ? ": name the others" : ""));
   }
-  std::array<PyObject*, kMost> given;  // As far as the bits of `set` say.
+  std::array<PyObject*, kMost> given;  // Only those are set whose bit in `set` is.
   std::copy_n(values, first, given.begin());
   std::uint32_t set = (1U << first) - 1U;
   if (fields != nullptr) {

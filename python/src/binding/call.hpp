@@ -13,23 +13,23 @@
 #include <utility>
 #include <vector>
 
-/// The parameters of a call, which are those of the C++ function behind it: from their types, names
-/// and defaults come the signature that `help` and the stub show, and the conversion of arguments.
+/// The parameters of a call are those of the C++ function behind it. Their types, names and
+/// defaults give the signature that `help` and the stub show, and the conversion of arguments.
 namespace reprise::python {
 
-/// As a parameter of a function: not of Python's call, but its name, "Writer.append".
+/// A C++ parameter that is no argument of the call, but receives the call's name, "Writer.append".
 struct CallName {
   const char* text = nullptr;
 };
 
-/// As a parameter of a function: takes all keywords that are no parameters, named as fields.
+/// A C++ parameter that takes all keywords that name no other parameter, as fields.
 class Fields {
  public:
   [[nodiscard]] const char* call() const noexcept { return call_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Whether no field is named.
+  /// Whether the call names no field.
   [[nodiscard]] bool empty() const noexcept { return size_ == count_; }
-  /// Null if it is a parameter's.
+  /// Null if keyword i names a parameter.
   [[nodiscard]] PyObject* name(std::size_t i) const noexcept {
     const auto end = parameters_.begin() + count_;
     return std::find(parameters_.begin(), end, i) != end
@@ -44,40 +44,40 @@ class Fields {
   PyObject* names_ = nullptr;
   PyObject* const* values_ = nullptr;
   std::size_t size_ = 0;
-  std::array<std::uint16_t, 4> parameters_{};  ///< Places of the first `count_`.
+  std::array<std::uint16_t, 4> parameters_{};  ///< Indices of the first `count_` parameters.
   std::uint16_t count_ = 0;
 };
 
-/// A parameter that has to be given. Those of calls with Fields are not checked for that.
+/// A parameter without a default. A call with Fields does not check that it is given.
 struct Required {};
-/// The name and default of a parameter. A text as the default of a Given is what is shown of it.
-template <class Usual>
+/// The name and default of a parameter. For a Given the default is the text that signatures show.
+template <class Default>
 struct Arg {
   const char* name;
-  Usual usual;
+  Default default_value;
   bool by_keyword;
 };
-template <class Usual = Required>
-constexpr Arg<Usual> arg(const char* name, Usual usual = {}) {
-  return {name, usual, false};
+template <class Default = Required>
+constexpr Arg<Default> arg(const char* name, Default default_value = {}) {
+  return {name, default_value, false};
 }
-template <class Usual = Required>
-constexpr Arg<Usual> keyword(const char* name, Usual usual = {}) {
-  return {name, usual, true};
+template <class Default = Required>
+constexpr Arg<Default> keyword(const char* name, Default default_value = {}) {
+  return {name, default_value, true};
 }
 
-/// What one call takes, and how it reads that.
+/// The parameters of one call, and how their values are read.
 class Signature {
  public:
   static constexpr std::size_t kMost = 16;
   using Take = void (*)(void* slots, nb::handle given, What what);
 
   Signature() = default;
-  /// `kind`: the class that has the method, or is made by "__init__".
+  /// `kind` is the class that has the method, or that "__init__" makes.
   Signature(const char* kind, const char* name);
-  /// `usual`: the default as text; empty if it has to be given. Where it is None, None is as if
-  /// nothing were given.
-  void add(const std::string& name, const std::string& hint, const std::string& usual,
+  /// `default_text` is empty if the parameter is required. If it is None, passing
+  /// None is as passing nothing.
+  void add(const std::string& name, const std::string& hint, const std::string& default_text,
            bool by_keyword, Take take);
   void add_fields(const char* name);
 
@@ -98,8 +98,8 @@ class Signature {
   struct Parameter {
     std::string name;
     std::string hint;
-    std::string usual;
-    PyObject* word;  ///< The name, interned; never given back.
+    std::string default_text;
+    PyObject* word;  ///< The interned name, never released.
   };
 
   [[nodiscard]] std::size_t find(PyObject* name) const noexcept;
@@ -110,20 +110,21 @@ class Signature {
 
   std::string name_;
   std::string call_;
-  std::string fields_;  ///< Under this name any keyword is taken as a field's; empty: none is.
+  /// The name of the parameter that takes any keyword as a field; empty: there is none.
+  std::string fields_;
   std::vector<Parameter> parameters_;
   std::array<Take, kMost> takes_{};
   std::size_t positional_ = 0;
-  // Bits by parameter.
+  // A bit for each parameter.
   std::uint32_t required_ = 0;
   std::uint32_t takes_none_ = 0;
   /// The keywords of the last call, which a call site gives as the same tuple each time, and the
-  /// place of the parameter that each one names; kMost: a field. Guarded by the GIL.
+  /// index of the parameter that each one names; kMost: a field. Guarded by the GIL.
   PyObject* names_ = nullptr;  ///< Outlives the interpreter.
   std::vector<std::uint16_t> places_;
 };
 
-/// The class of a C++ type, from when it is added to the module.
+/// The Python class of a C++ type, set when it is added to the module.
 template <class Self>
 inline PyTypeObject* class_of = nullptr;
 
@@ -136,7 +137,7 @@ Self& self_of(PyObject* self) {
   return *nb::inst_ptr<Self>(self);
 }
 
-/// A new Python object, made in its place.
+/// Makes a Python object with its C++ object inside.
 template <class Self, class... Values>
 nb::object make_object(Values&&... values) {
   nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(class_of<Self>)));
@@ -145,7 +146,7 @@ nb::object make_object(Values&&... values) {
   return made;
 }
 
-/// One of the module's own objects.
+/// The C++ object within one of the module's own objects.
 template <class T>
 struct Conversion<T*> {
   static std::string hint() { return str_of(nb::type<T>().attr("__name__")); }
@@ -174,7 +175,7 @@ using ResultOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Result;
 template <auto F>
 using ParametersOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters;
 
-/// Where a parameter's value is kept: an object of the module by its address.
+/// Stores a parameter's value; an object of the module is stored by its address.
 template <class P>
 struct SlotOf {
   using Type = std::remove_cvref_t<P>;
@@ -193,22 +194,21 @@ struct SlotsOf<std::tuple<P...>, 0> {
 template <class First, class... P>
 struct SlotsOf<std::tuple<First, P...>, 1> : SlotsOf<std::tuple<P...>, 0> {};
 
-/// A bound function: its signature, and the defaults of its parameters. kSkipped: 1 if the first
-/// one is the object.
+/// A bound function: its signature and its defaults. kSkipped: 1 if its object comes first.
 template <auto F, std::size_t kSkipped>
 struct Bound {
   using Slots = typename SlotsOf<ParametersOf<F>, kSkipped>::Type;
 
   inline static Signature signature;
-  inline static Slots usual;
-  inline static std::string doc;  ///< For as long as the process lives.
+  inline static Slots defaults;
+  inline static std::string doc;  ///< Lives as long as the process.
 
-  /// Converts to a parameter.
+  /// Converts an argument to parameter I.
   template <std::size_t I>
   static void take(void* slots, nb::handle given, What what) {
     convert(std::get<I>(*static_cast<Slots*>(slots)), given, what);
   }
-  /// Converts to a member of one.
+  /// Converts an argument to a member of a described struct, which is parameter I.
   template <std::size_t I, class M>
   static void take_member(void* slots, nb::handle given, What what) {
     convert(std::get<I>(*static_cast<Slots*>(slots)).*M::pointer, given, what);
@@ -218,8 +218,8 @@ struct Bound {
     to = Conversion<T>::from(given, what);
   }
 
-  /// Describes the parameters from I on. `args` name those that are no described structs, whose
-  /// members are keywords.
+  /// Describes the parameters from I on. `args` name those that are no described structs; the
+  /// members of described structs are keywords.
   template <std::size_t I = 0, class... Args>
   static void add(const Args&... args) {
     if constexpr (I < std::tuple_size_v<Slots>) {
@@ -229,7 +229,7 @@ struct Bound {
           const auto value = T().*M::pointer;
           using Value = std::remove_const_t<decltype(value)>;
           signature.add(std::string(M::name()), Conversion<Value>::hint(),
-                        Conversion<Value>::usual(value), true, &take_member<I, M>);
+                        Conversion<Value>::shown(value), true, &take_member<I, M>);
         });
       }
       if constexpr (Described<T> || std::same_as<T, CallName>) {
@@ -239,29 +239,29 @@ struct Bound {
       }
     }
   }
-  template <std::size_t I, class Usual, class... Args>
-  static void add_named(const Arg<Usual>& one, const Args&... rest) {
+  template <std::size_t I, class Default, class... Args>
+  static void add_named(const Arg<Default>& one, const Args&... rest) {
     using T = std::tuple_element_t<I, Slots>;
     if constexpr (std::same_as<T, Fields>) {
       signature.add_fields(one.name);
     } else {
       std::string text;
-      if constexpr (std::derived_from<T, nb::handle> && std::convertible_to<Usual, const char*>) {
-        text = one.usual;
-      } else if constexpr (!std::same_as<Usual, Required>) {
-        std::get<I>(usual) = static_cast<T>(one.usual);
-        text = Conversion<T>::usual(std::get<I>(usual));
+      if constexpr (std::derived_from<T, nb::handle> && std::convertible_to<Default, const char*>) {
+        text = one.default_value;
+      } else if constexpr (!std::same_as<Default, Required>) {
+        std::get<I>(defaults) = static_cast<T>(one.default_value);
+        text = Conversion<T>::shown(std::get<I>(defaults));
       }
       signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &take<I>);
     }
     add<I + 1>(rest...);
   }
 
-  /// Runs a function with the arguments.
+  /// Runs the function with the converted arguments.
   template <class Call>
   static decltype(auto) with(PyObject* const* values, Py_ssize_t positional, PyObject* names,
                              const Call& call) {
-    Slots slots = usual;
+    Slots slots = defaults;
     Fields* fields = nullptr;
     const auto prepare = [&]<class T>(T& slot) {
       if constexpr (std::same_as<T, CallName>) {

@@ -10,8 +10,7 @@
 namespace reprise::python {
 namespace {
 
-/// Python's current error: a TypeError is said in our words, any other is what the user's code
-/// raised.
+/// Rewords Python's current error if it is a TypeError; any other is what the user's code raised.
 [[noreturn]] void refuse_kind(nb::handle given, What what, std::string_view allowed) {
   nb::python_error error;
   if (!error.matches(PyExc_TypeError)) {
@@ -47,7 +46,7 @@ std::chrono::nanoseconds Conversion<std::chrono::nanoseconds>::from(nb::handle g
   if (!(value >= 0.0)) {
     fail(what, " is ", repr_of(given), " s; allowed: None or at least 0");
   }
-  // The largest number of seconds whose nanoseconds a 64-bit integer holds, nearly.
+  // About the largest number of seconds whose nanoseconds fit in 64 bits.
   constexpr double kLongest = 9.0e9;
   return value >= kLongest ? kNoTimeout
                            : std::chrono::nanoseconds(static_cast<std::int64_t>(value * 1e9));
@@ -147,7 +146,7 @@ std::size_t word_from(nb::handle given, What what, const std::string_view* words
   for (std::size_t i = 0; i < count; ++i) {
     const std::string word(words[i]);
     if (word == "constant") {
-      continue;  // Given as a number.
+      continue;  // The user gave the number itself.
     }
     if (PyUnicode_Check(given.ptr()) &&
         PyUnicode_CompareWithASCIIString(given.ptr(), word.c_str()) == 0) {

@@ -20,11 +20,11 @@
 #include <type_traits>
 #include <utility>
 
-/// Values of Python as values of C++, by the type that is wanted: how a type is told in a
-/// signature, how a default of it is, and how it is made of an object.
+/// Converts Python values to C++ values by the wanted type: each type has its text in signatures,
+/// its default's text, and a conversion from an object.
 namespace reprise::python {
 
-/// The name of a value in messages, put together only where there is one.
+/// The name of a value in messages, which is put together only when a message is made.
 class What {
  public:
   template <class Text>
@@ -44,27 +44,27 @@ class What {
 
 /// "`what` is `given`; allowed: `allowed`".
 [[nodiscard]] std::string refusal(nb::handle given, What what, std::string_view allowed);
-/// TypeError with that text unless it is of that kind.
+/// Throws a TypeError with the text of `refusal` unless `is_kind`.
 void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed);
 
-/// The 64 bits of an integer in a range. An integer is a type with __index__, but no bool: 1e6 and
-/// True are none.
+/// An integer from `least` to `most`, as 64 bits. It needs __index__; bools are refused.
 [[nodiscard]] std::uint64_t integer_from(nb::handle given, What what, std::int64_t least,
                                          std::uint64_t most);
-/// Accepts every argument of float() except text and bools.
+/// A number from every argument that float() accepts, except text and bools.
 [[nodiscard]] double real_from(nb::handle given, What what);
-/// A str among words; ValueError that names them and what is allowed `besides`.
+/// The index of a str among the words; ValueError that names them and what is allowed `besides`.
 [[nodiscard]] std::size_t word_from(nb::handle given, What what, const std::string_view* words,
                                     std::size_t count, std::string_view besides = {});
 
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
 [[nodiscard]] nb::object decimal(float value);
 
-/// A word as Python writes it.
+/// A word in quotes, as Python writes it.
 [[nodiscard]] std::string in_quotes(std::string_view word);
 
-/// A type in signatures (`hint`), its defaults (`usual`), and a value of it from an object
-/// (`from`): TypeError for another kind, ValueError for a number out of range, naming `what`.
+/// How a type is shown in signatures (`hint`), how a default is (`shown`), and how a value is made
+/// of an object (`from`). That throws a TypeError for another kind and a ValueError for a number
+/// out of range, naming `what`.
 template <class T>
 struct Conversion;
 
@@ -72,13 +72,13 @@ struct Conversion;
 template <>
 struct Conversion<bool> {
   static std::string hint() { return "bool"; }
-  static std::string usual(bool value) { return value ? "True" : "False"; }
+  static std::string shown(bool value) { return value ? "True" : "False"; }
   static bool from(nb::handle given, What what);
 };
 template <std::integral T>
 struct Conversion<T> {
   static std::string hint() { return "int"; }
-  static std::string usual(T value) { return std::to_string(value); }
+  static std::string shown(T value) { return std::to_string(value); }
   static T from(nb::handle given, What what) {
     using Limits = std::numeric_limits<T>;
     return static_cast<T>(
@@ -88,14 +88,14 @@ struct Conversion<T> {
 template <std::floating_point T>
 struct Conversion<T> {
   static std::string hint() { return "float"; }
-  static std::string usual(T value) { return repr_of(decimal(static_cast<float>(value))); }
+  static std::string shown(T value) { return repr_of(decimal(static_cast<float>(value))); }
   static T from(nb::handle given, What what) { return static_cast<T>(real_from(given, what)); }
 };
-/// A str, as UTF-8.
+/// A str, converted to UTF-8.
 template <>
 struct Conversion<std::string> {
   static std::string hint() { return "str"; }
-  static std::string usual(const std::string& value) { return in_quotes(value); }
+  static std::string shown(const std::string& value) { return in_quotes(value); }
   static std::string from(nb::handle given, What what);
 };
 /// A str, bytes or os.PathLike.
@@ -107,7 +107,7 @@ struct Conversion<std::filesystem::path> {
 template <class T>
 struct Conversion<std::optional<T>> {
   static std::string hint() { return Conversion<T>::hint(); }
-  static std::string usual(const std::optional<T>& /*none*/) { return "None"; }
+  static std::string shown(const std::optional<T>& /*none*/) { return "None"; }
   static std::optional<T> from(nb::handle given, What what) {
     return Conversion<T>::from(given, what);
   }
@@ -116,15 +116,15 @@ struct Conversion<std::optional<T>> {
 template <>
 struct Conversion<std::chrono::nanoseconds> {
   static std::string hint() { return "float"; }
-  static std::string usual(std::chrono::nanoseconds value) {
+  static std::string shown(std::chrono::nanoseconds value) {
     return value == kNoTimeout
                ? "None"
-               : Conversion<double>::usual(std::chrono::duration<double>(value).count());
+               : Conversion<double>::shown(std::chrono::duration<double>(value).count());
   }
   static std::chrono::nanoseconds from(nb::handle given, What what);
 };
 
-/// The words of an enum's values 0, 1, ..., and their type's name for type checkers.
+/// The words of an enum's values 0, 1, ..., and the name of their type for type checkers.
 struct Words {
   const char* hint = nullptr;
   std::array<std::string_view, 4> names;
@@ -138,7 +138,7 @@ template <class Enum>
 requires(words_of<Enum>.hint != nullptr) struct Conversion<Enum> {
   static constexpr const Words& words = words_of<Enum>;
   static std::string hint() { return words.hint; }
-  static std::string usual(Enum value) {
+  static std::string shown(Enum value) {
     return in_quotes(words.names[static_cast<std::size_t>(value)]);
   }
   static Enum from(nb::handle given, What what) {
@@ -146,7 +146,7 @@ requires(words_of<Enum>.hint != nullptr) struct Conversion<Enum> {
   }
 };
 
-/// The name of a type in signatures.
+/// The text of a type in signatures.
 template <std::size_t N>
 struct Hint {
   constexpr Hint(const char (&text)[N]) {  // NOLINT(google-explicit-constructor): of a literal.
@@ -154,8 +154,7 @@ struct Hint {
   }
   char name[N] = {};
 };
-/// An argument that the call converts itself; null if it was not given, or None where that is the
-/// default.
+/// An argument that the call itself converts; null if it is missing, or None by default.
 template <Hint kHint>
 struct Given : nb::handle {
   using nb::handle::handle;
@@ -166,7 +165,7 @@ using Allocator = Given<"Callable[[int], Any]">;
 template <Hint kHint>
 struct Conversion<Given<kHint>> {
   static std::string hint() { return kHint.name; }
-  static std::string usual(nb::handle /*none*/) { return "None"; }
+  static std::string shown(nb::handle /*none*/) { return "None"; }
   static Given<kHint> from(nb::handle given, What /*what*/) { return {given.ptr()}; }
 };
 
@@ -175,7 +174,7 @@ template <class T>
   return Conversion<T>::from(given, what);
 }
 
-/// A member, and its name, which the compiler tells in the name of a function.
+/// A member of a struct, and its name, which is taken from the compiler's name of this function.
 template <auto kPointer>
 struct Member {
   static constexpr auto pointer = kPointer;
@@ -189,7 +188,7 @@ struct Member {
 template <auto... kPointers>
 inline constexpr std::tuple<Member<kPointers>...> members{};
 
-/// The members of a struct, a tuple of Member; nothing for types that are values.
+/// The members of a struct as a tuple of Member, or nothing for types that are single values.
 template <class T>
 inline constexpr auto members_of = nullptr;
 template <class T>
@@ -201,7 +200,7 @@ void each_member(const Each& each) {
   std::apply([&](const auto&... member) { (each(member), ...); }, members_of<T>);
 }
 
-/// A value as an object: seconds of a duration, a dict of a described struct, a list of a range.
+/// Converts a duration to seconds, a described struct to a dict, a range to a list.
 template <class T>
 nb::object to_python(const T& value) {
   if constexpr (std::derived_from<T, nb::handle>) {
@@ -237,19 +236,19 @@ nb::object to_python(const T& value) {
   }
 }
 
-/// The module reprise._vocabulary, once the own module has imported it.
+/// The module reprise._vocabulary, imported together with the extension module.
 inline nb::object& vocabulary_module() {
   static auto& made = *new nb::object;
   return made;
 }
 
-/// What it has by this name.
+/// An attribute of that module.
 [[nodiscard]] inline nb::object vocabulary(const char* name) {
   return vocabulary_module().attr(name);
 }
 
-/// A described struct as the named tuple of this name, made as a tuple is: without the Python code
-/// of its class.
+/// Converts a described struct to the named tuple `name`. It is made as a plain tuple is, which
+/// skips the Python code of its class.
 template <Described T>
 nb::object named_tuple(const char* name, const T& value) {
   static const auto kMake = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));

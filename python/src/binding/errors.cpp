@@ -13,7 +13,7 @@
 namespace reprise::python {
 namespace {
 
-/// Made once with the module and never given back: an extension module is not unloaded.
+/// Exception types, made with the module and never released, because it is never unloaded.
 struct ErrorTypes {
   nb::object closed;
   nb::object nothing_to_draw;
@@ -39,7 +39,7 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// "WithoutReplacement" is 'without_replacement' here.
+/// Turns "WithoutReplacement" into 'without_replacement'.
 std::string word_of(std::string_view enumerator) {
   std::string word;
   for (const char c : enumerator) {
@@ -50,8 +50,8 @@ std::string word_of(std::string_view enumerator) {
   return "'" + word + "'";
 }
 
-/// What the library refuses in the words of the package: the call of Python in place of that of
-/// C++, parameters in place of members of options, words in place of enumerators.
+/// Rewords a message of the library for the package: calls of C++ become those of Python, members
+/// of options become parameters, and enumerators become words.
 std::string in_python(const std::string& call, const std::exception& error) {
   const auto* const refusal = dynamic_cast<const Refusal*>(&error);
   if (refusal == nullptr) {
@@ -66,7 +66,7 @@ std::string in_python(const std::string& call, const std::exception& error) {
             : is == Is::Enumerator ? word_of(part)
                                    : "";
   }
-  // Here a constant is given as the word itself.
+  // In Python the constant is given in place of the word.
   constexpr std::string_view kConstant = "initial_constant is";
   const auto at = of_strategy ? text.find(kConstant) : std::string::npos;
   return at == std::string::npos ? text : text.replace(at, kConstant.size(), "initial is");
@@ -85,7 +85,7 @@ void set_os_error(const std::system_error& error, const std::string& text,
   PyErr_SetObject(made.type().ptr(), made.ptr());
 }
 
-/// Rethrows what is being handled and sets Python's error.
+/// Rethrows the exception that is being handled, and sets Python's error accordingly.
 void translate(const std::string& call) {
   const auto said = [&](const std::exception& error) { return in_python(call, error); };
   try {
@@ -149,7 +149,7 @@ std::string repr_of(nb::handle object) {
   return utf8_of(checked(PyObject_Repr(object.ptr())));
 }
 
-/// As tp_name: with the module where it is none of Python's own.
+/// The name of an object's type, with its module unless that is builtins.
 std::string kind_text(nb::handle object) {
   const std::string module = str_of(object.type().attr("__module__"));
   const std::string name = str_of(object.type().attr("__qualname__"));

@@ -11,27 +11,27 @@ namespace reprise::python {
 
 namespace nb = nanobind;
 
-/// The buffer or the object is closed: reprise.Closed.
+/// reprise.Closed: the buffer or the object is closed.
 struct Closed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Every weight is 0: reprise.NothingToDraw.
+/// reprise.NothingToDraw: every weight is 0.
 struct NothingToDraw : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A wait ran out: TimeoutError.
+/// TimeoutError: a wait exceeded its timeout.
 struct TimedOut : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// An argument of the wrong kind: TypeError.
+/// TypeError: an argument is of the wrong kind.
 struct WrongKind : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws an error of texts and numbers, one behind the other.
+/// Throws an error whose message is `parts` put together.
 template <class Error = std::invalid_argument, class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::string text;
@@ -48,15 +48,15 @@ template <class Error = std::invalid_argument, class... Parts>
   throw Error(text);
 }
 
-/// A message, in which paths may be that are no UTF-8, as os.fsdecode decodes them.
+/// A message as a str. Paths in it that are no UTF-8 are decoded as os.fsdecode does.
 [[nodiscard]] nb::str text_of(std::string_view text);
 
-/// str(object) and repr(object); what is no UTF-8 in them is escaped.
+/// str(object) and repr(object), in which what is no UTF-8 is escaped.
 [[nodiscard]] std::string str_of(nb::handle object);
 [[nodiscard]] std::string repr_of(nb::handle object);
 [[nodiscard]] std::string kind_text(nb::handle object);
 
-/// A new reference that CPython gave, or its current error, thrown.
+/// Takes over a new reference from CPython, or throws its current error if it is null.
 [[nodiscard]] inline nb::object checked(PyObject* made) {
   if (made == nullptr) {
     throw nb::python_error();
@@ -64,14 +64,14 @@ template <class Error = std::invalid_argument, class... Parts>
   return nb::steal(made);
 }
 
-/// As Python's exception.
+/// The Python exception for a CheckpointError.
 [[nodiscard]] nb::object object_of(const CheckpointError& error);
 
 /// Adds the exception types to the module.
 void bind_errors(nb::module_& module);
 
-/// Inside a catch block, with the GIL: makes the exception being handled Python's current one. In
-/// messages of the core, the C++ call is named as the call of Python, if one is given.
+/// Makes the exception being handled Python's current one. Call it inside a catch block, with the
+/// GIL. If `call` is given, messages name it in place of the C++ call.
 void set_python_error(const char* call) noexcept;
 
 }  // namespace reprise::python

@@ -9,25 +9,25 @@ namespace {
 constexpr std::array<const char*, 13> kNames{"uint8",   "int8",    "uint16",  "int16", "uint32",
                                              "int32",   "uint64",  "int64",   "bool",  "float32",
                                              "float64", "float16", "bfloat16"};
-/// numpy's numbers of these types on Linux; that of bfloat16 is given when ml_dtypes is imported.
+/// numpy's type numbers on Linux; bfloat16 gets one when ml_dtypes is imported.
 constexpr std::array<int, 13> kNumbers{2, 1, 4, 3, 6, 5, 8, 7, 0, 11, 12, 23, -1};
-constexpr int kLongLong = 9;  ///< Another int64, and after it another uint64.
+constexpr int kLongLong = 9;  ///< A second int64; the number after it is a second uint64.
 
 constexpr int kEnsureArray = 0x40;
 constexpr int kForceCast = 0x10;
 constexpr int kPlain = 0x101;
 constexpr int kWriteable = 0x400;
 
-/// numpy's functions by their places in its table.
+/// numpy's functions, with their indices in its table.
 struct Numpy {
   PyTypeObject* array = nullptr;
   PyTypeObject* boolean = nullptr;
   PyObject* (*dtype_of_number)(int) = nullptr;
-  /// Steals the dtype.
+  /// Takes over the reference to the dtype.
   PyObject* (*from_any)(PyObject*, PyObject*, int, int, int, PyObject*) = nullptr;
   PyObject* (*new_array)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*,
                          int, PyObject*) = nullptr;
-  /// Steals the base.
+  /// Takes over the reference to the base.
   int (*set_base)(PyObject*, PyObject*) = nullptr;
   std::array<PyObject*, 13> dtypes{};
   std::array<int, 13> numbers = kNumbers;
@@ -161,10 +161,10 @@ std::string dtype_name(nb::handle given) {
 }
 
 DType dtype_from(nb::handle dtype, std::string_view field) {
-  // Of None numpy makes float64.
+  // numpy would take None for float64.
   std::string name = dtype.is_none() ? "None" : dtype_name(dtype);
   if (name == "'bfloat16'") {
-    name = kNames.back();  // numpy knows the name once ml_dtypes is imported.
+    name = kNames.back();  // numpy knows bfloat16 once ml_dtypes is imported.
   } else if (name.starts_with("torch.")) {
     name.erase(0, sizeof("torch"));
   }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-/// numpy's arrays without numpy's headers: by the layout of their first members and by places in
-/// the table of its C functions, which are part of numpy's ABI and equal in 1.x and 2.x.
+/// Uses numpy's arrays without numpy's headers, by the layout of their first members and by indices
+/// into the table of its C functions. Both are part of numpy's ABI and equal in 1.x and 2.x.
 namespace reprise::python {
 
 /// The first members of an array.
@@ -32,12 +32,12 @@ struct DtypeLayout {
   PyObject* type;
   char kind;  ///< 'f', 'i', 'u', 'b', 'O', ...
   char letter;
-  char byte_order;  ///< '>' for that of other machines.
+  char byte_order;  ///< '>' if it is not that of this machine.
   char flags;
   int number;
 };
 
-/// An array, borrowed.
+/// An array whose reference somebody else holds.
 class Array {
  public:
   explicit Array(nb::handle array) noexcept
@@ -49,18 +49,18 @@ class Array {
   }
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] nb::handle dtype() const noexcept { return layout_->dtype; }
-  /// numpy's kind; of a bfloat16, of which numpy knows nothing, that of a float.
+  /// numpy's kind; for bfloat16, which numpy does not know, that of a float.
   [[nodiscard]] char kind() const {
     return dtype_layout().kind == 'V' ? kind_of_others() : dtype_layout().kind;
   }
-  /// In the machine's byte order.
+  /// Whether it has this type in the machine's byte order.
   [[nodiscard]] bool is(DType dtype) const noexcept;
-  /// Of an integer of numpy's.
+  /// The size of an element, if these are integers.
   [[nodiscard]] std::size_t element_bytes() const noexcept;
-  /// In C order and aligned.
+  /// Whether it is in C order and aligned.
   [[nodiscard]] bool plain() const noexcept { return (layout_->flags & kPlain) == kPlain; }
   [[nodiscard]] bool writable() const noexcept { return (layout_->flags & kWritable) != 0; }
-  /// "float32 of shape (4,)", or "float32 scalar".
+  /// A text such as "float32 of shape (4,)" or "float32 scalar".
   [[nodiscard]] std::string described() const;
 
  private:
@@ -73,7 +73,7 @@ class Array {
   const ArrayLayout* layout_;
 };
 
-/// Whether its memory is all of its value: false of a masked array.
+/// Whether it is an array whose memory holds all of its value, which a masked array is not.
 [[nodiscard]] bool is_array(nb::handle object);
 /// Whether it is a masked array, or a list or tuple that has one.
 [[nodiscard]] bool has_mask(nb::handle object);
@@ -91,25 +91,25 @@ class Array {
 [[nodiscard]] nb::object dtype_of(DType dtype);
 [[nodiscard]] DType dtype_from(nb::handle dtype, std::string_view field);
 
-/// "float32 of shape (4,)", or "float32 scalar".
+/// A text such as "float32 of shape (4,)" or "float32 scalar".
 [[nodiscard]] std::string described(const std::string& dtype, std::span<const std::size_t> shape);
 
-/// The object as an array of the type, or of its own if there is none, with numpy's unsafe casting;
-/// plain if a type is given. Null with Python's error set where none can be made of it.
+/// Converts an object to an array of the type, or of its own if none is given, with numpy's unsafe
+/// casting; plain if a type is given. Null with Python's error set if there is no such array.
 [[nodiscard]] nb::object array_from(nb::handle given, std::optional<DType> dtype);
 
-/// A view of memory that `owner` keeps.
+/// An array over memory that `owner` keeps alive.
 [[nodiscard]] nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
                                  nb::handle owner, bool writable = true);
-/// Likewise, with so many bytes from one place of each dimension to the next.
+/// As `view_of`, with the distance in bytes between neighbours in each dimension.
 [[nodiscard]] nb::object strided_view_of(DType dtype, std::span<const std::size_t> shape,
                                          std::span<const std::size_t> strides, const void* data,
                                          nb::handle owner);
 
-/// A new array, not initialised.
+/// A new array whose values are not initialised.
 [[nodiscard]] nb::object empty_array(DType dtype, std::span<const std::size_t> shape);
 
-/// Looks numpy up, once with the module.
+/// Finds numpy's functions, once for the module.
 void init_numpy();
 
 }  // namespace reprise::python

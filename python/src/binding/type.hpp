@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-/// The classes of the module: nanobind makes their objects, and CPython calls their methods through
-/// its own descriptors and vector call. A call by nanobind's dispatch costs a dict of keywords, and
-/// its refusal says which types there are instead of which argument is wrong.
+/// The classes of the module. nanobind makes their objects, but CPython calls their methods through
+/// its own descriptors and vector call: a call by nanobind's dispatch costs a dict of keywords, and
+/// its errors list types instead of naming the wrong argument.
 namespace reprise::python {
 
 /// The signatures of all methods, by class, for the stub.
@@ -22,7 +22,7 @@ inline nb::dict& signatures() {
 
 namespace detail {
 
-/// The result as an object; None for a function without one.
+/// Converts a call's result to an object, None if it returns nothing.
 template <class Call>
 PyObject* result_of(const Call& call) {
   if constexpr (std::is_void_v<decltype(call())>) {
@@ -35,7 +35,7 @@ PyObject* result_of(const Call& call) {
 
 struct Nothing {};
 
-/// What a call of an object holds for as long as it runs, such as the mark that it is in use.
+/// What a call of an object holds while it runs, such as the mark that the object is in use.
 template <class Self>
 auto guard(Self& self, const char* call) {
   if constexpr (requires { self.enter(call); }) {
@@ -45,7 +45,7 @@ auto guard(Self& self, const char* call) {
   }
 }
 
-/// Runs a call; what it throws becomes Python's error, and the result says that it failed.
+/// Runs a call and turns what it throws into Python's error; the result says whether it failed.
 template <class Result, class Call>
 Result caught(const Signature& signature, Call&& call) noexcept {
   try {
@@ -60,7 +60,7 @@ Result caught(const Signature& signature, Call&& call) noexcept {
   }
 }
 
-/// Calls F with the object, its handle or the C++ object that it stands for, and what is given.
+/// Calls F with its first parameter (the object, its handle, or its C++ object) and the others.
 template <auto F, bool kReleased, class Self, class... Given>
 decltype(auto) call_on(PyObject* self, Self& object, Given&... given) {
   using First = std::remove_cvref_t<std::tuple_element_t<0, ParametersOf<F>>>;
@@ -99,7 +99,7 @@ PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t po
   });
 }
 
-/// What Python's syntax calls: a number or an object, of an object and what the slot is given.
+/// A function for a slot of CPython's type, as Python's syntax calls it.
 template <class Self, auto F, class Result, bool kReleased, class... Raw>
 Result call_slot(PyObject* self, Raw... raw) noexcept {
   const Signature& signature = Bound<F, 1>::signature;
@@ -122,11 +122,11 @@ PyObject* call_getter(PyObject* self, void* /*closure*/) noexcept {
   return call_slot<Self, F, PyObject*, kReleased>(self);
 }
 
-/// Positional and keyword arguments in one row, as calls read them.
+/// The arguments of a call in one array: positional ones first, then keyword arguments.
 struct Row {
   Row(PyObject* positional, PyObject* keywords);
   std::vector<PyObject*> values;
-  Py_ssize_t count = 0;  ///< Of positional ones.
+  Py_ssize_t count = 0;  ///< Number of positional arguments.
   nb::object names;
 };
 
@@ -149,35 +149,35 @@ int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept
 
 /// Collects the members of a class; `add` makes it.
 ///
-/// F is a function of Self&, of a handle of the object or of the C++ object that `core()` of Self
-/// gives, and of the parameters of the call, of which `args` name those that are no described
-/// structs. `result`: its type in Python, where C++'s does not say it.
+/// F is a function of Self&, of the object's handle, or of the C++ object that `core()` of Self
+/// returns, and of the call's parameters. `args` name the parameters that are no described structs.
+/// `result` is its type in Python, where C++'s does not tell it.
 template <class Self>
 class Type {
  public:
   Type(const char* name, std::string doc) : name_(name), doc_(std::move(doc)) {}
 
   /// kReleased: F runs without the GIL.
-  template <auto F, bool kReleased = false, class... Usual>
-  Type& method(const char* name, const std::string& result, const char* doc, Arg<Usual>... args) {
+  template <auto F, bool kReleased = false, class... Default>
+  Type& method(const char* name, const std::string& result, const char* doc, Arg<Default>... args) {
     add_method<detail::Bound<F, 1>>(name, "self", result, doc, 0,
                                     &detail::call_method<Self, F, kReleased>, args...);
     return *this;
   }
-  template <auto F, bool kReleased = false, class... Usual>
-  Type& method(const char* name, const char* doc, Arg<Usual>... args) {
+  template <auto F, bool kReleased = false, class... Default>
+  Type& method(const char* name, const char* doc, Arg<Default>... args) {
     return method<F, kReleased>(name, hint_of<detail::ResultOf<F>>(), doc, args...);
   }
-  template <auto F, class... Usual>
+  template <auto F, class... Default>
   Type& static_method(const char* name, const std::string& result, const char* doc,
-                      Arg<Usual>... args) {
+                      Arg<Default>... args) {
     add_method<detail::Bound<F, 0>>(name, "", result, doc, METH_STATIC, &detail::call_static<F>,
                                     args...);
     return *this;
   }
-  /// F: of Self*, where the object is to be made, and the parameters.
-  template <auto F, class... Usual>
-  Type& constructor(const char* doc, Arg<Usual>... args) {
+  /// F takes a Self*, where it makes the object, and the parameters.
+  template <auto F, class... Default>
+  Type& constructor(const char* doc, Arg<Default>... args) {
     using B = detail::Bound<F, 1>;
     B::signature = Signature(name_, "__init__");
     B::add(args...);
@@ -185,7 +185,7 @@ class Type {
     doc_ = B::signature.without_types("") + doc_ + "\n\n" + doc;
     return slot(Py_tp_init, &detail::call_init<Self, F>);
   }
-  /// A property that is read only.
+  /// Adds a read-only property.
   template <auto F, bool kReleased = false>
   Type& property(const char* name, const std::string& result, const char* doc) {
     using B = detail::Bound<F, 1>;
@@ -199,7 +199,7 @@ class Type {
   Type& property(const char* name, const char* doc) {
     return property<F, kReleased>(name, hint_of<detail::ResultOf<F>>(), doc);
   }
-  /// What Python's syntax calls, with its signature for the stub. F: of what the slot is given.
+  /// Adds a function for Python's syntax, with its signature for the stub. F takes slot values.
   template <auto F>
   Type& special(int id, const std::string& signature) {
     detail::Bound<F, 1>::signature =
@@ -207,12 +207,12 @@ class Type {
     noted_.append(signature.c_str());
     return slot(id, slot_of<F>(static_cast<typename detail::Bound<F, 1>::Slots*>(nullptr)));
   }
-  /// `with` closes the object.
+  /// Makes the object a context manager that closes it.
   template <auto F>
   Type& closes() {
     return closes<F, &Type::itself>("Self", "The object itself.");
   }
-  /// Likewise, and gives what kEnter does.
+  /// As above; `with` gives what kEnter returns.
   template <auto F, auto kEnter>
   Type& closes(const char* entered, const char* doc) {
     method<kEnter>("__enter__", entered, doc);
@@ -249,9 +249,9 @@ class Type {
       return Conversion<std::remove_cvref_t<Result>>::hint();
     }
   }
-  template <class Bound, class Function, class... Usual>
+  template <class Bound, class Function, class... Default>
   void add_method(const char* name, const std::string& first, const std::string& result,
-                  const char* doc, int flags, Function function, Arg<Usual>... args) {
+                  const char* doc, int flags, Function function, Arg<Default>... args) {
     Bound::signature = Signature(name_, name);
     Bound::add(args...);
     noted_.append(
@@ -273,14 +273,14 @@ class Type {
     slots_.push_back({id, reinterpret_cast<void*>(function)});
     return *this;
   }
-  /// A table with its end, which the type refers to for ever.
+  /// Ends a table that the type refers to as long as the process lives.
   template <class Entry>
   static std::vector<Entry>& keep(std::vector<Entry> table, Entry end) {
     table.push_back(end);
     return *new std::vector<Entry>(std::move(table));
   }
 
-  /// Objects that are kept to be made again.
+  /// Up to this many released objects are kept for reuse.
   static constexpr unsigned kPooled = 8;
 
   const char* name_;

@@ -11,7 +11,7 @@ namespace reprise::python {
 
 namespace {
 
-/// A wait without a timeout is told after this long.
+/// A wait without a timeout warns after this long.
 constexpr std::chrono::seconds kTold{5};
 
 }  // namespace
@@ -38,7 +38,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     }
     return Clock::now() - start_ < timeout_;
   }
-  // The reason takes the locks of shards, so it comes before the GIL.
+  // The reason is made before the GIL is taken, because it takes the locks of shards.
   std::string told;
   const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold;
   if (tells && ::getpid() == maker_) {
@@ -59,7 +59,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     failure_ = std::current_exception();
   }
   PyGILState_Release(state);
-  // In a child that a handler forked, locks may be held for ever.
+  // A child that a handler forked must not go on, because locks may be held there for ever.
   return !failure_ && ::getpid() == maker_;
 }
 
@@ -104,7 +104,7 @@ void HostHook::rethrow() {
 
 struct OwnThread::Run {
   std::function<void(std::stop_token)> work;
-  std::exception_ptr failure;  ///< Written by the thread.
+  std::exception_ptr failure;  ///< Written by the worker thread.
   std::jthread thread;
 };
 

@@ -15,8 +15,7 @@
 #include <stop_token>
 #include <string>
 
-/// Waits without the GIL that a signal can end, objects that one thread uses at a time, and
-/// threads.
+/// Waits without the GIL that signals can end, objects that one thread uses at a time, and threads.
 namespace reprise::python {
 
 /// How long a call waits without the GIL before it looks for signals.
@@ -32,8 +31,8 @@ inline void check_signals() {
   }
 }
 
-/// Gives the GIL up for as long as it lives, if that is worth it. A thread that Python ends as it
-/// takes the GIL back sleeps: see forced_unwind.cpp.
+/// Releases the GIL while it lives, if that is worth its cost. A thread that Python would end when
+/// it takes the GIL back sleeps instead: see forced_unwind.cpp.
 class Released {
  public:
   explicit Released(bool worth_it = true) noexcept
@@ -57,11 +56,11 @@ auto without_gil(const Call& call) {
   return call();
 }
 
-/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
-/// where marks are made and removed, and only between them given up.
+/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held where
+/// marks are made and removed, and released only in between.
 class InUse {
  public:
-  /// RuntimeError if a call of another thread, or one further up the stack, is under way.
+  /// RuntimeError if a call of another thread, or an outer call of this one, is under way.
   InUse(bool& mark, const char* what) : mark_(mark) {
     if (mark) {
       refuse(what);
@@ -77,16 +76,16 @@ class InUse {
   bool& mark_;
 };
 
-/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
+/// Looks for signals while a call waits in C++, without ending the wait. Outside of `wait` it keeps
 /// calls from waiting at all: they try once, which no statistics count.
 class SignalHook final : public WaitHook {
  public:
-  /// `stats`: those of the buffer that the call waits for, in whose words a wait without a timeout
-  /// is told that goes on for some seconds, as a warning of Python.
+  /// `stats` gives the statistics of the buffer that the call waits for. From them comes the text
+  /// of the warning that a wait without a timeout gives after some seconds.
   explicit SignalHook(std::function<Stats()> stats);
-  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
-  /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
-  /// handler forked, the call was stopped.
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. If a signal
+  /// handler raised meanwhile, that is thrown, whatever the call returns or throws. In a child that
+  /// a handler forked, the call ends at once.
   template <class Call>
   auto wait(std::chrono::nanoseconds timeout, const Call& call) {
     decltype(call()) result{};
@@ -114,21 +113,20 @@ class SignalHook final : public WaitHook {
   const std::function<Stats()> stats_;
   const ::pid_t maker_;
   bool waiting_ = false;
-  /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
+  /// Whether the next wait is the first, which begins whatever the timeout is and starts its time.
   bool first_ = false;
-  bool told_ = false;  ///< The warning of this wait was given.
+  bool told_ = false;  ///< Whether this wait has warned.
   Clock::time_point start_;
   std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.
 };
 
-/// Looks for signals in calls that wait for another process, of any threads at once, each for
-/// itself: `run` around such a call throws what a handler has raised.
+/// Looks for signals in calls that wait for another process. Any number of threads may use it at
+/// once: `run` throws what a handler has raised in its own thread.
 class HostHook final : public WaitHook {
  public:
   [[nodiscard]] static HostHook& instance() noexcept;
-  /// Runs a call, with the GIL or without. What a handler raised meanwhile is thrown, rather than
-  /// what the call gives or throws.
+  /// Runs a call, with the GIL or without. If a handler raises meanwhile, that is thrown instead.
   template <class Call>
   static auto run(const Call& call) {
     try {
@@ -146,11 +144,12 @@ class HostHook final : public WaitHook {
   static void rethrow();
 };
 
-/// A thread of an object, without the GIL. In a forked child it does not exist, its handle may name
-/// another one, and locks that it held stay locked: there nothing of it is destroyed.
+/// A thread that an object owns and that runs without the GIL. In a forked child the thread does
+/// not exist, its handle may name another one, and locks that it held stay locked, so there nothing
+/// of it is destroyed.
 class OwnThread {
  public:
-  /// `work` keeps what it uses, and ends soon after stop is requested.
+  /// `work` owns what it uses, and returns soon after stop is requested.
   explicit OwnThread(std::function<void(std::stop_token)> work);
   ~OwnThread() { end(); }
   OwnThread(const OwnThread&) = delete;
@@ -158,17 +157,16 @@ class OwnThread {
 
   /// Ends the thread. Needs the GIL.
   void end() noexcept;
-  /// Throws what the work has thrown, once the thread has ended.
+  /// Throws what `work` has thrown, once the thread has ended.
   void rethrow() const;
 
  private:
   struct Run;
   std::shared_ptr<Run> run_;
-  const ::pid_t maker_;  ///< The process whose thread it is.
+  const ::pid_t maker_;  ///< The process that started the thread.
 };
 
-/// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when
-/// a signal handler raises, which is then thrown.
+/// Runs work on another thread, without the GIL. If a handler raises, it ends the work.
 void run_interruptibly(const std::function<void(std::stop_token)>& work);
 
 }  // namespace reprise::python

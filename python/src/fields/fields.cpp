@@ -4,7 +4,7 @@ namespace reprise::python {
 namespace {
 
 constexpr std::string_view kNext = "next_";
-/// Keywords of the append calls.
+/// Keywords that the append calls use, so no field may have these names.
 constexpr std::array<std::string_view, 4> kReserved{"end", "priorities", "final", "env_ids"};
 
 PyObject* interned(const std::string& text) {

@@ -15,8 +15,7 @@
 #include <string_view>
 #include <vector>
 
-/// Fields by their names in Python, and Python values as the bytes of rows. All of it needs the
-/// GIL.
+/// Finds fields by their Python names, and converts values to bytes of rows. It needs the GIL.
 namespace reprise::python {
 
 /// One field as Python sees it.
@@ -24,10 +23,10 @@ namespace reprise::python {
 struct FieldInfo {
   FieldSpec spec;
   AnyField field;
-  char kind;            ///< numpy's: 'f', 'i', 'u' or 'b'.
-  PyObject* name;       ///< Interned, as the next; never given back.
+  char kind;            ///< numpy's kind: 'f', 'i', 'u' or 'b'.
+  PyObject* name;       ///< Interned, as is the next one; never released.
   PyObject* next_name;  ///< "next_" and the name.
-  bool finite;          ///< Its values have to be finite: `Schema::require_finite`.
+  bool finite;          ///< Whether its values have to be finite: `Schema::require_finite`.
 
   [[nodiscard]] const RoleTraits& traits() const noexcept { return spec.traits(); }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
@@ -47,22 +46,22 @@ class FieldTable {
 
   [[nodiscard]] const std::vector<FieldInfo>& fields() const noexcept { return fields_; }
 
-  /// By "x" or, of an observation, "next_x".
+  /// Finds a field by "x", or an observation also by "next_x".
   [[nodiscard]] Named find(PyObject* name) const noexcept;
-  /// That of a call's keyword; none if that is a parameter.
+  /// Finds the field that keyword i of a call names; none if it names a parameter.
   [[nodiscard]] Named named(const Fields& fields, std::size_t i) const noexcept {
     PyObject* const name = fields.name(i);
     return name == nullptr ? Named() : find(name);
   }
 
   [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
-  /// Fields of a step that are no observations, without recurrent states.
+  /// The mask of fields that are neither observations nor recurrent states.
   [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::uint64_t recurrent_states() const noexcept { return recurrent_states_; }
-  /// Bytes of one step, both observations and recurrent states included.
+  /// The bytes that one step copies: both observations, columns and recurrent states.
   [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
 
-  /// "state" or, with the prefix, "next_state" for each field of the mask.
+  /// The names "state", or with the prefix "next_state", of the fields in the mask.
   [[nodiscard]] std::string names(std::uint64_t mask, std::string_view prefix = {}) const;
 
  private:
@@ -79,14 +78,14 @@ class FieldTable {
   std::size_t copied_bytes_ = 0;
 };
 
-/// ValueError unless a schema with these fields may get one of this name and role: see FieldTable.
+/// ValueError if a field of this name and role would make a FieldTable refuse the schema.
 void check_name(const Schema& schema, std::string_view name, Role role);
 
-/// The bytes of one field's value, for as long as this and the Python object that was taken live.
+/// The bytes of one field's value, valid while this object and the Python value live.
 class Value {
  public:
-  /// Takes a value of the field's shape, after a dimension of `rows` if there are any, converting
-  /// it where need be. A plain array of the right type is referred to, not copied.
+  /// Takes a value of the field's shape, after a dimension of `rows` if there are any, and converts
+  /// it if necessary. A plain array of the right type is referred to, not copied.
   ///
   /// TypeError for a type that does not convert, ValueError for a wrong shape, an integer out of
   /// range or a discount outside 0 to 1; either names the field (with `prefix`), what is expected
@@ -94,14 +93,14 @@ class Value {
   void take(nb::handle given, const FieldInfo& field, std::string_view prefix,
             std::optional<std::size_t> rows);
 
-  /// ValueError for a value of these rows that is not finite where it has to be, naming field (with
-  /// `prefix`), row and value: before any row is written, because the commit of a later one would
-  /// refuse it when earlier ones are in.
+  /// ValueError for a value of these rows that has to be finite and is not, naming field (with
+  /// `prefix`), row and value. It has to come before any row is written, because a later row would
+  /// be refused when earlier ones are already in the buffer.
   void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t first,
                     std::size_t rows) const;
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
-  /// Keeps an object alive that nobody else may hold.
+  /// Keeps an object alive as long as the value.
   void own(nb::object given) { owner_ = std::move(given); }
   void reset() { owner_.reset(); }
 
@@ -113,7 +112,7 @@ class Value {
   nb::object owner_;
 };
 
-/// The values of one call by field, and which were given.
+/// The values of one call, by field, and which of them were given.
 struct StepValues {
   explicit StepValues(const FieldTable& table)
       : now(table.fields().size()), next(table.fields().size()) {}
@@ -126,21 +125,21 @@ struct StepValues {
   void reset();
 };
 
-/// An array as it is, anything else as numpy.asarray makes one of it; ValueError if it makes none.
+/// The object if it is an array, else what numpy.asarray makes of it; ValueError if it fails.
 [[nodiscard]] nb::object array_of(nb::handle given, What what);
 
 /// Whether values of one of numpy's kinds convert to those of another: as numpy's casting
 /// "same_kind", but integers of either sign, whose range is checked.
 [[nodiscard]] bool casts(char from, char to) noexcept;
 
-/// A plain array of the type. ValueError if a number of the given one is out of its range.
+/// A plain array of the type; ValueError if a number of `array` is out of the type's range.
 [[nodiscard]] nb::object converted(nb::handle array, DType dtype, What what);
 
-/// An array [n] of the type, or what converts to it, read in place.
+/// An array [n] of the type, or what converts to one, read in place.
 [[nodiscard]] nb::object row_from(nb::handle given, DType dtype, What what,
                                   std::optional<std::size_t> n = std::nullopt);
 
-/// An argument that is a row of numbers, [n] of the type or what converts to it; None is none.
+/// An argument that is an array [n] of the type, or converts to one, or None.
 template <class T>
 struct Numbers {
   nb::object owner;
@@ -162,55 +161,54 @@ struct Conversion<Numbers<T>> {
     return {std::move(owner), {reinterpret_cast<const T*>(read.data()), read.size()}};
   }
 };
-/// Keys as they are in a batch. TypeError for anything else.
+/// Item keys as a batch holds them; TypeError for anything else.
 template <>
 struct Conversion<Numbers<ItemKey>> {
   static std::string hint() { return "ArrayLike"; }
   static Numbers<ItemKey> from(nb::handle given, What what);
 };
 using Keys = Numbers<ItemKey>;
-/// A copy: other threads may write to the array while the call runs without the GIL.
+/// A copy, because other threads may write to the array while the call runs without the GIL.
 [[nodiscard]] inline std::vector<ItemKey> own(const Keys& keys) {
   return {keys.values.begin(), keys.values.end()};
 }
 
-/// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
+/// The `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
 template <>
 struct Conversion<End> {
   static std::string hint() { return "_End"; }
-  static std::string usual(End value) { return std::to_string(static_cast<int>(value)); }
+  static std::string shown(End value) { return std::to_string(static_cast<int>(value)); }
   static End from(nb::handle given, What what);
 };
-/// `end` of a call for each of its rows: integers.
+/// The `end` of each row of a call, which are integers.
 void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector<End>& ends);
 
-/// The fields that a call takes. Masks by field.
+/// The fields that a call takes, as masks.
 struct Expected {
-  std::uint64_t now = 0;       ///< Required by plain name.
-  std::uint64_t optional = 0;  ///< Allowed by plain name.
-  std::uint64_t next = 0;      ///< Required as next_ and the name.
+  std::uint64_t now = 0;       ///< Required under their names.
+  std::uint64_t optional = 0;  ///< Allowed under their names.
+  std::uint64_t next = 0;      ///< Required under "next_" and their names.
   std::optional<std::size_t> rows = std::nullopt;
-  /// Rows of observations by plain name.
+  /// How many rows an observation has under its own name, if not as many as the others.
   std::optional<std::size_t> observation_rows = std::nullopt;
 };
 
-/// Takes every field of the call. ValueError for unknown and missing fields, naming those there
-/// are; else as `Value::take`.
+/// Reads every field of the call. ValueError for unknown and missing fields, which lists the
+/// fields; else errors are those of `Value::take`.
 void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
                  StepValues& values);
 
-/// ValueError where a recurrent state is missing at a position of an episode with which an item may
-/// begin; it names the environment if it is one of several.
+/// ValueError if a recurrent state is missing where an item may begin, naming the environment.
 void check_states(const StepValues& values, const FieldTable& table, const Window& window,
                   const char* call, std::uint64_t position,
                   std::optional<std::size_t> environment = std::nullopt);
 
-/// The priorities of a call, if it has any. ValueError for an array of length 0 where `items` are
-/// decided: to the core it is as if none were given.
+/// The priorities of a call, if it has any. ValueError for an empty array where `items` are
+/// decided, because the core would take it for no priorities.
 [[nodiscard]] std::span<const float> some_of(const std::optional<Priorities>& priorities,
                                              std::size_t items, const char* call);
 
-/// Gives up what a call took, however it ends.
+/// Releases the values of a call, however the call ends.
 class TakenValues {
  public:
   explicit TakenValues(StepValues& values) noexcept : values_(values) {}
@@ -222,11 +220,11 @@ class TakenValues {
   StepValues& values_;
 };
 
-/// Copies row `row` of the given fields of a mask to a writer's current or next step.
+/// Copies row `row` of the fields in the mask to a writer's current or next step.
 void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next,
                 std::uint64_t mask, std::size_t row);
 
-/// Looks numpy's scalar types up, once with the module.
+/// Finds numpy's scalar types, once for the module.
 void init_scalars();
 
 }  // namespace reprise::python

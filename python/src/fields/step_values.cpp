@@ -12,7 +12,7 @@ std::string taken_names(const FieldTable& table, const Expected& expected) {
   return now + (now.empty() || next.empty() ? "" : ", ") + next;
 }
 
-/// What to write in place of a keyword of other replay buffers; empty if it is none.
+/// What to write in place of a keyword that other replay buffers use; empty if it is none.
 std::string instead_of(const std::string& name) {
   const auto is_among = [word = " " + name + " "](std::string_view words) {
     return words.find(word) != std::string_view::npos;

@@ -14,7 +14,7 @@ struct ScalarType {
   char kind = 0;
 };
 
-/// numpy's types live as long as the interpreter.
+/// numpy's scalar types, which live as long as the interpreter.
 std::array<ScalarType, 12>& scalar_types() noexcept {
   static std::array<ScalarType, 12> types;
   return types;
@@ -39,7 +39,7 @@ char scalar_kind(PyObject* object) noexcept {
   return 0;
 }
 
-/// Calls a function with a value of the C++ type of an element type, booleans as bytes.
+/// Calls a function with a value of the C++ type for an element type; booleans are bytes.
 template <class Call>
 auto with_type(DType dtype, const Call& call) {
   switch (dtype) {
@@ -66,8 +66,7 @@ auto with_type(DType dtype, const Call& call) {
   }
 }
 
-/// Whether a number becomes infinite as a float of the type: half of the last place above its
-/// largest.
+/// Whether a number rounds to infinity: it is half of the last digit above the largest, or more.
 bool overflows(double number, DType dtype) noexcept {
   const double least = dtype == DType::F32    ? 0x1.ffffffp127
                        : dtype == DType::BF16 ? 0x1.ffp127
@@ -80,7 +79,7 @@ bool overflows(double number, DType dtype) noexcept {
   fail(what, ": ", number, " is out of the range of ", name_of(dtype));
 }
 
-/// Writes a number whose kind casts to the type's. False if it is out of the type's range.
+/// Writes a number that converts to the type; false if it is out of the type's range.
 bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
   return with_type(dtype, [&]<class T>(T made) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -99,7 +98,7 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
     } else if (dtype == DType::Bool) {
       made = PyObject_IsTrue(number) == 1 ? 1 : 0;
     } else {
-      // A bool of numpy is no index.
+      // A bool of numpy has no __index__.
       const nb::object index = PyLong_Check(number)
                                    ? nb::borrow(number)
                                    : checked(scalar_kind(number) == 'b' ? PyNumber_Long(number)
@@ -123,7 +122,7 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
   });
 }
 
-/// ValueError if a number of an array does not fit the type. `Wide` holds them all.
+/// ValueError if a number of an array does not fit the type; `Wide` holds all numbers of the array.
 template <class Wide>
 void check_range(nb::handle array, DType dtype, What what) {
   const nb::object wide = array_from(array, kDType<Wide>);
@@ -179,7 +178,7 @@ std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
   return described(name_of(field.spec.dtype), shape);
 }
 
-/// "end: expected uint8 of shape (8,)".
+/// A text such as "end: expected uint8 of shape (8,)".
 std::string expected_row(DType dtype, What what, std::optional<std::size_t> n) {
   return what.text() + ": expected " + name_of(dtype) + " of shape (" +
          (n ? std::to_string(*n) : "n") + ",)";
@@ -195,7 +194,7 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
   }
 }
 
-/// After numpy has made no array of an object, and set Python's error.
+/// Converts a tensor of which numpy has made no array; Python's error is set.
 nb::object array_of_tensor(nb::handle given, What what) {
   nb::python_error error;
   if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError) &&
@@ -337,11 +336,11 @@ void Value::take(nb::handle given, const FieldInfo& field, std::string_view pref
   }
 }
 
-/// False for what is to be taken as an array.
+/// Writes a Python or numpy number; false if the value has to be converted as an array.
 bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix) {
   const char kind = scalar_kind(given.ptr());
   const DType dtype = field.spec.dtype;
-  // numpy converts to the floats that C++ has not.
+  // numpy converts to the float types that C++ lacks.
   if (kind == 0 || !casts(kind, field.kind) || dtype == DType::F16 || dtype == DType::BF16) {
     return false;
   }
@@ -409,9 +408,9 @@ Keys Conversion<Keys>::from(nb::handle given, What what) {
   nb::object owner = array_of(given, what);
   const Array array(owner);
   if (array.shape().size() == 1 && array.size() == 0) {
-    return {};  // numpy makes float64 of an empty list.
+    return {};  // numpy gives an empty list the type float64.
   }
-  // Of any byte order.
+  // The array may have any byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
     fail<WrongKind>(what, ": expected int64 of shape (n,), as Batch.item_keys; given ",
                     array.described());
