@@ -244,7 +244,8 @@ def test_recurrent_states_are_given_for_all():
 
 
 def test_arrays_of_d4rl_are_its_episodes():
-    """The recipe of docs/python.md: a step that a time limit cuts has no next observation."""
+    """The recipe of docs/guide/environments.md: a step that a time limit cuts has no next
+    observation."""
     random = np.random.default_rng(3)
     n = 400
     state = random.random((n, 2)).astype(np.float32)

@@ -10,7 +10,7 @@ from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
 
-DOCUMENT = ROOT / "docs" / "python.md"
+DOCUMENT = ROOT / "docs" / "guide" / "environments.md"
 LENGTHS = [1, 2, 3, 5, 5, 7]
 CALLS = 40
 
@@ -37,7 +37,7 @@ def one_info_each(final, ended):
     return [{"terminal_observation": row} if over else {} for row, over in zip(final, ended)]
 
 
-# The mode, the infos of a step, and the `final` that docs/python.md takes out of them.
+# The mode, the infos of a step, and the `final` that docs/guide/environments.md takes out of them.
 CONVENTIONS = [
     ("next_step", None, None),  # Gymnasium from 1.0, EnvPool.
     ("same_step", gymnasium, '{"obs": infos.get("final_obs")}'),
