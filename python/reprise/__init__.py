@@ -20,15 +20,15 @@ waiting for each other, while learners draw prioritized batches and write priori
     batch["state"], batch["next_state"], batch.returns["reward"], batch.discounts, batch.weights
     buffer.update_priorities(batch.item_keys, np.array([0.5, 2.0]))
 
-Threads: every method of ReplayBuffer and Guest but `restore`, which runs beside no other call, from
-any thread; Writer, VectorWriter, Sampler, Mix, Prefetcher and Hindsight from one at a time, which is
-checked; Batch from any while nothing changes it, which is not checked.
+Threads: every method of ReplayBuffer and Guest may be called from any thread, but `restore` runs
+beside no other call. One thread at a time uses a Writer, VectorWriter, Sampler, Mix, Prefetcher or
+Hindsight, which is checked. Any thread reads a Batch while none changes it, which is not checked.
 Other processes attach: `with buffer.share() as address`, and `reprise.attach(address)` in them.
 The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
 or loads, or copies more than 512 bytes.
 
 Errors: ValueError and TypeError for bad arguments, RuntimeError for calls at the wrong time and in
-a forked child, TimeoutError for waits that ran out, Closed, NothingToDraw, CheckpointError.
+a forked child, TimeoutError for waits beyond the timeout, Closed, NothingToDraw, CheckpointError.
 """
 
 from ._reprise import (
@@ -78,7 +78,7 @@ from ._vocabulary import (
 mix = Mix
 attach = Guest
 
-# The classes of windows, selectors, removers and rate limiters, made from what _reprise describes.
+# The classes of windows, selectors, removers and rate limiters, made from what C++ describes.
 globals().update(_strategies)
 
 __all__ = [name for name in dir() if not name.startswith("_")]

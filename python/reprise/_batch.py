@@ -14,13 +14,13 @@ from ._reprise import Batch
 
 @method(Batch, "items(self) -> list[tuple[str, NDArray[Any]]]")
 def _items(self: Batch) -> list[tuple[str, NDArray[Any]]]:
-    """Names and their arrays."""
+    """The names of the fields and their arrays."""
     return [(name, self[name]) for name in self]
 
 
 @method(Batch, "values(self) -> list[NDArray[Any]]")
 def _values(self: Batch) -> list[NDArray[Any]]:
-    """The arrays, in the order of `keys`."""
+    """The arrays of the fields, in the order of `keys`."""
     return [self[name] for name in self]
 
 
@@ -34,9 +34,8 @@ def _get(self: Batch, key: str, default: Any = None) -> Any:
 def _torch(self: Batch, device: Any = None) -> Tensors:
     """Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
 
-    device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
-      the copies are made, also where they are made while the call has returned already (from pinned
-      memory).
+    device: None shares the batch's memory. Else the tensors are copied there, from pinned memory in
+      the background; the batch is held until the copies are made.
     uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)
@@ -47,7 +46,7 @@ def _columns(batch: Batch) -> list[NDArray[Any]]:
 
 
 def _batch_of(layout: tuple[Any, ...], n: int, columns: list[NDArray[Any]]) -> Batch:
-    """Makes a batch with memory of its own and copies these arrays into it."""
+    """Makes a batch and copies these arrays into its own memory."""
     made: Batch = Batch._of(*layout, n)
     for to, column in zip(_columns(made), columns):
         to[...] = column

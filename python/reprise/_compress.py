@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_LEAST = 512  # Bytes; Schema.compress refuses smaller observations.
+_LEAST = 512  # In bytes; Schema.compress refuses smaller observations.
 
 
 def compress_option(call: str, given: Any) -> bool | list[Any]:

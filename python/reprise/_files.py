@@ -25,14 +25,13 @@ _ONE_PROCESS = (
 
 
 def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str, bytes]:
-    """The files of a checkpoint of the buffer by their paths in its directory.
+    """The files of a checkpoint of the buffer, by their paths in its directory.
 
-    samplers: samplers of the buffer whose random numbers are kept; `resume=i` goes on with those of
-    the i-th. All of it is in memory at once, and for a while in a temporary directory too.
-    RuntimeError while this thread starts a process, for which it would be.
+    samplers: samplers of the buffer whose random numbers are saved too; `resume=i` continues those
+    of the i-th. The files are in memory at once, and for a while also in a temporary directory.
+    RuntimeError while this thread starts a process, because they would be sent to it.
     """
-    # Vector environments pickle their functions by themselves, so a buffer may be inside another
-    # pickle.
+    # A buffer may be inside another pickle, because vector environments pickle their functions.
     if multiprocessing.context.get_spawning_popen() is not None:
         raise RuntimeError(_ONE_PROCESS)
     with tempfile.TemporaryDirectory() as name:
@@ -46,10 +45,10 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
 
 
 def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = None) -> ReplayBuffer:
-    """The buffer of a checkpoint that `to_files` gave, in memory. It has no writers.
+    """Makes a buffer, without writers, from the files that `to_files` returned.
 
-    storage: where its steps go, as of ReplayBuffer. ValueError for a name that is not of a file in the
-    directory of the checkpoint itself.
+    storage: where its steps are kept, as of ReplayBuffer. ValueError for a name that is not of a
+    file directly in the checkpoint's directory.
     """
     with tempfile.TemporaryDirectory() as name:
         for path, content in files.items():
@@ -102,7 +101,7 @@ def schema_of(
     finite: bool,
     compressed: Sequence[str],
 ) -> Schema:
-    """Makes a schema from fields, each given by name, role, dtype and shape."""
+    """Makes a schema from fields, each a tuple of name, role, dtype and shape."""
     made = Schema()
     for name, role, dtype, shape in fields:
         if role in ("reward", "discount"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import reprise
 
-# How many draws find the items to look at, and how many are in a batch: enough for quantiles.
+# The numbers of draws and of items in a batch suffice for quantiles.
 _DRAWS, _BATCH = 20_000, 1_000
 _IN_ORDER = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
 _WITHOUT_PRIORITIES = (reprise.Uniform, reprise.Recency, reprise.Fifo, reprise.Lifo)
@@ -45,12 +45,11 @@ def _columns(batch: reprise.Batch) -> dict[str, NDArray[Any]]:
 
 
 def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any]]:
-    """Columns of the different items that many draws found. Raises what `sample` raises if the
-    selector draws none."""
+    """The columns of the items that many draws found, each once. Raises what `sample` raises."""
     items = int(replay.stats()["items"])
     kind = replay.options["selectors"][selector]
     in_order = isinstance(kind, _IN_ORDER)
-    # A selector that draws in order gives each item once, and the same items in the next batch.
+    # An ordered selector gives each item once, and the same items in every batch.
     n, batches = (min(items, _BATCH), 1) if in_order else (_BATCH, _DRAWS // _BATCH)
     sampler = replay.selector(selector).sampler()
     drawn = [
@@ -75,14 +74,14 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
         found["chance, 1 if uniform"] = of("probabilities") * items
     if not isinstance(kind, _WITHOUT_PRIORITIES):
         priorities = replay.selector(selector).priorities(of("item_keys"))
-        if not np.isnan(priorities).any():  # NaN for items that have left.
+        if not np.isnan(priorities).any():  # It is NaN for items that have left.
             found["priority"] = priorities
     return found
 
 
 def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[str]:
-    """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage: as
-    of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
+    """Yields lines about the newest checkpoint in a directory. plot: a file for a picture as well.
+    storage, and errors: as of ReplayBuffer.load."""
     replay, _, attachments = reprise.ReplayBuffer.load(checkpoint, storage=storage)
     yield "schema"
     rows = [(f.name, f.role.name.lower(), str(f.dtype), str(f.shape)) for f in replay.schema.fields]

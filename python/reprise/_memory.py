@@ -1,4 +1,4 @@
-"""Memory that C++ reads or fills for the user, and tensors that share the arrays of a batch."""
+"""Memory of the user that C++ reads or fills, and tensors that share the arrays of a batch."""
 
 import re
 import threading
@@ -87,24 +87,24 @@ COLUMNS = (
     *("discounts", "weights", "probabilities", "item_keys", "episode_ids", "positions"),
     "lengths",
 )
-# Batches whose memory a device may still be copying, each with the event of the copy's end.
+# Batches whose memory a device may still copy from, each with the event of the copy's end.
 _in_flight: list[tuple[Any, Any]] = []
 _in_flight_lock = threading.Lock()
 
 
 def _hold(done: Any, batch: Any) -> None:
-    """Holds a batch until the event `done` is complete, and releases those whose event is."""
+    """Holds a batch until the event `done` is complete, and releases batches whose event is."""
     global _in_flight
     with _in_flight_lock:
         before = _in_flight
         _in_flight = [held for held in before if not held[0].query()]
         _in_flight.append((done, batch))
-    del before  # Frees batches outside the lock, because that may run any code.
+    del before  # Batches are freed outside of the lock, because that may run any code.
 
 
 def is_refilled(batch: Any) -> bool:
-    """Whether a later call may fill the batch again, as sample(views=True) does. A copy in the
-    background would then read other items. Never true of Tensors."""
+    """Whether a later call may fill the batch again, as sample(views=True) does, so that a copy in
+    the background would read other items. False for Tensors."""
     return bool(getattr(batch, "views", False))
 
 
@@ -158,8 +158,8 @@ def is_whole(batch: Any) -> bool:
 
 def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, Any]:
     """Makes the stacks of `now` and `next` from an item's frames, or for each step of a sequence,
-    in the shape of `now`. They are views if every window is `whole`. Runs on the tensors' device,
-    without a wait."""
+    in the shape of `now`. They are views if every window is `whole`. Runs on the tensors' device
+    without waiting for it."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
     if len(shape) > frames.ndim:
@@ -178,8 +178,8 @@ def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, 
 def tensors_from(
     parts: Iterable[tuple[str, str, Any]], stacks: dict[str, Any], whole: bool
 ) -> Tensors:
-    """The Tensors of these parts, which have kinds and names as those of `arrays_of`. stacks: the
-    shapes of the stacks to be made from frames."""
+    """The Tensors of these parts, whose kinds and names are as those of `arrays_of`. stacks: the
+    shapes of the stacks that are made from frames."""
     made = Tensors()
     made.frames, made.returns = {}, {}
     kinds: dict[str, dict[str, Any]] = {
@@ -222,7 +222,7 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         stacks = {name: batch[name].shape for name in batch.frames}
         made = tensors_from(arrays, stacks, is_whole(batch))
     finally:
-        # Even if a copy failed, because the copies before it are under way.
+        # It is held even if a copy failed, because earlier copies are still under way.
         if in_background and target is not None and target.type == "cuda":
             done = torch.cuda.Event()
             done.record(torch.cuda.current_stream(target))

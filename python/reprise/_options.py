@@ -1,15 +1,14 @@
 """A class for each window, selector, remover and rate limiter that C++ describes. Their objects are
-plain values. ReplayBuffer checks them, with a ValueError that names the option and what is
-allowed."""
+plain values, which ReplayBuffer checks: a ValueError names the option and what is allowed."""
 
 from dataclasses import make_dataclass
 from typing import Any, Literal
 
 from . import _reprise
 
-# All classes by name. C++ looks them up here.
+# All classes by name, for C++.
 classes: dict[str, type] = _reprise._classes
-# The classes by the option of ReplayBuffer that takes them; Fifo is in two lists.
+# The classes by the option of ReplayBuffer that takes them; Fifo belongs to two.
 families: dict[str, list[type]] = {}
 
 

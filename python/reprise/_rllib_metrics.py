@@ -10,7 +10,7 @@ import reprise
 
 
 def log_added(buffer: Any, begun: int, steps: int, evicted: int, steps_evicted: int) -> None:
-    """Logs the episodes and steps that a call of `add` brought, and those that it evicted."""
+    """Logs the episodes and steps that a call of `add` appended, and those that it evicted."""
     counts = {
         "episodes_added": begun,
         "steps_added": steps,
@@ -48,7 +48,7 @@ def log_drawn(buffer: Any, batch: reprise.Batch) -> None:
 
 
 def _of_one_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """The structure that RLlib's metrics use for counts of a single agent."""
+    """The structure of RLlib's metrics for counts of a single agent."""
     return {
         f"{kind}_to_num_{name}": {who: count}
         for name, count in counts.items()

@@ -1,4 +1,4 @@
-"""What the stages of a learner need of a source of batches."""
+"""The interface of a source of batches, as the stages of a learner use it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ._vocabulary import Draws, Normalise
 
 
 class BatchesAhead(Protocol):
-    """Batches that a thread draws ahead: a Prefetcher, or one of reprise.ray. An iterator, too."""
+    """Batches that a thread draws ahead, as an iterator: a Prefetcher, or one of reprise.ray."""
 
     def get(self, *, timeout: float | None = None) -> Any:
-        """The next batch. StopIteration when the buffer is closed and all that was drawn is given
-        out, TimeoutError, or Closed after `close`."""
+        """The next batch. StopIteration when the buffer is closed and all drawn batches are handed
+        out; TimeoutError; Closed after `close`."""
 
     def close(self) -> None:
-        """Ends the thread. Batches that were given out stay as they are."""
+        """Ends the thread. Batches that were handed out stay as they are."""
 
 
 class BatchSource(Protocol):
@@ -25,8 +25,8 @@ class BatchSource(Protocol):
     Its stages are `prefetch`, which draws ahead on a thread, and reprise.torch.loader, which copies
     to a device.
 
-    The buffer's own `prefetch` and `loader(replay, n)` make a sampler and draw from that. One thread
-    at a time uses a source; what `prefetch` returns may be used beside it by another one.
+    The buffer's own `prefetch` and `loader(replay, n)` make a sampler and draw from that. One
+    thread at a time uses a source; another may use what `prefetch` returns meanwhile.
     """
 
     def sample(
@@ -38,8 +38,8 @@ class BatchSource(Protocol):
         draws: Draws = "stratified",
         timeout: float | None = None,
     ) -> Any:
-        """A batch of n items, a mapping as reprise.Batch. ValueError for an n that the source never
-        gives, TimeoutError, Closed, NothingToDraw."""
+        """A batch of n items, a mapping as reprise.Batch. ValueError for an n that the source can
+        never give, TimeoutError, Closed, NothingToDraw."""
 
     def prefetch(
         self,
@@ -51,10 +51,10 @@ class BatchSource(Protocol):
         allocator: Any = None,
         timeout: float | None = None,
     ) -> BatchesAhead:
-        """Batches as those of `sample`, drawn ahead. allocator: where they live, as of
-        ReplayBuffer.sampler; None means where those of `sample` live."""
+        """Batches as those of `sample`, drawn ahead. allocator: their memory, as of
+        ReplayBuffer.sampler; None: the memory that `sample` uses."""
 
     def update_priorities(self, keys: Any, priorities: ArrayLike) -> Any:
         """Sets priorities, [n], of items that this source drew, in the selector that it draws by.
-        keys: `item_keys` of its batches, or some of them. Returns an UpdateResult, or where nobody
-        waits for the update an object whose `wait()` does."""
+        keys: `item_keys` of its batches, or some of them. Returns an UpdateResult, or an object
+        whose `wait()` returns it if the update goes on in the background."""

@@ -49,11 +49,11 @@ def _from_spaces(
     `envs.single_observation_space` and `envs.single_action_space`.
 
     Box, Discrete, MultiDiscrete and MultiBinary are one field each of the space's dtype and shape.
-    A Dict or Tuple has a field for each part, named by its key or number; in another space by both,
-    as "camera/left". An observation space that is a Dict has the fields of its keys; another one is
-    named by `observation`, and so is an action space by `action`. `reprise.named` gives such names
-    to values. TypeError for other spaces, such as Text and Graph, and for dtypes that Schema does
-    not take; ValueError for names that meet.
+    A Dict or Tuple has a field for each part, named by its key or number, and by both if it lies in
+    another such space, as "camera/left". An observation space that is a Dict has fields named by
+    its keys; any other one is named by `observation`, and an action space by `action`.
+    `reprise.named` gives such names to values. TypeError for other spaces, such as Text and Graph,
+    and for dtypes that Schema does not take; ValueError for two fields of one name.
     """
     is_dict = "Dict" in {base.__name__ for base in type(observation_space).__mro__}
     schema = Schema()
@@ -166,13 +166,13 @@ def _take_environments(kind: Any) -> None:
         autoreset: Any = None,
         timeout: float | None = None,
     ) -> VectorWriter:
-        """A VectorWriter, which counts as so many writers.
+        """A VectorWriter, which counts as one writer for each environment.
 
-        environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
+        environments: their number, 1 to max_writers, or vector environments with `num_envs`.
         autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see
-        VectorWriter, or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode`
-        says it, or else `environments.metadata["autoreset_mode"]`; ValueError where neither is
-        there, as of a number, and where environments declare another mode than the one given.
+        VectorWriter, or Gymnasium's AutoresetMode. By default it is
+        `environments.unwrapped.autoreset_mode`, or else `environments.metadata["autoreset_mode"]`;
+        ValueError if there is neither, or if environments declare another mode than the one given.
         timeout: as of `writer`, for the whole of an append.
         """
         number = getattr(environments, "num_envs", environments)
@@ -186,7 +186,7 @@ _take_environments(Guest)
 
 
 def _of_host_alone(self: Guest, name: str) -> Any:
-    """Says why a guest has no such call, where the buffer has one."""
+    """Says why a guest lacks a call that the buffer has."""
     if hasattr(ReplayBuffer, name) and not name.startswith("_"):
         raise AttributeError(
             f"Guest.{name}: a guest appends, draws, and sets priorities; call ReplayBuffer.{name} in "
@@ -195,4 +195,5 @@ def _of_host_alone(self: Guest, name: str) -> Any:
     raise AttributeError(f"'Guest' object has no attribute {name!r}")
 
 
-setattr(Guest, "__getattr__", _of_host_alone)  # Not for the stub: type checkers know its names.
+# The stub leaves it out, because type checkers know the names of a guest.
+setattr(Guest, "__getattr__", _of_host_alone)

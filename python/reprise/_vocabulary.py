@@ -16,7 +16,7 @@ from ._memory import (  # noqa: F401  # C++ looks them up here.
 if TYPE_CHECKING:
     from . import CheckpointError, ReplayBuffer
 
-# The words that calls take, for type checkers. C++ has the same words, and refuses others.
+# The words that calls take, for type checkers; C++ has the same words and refuses others.
 Normalise = Literal["by_batch", "by_buffer", "not"]
 Draws = Literal["stratified", "independent", "without_replacement", "epoch"]
 Autoreset = Literal["same_step", "next_step", "disabled"]
@@ -58,8 +58,8 @@ def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]:
     """The `end` of steps from Gymnasium's two flags: uint8, of their common shape.
 
     terminated, truncated: bools or arrays of bools of one shape, such as [E]; a TypeError for
-    anything else, a ValueError where shapes differ. Where both are set, terminated wins: what
-    follows has no value, whatever the limit says.
+    anything else, a ValueError if shapes differ. If both are true, the step is TERMINATED, because
+    nothing that follows has a value.
 
     >>> reprise.ends([False, True, False], [False, True, True])
     array([0, 1, 2], dtype=uint8)
@@ -102,8 +102,8 @@ class AppendResult(NamedTuple):
 
     steps: steps appended by this call.
     repeated: the shipment was appended before; nothing was appended now.
-    restarted: episodes that go on in the shipment but whose earlier steps are not here; each begins
-      anew in the middle, with Sequences at the next multiple of the period.
+    restarted: episodes whose earlier steps are not in this shard; each begins in the middle, with
+      Sequences at the next multiple of the period.
     """
 
     steps: int
@@ -129,7 +129,7 @@ class SaveResult(NamedTuple):
     bytes_written: to files, headers included.
     chunks_written: chunks that were new or still open.
     chunks_reused: chunks that an earlier checkpoint holds already.
-    chunks_moved: of these, copied to give back the room of files mostly unused.
+    chunks_moved: those of them that were copied out of mostly unused files, to remove these.
     """
 
     manifest: int
@@ -140,8 +140,8 @@ class SaveResult(NamedTuple):
 
 
 class SaveProgress(NamedTuple):
-    """How far a save has come; `chunks_total` is the most that chunks written and reused can come
-    to, 0 while unknown."""
+    """How far a save has come. `chunks_total` is the most that chunks written and reused may add up
+    to, 0 while it is unknown."""
 
     bytes_written: int
     chunks_written: int
@@ -157,10 +157,10 @@ class SkippedCheckpoint(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """What ReplayBuffer.load gives.
+    """The result of ReplayBuffer.load.
 
-    buffer: with the items of the newest checkpoint that is whole.
-    skipped: the damaged ones that are newer.
+    buffer: with the items of the newest complete checkpoint.
+    skipped: the newer checkpoints, which are damaged.
     attachments: bytes by name.
     """
 
@@ -170,7 +170,7 @@ class LoadResult(NamedTuple):
 
 
 class RestoreResult(NamedTuple):
-    """What ReplayBuffer.restore gives, as of LoadResult."""
+    """The result of ReplayBuffer.restore; its members are as those of LoadResult."""
 
     skipped: list[SkippedCheckpoint]
     attachments: dict[str, bytes]

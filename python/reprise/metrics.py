@@ -39,9 +39,10 @@ _WAITS = (
 
 
 def numbers(replay: reprise.ReplayBuffer) -> dict[str, float]:
-    """What `stats()` says, each number by its name; of waits as "writers_for_chunk/total", seconds.
+    """The numbers of `stats()` by their names, those of waits as "writers_for_chunk/total", in
+    seconds.
 
-    Takes each shard's lock briefly: once in a second or so, not with each step.
+    Locks each shard briefly, so call it about once a second, not with each step.
     """
     made: dict[str, float] = {}
     for name, value in replay.stats().items():
@@ -53,8 +54,8 @@ def numbers(replay: reprise.ReplayBuffer) -> dict[str, float]:
 
 
 class _Collector:
-    """All buffers of a registry. One collector serves them, because a metric is reported once with
-    all of its labels."""
+    """The collector of all buffers of a registry, because a metric is reported once, with all
+    labels."""
 
     def __init__(self) -> None:
         self.buffers: dict[str, reprise.ReplayBuffer] = {}
@@ -65,7 +66,7 @@ class _Collector:
 
         about = "See ReplayBuffer.stats of reprise."
         stats = {name: replay.stats() for name, replay in list(self.buffers.items())}
-        shape = next(iter(stats.values()), {})  # All buffers have the same names.
+        shape = next(iter(stats.values()), {})  # The numbers of all buffers have the same names.
         for metric, value in shape.items():
             if not isinstance(value, (dict, str)):
                 kind = Counter if metric in _COUNTERS else Gauge
@@ -105,8 +106,8 @@ def watch(replay: reprise.ReplayBuffer, *, name: str = "replay", registry: Any =
 
     Each number of `stats()` is a metric, such as reprise_items: counters, with "_total" at the end,
     are committed_steps, evicted_steps, sampled_items, sampled_batches, applied_updates,
-    stale_updates, dead_guest_steps and cut_episodes. Of waits, by the label "what": waits, wait_timeouts, wait_stops, wait_seconds,
-    wait_longest_seconds, waiting_now, waiting_for_seconds.
+    stale_updates, dead_guest_steps and cut_episodes. Waits have the label "what": waits,
+    wait_timeouts, wait_stops, wait_seconds, wait_longest_seconds, waiting_now, waiting_for_seconds.
     """
     _collector(registry).buffers[name] = replay
 

@@ -20,8 +20,8 @@ __all__ = ["load"]
 def load(dataset: Any, *, download: bool = False, **options: Any) -> reprise.ReplayBuffer:
     """A buffer with all episodes of a dataset, in their order.
 
-    dataset: a minari.MinariDataset, also one that is filtered, or the id of one. download: whether
-    one that is not on this machine is fetched. options: of reprise.ReplayBuffer, such as window and
+    dataset: a minari.MinariDataset, also one that is filtered, or its id. download: whether a data
+    set that is not on this machine is fetched. options: of reprise.ReplayBuffer, such as window and
     selectors; capacity_steps is the number of the dataset's steps unless given.
 
     The fields are those of Schema.from_spaces: "obs", or the keys of a Dict, "action" and "reward".

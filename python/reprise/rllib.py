@@ -62,13 +62,12 @@ _NAME = "replay_buffer"  # The name of the buffer's part in an algorithm's check
 class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # type: ignore[misc]
     """The latest `capacity` steps of SingleAgentEpisodes, drawn by priority.
 
-    capacity: steps. n_step, gamma: those of the algorithm. alpha: exponent of the priorities. beta:
-    exponent of the importance weights where `sample` is given none. A new transition has the
-    highest priority seen, in shards the highest of its shard. batch_size_B: of `sample` where it is
-    given none.
-    normalise: of the importance weights, as of reprise.Sampler.sample.
+    capacity: steps. n_step, gamma: those of the algorithm. alpha: exponent of the priorities. A new
+    transition has the highest priority seen, in shards the highest of its shard. beta: exponent of
+    the importance weights, and batch_size_B, if `sample` is called without.
+    normalise: how the importance weights are scaled, as in reprise.Sampler.sample.
     timeout: seconds that `sample` waits for a first transition.
-    seed: of the draws; None takes one at random.
+    seed: for the draws; None takes one at random.
     buffer: the class of the buffer inside, reprise.ReplayBuffer or reprise.ray.ReplayBuffer.
     options: of that class, such as storage or shards.
 
@@ -116,25 +115,26 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         self._clear()
 
     def _clear(self) -> None:
-        """Sets the state of a buffer without steps."""
+        """Makes the state of a buffer without steps."""
         if self._replay is not None:
             self._replay.close()
         self._replay = None
         self._sampler: Any = None
-        # Field names in the structure of observations and actions, and the spaces of both.
+        # Names of the fields in the structure of observations and actions, and the spaces of both.
         self._names: tuple[Any, Any] = ("", "")
         self._spaces: tuple[Any, Any] = (None, None)
-        self._fields: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}  # Of one step.
-        # The writer of each episode under way, and the time of the step that continues it. The
-        # episode that waits longest is first.
+        # The fields of one step.
+        self._fields: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+        # The writer of each open episode, and the time of its next step. The episode that was
+        # continued longest ago is first.
         self._open: dict[str, tuple[Any, int]] = {}
         self._idle: list[Any] = []
-        # For each episode that is still here: how many steps were added before it began.
+        # For each episode in the buffer, how many steps were added before it began.
         self._begins: deque[int] = deque()
         self._num_timesteps_added = 0
         self._num_episodes_evicted = 0
         self.sampled_timesteps = 0
-        self._drawn: NDArray[np.int64] | None = None  # Keys of the last sample.
+        self._drawn: NDArray[np.int64] | None = None  # The keys of the last sample.
 
     @property
     def replay(self) -> Any:
@@ -146,7 +146,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return 0 if self._replay is None else len(self._replay)
 
     def get_num_episodes(self, module_id: Any = None) -> int:
-        """Episodes of which the buffer holds steps; about, where several are under way at once."""
+        """Episodes that have steps in the buffer; about, if several are open at once."""
         return len(self._begins)
 
     def add(
@@ -154,8 +154,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         episodes: SingleAgentEpisode | Sequence[SingleAgentEpisode],
         weight: float | None = None,
     ) -> None:
-        """Appends episodes, or parts of them: a part that begins where the last one of its episode
-        ended continues that, another one begins a new episode."""
+        """Appends episodes, or parts of them. A part that begins where the last one of its episode
+        ended continues that; any other one begins a new episode."""
         if weight is not None:
             raise ValueError(
                 f"add: weight is {weight}; allowed: None, as a new transition has the highest "
@@ -176,7 +176,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         steps = self._num_timesteps_added - before
         gone = max(self._num_timesteps_added - self.capacity, 0)
         evicted = 0
-        # An episode has left when the last step before the next episode has.
+        # An episode has left once the last step before the next episode has left.
         while len(self._begins) > 1 and self._begins[1] <= gone:
             self._begins.popleft()
             evicted += 1
@@ -242,8 +242,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return schema
 
     def _writer(self) -> Any:
-        """A writer for a new episode. If all are taken, the episode that has waited longest loses
-        its writer: an episode whose environment was lost never continues."""
+        """A writer for a new episode. If all are in use, the episode that was continued longest ago
+        loses its writer, because an episode whose environment was lost never continues."""
         if self._idle:
             return self._idle.pop()
         if len(self._open) >= self._options.get("max_writers", 256):
@@ -273,7 +273,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         TimeoutError if there is nothing to draw.
         """
         self._check("n_step", n_step, n_step in (None, self._n_step), self._n_step)
-        # One step's reward is not discounted.
+        # The reward of one step is not discounted.
         same = gamma in (None, self._gamma) or self._n_step == 1
         self._check("gamma", gamma, same, self._gamma)
         one = "0 and 1: stateful modules need sequences, which RLlib draws without priorities"
@@ -290,8 +290,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             normalise=self._normalise,
             timeout=self._timeout,
         )
-        # Learners get parts of a batch, so the batch is shuffled: draws come in the order of
-        # memory.
+        # Learners get parts of a batch, and draws are sorted by memory, so the batch is shuffled.
         order = self.rng.permutation(n)
         self._drawn = batch.item_keys[order]
         made = [self._episode(batch, int(i)) for i in order]
@@ -332,9 +331,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         )
 
     def update_priorities(self, priorities: ArrayLike, module_id: Any = None) -> None:
-        """Sets the priorities of the last sample, in its sequence: absolute TD errors [n]. Those of
-        transitions that have left since are dropped. RuntimeError without a sample before it,
-        ValueError for another number."""
+        """Sets the priorities of the last sample, in the same order: absolute TD errors [n].
+        Transitions that have left are skipped. RuntimeError without a sample, ValueError for
+        another number."""
         if self._drawn is None:
             raise RuntimeError("update_priorities: no sample came before; each has one update")
         values = np.asarray(priorities, np.float32).reshape(-1)
@@ -342,9 +341,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         self._drawn = None
 
     def save(self, directory: Path) -> None:
-        """Writes the buffer into a directory: its steps, priorities and counters, and the random
-        numbers of one in this process. Episodes under way end there as truncated. Of an empty
-        buffer nothing is written."""
+        """Writes the buffer into a directory: steps, priorities, counters and, in this process,
+        random numbers. In the copy, open episodes end as truncated. An empty buffer writes
+        nothing."""
         if self._replay is None:
             return
         samplers = {"samplers": [self._sampler]} if self._is_here else {}
@@ -353,9 +352,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         (directory / "counters").write_bytes(pickle.dumps(state))
 
     def load(self, directory: Path) -> None:
-        """Takes what `save` wrote, in place of its own contents; only from checkpoints that you
-        trust, as all of RLlib's, since a pickle is in them. The options are its own, so they have
-        to be those of the saved buffer. CheckpointError as of reprise.ReplayBuffer.load."""
+        """Replaces its contents by what `save` wrote. Load only checkpoints that you trust, as with
+        all of RLlib's, because they contain a pickle. The options have to be those of the saved
+        buffer. CheckpointError as of reprise.ReplayBuffer.load."""
         self._clear()
         if not any(directory.iterdir()):
             return
@@ -387,7 +386,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             )
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` gave, in place of its own contents."""
+        """Replaces its contents by what `get_state` returned."""
         with tempfile.TemporaryDirectory() as name:
             for file, content in state["files"].items():
                 path = Path(name, file)
@@ -396,8 +395,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             self.load(Path(name))
 
     def save_to_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> str:
-        """`save` as RLlib calls it for the parts of an algorithm, also onto its file systems.
-        ValueError for a buffer in shards and another file system than the local one."""
+        """Saves as RLlib calls it for the parts of an algorithm, also to RLlib's file systems.
+        ValueError for a buffer in shards with another file system than the local one."""
         where, there = _place(path, filesystem)
         where.create_dir(there, recursive=True)
         if isinstance(where, fs.LocalFileSystem):
@@ -410,7 +409,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return there
 
     def restore_from_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> None:
-        """`load` as RLlib calls it for the parts of an algorithm."""
+        """Loads as RLlib calls it for the parts of an algorithm."""
         where, there = _place(path, filesystem)
         if isinstance(where, fs.LocalFileSystem):
             self.load(Path(there))

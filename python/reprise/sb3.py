@@ -5,22 +5,22 @@
     model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=ReplayBuffer)
 
 `DictReplayBuffer` is for observation spaces that are a Dict, `PrioritizedReplayBuffer` for either.
-They take the arguments of Stable-Baselines3's own buffers, and n_steps and gamma, of all of them:
-`replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`, with gamma that of the algorithm.
+They take the arguments of Stable-Baselines3's own buffers, and each also takes n_steps and gamma:
+`replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`, where gamma has to be the algorithm's.
 
 What differs from Stable-Baselines3's own:
 
-- Each observation is stored once, whatever `optimize_memory_usage` says, time limits included: an
-  observation that equals the last next observation of its environment continues the episode,
-  another one begins a new one.
+- Each observation is stored once, whatever `optimize_memory_usage` says, and time limits are kept.
+  An observation that equals the last next observation of its environment continues the episode,
+  any other one begins a new one.
 - An n-step transition can be drawn once its n steps are there or its episode has ended. Its reward
   is normalised by VecNormalize as a sum: `clip_reward` limits the sum.
-- There are no arrays `observations`, `actions`, `rewards`, `timeouts`, and no drawing by places in
-  them (`_get_samples`): places are keys here. HerReplayBuffer is not there.
+- There are no arrays `observations`, `actions`, `rewards`, `timeouts`, and no draws by places in
+  them (`_get_samples`), because items have keys instead. There is no HerReplayBuffer.
 - Draws are uniform over all transitions; an empty buffer raises TimeoutError. Random numbers are
   the buffer's own, seeded from numpy's when it is made, so the algorithm's `seed` fixes them.
 - Tensors of a batch on the CPU share its memory and are the caller's own.
-- A pickle (`save_replay_buffer`) holds a checkpoint. Episodes under way end there as truncated.
+- A pickle (`save_replay_buffer`) holds a checkpoint, in which open episodes end as truncated.
 
 One thread at a time, as the originals.
 """
@@ -50,8 +50,8 @@ class PrioritizedSamples(NamedTuple):
 
     observations, next_observations: [B, *shape], or a dict of them. actions: [B, action_dim].
     dones: float32 [B, 1], 1 where nothing follows. rewards: float32 [B, 1], the n-step returns.
-    discounts: float32 [B, 1], gamma to the number of steps in the return; None where the buffer was
-    given no gamma: that of the algorithm holds then.
+    discounts: float32 [B, 1], gamma to the number of steps in the return; None if the buffer was
+    given no gamma; the algorithm then uses its own.
     weights: float32 [B, 1], importance weights, at most 1.
     item_keys: int64 numpy array [B], for `update_priorities`.
     """
@@ -69,13 +69,13 @@ class PrioritizedSamples(NamedTuple):
 class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
     """A ring of the latest `buffer_size` transitions of all environments, drawn uniformly.
 
-    buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination: as of
-    Stable-Baselines3's. optimize_memory_usage: taken, and of no effect.
+    buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination: as in
+    Stable-Baselines3. optimize_memory_usage: accepted without effect.
     n_steps, gamma: rewards of n steps are summed with this discount, float32. ValueError for n_steps
     above 1 without gamma.
     compress: keeps observations of at least 512 bytes, such as images, compressed in memory; see
-    reprise.Schema.compress. True: all of them; a list: those of these keys, "obs" where the space is
-    no Dict. ValueError for others, and for True if there are none.
+    reprise.Schema.compress. True: all of them; a list: those with these keys, "obs" if the space is
+    no Dict. ValueError for other keys, and for True if there are none.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._compressed = [names[name] for name in chosen]
         self.reset()
 
-    # Stable-Baselines3's `pos` and `full`: the next place in a ring, and whether the ring is full.
+    # The next place in a ring, and whether the ring is full, which Stable-Baselines3 reads.
     pos: int
     full: bool
 
@@ -154,7 +154,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
             ),
             selectors=self._selector(),
             max_writers=self.n_envs,
-            shards=1,  # First in, first out over all environments.
+            shards=1,  # One shard makes it first in, first out over all environments.
         )
         self._use(self._replay.sampler(seed=int(np.random.randint(2**31))))
 
@@ -169,8 +169,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
 
     @property
     def dones(self) -> NDArray[np.float32]:
-        """Zeros [buffer_size, n_envs] to write to. Algorithms that optimise memory mark the last
-        step here before they start anew; here the first observation tells that."""
+        """Zeros [buffer_size, n_envs]. Algorithms that optimise memory mark the last step here
+        before they begin a new episode, which this buffer sees by the first observation."""
         return np.zeros((self.buffer_size, self.n_envs), np.float32)
 
     def add(
@@ -186,9 +186,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
 
         obs, next_obs: [n_envs, *shape], or a dict of them; where an episode ended, next_obs is its
         final observation, as the algorithms give it. action: [n_envs, action_dim]. reward, done:
-        [n_envs]. infos: of each environment; "TimeLimit.truncated" says that a time limit ended
-        the episode, which counts with handle_timeout_termination alone. ValueError for other
-        shapes.
+        [n_envs]. infos: one of each environment; "TimeLimit.truncated" says that a time limit ended
+        the episode, which counts only with handle_timeout_termination. ValueError for other shapes.
         """
         rows = {
             "action": _fitting(action, self._action_shape, self._action_dtype),
@@ -267,7 +266,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
 
 
 class DictReplayBuffer(ReplayBuffer):
-    """As ReplayBuffer, for an observation space that is a Dict; a TypeError for any other."""
+    """A ReplayBuffer for an observation space that is a Dict; TypeError for any other."""
 
     def __init__(
         self, buffer_size: int, observation_space: spaces.Space, *args: Any, **kwargs: Any
@@ -280,7 +279,7 @@ class DictReplayBuffer(ReplayBuffer):
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """Drawn by priority (Schaul et al., 2016): in proportion to (priority + epsilon)^alpha.
+    """Draws by priority (Schaul et al., 2016): in proportion to (priority + epsilon)^alpha.
 
     alpha, epsilon: as of reprise.Proportional. beta: exponent of the importance weights, an
     attribute that may be changed between batches. A new transition has the largest priority in the
@@ -307,7 +306,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self._proportional
 
     def sample(self, batch_size: int, env: Any = None) -> PrioritizedSamples:
-        """PrioritizedSamples; else as ReplayBuffer.sample."""
+        """Draws PrioritizedSamples; otherwise as ReplayBuffer.sample."""
         batch = self._sampler.sample(batch_size, beta=self.beta, timeout=0.0)
         return PrioritizedSamples(
             **self._parts(batch, env),
@@ -319,9 +318,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def update_priorities(
         self, item_keys: NDArray[np.int64], priorities: torch.Tensor | ArrayLike
     ) -> reprise.UpdateResult:
-        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): [B] or [B, 1],
-        an array or a tensor of any device. Keys of transitions that were overwritten are skipped and
-        counted. ValueError for other shapes, negative priorities and NaN."""
+        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): an array or
+        tensor on any device, [B] or [B, 1]. Keys of transitions that were overwritten are
+        skipped and counted. ValueError for other shapes, negative priorities and NaN."""
         if isinstance(priorities, torch.Tensor):
             priorities = priorities.detach().cpu().numpy()
         return self._replay.update_priorities(
@@ -330,8 +329,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
 
 def _fitting(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
-    """Converts a value to an array of this shape and, if given, dtype. An array that fits is
-    returned."""
+    """Converts a value to an array of this shape and, if given, dtype. Returns an array that fits
+    as it is."""
     if type(given) is np.ndarray and given.shape == shape and given.dtype == (dtype or given.dtype):
         return given
     return np.asarray(given, dtype).reshape(shape)

@@ -7,11 +7,11 @@
             errors = update(batch)           # A tensor on the device, [512].
             batches.update_priorities(batch.item_keys, errors.abs())
 
-A thread draws batches into page-locked memory; each goes to the device by one copy on a stream of
-its own. A batch has the frames of an observation once, and its stacks are made on the device.
+A thread draws batches into page-locked memory; each goes to the device by one copy on a separate
+stream. A batch has the frames of an observation once, and its stacks are made on the device.
 
-Of CUDA the loader needs what torch has. With device="cpu" the same calls give tensors that share
-the memory of batches, and nothing is copied.
+CUDA is used through torch alone. With device="cpu" the same calls give tensors that share the
+memory of batches, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = ["Loader", "loader", "pinned"]
 
 
 def pinned(nbytes: int) -> NDArray[np.uint8]:
-    """Page-locked memory, which CUDA copies from in the background: an allocator for
-    ReplayBuffer.sampler. RuntimeError of torch where there is no CUDA."""
+    """Page-locked memory, from which CUDA copies in the background: an allocator for
+    ReplayBuffer.sampler. RuntimeError of torch without CUDA."""
     made: NDArray[np.uint8] = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
     return made
 
@@ -60,11 +60,11 @@ class _Cpu:
 
     def send(self, host: Any) -> tuple[Any, Any]:
         """Begins to copy a tensor to the device. Returns the tensor there and the event of the
-        copy's end, until which the memory of `host` must not change."""
+        copy's end, before which the memory of `host` must not change."""
         return host, _Now()
 
     def receive(self, sent: Any, event: Any) -> None:
-        """Makes the caller's work on the device wait for the tensor."""
+        """Makes later work of the caller on the device wait for the tensor."""
 
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
         """Begins to copy tensors from the device, after the caller's work on them. Returns the
@@ -121,7 +121,7 @@ def _device_of(given: Any) -> Any:
     allowed = ["'cpu'", *(f"'cuda:{i}'" for i in range(torch.cuda.device_count()))]
     if device.type != "cuda" or (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"loader: device is {str(given)!r}; allowed here: {', '.join(allowed)}")
-    # With its number, because the current device may change.
+    # The index is stored, because the current device may change.
     return _Cuda(
         torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
     )
@@ -145,7 +145,7 @@ def _begin(array: NDArray[Any]) -> int:
     return begin
 
 
-# Types that torch does not compute with: the signed type of the same bits, and a mask.
+# Types that torch does not compute with: the signed type of the same width, and a mask.
 _UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
 
 
@@ -159,8 +159,8 @@ def _typed(flat: Any, name: str) -> Any:
 
 
 class _Layout:
-    """The places of a batch's columns in its one block of memory. All batches of a loader have the
-    same layout. Keys of a cluster are no numbers, so they stay where they are."""
+    """The places of a batch's columns in its single block of memory, the same for all batches of a
+    loader. Keys of a cluster are no numbers, so they stay where they are."""
 
     def __init__(self, batch: Batch) -> None:
         self.moves_keys = batch.item_keys.dtype.names is None
@@ -175,7 +175,7 @@ class _Layout:
         self._stacks = {name: batch[name].shape for name in batch.frames}
 
     def memory(self, batch: Batch) -> Any:
-        """A tensor of bytes over all columns, which keeps the batch alive."""
+        """A tensor of the bytes of all columns, which keeps the batch alive."""
         begin = _begin(batch.lengths) - self._lengths
         return torch.from_numpy(np.asarray(_Memory(batch, begin, self._nbytes)))
 
@@ -203,7 +203,7 @@ class Loader(Iterator[Tensors]):
         self._closed = self._over = False
         self._source, self._device, self._depth, self._timeout = source, device, depth, timeout
         self._draw, self._end = draw, end
-        # Draws ahead of the learner make batches older, so they are made only to hide a copy.
+        # Batches drawn ahead are older, so they are drawn only to hide a copy.
         self._ahead = depth if device.copies else 1
         # Batches whose copies have begun, and their keys.
         self._ready: deque[tuple[Any, Any, bool, Any]] = deque()
@@ -211,17 +211,18 @@ class Loader(Iterator[Tensors]):
         self._slabs: deque[tuple[Any, Batch]] = deque()
         self._updates: deque[tuple[Any, Any, Any]] = deque()
         self._updated = UpdateResult(0, 0)
-        self._unconfirmed: Any = None  # The last update for which the source has not waited.
+        # The last update whose result the source has not returned yet.
+        self._unconfirmed: Any = None
         self._layout: _Layout | None = None
 
     @property
     def updates(self) -> UpdateResult:
-        """How many updates were applied and how many were stale so far. A source over Ray does not
+        """How many updates were applied, and how many were stale so far. A source over Ray does not
         wait for updates: ReplayBuffer.stats of reprise.ray has their counts."""
         return self._updated
 
     def __next__(self) -> Tensors:
-        """The next batch. StopIteration when the buffer is closed and all that was drawn is given
+        """The next batch. StopIteration when the buffer is closed and all drawn batches are handed
         out; TimeoutError and NothingToDraw as Sampler.sample; Closed after `close`; ValueError of
         an earlier `update_priorities`."""
         self._check_open("Loader.__next__")
@@ -268,14 +269,14 @@ class Loader(Iterator[Tensors]):
     def update_priorities(self, keys: Any, priorities: Any) -> None:
         """Sets priorities by the source's `update_priorities`, without waiting for the device.
 
-        keys: of batch.item_keys, [n], or some of them. priorities: [n], not negative. Both are
-          tensors of any device, or arrays, and are copied as the work before this call leaves them.
+        keys: batch.item_keys, [n], or some of them. priorities: [n], not negative. Both are tensors
+          on any device, or arrays, and are copied as the work before this call leaves them.
 
-        On a device they are copied in the background, and applied by the first call of the loader
-        after the copy has ended: of `__next__`, this one or `flush`. At most `depth` of them wait;
-        further ones wait for the oldest. Those on the CPU are applied at once.
-        TypeError or ValueError for types and shapes; what is wrong with a value is a ValueError of
-        the call that applies it, and nothing of that update is set.
+        From a device they are copied in the background, and applied by the first call of the loader
+        (`__next__`, this one or `flush`) after the copy has ended. At most `depth` updates wait; a
+        further one waits for the oldest. Those on the CPU are applied at once.
+        TypeError or ValueError for types and shapes. A wrong value raises a ValueError in the call
+        that applies it, and nothing of that update is set.
         """
         self._check_open("Loader.update_priorities")
         priorities = torch.as_tensor(priorities)
@@ -295,7 +296,7 @@ class Loader(Iterator[Tensors]):
         self._apply(most=self._depth)
 
     def flush(self) -> None:
-        """Waits for the priorities that are on their way and applies them."""
+        """Waits for the updates that are under way, and applies them."""
         self._check_open("Loader.flush")
         self._apply(most=0)
         if self._unconfirmed is not None:
@@ -303,8 +304,8 @@ class Loader(Iterator[Tensors]):
             self._unconfirmed = None
 
     def _apply(self, most: int) -> None:
-        """Applies updates that have arrived, in their order, and waits until at most so many are
-        left."""
+        """Applies updates whose copies have ended, in their order, and waits until at most `most`
+        are left."""
         while self._updates and (len(self._updates) > most or self._updates[0][0].query()):
             event, keys, priorities = self._updates.popleft()
             event.synchronize()
@@ -315,8 +316,8 @@ class Loader(Iterator[Tensors]):
                 self._unconfirmed = done
 
     def close(self) -> None:
-        """Applies the priorities that are on their way and ends the thread. Batches that were given
-        out stay as they are; those that were drawn ahead are dropped."""
+        """Applies the updates that are under way, and ends the thread. Batches that were handed out
+        stay as they are; those drawn ahead are dropped."""
         if self._closed:
             return
         self._closed = True
@@ -341,7 +342,7 @@ class Loader(Iterator[Tensors]):
         self.close()
 
     def __del__(self) -> None:
-        # Waits for the device, which may still copy from the memory.
+        # The device may still copy from the memory, so this waits.
         if getattr(self, "_end", None) is not None and not self._closed:
             self._release()
 
@@ -377,19 +378,19 @@ def loader(
     [B, F + n_step, *shape] or of Sequences [B, F + T, *shape].
     uint16, uint32 and uint64 are int64. The `item_keys` of reprise.ray stay an array of numpy.
     The tensors are yours: no later batch changes them. They are views of one piece of memory, which
-    is free again when none of them is held any more. On the CPU it is that of a reprise.Batch. On
-    CUDA it is of torch's allocator, and is for work on the stream that is current in `__next__`;
-    for other streams call Tensor.record_stream.
+    is freed with the last of them. On the CPU it is that of a reprise.Batch. On CUDA torch's
+    allocator has it, for work on the stream that is current in `__next__`; for other streams call
+    Tensor.record_stream.
 
     device: "cpu", "cuda", "cuda:1", or a torch.device; None takes CUDA if torch has it. ValueError
       if it is not there.
     depth: batches under way to the device, at least 1; so many are in its memory, and `depth` + 3
-      in page-locked memory, which is used again and again. Draws by priority do not know of the
-      last `depth` updates, or so. On the CPU nothing is under way.
-    thread: whether a thread of its own draws, as the source's `prefetch` does: the learner waits
-      only if draws are slower than it is. Without it `__next__` draws, so batches are a function
-      of the seed and the calls; for CUDA the source is then one that was made with
-      allocator=reprise.torch.pinned, as that of a buffer is.
+      in page-locked memory, which is reused. Draws by priority miss about the last `depth` updates.
+      On the CPU nothing is under way.
+    thread: whether a separate thread draws, as the source's `prefetch` does: the learner waits
+      only if draws are slower than it is. Without it `__next__` draws, so batches depend only on
+      the seed and the calls; for CUDA a source then has to be made with
+      allocator=reprise.torch.pinned, as the loader makes that of a buffer.
     beta, normalise, draws: as of Sampler.sample.
     timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
 
@@ -421,7 +422,7 @@ def _nothing() -> None:
 
 
 def _has_fewer_frames(window: Any) -> bool:
-    """Whether the unique frames of an item are fewer than those of its stacks."""
+    """Whether an item has fewer unique frames than its stacks have frames."""
     if window is None:
         return False
     ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step

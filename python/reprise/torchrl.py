@@ -11,11 +11,11 @@
 
 `tensordict(batch)` makes a TensorDict of any batch of reprise.
 
-What differs from torchrl's TensorDictReplayBuffer: entries that are both at the root and under
-"next" are observations and stored once; else "next" may have rewards, whose names begin so, and
-"done", "terminated" and "truncated", at any depth, and nothing more; "index" holds keys, which name
-no other transition later, and of which `rb[index]` gives the transitions; `add` and `extend` give
-none; there are no writers, samplers or storages, nor places of a storage, so no `rb[:]`.
+What differs from torchrl's TensorDictReplayBuffer: entries both at the root and under "next" are
+observations, stored once; otherwise "next" may have only rewards, whose names begin with "reward",
+and "done", "terminated" and "truncated", at any depth. "index" holds keys, which never name another
+transition; `rb[index]` returns their transitions, and `add` and `extend` return no index. There are
+no writers, samplers or storages, and no places of a storage, so no `rb[:]`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ._memory import bfloat16_of
 
 __all__ = ["ReplayBuffer", "tensordict"]
 
-# Entries that reprise stores as the end of a step, its discount and its return.
+# Entries that reprise stores as a step's end, its discount and its return.
 _ENDS = ("done", "terminated", "truncated")
 
 
@@ -108,15 +108,14 @@ def _leaf(name: str) -> str:
 
 
 class _Steps(NamedTuple):
-    """Steps [T] of one environment in the form that a writer takes: fields and ends, and the names
-    of the rewards."""
+    """Steps [T] of one environment as a writer takes them: fields, ends, and names of rewards."""
 
     arrays: dict[str, NDArray[Any]]
     ends: NDArray[np.uint8]
     rewards: set[str]
 
     def loose(self) -> int:
-        """The number of steps that do not continue the step before, without an end there."""
+        """The number of steps that do not continue the step before, although that does not end."""
         found = np.zeros(len(self.ends) - 1, np.bool_)
         for name, after in self.arrays.items() if len(found) else ():
             if name.startswith("next_"):
@@ -129,17 +128,17 @@ class ReplayBuffer:
     """The latest `capacity` transitions of TensorDicts, in which an actor's step is at the root and
     what followed it under "next".
 
-    capacity: steps. batch_size: of `sample` where it is given none. alpha: exponent of priorities;
-    None draws uniformly. beta: exponent of the importance weights, an attribute that may change.
+    capacity: steps. batch_size: for `sample` without one. alpha: exponent of priorities; None draws
+    uniformly. beta: exponent of the importance weights, an attribute that may change.
     eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads.
     n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
     of the loss.
-    environments: of how many the batches [N] are that say nothing of it: N / environments steps of the
-    first, then as many of the next and so on.
-    compress: keys of observations that are kept compressed in memory, such as ["pixels"], of at least
-    512 bytes each, or True for all of these; see reprise.Schema.compress. ValueError with the first
-    TensorDict for keys of others, and for True if there are none.
-    seed: of the draws. options: of reprise.ReplayBuffer, such as storage.
+    environments: how many there are in batches [N] that do not tell: the first N / environments
+    steps are of the first one, the next steps of the second, and so on.
+    compress: keys of observations of at least 512 bytes, such as ["pixels"], which are compressed
+    in memory, or True for all of that size; see reprise.Schema.compress. With the first TensorDict,
+    ValueError for other keys, and for True if there are none.
+    seed: for the draws. options: those of reprise.ReplayBuffer, such as storage.
 
     The first TensorDict decides the fields; a later one with others is a ValueError. One thread at
     a time.
@@ -182,7 +181,7 @@ class ReplayBuffer:
         self._writers: list[reprise.Writer] = []
         self._sampler: reprise.Sampler
         self._transform: Any = None
-        self._emptied_at = 0  # The steps committed when `write_count` last began at 0.
+        self._emptied_at = 0  # Steps committed when `write_count` was last set to 0.
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
@@ -215,7 +214,7 @@ class ReplayBuffer:
             replay.options["selectors"][0], (reprise.Uniform, reprise.Fifo, reprise.Lifo)
         )
         self._writers = []
-        # The number of each writer's trajectory; None if it has no number, or is over.
+        # The number of each writer's trajectory; None if it has no number, or has ended.
         self._trajectories: list[int | None] = []
         self._sampler = replay.sampler(seed=self._seed)
         self._emptied_at = 0
@@ -256,7 +255,7 @@ class ReplayBuffer:
         def flag(name: str) -> NDArray[np.bool_] | None:
             found = [after[name]] if name in after else []
             found = found or [value for key, value in after.items() if _leaf(key) == name]
-            # With several agents an episode has ended when it has for all of them.
+            # With several agents, an episode has ended once it has for all of them.
             rows = [one.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for one in found]
             return np.logical_and.reduce(rows) if rows else None
 
@@ -274,19 +273,19 @@ class ReplayBuffer:
     def extend(self, data: TensorDictBase) -> None:
         """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
 
-        A dimension named "time" is the one of time. In a batch [N] without it ("collector", "traj_ids")
-        tells trajectories apart; without that too it is of as many environments as the buffer was
-        given, with a ValueError if they do not divide N, or else of one. A UserWarning says where most
-        steps of it continue none, as those of one step of E environments, and n_step is above 1.
+        A dimension named "time" is that of time. In a batch [N] without one, ("collector",
+        "traj_ids") tells trajectories apart. Without that, the batch is of as many environments as
+        the buffer was given, by default one; ValueError if they do not divide N. A UserWarning says
+        if most steps do not continue the one before, although n_step is above 1.
 
-        A step whose observations equal the next ones of the step before continues its episode,
-        another one begins a new one. ValueError and TypeError as of Writer.append_transitions;
+        A step whose observations equal the next ones of the step before continues its episode;
+        any other one begins a new one. ValueError and TypeError as of Writer.append_transitions;
         ValueError for entries under "next" that are neither observations, rewards nor ends.
         """
         self._write("extend", data, self._extend_rows)
 
     def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
-        """Appends what the transforms make of the data; one may keep the data and return None."""
+        """Appends what the transforms make of the data; one holds data back by returning None."""
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
         if (data.ndim == 0) != (call == "add"):
@@ -341,8 +340,7 @@ class ReplayBuffer:
         self._append(0, steps, None)
 
     def _writer_of(self, number: int, present: list[int]) -> int:
-        """The writer of a trajectory; otherwise one whose trajectory is over or not `present`;
-        otherwise a new one."""
+        """The writer of a trajectory, else one whose trajectory is over or absent, else a new one."""
         if self._replay is None:
             return 0
         if number in self._trajectories:
@@ -362,7 +360,7 @@ class ReplayBuffer:
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """A TensorDict [batch_size] as `tensordict` makes it; with return_info also a dict of its
-        "index" and "priority_weight". It raises TimeoutError where there is nothing to draw."""
+        "index" and "priority_weight". TimeoutError if there is nothing to draw."""
         n = self.batch_size if batch_size is None else batch_size
         if n is None:
             raise ValueError("sample: batch_size is missing: give it here or to ReplayBuffer")
@@ -374,7 +372,7 @@ class ReplayBuffer:
         return made
 
     def __iter__(self) -> Iterator[TensorDict]:
-        """Batches without end."""
+        """Yields batches for ever."""
         while True:
             yield self.sample()
 
@@ -382,9 +380,9 @@ class ReplayBuffer:
         return data if self._transform is None else self._transform(data)
 
     def __getitem__(self, index: int | torch.Tensor | NDArray[np.int64]) -> TensorDict:
-        """The transitions of "index" of a sample, [B], or the one of a number; through the
-        transforms. IndexError for one that is gone; TypeError for anything else, as there are
-        no places: `rb[:]`, or names."""
+        """The transitions for the "index" of a sample, [B], or the one for a single number, through
+        the transforms. IndexError for one that has left; TypeError for anything else, such as
+        `rb[:]` or names, because there are no places."""
         if isinstance(index, bool) or not isinstance(
             index, (int, np.integer, list, torch.Tensor, np.ndarray)
         ):
@@ -409,8 +407,8 @@ class ReplayBuffer:
         return made if np.ndim(index) else made[0]
 
     def update_priority(self, index: Any, priority: Any) -> reprise.UpdateResult:
-        """Sets the priorities [B] of transitions by "index" [B] of a sample; one number is that of
-        all. Those that were overwritten are skipped and counted."""
+        """Sets the priorities [B] of transitions by the "index" [B] of a sample; a single number is
+        set for all. Overwritten transitions are skipped and counted."""
         if self._replay is None:
             raise ValueError("update_priority: the buffer is empty")
         keys = _keys(index)
@@ -426,9 +424,9 @@ class ReplayBuffer:
         return self._replay.update_priorities(keys, values.reshape(len(keys), each).mean(axis=1))
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
-        """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. Of a buffer
-        without priorities it does nothing; for a sample without the entry it does nothing either, with
-        a UserWarning. torchrl gives such a sample the priority of new transitions."""
+        """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. A buffer
+        without priorities ignores it; a sample without the entry is ignored with a UserWarning,
+        where torchrl gives it the priority of new transitions."""
         if not self._is_prioritized:
             return
         priority = data.get(self.priority_key, None)
@@ -442,9 +440,9 @@ class ReplayBuffer:
             self.update_priority(data["index"], priority)
 
     def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
-        """Puts a transform of torchrl, or a function of a TensorDict, behind those that samples go
-        through; what is written goes through their inverses, the last one's first. invert: the other
-        way round. It gives the buffer itself."""
+        """Appends a transform of torchrl, or a function of a TensorDict, to those of samples; what
+        is written goes through their inverses, from the last to the first. invert: the other way
+        round. Returns the buffer."""
         from torchrl.envs.transforms import Compose
 
         if not callable(transform):
@@ -468,7 +466,7 @@ class ReplayBuffer:
         return int(written) - self._emptied_at
 
     def empty(self, empty_write_count: bool = True) -> None:
-        """Takes all transitions out. empty_write_count: whether `write_count` begins at 0 again."""
+        """Removes all transitions. empty_write_count: whether `write_count` begins at 0 again."""
         if self._replay is not None:
             self._replay.clear()
             if empty_write_count:
@@ -481,8 +479,8 @@ class ReplayBuffer:
         self._replay.save(path)
 
     def loads(self, path: str | PathLike[str]) -> None:
-        """Takes what a checkpoint holds, in place of its own contents: fields, selector and window too,
-        while storage is its own."""
+        """Replaces its contents, fields, selector and window, but not its storage, by a
+        checkpoint."""
         self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")).buffer)
 
     def state_dict(self) -> dict[str, Any]:
@@ -494,7 +492,7 @@ class ReplayBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint that `state_dict` gave, in place of its own contents."""
+        """Replaces its contents by a checkpoint that `state_dict` returned."""
         if state:
             files = {name: bytes(one.numpy()) for name, one in state.items()}
             self._use(from_files(files, self._options.get("storage")))

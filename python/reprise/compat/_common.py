@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """An int, also of 1e6; ValueError naming the argument below `least` and for fractions."""
+    """Converts a whole number, also 1e6, to int. ValueError for fractions and below `least`."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     try:

@@ -13,7 +13,7 @@ import reprise
 
 from ._common import whole_number
 
-# Names of arguments of Writer's calls, which fields cannot have.
+# Arguments of Writer's calls, whose names fields cannot have.
 _RESERVED = frozenset({"self", "end", "final", "priorities"})
 
 
@@ -24,12 +24,12 @@ class Value:
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    field: str  # The keyword for Writer's calls.
-    key: str  # The key in a batch, except of returns.
+    field: str  # The keyword in Writer's calls.
+    key: str  # The key in a batch, except for returns.
     is_return: bool = False
 
     def rows(self, given: Any) -> NDArray[Any]:
-        """The values of one or more steps, as [steps, *shape]."""
+        """Converts the values of one or more steps to [steps, *shape]."""
         array = np.asarray(given).astype(self.dtype, copy=False)
         try:
             return array.reshape((-1, *self.shape))
@@ -57,8 +57,7 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 def _field(name: str, names: Container[str]) -> str:
-    """A field name that does not begin with next_, which would name another field's next
-    observation."""
+    """A field name that does not begin with next_, which means the next observation of another."""
     field = name
     if name in _RESERVED or name.startswith("next_"):
         field = f"value_{name}"
@@ -70,10 +69,10 @@ def _field(name: str, names: Container[str]) -> str:
 class Layout:
     """The names, element types and shapes of an `env_dict`, and the place of each value.
 
-    Without `Nstep`, x and next_x of one type and shape are an observation, everything else is a
-    column. With it, rewards to be summed are rewards, and what is to be taken from the last step of
-    a window is an observation: step t writes it as the one that follows, and of the window of step
-    t the next observation is then that of its last step. So is `done`.
+    Without `Nstep`, x and next_x of one type and shape are an observation, and every other value is
+    a column. With it, rewards to be summed are rewards. Values to be taken from the last step of a
+    window, `done` among them, are observations: step t writes them as its next observation, and the
+    next observation of a window is that of its last step.
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class Layout:
         self.schema = schema
 
     def check_names(self, option: str, names: Any) -> None:
-        """ValueError for names that the `env_dict` has not."""
+        """ValueError for names that are not in the `env_dict`."""
         known = sorted(value.name for value in self.values_of)
         for name in _names(option, names):
             if name not in known:
@@ -187,7 +186,7 @@ class Layout:
         return reprise.End.TERMINATED if ended else reprise.End.CONTINUE
 
     def before_first(self, fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The observations with which an episode begins with `Nstep`."""
+        """The observations that begin an episode with `Nstep`."""
         first = (value.field for value in self.values_of if value.field.startswith("next_"))
         return {field.removeprefix("next_"): fields[field] for field in first}
 

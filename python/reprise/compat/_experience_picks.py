@@ -1,4 +1,4 @@
-"""Picking: selectors, batches of windows and priorities."""
+"""The part of `ExperienceReplay` with selectors, batches of windows and priorities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNIFORM = 0
 
 
 class PickSelector(enum.Enum):
-    """The selectors of `new_pick_selector`: both pick the windows of highest priority first."""
+    """The selectors of `new_pick_selector`, which pick the windows of highest priority first."""
 
     greedy_rb_tree = "greedy_rb_tree"
     greedy_bin_heap = "greedy_bin_heap"
@@ -35,13 +35,14 @@ class Picks(Records):
         return self._pick_len, self._short
 
     def set_elimination_policy(self, second_chance_elimination: bool) -> None:
-        """First in, first out, or: what was picked since it was last looked at stays."""
+        """Chooses `Fifo`, or `SecondChance`, which spares what was picked since its last look."""
         with self._lock:
             self._before_first("set_elimination_policy")
             self._second_chance = bool(second_chance_elimination)
 
     def new_pick_selector(self, pick_selector_class: PickSelector | str | _Selector) -> int:
-        """Its handle, from 1; 0 is the uniform one. Also takes a selector of reprise."""
+        """Adds a selector, also one of reprise, and returns its handle, from 1; the uniform one is
+        0."""
         with self._lock:
             self._before_first("new_pick_selector")
             if isinstance(pick_selector_class, (PickSelector, str)):
@@ -57,7 +58,7 @@ class Picks(Records):
             return len(self._selectors) - 1
 
     def del_pick_selector(self, h_ps: int) -> None:
-        """Nothing: a selector lives as long as the buffer."""
+        """Does nothing, because a selector lives as long as the buffer."""
         self._selector("del_pick_selector", h_ps)
 
     def _before_first(self, call: str) -> None:
@@ -73,11 +74,11 @@ class Picks(Records):
     def get_random_batch(
         self, batch_size: int, valid_sample_rate: float = 0.0, h_ps: int | None = None
     ) -> list[NDArray[Any]] | None:
-        """Windows of a selector, as arrays of the caller's own: states [B, T, ...], actions
-        [B, T, ...], rewards [B, T], next states [B, T, ...], how many of the states and of the next
-        states count [B], the windows' episodes and positions [B].
+        """Windows that a selector picks, as arrays that the caller owns: states [B, T, ...],
+        actions [B, T, ...], rewards [B, T], next states [B, T, ...], the numbers of valid states
+        and of valid next states [B], the windows' episodes and positions [B].
 
-        The next state of a last step does not count. None if there are no more windows than
+        The next state of an episode's last step is invalid. None if there are no more windows than
         `batch_size * valid_sample_rate`, or none at all. A greedy selector that has fewer than
         `batch_size` windows gives all of them again and again.
         """
@@ -129,9 +130,9 @@ class Picks(Records):
     def set_priority(
         self, h_ps: int, pick_epi: ArrayLike, pick_pos: ArrayLike, priority: ArrayLike
     ) -> None:
-        """Sets the priorities of the windows at these places; those that are gone are skipped.
+        """Sets the priorities of the windows at these places; skips those that have left.
 
-        Quick for the places of the selector's last batch; others are looked up one by one.
+        Places of the selector's last batch are quick; others are looked up one by one.
         """
         episodes = np.asarray(pick_epi, np.int64).ravel()
         positions = np.asarray(pick_pos, np.int64).ravel()
@@ -156,11 +157,9 @@ class Picks(Records):
                     )
 
     def reset_priorities(self, h_ps: int) -> None:
-        """Every window's priority is what the selector's `initial` says, as if it were new: for
-        those of `PickSelector` above any that was given, for a selector of reprise that number; 1
-        where it is not a number, as the first windows of a buffer have. Looks at all of them, which
-        `set_elimination_policy` takes for picking them.
-        """
+        """Sets every window's priority to the selector's `initial`, as if it were new. For those of
+        `PickSelector` that is above any that was given; for a selector of reprise it is that
+        number, or 1 if it is none. All windows count as picked for `set_elimination_policy`."""
         with self._lock:
             place = self._selector("reset_priorities", h_ps)
             picks = self._picks()

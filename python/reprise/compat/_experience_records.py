@@ -1,4 +1,4 @@
-"""Recording: steps of open episodes, and the buffer that they go to."""
+"""The part of `ExperienceReplay` with the steps of open episodes, and the buffer behind them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ class Step:
 
 @dataclass
 class Known:
-    """An episode of which the buffer may hold steps: its id there, and how many steps it was
-    given."""
+    """An episode that may have steps in the buffer: its id there, and how many it was given."""
 
     episode: int
     steps: int = 0
@@ -56,7 +55,7 @@ class Episode:
 
 
 def _of_each(name: str, value: Any, count: int) -> Sequence[Any]:
-    """Splits a list, tuple or array by episode. A single value counts for all of them."""
+    """Splits a list, tuple or array by episode; any other value belongs to each of them."""
     if not isinstance(value, (list, tuple)) and np.ndim(value) == 0:
         return [value] * count
     if len(value) != count:
@@ -95,14 +94,16 @@ class Records:
         self._replay: reprise.ReplayBuffer | None = None
         self._samplers: list[reprise.Sampler] = []
         self._next_handle = 0
-        self._open: OrderedDict[int, Episode] = OrderedDict()  # The one recorded to last is last.
+        # In the order of their latest records.
+        self._open: OrderedDict[int, Episode] = OrderedDict()
         self._idle: list[reprise.Writer] = []
         self._writers = 0
-        self._known: OrderedDict[int, Known] = OrderedDict()  # The one looked at last is last.
+        # In the order of the latest looks at them.
+        self._known: OrderedDict[int, Known] = OrderedDict()
         self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
 
     def new_episode(self) -> int:
-        """The handle of a new episode, without steps."""
+        """Returns the handle of a new episode, without steps."""
         with self._lock:
             handle = self._next_handle
             self._next_handle += 1
@@ -119,10 +120,10 @@ class Records:
     ) -> Any:
         """Records a step of an episode and returns the episode's handle.
 
-        None or -1 begins an episode. With `final_state`, of the shape of a state, the step is the
-        last one, and what follows has no value. With a list of handles the others are lists, or
-        arrays with a first dimension, of as many, single values being those of all; then a list of
-        handles is returned. Of a call that raises ValueError or TypeError nothing is recorded.
+        A handle of None or -1 begins an episode. With `final_state`, of the shape of a state, the
+        step is the last one, and what follows has no value. With a list of handles, the other
+        arguments are lists or arrays of as many values, or single values for all, and a list of
+        handles is returned. A call that raises ValueError or TypeError records nothing.
         """
         with self._lock:
             if not isinstance(h_epi, (list, tuple)):
@@ -195,8 +196,9 @@ class Records:
     def _forget_gone(self) -> None:
         """Drops handles of which the buffer has no step left.
 
-        Each episode in the buffer has a step at least, so beyond that many some are gone. With two
-        looked at for each new one, there are never more than about twice as many.
+        Each episode in the buffer has at least one step, so if there are more handles than steps,
+        some are stale. Each new episode looks at two handles, so there are never more than about
+        twice as many.
         """
         assert self._replay is not None
         if len(self._known) <= self._capacity + self._max_open:
@@ -220,7 +222,7 @@ class Records:
         for handle, episode in self._open.items():
             if episode.writer is not None:
                 del self._open[handle]
-                return episode.writer  # The writer's next episode ends this one as truncated.
+                return episode.writer  # The writer's next episode truncates this one.
         raise AssertionError("every writer is idle or an open episode's")
 
     def _begin(self, shapes: dict[str, tuple[int, ...]]) -> None:

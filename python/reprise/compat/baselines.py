@@ -63,11 +63,11 @@ class ReplayBuffer:
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
-        """The buffer inside; None before the first transition."""
+        """The reprise.ReplayBuffer inside; None before the first transition."""
         return self._replay
 
     def __len__(self) -> int:
-        """Transitions stored, all of which can be drawn: at most `size`."""
+        """Transitions stored, at most `size`; all of them can be drawn."""
         return 0 if self._replay is None else len(self._replay)
 
     def _buffer_for(self, obs_t: Any, action: Any, reward: Any) -> reprise.ReplayBuffer:
@@ -112,7 +112,7 @@ class ReplayBuffer:
         done_dtype = _first("done", done).dtype
         writer = replay.writer()
         writer.append_transition(**step, next_obs=obs_tp1, end=end)
-        # The first transition that is stored decides types and shapes, not one that is refused.
+        # Set only now, because a refused transition must not decide types and shapes.
         self._replay, self._writer, self._done_dtype = replay, writer, done_dtype
         self._sampler = replay.sampler(seed=self._seed)
 
@@ -127,7 +127,8 @@ class ReplayBuffer:
         return batch["obs"], batch["action"], batch["reward"], batch["next_obs"], dones
 
     def sample(self, batch_size: int) -> tuple[NDArray[Any], ...]:
-        """Arrays of observations, actions, rewards, next observations and dones, the caller's own.
+        """Arrays of observations, actions, rewards, next observations and dones, which the caller
+        owns.
 
         ValueError if the buffer is empty.
         """
@@ -135,9 +136,9 @@ class ReplayBuffer:
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """The same, drawn in proportion to priority^alpha (Schaul et al., 2016).
+    """As ReplayBuffer, but draws in proportion to priority^alpha (Schaul et al., 2016).
 
-    A new transition has the highest priority that a transition ever had, at least 1.
+    A new transition has the highest priority that any transition had, at least 1.
     """
 
     def __init__(self, size: int, alpha: float, *, seed: int | None = None) -> None:
@@ -160,8 +161,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return *self._columns(batch), batch.weights, batch.item_keys
 
     def update_priorities(self, idxes: ArrayLike, priorities: ArrayLike) -> None:
-        """Sets the priorities, above 0, of transitions that `sample` named; the last of repeated
-        keys wins, and those that have been overwritten are skipped."""
+        """Sets the priorities, above 0, of transitions that `sample` named. The last of repeated
+        keys counts; transitions that have been overwritten are skipped."""
         keys = item_keys("idxes", idxes)
         values = raw_priorities("priorities", priorities, len(keys))
         wrong = np.flatnonzero(~(values > 0.0))

@@ -26,7 +26,7 @@ import reprise
 
 from ._common import whole_number
 
-# Stands for infinity in a tree of minima: the largest value that a leaf can have.
+# The largest value of a leaf, which stands for infinity in a tree of minima.
 _INFINITE = 2.0**980
 
 
@@ -69,14 +69,15 @@ class SumSegmentTree(_Tree):
     """Sums of ranges, and the search by prefix sums; every element is 0 at first."""
 
     def sum(self, start: int = 0, end: int | None = None) -> float:
-        """Of the elements from `start` to before `end`; all of them by default."""
+        """The sum of the elements from `start` to before `end`; of all by default."""
         return self._tree.sum(*self._range(start, end))
 
     reduce = sum
 
     def find_prefixsum_idx(self, prefixsum: ArrayLike) -> Any:
-        """The i for which sum(0, i) <= prefixsum < sum(0, i + 1), for 0 to `sum()`; where rounding
-        took it up to 1e-5 further, the last one above 0. An array gives an int64 array."""
+        """The i for which sum(0, i) <= prefixsum < sum(0, i + 1), for 0 to `sum()`. Up to 1e-5
+        beyond that, by which rounding may be off, it is the last element above 0. An array gives an
+        int64 array."""
         targets = np.asarray(prefixsum, dtype=np.float64)
         total = self._tree.sum()
         if targets.size != 0 and not (targets.min() >= 0.0 and targets.max() <= total + 1e-5):
@@ -102,7 +103,7 @@ class MinSegmentTree(_Tree):
         return float(infinite) if np.ndim(infinite) == 0 else infinite
 
     def min(self, start: int = 0, end: int | None = None) -> float:
-        """Of the elements from `start` to before `end`; of all of them by default."""
+        """The minimum of the elements from `start` to before `end`; of all by default."""
         least = self._tree.min(*self._range(start, end))
         return math.inf if least == _INFINITE else least
 

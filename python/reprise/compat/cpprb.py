@@ -13,8 +13,8 @@ What differs, and what is not covered:
 - Element types are those of `reprise.Schema`.
 - With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
   stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that
-  ends with the episode, and goes on into the next one where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
-  `discounts`.
+  ends with the episode, and goes on into the next one where `on_episode_end` was not called.
+  Rewards are float32 and of one element. There is no `discounts`.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
   memory.
@@ -49,8 +49,7 @@ __all__ = ["PrioritizedReplayBuffer", "ReplayBuffer"]
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 
-# Places in the buffer's list of selectors: the one for batches, and one that gives all steps in
-# order.
+# Indices in the buffer's list of selectors: one draws batches, the other gives all steps in order.
 _DRAWS, _IN_ORDER = 0, 1
 
 _FORMAT = 1  # The version number in cpprb's files.
@@ -63,7 +62,7 @@ def _whole(
     next_of: Sequence[str] | None,
 ) -> dict[str, NDArray[Any]]:
     """Completes the columns of a cpprb file. The next value of most rows is the value of the row
-    after; `elsewhere` has the other values, by row."""
+    after; `elsewhere` has the other ones, by row."""
     made = {name: np.array(values) for name, values in columns.items()}
     for name in next_of or ():
         made[f"next_{name}"] = np.roll(made[name], -1, axis=0)
@@ -118,21 +117,20 @@ class ReplayBuffer:
         self._writer = self._replay.writer()
         self._sampler = self._replay.selector(_DRAWS).sampler(seed=self._seed)
         self._all = self._replay.selector(_IN_ORDER).sampler()
-        self._decided = 0  # Steps whose window is complete, including overwritten ones.
+        self._decided = 0  # Steps whose window is complete, also those overwritten.
         self._open = 0  # Steps of this episode whose window is not complete.
         self._episode_len = 0
 
     @property
     def replay(self) -> reprise.ReplayBuffer:
-        """The buffer inside; another one after `clear`."""
+        """The reprise.ReplayBuffer inside; `clear` makes another one."""
         return self._replay
 
     def add(self, **kwargs: ArrayLike) -> int | None:
-        """Adds one step, or as many as the values have along a first dimension of their own.
+        """Adds one step, or several if the values have a first dimension of steps.
 
         Returns the place of the first one stored, None if none is yet (`Nstep`). KeyError for a
-        name that is missing, ValueError for shapes that do not fit; names that `env_dict` has not
-        are ignored.
+        missing name, ValueError for wrong shapes; names that are not in `env_dict` are ignored.
         """
         return self._add(kwargs, None)
 
@@ -142,7 +140,7 @@ class ReplayBuffer:
         priorities: NDArray[np.float32] | None,
         alone: bool = False,
     ) -> int | None:
-        """Appends steps. `alone`: each step becomes an episode, so that its window is the step
+        """Appends steps. `alone`: each step becomes an episode, so that it is a window by
         itself."""
         steps, values = self._layout.values(given)
         if priorities is not None and len(priorities) != steps:
@@ -161,8 +159,7 @@ class ReplayBuffer:
             end = reprise.End.TRUNCATED
         if self._layout.windows:
             if not self._writer.in_episode:
-                # With `Nstep` observations hold what follows a step, so no window reads the first
-                # ones.
+                # A step with `Nstep` stores next observations, and no window reads the first one.
                 self._writer.begin_episode(**self._layout.before_first(fields))
             self._writer.append(end=end, **fields)
         else:
@@ -180,14 +177,13 @@ class ReplayBuffer:
         """Notes the priority of the step that was added last."""
 
     def _settle(self, episode: int, steps: int) -> None:
-        """Is called when the oldest open steps of the episode, `_newly_decided` of them, are
-        stored."""
+        """Called when the episode's oldest open steps, `_newly_decided` of them, are items."""
 
     def on_episode_end(self) -> None:
-        """Ends the episode: with `Nstep`, stores the steps whose windows are cut short by it."""
+        """Ends the episode; with `Nstep` this stores the steps whose windows it cuts short."""
         if self._writer.in_episode:
             episode, steps = self._writer.episode_id, self._writer.episode_steps
-            self._writer.close()  # Closing the writer ends the episode as truncated.
+            self._writer.close()  # Closing truncates the episode.
             self._writer = self._replay.writer()
             self._newly_decided = self._open
             self._open = 0
@@ -196,8 +192,8 @@ class ReplayBuffer:
         self._episode_len = 0
 
     def sample(self, batch_size: int) -> dict[str, NDArray[Any]]:
-        """Draws uniformly with replacement: an array [batch_size, *shape] for each name, the
-        caller's own. ValueError if the buffer is empty."""
+        """Draws uniformly with replacement, and returns an array [batch_size, *shape] for each
+        name, which the caller owns. ValueError if the buffer is empty."""
         return self._layout.encode(self._draw(batch_size, beta=0.0, draws="independent"))
 
     def _draw(self, batch_size: int, **options: Any) -> reprise.Batch:
@@ -207,7 +203,8 @@ class ReplayBuffer:
         return self._sampler.sample(batch_size, timeout=0.0, **options)
 
     def get_all_transitions(self, shuffle: bool = False) -> dict[str, NDArray[Any]]:
-        """Every step stored, in the order of the places of a ring or shuffled by `numpy.random`."""
+        """Returns every step stored, in the order of a ring's places, or shuffled by
+        numpy.random."""
         stored = self.get_stored_size()
         places = np.arange(self._decided - stored, self._decided) % self._size
         order = np.random.permutation(stored) if shuffle else np.argsort(places)
@@ -254,11 +251,11 @@ class ReplayBuffer:
             if not saved["safe"]:
                 columns = _whole(columns, saved["cache"].item() or {}, saved["next_of"].item())
         self.on_episode_end()
-        # The file has rewards that are summed over windows already.
+        # The rewards in the file are sums over windows already.
         self._add(columns, None, alone=self.is_Nstep())
 
     def clear(self) -> None:
-        """Empties the buffer. Keys from before are refused afterwards, by ValueError."""
+        """Empties the buffer. Earlier keys then raise a ValueError."""
         self._replay.close()
         self._begin()
 
@@ -274,7 +271,7 @@ class ReplayBuffer:
         return self._size
 
     def get_next_index(self) -> int:
-        """Where a ring would store the next step."""
+        """The place where a ring would store the next step."""
         return self._decided % self._size
 
     def get_current_episode_len(self) -> int:
@@ -287,9 +284,9 @@ class ReplayBuffer:
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """The same, drawn in proportion to (priority + eps)^alpha (Schaul et al., 2016).
+    """As ReplayBuffer, but draws in proportion to (priority + eps)^alpha (Schaul et al., 2016).
 
-    A step that is added without priority has the highest that a step ever had, at least 1.
+    A step that is added without priority has the highest that any step had, at least 1.
     """
 
     _FINDS_STEPS = True
@@ -318,7 +315,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._given: deque[float | None] = deque()
 
     def add(self, *, priorities: ArrayLike | None = None, **kwargs: ArrayLike) -> int | None:
-        """As `ReplayBuffer.add`, with a priority for each step, or none."""
+        """Adds steps as `ReplayBuffer.add`, with a priority for each, or with none."""
         if priorities is None:
             return self._add(kwargs, None)
         count = int(np.size(priorities))
@@ -354,7 +351,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         )
 
     def sample(self, batch_size: int, beta: float = 0.4) -> dict[str, NDArray[Any]]:
-        """As `ReplayBuffer.sample`, by priority, and `weights` and `indexes`.
+        """Draws as `ReplayBuffer.sample`, but by priority, and adds `weights` and `indexes`.
 
         Weights are (N * P(i))^-beta, divided by the largest that the buffer could give.
         """
@@ -365,15 +362,15 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return found
 
     def update_priorities(self, indexes: ArrayLike, priorities: ArrayLike) -> None:
-        """Sets the priorities of steps that `sample` named; the last of repeated keys wins, and
-        those that have been overwritten are skipped."""
+        """Sets the priorities of steps that `sample` named. The last of repeated keys counts; steps
+        that have been overwritten are skipped."""
         if indexes is None or priorities is None:
             raise TypeError("update_priorities: indexes or priorities are None")
         keys = item_keys("indexes", indexes)
         values = raw_priorities("priorities", priorities, len(keys))
         applied = self._update(keys, values)
         if self._check_for_update and applied < len(values):
-            # Updates the keys one by one; the counts tell which of them are stale.
+            # Keys are updated one by one, because the counts then tell which are stale.
             each = range(len(values))
             live = [self._update(keys[i : i + 1], values[i : i + 1]) for i in each]
             values = values[np.array(live, bool)]
@@ -384,6 +381,6 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self._replay.selector(_DRAWS).update(keys, values).applied
 
     def get_max_priority(self) -> float:
-        """The highest priority that was ever given, at least 1. As in cpprb, updates of steps that
-        have been overwritten count too, unless `check_for_update`."""
+        """The highest priority that was ever given, at least 1. As in cpprb, updates of overwritten
+        steps count too, unless `check_for_update`."""
         return self._max_priority

@@ -9,10 +9,9 @@ What differs, and what is not covered:
   RuntimeError. `del_pick_selector` frees nothing. Priorities are at least 0.
 - With `allow_short_seq`, the one window of an episode shorter than `pick_len` can be picked once
   the episode has ended.
-- At most `max_open_episodes` are open at once; one more ends that which was recorded to the longest
-  ago, without a final state.
-- Steps of an episode that is no longer open, be it that it was eliminated or ended, go to a new
-  one, whose handle `record` returns.
+- At most `max_open_episodes` are open at once; one more ends the one whose last record is oldest,
+  without a final state.
+- Steps of an eliminated or ended episode go to a new one, whose handle `record` returns.
 - Actions are kept with a type and shape of their own, so that there is nothing to encode: no
   `encoded_actions`. The variants `get_random_batch_lstm` and `_attn`: not covered.
 - `set_priority` does not mark the windows that are gone in `pick_epi`; it skips them.
@@ -49,8 +48,8 @@ class ExperienceReplay(Picks):
     """
 
     def __len__(self) -> int:
-        """Steps recorded whose next state is known, less those that were eliminated. Steps that no
-        window ends with yet may be in it beyond `max_record_num`."""
+        """The steps whose next state is known, without those that were eliminated. Steps that end
+        no window yet may be in it beyond `max_record_num`."""
         with self._lock:
             if self._replay is None:
                 return 0
@@ -59,17 +58,17 @@ class ExperienceReplay(Picks):
             return int(stats["resident_steps"] + stats["pending_steps"])
 
     def clear(self) -> None:
-        """Forgets every episode; selectors stay."""
+        """Forgets every episode, but keeps the selectors."""
         with self._lock:
             if self._replay is not None:
                 self._replay.close()
             self._forget()
 
     def serialize(self, path: str | os.PathLike[str]) -> bool:
-        """Saves the windows that can be picked, with their priorities, in a folder of that path,
-        which is made if need be. Of episodes that are open, the last steps are left out.
+        """Saves the windows that can be picked, with their priorities, in the folder `path`, which
+        is made if necessary. The last steps of open episodes are left out.
 
-        RuntimeError before the first record, `reprise.CheckpointError` or OSError where it fails.
+        RuntimeError before the first record, `reprise.CheckpointError` or OSError if it fails.
         """
         with self._lock:
             if self._replay is None:
@@ -82,10 +81,10 @@ class ExperienceReplay(Picks):
             return True
 
     def unserialize(self, path: str | os.PathLike[str]) -> bool:
-        """What was saved, in place of everything here, options included. No episode is open.
+        """Replaces everything here, options included, by what was saved. No episode is open.
 
-        OSError or `reprise.CheckpointError` where there is nothing whole, ValueError for a
-        checkpoint that `serialize` did not write; this is then as it was.
+        OSError or `reprise.CheckpointError` without a complete checkpoint, ValueError for one that
+        `serialize` did not write; then nothing is changed.
         """
         with self._lock:
             replay, _, attachments = reprise.ReplayBuffer.load(path)
