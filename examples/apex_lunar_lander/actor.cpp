@@ -8,7 +8,7 @@
 namespace apex {
 namespace {
 
-/// Environments that explore less than this are as good as greedy.
+/// Environments that explore less than this count as greedy.
 constexpr float kGreedy = 0.01F;
 
 constexpr std::size_t kObservations = LunarLander::kObservations;
@@ -60,7 +60,7 @@ Actor::Actor(Job& job, std::size_t index)
   const Options& options = job.options;
   const std::size_t all = options.actors * options.environments;
   for (std::size_t e = 0; e < options.environments; ++e) {
-    // Dealt out in turn, so that every thread has curious and greedy environments.
+    // Environments are dealt to threads in turn, so that each has curious and greedy ones.
     const std::size_t place_in_all = e * options.actors + index;
     const float epsilon = exploration(options, place_in_all, all);
     landers_.emplace_back(random_.next());
@@ -76,7 +76,7 @@ void Actor::run() {
   begin_episodes();
   policy_.evaluate(observations_, values_);
   for (std::size_t steps = 1;; ++steps) {
-    writers_.now(fields.state, observations_);  // Taken where an episode begins.
+    writers_.now(fields.state, observations_);  // Used where an episode begins.
     step();
     writers_.now(fields.action, actions_);
     writers_.now(fields.reward, rewards_);
@@ -131,7 +131,7 @@ void Actor::decide_priorities() {
   for (std::size_t e = 0; e < environments_.size(); ++e) {
     OpenSteps& open = environments_[e].open;
     open.add(row<kActions>(values_, e)[static_cast<std::size_t>(actions_[e])], scale * rewards_[e]);
-    // A time limit is no termination: what would have followed keeps its value.
+    // After a time limit, what would have followed keeps its value.
     const bool terminated = ends_[e] == reprise::End::Terminated;
     open.decide(writers_[e].completing(ends_[e]), job_.options.discount,
                 terminated ? 0.0F : std::ranges::max(row<kActions>(next_values_, e)), priorities_);

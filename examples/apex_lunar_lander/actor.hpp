@@ -10,8 +10,7 @@ namespace apex {
 /// those items their first priorities: absolute n-step TD errors by its own Q values, as in Ape-X.
 class OpenSteps {
  public:
-  /// The step about to be committed: the value of the action taken, and the reward as it is
-  /// learned.
+  /// Adds the step about to be committed: the value of its action, and the scaled reward.
   void add(float value, float reward) { steps_.push_back({value, reward}); }
 
   /// Appends the priorities of the `completing` oldest items, which are thereby decided. Each
@@ -45,34 +44,33 @@ class Actor {
  private:
   struct Environment {
     float epsilon;
-    bool scored;  ///< Among the greediest, whose returns say how good the policy is.
+    bool scored;  ///< Its returns show how good the policy is, because it is among the greediest.
     float episode_return = 0.0F;
     OpenSteps open{};
   };
 
   void step();
   void decide_priorities();
-  /// Where episodes have ended; false if none has.
+  /// Begins an episode wherever one has ended; false if none has.
   bool begin_episodes();
 
   Job& job_;
   Policy policy_;
   Random random_;
   reprise::VectorWriter writers_;
-  // A row for each environment:
+  // Each has a row for each environment.
   std::deque<LunarLander> landers_;
   std::vector<Environment> environments_;
   std::vector<float> observations_;
-  std::vector<float> values_;  // Of the actions, for the observation that was acted on.
+  std::vector<float> values_;  // Action values for the observation that was acted on.
   std::vector<float> next_values_;
   std::vector<std::int32_t> actions_;
   std::vector<float> rewards_;
   std::vector<reprise::End> ends_;
-  std::vector<float> priorities_;  // Of the items that the next commit decides.
+  std::vector<float> priorities_;  // Priorities of the items that the next commit decides.
 };
 
-/// Plays whole episodes greedily, all at once, each in a new environment with a seed of its own;
-/// gives their mean return.
+/// Plays whole episodes greedily, each in a new environment with its own seed; returns their mean.
 [[nodiscard]] float evaluate(Policy& policy, Random& seeds, std::size_t episodes);
 
 }  // namespace apex

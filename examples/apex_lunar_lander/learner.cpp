@@ -23,7 +23,7 @@ torch::Tensor view(std::span<T> column, torch::IntArrayRef shape) {
                           torch::TensorOptions(torch::CppTypeToScalarType<T>()));
 }
 
-/// With parameters that the seed decides.
+/// Makes a network whose parameters the seed decides.
 Network make_network(const Options& options) {
   torch::manual_seed(options.seed);
   return Network(kObservations, options.hidden, kActions);
@@ -108,7 +108,7 @@ void Learner::load(std::span<const std::byte> saved) {
   take("online", *state_->online);
   take("target", *state_->target);
   take("adam", state_->adam);
-  publish();  // Which throws if a layer has another shape; `take` does not.
+  publish();  // Throws if a layer has another shape, which `take` does not.
 }
 
 Policy::Policy(const Learner& learner)
@@ -135,7 +135,7 @@ void Policy::evaluate(std::span<float> observations, std::span<float> values) {
 
 void use_one_tensor_thread() {
   at::set_num_threads(1);
-  // Which BLAS is loaded is the machine's choice; only OpenBLAS has threads of its own.
+  // The machine chooses the BLAS; only OpenBLAS has threads of its own.
   if (void* const function = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(function)(1);
   }

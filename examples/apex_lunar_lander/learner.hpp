@@ -21,17 +21,18 @@ class Learner {
   explicit Learner(const Options& options);
   ~Learner();
 
-  /// One update on a batch of B items; gives their absolute TD errors, valid until the next.
+  /// Makes one update on a batch of B items; returns their absolute TD errors, valid until the
+  /// next.
   std::span<const float> step(std::span<float> now, std::span<std::int32_t> actions,
                               std::span<float> returns, std::span<float> discounts,
                               std::span<float> next, std::span<float> weights);
 
-  /// Leaves a copy of the network for policies, so that they never read what Adam is writing.
+  /// Copies the network for policies, so that they never read parameters while Adam writes them.
   void publish();
 
-  /// Both networks and Adam's moments.
+  /// Returns both networks and Adam's moments as bytes.
   [[nodiscard]] std::string save() const;
-  /// Goes on from there, and publishes it. Throws if it is of networks of another shape.
+  /// Restores what `save` returned, and publishes it. Throws for networks of another shape.
   void load(std::span<const std::byte> saved);
 
  private:
@@ -48,7 +49,7 @@ class Policy {
   explicit Policy(const Learner& learner);
   ~Policy();
 
-  /// Copies the newest network; false if it is the one that is here already.
+  /// Copies the newest network; false if it is already here.
   bool refresh();
 
   /// Fills `values` [n, actions] with the action values of `observations` [n, observations].
@@ -57,10 +58,10 @@ class Policy {
  private:
   Learner::State& learner_;
   std::unique_ptr<Network> network_;
-  std::uint64_t version_ = 0;  // 0 before the first that was published.
+  std::uint64_t version_ = 0;  // 0: none was published yet.
 };
 
-/// One thread of torch and of BLAS for each thread of ours: the matrices are too small to share,
+/// Gives torch and BLAS one thread for each of ours, because the matrices are too small to share,
 /// and the actors need the other cores. Call it in every thread that learns or acts.
 void use_one_tensor_thread();
 

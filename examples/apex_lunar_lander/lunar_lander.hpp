@@ -42,8 +42,8 @@ class Random {
   std::uint64_t state_;
 };
 
-/// The seed of stream `stream` of a run: streams of one run, and runs of neighbouring seeds, share
-/// nothing.
+/// The seed of stream `stream` of a run. Streams of one run have nothing in common, nor do runs of
+/// neighbouring seeds.
 inline std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) noexcept {
   return Random(Random(seed).next() ^ (stream * 0xD1B54A32D192ED03U)).next();
 }
@@ -78,7 +78,7 @@ class LunarLander {
   /// Makes a new moon and drops the lander with a random push.
   void reset(std::span<float> observation);
 
-  /// One fiftieth of a second. After Terminated or Truncated call `reset` first.
+  /// Advances by one fiftieth of a second. After Terminated or Truncated call `reset` first.
   Outcome step(std::int32_t action, std::span<float> observation);
 
  private:
@@ -99,12 +99,13 @@ class LunarLander {
   void build_leg(std::size_t index);
   void fire_main_engine(b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
   void fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
-  /// Runs the physics and fills the observation; gives the reward of shaping and fuel.
+  /// Runs the physics and fills the observation; returns the reward of shaping and fuel.
   float advance(std::int32_t action, std::span<float> observation);
 
   Random random_;
-  Contacts contacts_;               // Outlives the world, which calls it.
-  std::unique_ptr<b2World> world_;  // One per episode: no contact of the last one can linger.
+  Contacts contacts_;  // Outlives the world, which calls it.
+  // Each episode has its own, so that no contact of the last one remains.
+  std::unique_ptr<b2World> world_;
   b2Body* hull_ = nullptr;
   std::optional<float> shaping_;
   std::uint32_t steps_ = 0;

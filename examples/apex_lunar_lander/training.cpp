@@ -15,8 +15,8 @@ namespace apex {
 
 reprise::Options replay_options(const Options& options) {
   const std::size_t writers = options.actors * options.environments;
-  // Some steps of every environment, and two batches: enough that neither side sleeps and wakes
-  // for every few steps of the other.
+  // Some steps of every environment, and two batches, so that neither side sleeps and wakes for
+  // every few steps of the other.
   const double slack_steps = options.slack_steps * static_cast<double>(writers);
   const double slack =
       2.0 * static_cast<double>(options.batch) + options.samples_per_insert * slack_steps;
@@ -40,7 +40,7 @@ constexpr double kSecondsPerPoint = 0.5;
 constexpr std::size_t kScreeningEpisodes = 20;
 constexpr std::size_t kFinalEpisodes = 100;
 
-// Streams of seeds. Those of the actors begin at 0; no environment sees what another has seen.
+// Streams of seeds; those of the actors begin at 0. No two environments share a seed.
 constexpr std::uint64_t kJudgeStream = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kResumedStream = std::uint64_t{1} << 48U;
 
@@ -48,21 +48,21 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Whoever leaves, by an exception too, ends the waits of all others.
+/// Closes the buffer, which ends the waits of all other threads, also after an exception.
 struct CloseOnExit {
   reprise::ReplayBuffer& replay;
   ~CloseOnExit() { replay.close(); }
 };
 
-/// A checkpoint of the buffer with the learner attached has both, or does not exist. The learner is
-/// between two updates; actors go on.
+/// Saves the buffer with the learner attached: a checkpoint has both, or does not exist. The
+/// learner is between two updates; actors go on.
 void save(Job& job) {
   const std::string learner = job.learner.save();
   job.replay.save(job.options.checkpoint_path,
                   {.attachments = {{"learner", std::as_bytes(std::span(learner))}}});
 }
 
-/// Takes buffer and learner back to the newest checkpoint that is whole.
+/// Restores buffer and learner from the newest complete checkpoint.
 void resume(Job& job) {
   const std::string& directory = job.options.checkpoint_path;
   const reprise::Attachments attachments = job.replay.restore(directory).attachments;
@@ -75,7 +75,7 @@ void resume(Job& job) {
   std::printf("Going on from %zu environment steps in %s\n", steps, directory.c_str());
 }
 
-/// Old checkpoints are removed as new ones come: never those of another run.
+/// Refuses a directory with checkpoints of another run, because a run removes older ones.
 void require_empty(const std::string& directory) {
   if (std::filesystem::exists(directory) && !std::filesystem::is_empty(directory)) {
     throw std::runtime_error("--checkpoint " + directory +
@@ -123,8 +123,8 @@ void start(Job& job, std::vector<std::future<void>>& threads) {
   }
 }
 
-/// Judges published networks on fresh seeds, in a thread of its own while training goes on: first
-/// a screening, then, on other seeds, the final test. Destroying it waits for a trial under way.
+/// Tests published networks with fresh seeds, in a thread of its own while training goes on: first
+/// a screening, then, with other seeds, the final test. Its destructor waits for a test under way.
 class Judge {
  public:
   explicit Judge(const Job& job)
@@ -132,7 +132,7 @@ class Judge {
         policy_(job.learner),
         seeds_(stream_seed(job.options.seed, kJudgeStream)) {}
 
-  /// True once a trial has ended well; the result has its score then. Starts one of the newest
+  /// True once a test was passed; the result then has its score. Starts a test of the newest
   /// network if training goes well and none is under way.
   bool passed(const RecentReturns& recent, Result& result) {
     if (trial_.valid()) {
@@ -149,7 +149,7 @@ class Judge {
     return false;
   }
 
-  /// Puts the newest network to the final test now, after any trial under way.
+  /// Gives the newest network the final test, after any test under way.
   void judge_last(Result& result) {
     if (trial_.valid()) {
       trial_.get();
@@ -167,7 +167,7 @@ class Judge {
   const Options& options_;
   Policy policy_;
   Random seeds_;
-  std::future<bool> trial_;  // While valid, its thread alone uses the others and the score.
+  std::future<bool> trial_;  // While valid, its thread alone uses the other members and the score.
 };
 
 Point look(const Job& job, Clock::time_point begin) {
@@ -192,7 +192,7 @@ Result train(const Options& options, const std::function<void(const Point&)>& ob
   const Clock::time_point begin = Clock::now();
   Result result;
   Judge judge(job);
-  std::vector<std::future<void>> threads;  // Joined when destroyed, so after this:
+  std::vector<std::future<void>> threads;  // Declared last, because they are joined when destroyed:
   const CloseOnExit close{job.replay};
   start(job, threads);
   double shown = 0.0;

@@ -16,7 +16,7 @@
 
 namespace apex {
 
-/// What a step has.
+/// The fields of a step.
 struct Fields {
   reprise::Schema schema;
   reprise::Observation<float> state =
@@ -25,7 +25,7 @@ struct Fields {
   reprise::Reward reward = schema.reward("reward");
 };
 
-/// How the buffer keeps, draws and paces.
+/// Options of how the buffer stores, draws and limits rates.
 [[nodiscard]] reprise::Options replay_options(const Options& options);
 
 /// Returns of the last episodes that the greediest environments finished while training.
@@ -40,7 +40,7 @@ class RecentReturns {
     returns_[episodes_++ % returns_.size()] = episode_return;
   }
 
-  /// NaN before there are as many episodes as were asked for.
+  /// NaN until there are as many episodes as `count`.
   [[nodiscard]] float mean() const {
     const std::lock_guard lock(mutex_);
     const float sum = std::accumulate(returns_.begin(), returns_.end(), 0.0F);
@@ -66,7 +66,7 @@ struct Job {
 
 /// A point of the learning curve.
 struct Point {
-  double seconds = 0.0;  ///< Of training, evaluations included.
+  double seconds = 0.0;  ///< Time of training, evaluations included.
   std::size_t environment_steps = 0;
   std::size_t updates = 0;
   float mean = 0.0F;  ///< As of `RecentReturns`.
@@ -78,7 +78,7 @@ struct Result {
   Point end;
 };
 
-/// Trains until solved or out of time, and tells `observe` of each point of the learning curve.
+/// Trains until solved or out of time, and passes each point of the learning curve to `observe`.
 ///
 /// Solved means: a network that passed a screening of 20 greedy episodes also has a mean of at
 /// least `target_score` over 100 others, on seeds that neither training nor screening has seen.

@@ -31,7 +31,7 @@ struct Case {
   Features features;
   Choice choice;
 };
-/// What the paper's figure 2 has: on its left the first three, on its right the others.
+/// The cases of the paper's figure 2: the first three on its left, the others on its right.
 constexpr std::array kCases = {
     Case{Features::Tabular, Uniform},     Case{Features::Tabular, Oracle},
     Case{Features::Tabular, Greedy},      Case{Features::Linear, Uniform},
@@ -79,8 +79,7 @@ std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::si
   return made;
 }
 
-/// By how many powers of ten the updates grow with each power of ten of the transitions, over the
-/// larger half of the sizes (least squares).
+/// The exponent of updates by transitions, over the larger half of the sizes (least squares).
 double slope(const std::vector<double>& transitions, const std::vector<double>& updates) {
   const std::size_t first = transitions.size() / 2;
   const auto count = static_cast<double>(transitions.size() - first);
@@ -101,8 +100,8 @@ double slope(const std::vector<double>& transitions, const std::vector<double>& 
 }
 
 /// Whether the first curve needs most updates, in proportion to the transitions, the second far
-/// fewer, at an exponentially growing distance, and the others lie clearly between them. Says so in
-/// the panel's last line.
+/// fewer, at an exponentially growing distance, and the others lie clearly between them. Writes the
+/// result into the panel's last line.
 bool check(Panel& panel, const std::vector<double>& transitions) {
   const std::vector<double>& uniform = panel.curves[0].median;
   const std::vector<double>& oracle = panel.curves[1].median;
@@ -124,7 +123,7 @@ bool check(Panel& panel, const std::vector<double>& transitions) {
       good = good && fewer > 2.0 && curve.median.back() > 2.0 * oracle.back();
     }
   }
-  panel.words.push_back("Slopes here, in the sequence above: " + slopes + ".");
+  panel.words.push_back("Slopes here, in the order above: " + slopes + ".");
   return good;
 }
 

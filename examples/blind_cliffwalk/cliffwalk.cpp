@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kStepSize = 0.25;
 constexpr double kLearned = 1e-3;
-/// An update lowers the loss if it lowers it by this share of it.
+/// An update counts as lowering the loss if it lowers it by at least this share.
 constexpr double kLeastGain = 2e-3;
 /// Uniform draws do not depend on what was learned meanwhile, so many are made at once.
 constexpr std::size_t kUniformDraws = 4096;
@@ -59,7 +59,7 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
     : replay_(schema_,
               {.capacity_steps = (std::size_t{2} << states) - 2,
                .window = reprise::Transitions{.discount = static_cast<float>(discount_of(states))},
-               // In the sequence of `Choice`. An exponent is that of the paper's other experiments.
+               // In the order of `Choice`. Each exponent is that of the paper's other experiments.
                .selectors = {reprise::Uniform{},
                              reprise::MaxHeap{.initial = reprise::InitialPriority::Constant,
                                               .initial_constant = 0.0F},
@@ -103,9 +103,9 @@ Transition Memory::transition(const reprise::Batch& batch, std::size_t i) const 
           double{batch.discounts()[i]}, static_cast<std::size_t>(batch.next(state_)[i])};
 }
 
-/// Gives each different transition the priority by which it would lower the loss. In a linear
-/// function there are values from which every update raises the loss; then the priorities are
-/// random, as the oracle would choose the one that changes least for ever.
+/// Sets each different transition's priority to the amount by which it would lower the loss. A
+/// linear function can reach values from which every update raises the loss; then priorities are
+/// random, because the oracle would otherwise choose the smallest change for ever.
 void Memory::prioritize_by_gain(const QFunction& q, std::mt19937_64& random) {
   const double loss = q.loss();
   std::vector<float> gains;
@@ -131,7 +131,7 @@ std::size_t Memory::updates_to_learn(Choice choice, QFunction q, std::uint64_t s
       prioritize_by_gain(q, random);
     }
     const auto batch = sampler.sample(sequence.size(), {.draws = reprise::Draws::Independent});
-    // A batch lies sorted by memory.
+    // A batch is sorted by memory, so it is shuffled.
     std::shuffle(sequence.begin(), sequence.end(), random);
     for (const std::size_t i : sequence) {
       const Transition drawn = transition(*batch, i);

@@ -10,17 +10,17 @@
 
 constexpr std::size_t kMostStates = 16;
 
-/// How the next transition to learn from is chosen; also its place in `Options::selectors`.
+/// How the next transition to learn from is chosen, and its index in `Options::selectors`.
 enum Choice : std::uint8_t { Uniform, Oracle, Greedy, RankBased, Proportional };
 
-/// What Q is: a table, or a linear function that also has a feature which is always 1.
+/// The form of Q: a table, or a linear function with one more feature that is always 1.
 enum class Features : std::uint8_t { Tabular, Linear };
 
 struct Transition {
   std::size_t state;
   std::size_t action;
   double reward;
-  double discount;  ///< 0 if it ended the episode.
+  double discount;  ///< 0 if the transition ended the episode.
   std::size_t next;
 };
 
@@ -57,8 +57,9 @@ class Memory {
  public:
   Memory(std::size_t states, std::mt19937_64& random);
 
-  /// Updates of `q` by transitions chosen so, until its loss is below 0.001. A choice other than
-  /// `Uniform` and `Oracle` leaves its priorities behind, so it can be made once.
+  /// Updates `q` by transitions chosen in this way, until its loss is below 0.001, and returns how
+  /// often. A choice other than `Uniform` and `Oracle` changes priorities, so it can be made only
+  /// once.
   std::size_t updates_to_learn(Choice choice, QFunction q, std::uint64_t seed);
 
  private:
@@ -70,7 +71,7 @@ class Memory {
   reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
-  // One transition of each state and action: the copies of it are all alike.
+  // One transition of each state and action; the buffer has copies of them.
   std::vector<Transition> different_;
   std::vector<reprise::ItemKey> different_keys_;
 };

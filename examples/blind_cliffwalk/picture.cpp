@@ -10,17 +10,17 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = 78.0;
 constexpr double kTop = 84.0;
-constexpr double kWide = 370.0;  // A panel.
+constexpr double kWide = 370.0;  // The width of a panel.
 constexpr double kHigh = 300.0;
 constexpr double kBetween = 64.0;
-constexpr double kLine = 17.0;  // Of text.
+constexpr double kLine = 17.0;  // The height of a line of text.
 
 /// The powers of ten around all values.
 struct Axis {
   int first;
   int last;
 
-  /// Between 0 at `first` and 1 at `last`.
+  /// The position of a value: 0 at `first`, 1 at `last`.
   [[nodiscard]] double place(double value) const {
     return (std::log10(value) - first) / (last - first);
   }

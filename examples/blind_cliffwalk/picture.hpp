@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// Updates until Q was learned by one choice, by number of states.
+/// Updates that one choice needs, by number of states.
 struct Curve {
   std::string choice;
   std::string colour;
@@ -19,7 +19,7 @@ struct Panel {
   std::vector<std::string> words;
 };
 
-/// The panels side by side as SVG, both axes logarithmic: medians as thick lines, the fewest and
-/// the most as faint ones. Every curve has as many points as there are `transitions`.
+/// Draws the panels side by side as SVG, with logarithmic axes: medians as thick lines, the fewest
+/// and the most as faint ones. Every curve has as many points as `transitions`.
 std::string picture(const std::string& title, const std::vector<double>& transitions,
                     const std::vector<Panel>& panels);

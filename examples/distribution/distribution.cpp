@@ -24,13 +24,13 @@ namespace {
 
 constexpr std::size_t kDraws = 100'000;
 constexpr std::size_t kRaised = 31;
-constexpr std::size_t kBatch = 10;  // Of the selectors that draw in order.
+constexpr std::size_t kBatch = 10;  // For the ordered selectors.
 constexpr float kAlpha = 0.6F;
 constexpr float kRankAlpha = 0.7F;
 
 using Priorities = std::array<float, kItems>;
 
-/// Places in `Options::selectors`.
+/// Indices in `Options::selectors`.
 enum Place : std::uint8_t { Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap };
 
 /// Rank of each item, from 1 for the highest priority.
@@ -94,7 +94,7 @@ Held take(reprise::ReplayBuffer& replay, Place selector, const std::string& name
   return result;
 }
 
-/// Whether these are the items from `first` on, and no others.
+/// Whether the batch holds exactly the items from `first` on.
 bool holds(const Held& batch, std::size_t first) {
   std::printf("  %-24s", batch.selector.c_str());
   bool good = true;
@@ -120,7 +120,7 @@ Stage stage(reprise::ReplayBuffer& replay, const std::string& title, const Prior
   };
 }
 
-/// Whether everything was drawn as it should be: batches in order from these items on.
+/// Whether all draws fit; `firsts` are the first items of the ordered batches.
 bool check(const Stage& stage, const std::array<std::size_t, 4>& firsts) {
   std::puts(stage.title.c_str());
   bool good = true;

@@ -9,9 +9,9 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = 78.0;
 constexpr double kTop = 96.0;
-constexpr double kPanel = 370.0;  // Wide.
+constexpr double kPanel = 370.0;  // The width of a panel.
 constexpr double kBetween = 64.0;
-constexpr double kHigh = 110.0;  // A histogram.
+constexpr double kHigh = 110.0;  // The height of a histogram.
 constexpr double kRow = 178.0;
 constexpr double kStrip = 14.0;
 constexpr double kStripRow = 24.0;
@@ -28,7 +28,7 @@ double item_at(double left, std::size_t item) {
   return left + kPanel * static_cast<double>(item) / static_cast<double>(kItems);
 }
 
-/// 1, 2 or 5 times a power of ten: at most four of them up to `highest`.
+/// The distance of ticks, 1, 2 or 5 times a power of ten, with at most four ticks up to `highest`.
 double tick_step(double highest) {
   double step = std::pow(10.0, std::floor(std::log10(highest)) - 1.0);
   for (const double factor : {2.0, 2.5, 2.0, 2.0, 2.5, 2.0}) {

@@ -7,20 +7,20 @@
 
 constexpr std::size_t kItems = 100;
 
-/// How often each item was drawn, and how often it is on average.
+/// How often each item was drawn, and the expectation.
 struct Histogram {
   std::string selector;
   std::array<double, kItems> drawn{};
   std::array<double, kItems> expected{};
 };
 
-/// Which items one batch of a selector that draws in order holds.
+/// The items in a batch of an ordered selector.
 struct Held {
   std::string selector;
   std::array<bool, kItems> items{};
 };
 
-/// What all selectors do with the same priorities: a column of the picture.
+/// The draws of all selectors for one set of priorities: a column of the picture.
 struct Stage {
   std::string title;
   std::vector<Histogram> histograms;

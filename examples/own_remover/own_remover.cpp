@@ -1,4 +1,4 @@
-// A remover of one's own: chunks leave in random order, so that a full buffer holds steps of all
+// A user's own remover: chunks leave at random, so that a full buffer holds steps of all
 // ages, the older the fewer (de Bruin et al., "The importance of experience replay database
 // composition in deep reinforcement learning", 2015, on why that helps).
 #include <reprise/reprise.hpp>
@@ -31,7 +31,7 @@ struct AtRandom {
 
    private:
     std::vector<std::uint32_t> filled_;
-    std::vector<std::size_t> place_;  // In filled_, by chunk.
+    std::vector<std::size_t> place_;  // The index in filled_, by chunk.
     std::minstd_rand random_;
   };
 

@@ -9,7 +9,7 @@
 #include <cmath>
 
 struct Capped {
-  /// Says what priorities weigh; reprise keeps the weights and draws by them.
+  /// Computes weights from priorities; reprise keeps the weights and draws by them.
   struct Rule final : reprise::SelectorRule {
     std::atomic<float> exponent = 0.4F;
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
@@ -17,7 +17,7 @@ struct Capped {
         return std::pow(1.0F + std::min(priority, 10.0F), a);
       });
     }
-    // For ReplayBuffer::set_alpha; without these two it refuses.
+    // ReplayBuffer::set_alpha uses these two; without them it refuses.
     std::optional<float> alpha() const noexcept final { return exponent.load(); }
     bool set_alpha(float alpha) noexcept final {
       exponent = alpha;

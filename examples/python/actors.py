@@ -27,11 +27,11 @@ from dqn_cartpole import (
     solved,
 )
 
-PUBLISH_EVERY = 10  # Updates.
+PUBLISH_EVERY = 10  # In updates.
 
 
 class Board:
-    """The learner publishes copies of its parameters here, and actors read the newest."""
+    """Holds a copy of the learner's newest parameters, which actors read."""
 
     def __init__(self, network):
         self.publish(network)
@@ -83,7 +83,7 @@ def train(actors, seed, seconds):
         try:
             return learn(replay, learner, board, seed, seconds)
         finally:
-            replay.close()  # Actors end when the buffer is closed.
+            replay.close()  # This ends the actors.
             for thread in threads:
                 thread.join()
 
@@ -95,7 +95,7 @@ def learn(replay, learner, board, seed, seconds):
             try:
                 batch = next(batches)
             except TimeoutError:
-                continue  # Actors begin slowly, or have all failed; the time limit ends the latter.
+                continue  # Actors begin slowly. If all have failed, the time limit ends the run.
             replay.update_priorities(batch.item_keys, learner.learn(batch))
             if learner.updates % PUBLISH_EVERY == 0:
                 board.publish(learner.online)

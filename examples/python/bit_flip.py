@@ -26,12 +26,12 @@ from torch import nn
 BITS = [4, 7, 10, 13, 16]
 SEEDS = 3
 ENVIRONMENTS = 16
-CYCLES, UPDATES = 300, 20  # A cycle is an episode of each environment, and then so many updates.
-CAPACITY = 200_000  # Steps.
+CYCLES, UPDATES = 300, 20  # A cycle is an episode of each environment, then UPDATES updates.
+CAPACITY = 200_000  # In steps.
 BATCH, DISCOUNT, LEARNING_RATE, AVERAGING = 256, 0.98, 1e-3, 0.05
 EXPLORE = 0.2  # Share of random actions.
-SHARE = 0.8  # The share of items that get another goal: k = 4.
-TESTED = 500  # Greedy episodes.
+SHARE = 0.8  # The share of items that get another goal (k = 4 in the paper).
+TESTED = 500  # The number of greedy episodes.
 
 
 class Agent:
@@ -54,7 +54,7 @@ class Agent:
     def learn(self, batch):
         goal = torch.from_numpy(batch["goal"])
         after = torch.from_numpy(batch["next_bits"])
-        reached = (after == goal).all(1)  # Rewards depend on the goals of this batch.
+        reached = (after == goal).all(1)  # The rewards follow from this batch's goals.
         with torch.no_grad():
             value = self.target(torch.hstack((after, goal))).amax(1)
             # Each further step costs at most 1, so values are bounded by the discounted sum of

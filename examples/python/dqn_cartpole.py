@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 ENVIRONMENTS = 32
-CAPACITY = 50_000  # Steps.
+CAPACITY = 50_000  # In steps.
 N_STEP, DISCOUNT = 3, 0.99
 ALPHA, BETA = 0.6, 0.4  # The exponents of prioritized replay.
 BATCH = 128
@@ -24,8 +24,9 @@ BEGIN = 2_000  # Items in the buffer before learning begins.
 LEARNING_RATE = 1e-3
 AVERAGING = 0.02  # How far each update moves the target network towards the online network.
 EPSILONS = 0.4 ** np.linspace(1, 7, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
-SCREEN_EVERY = 250  # Updates.
-SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, episodes, mean return.
+SCREEN_EVERY = 250  # In updates.
+# Numbers of episodes, and the mean return that solves it.
+SCREENED, TESTED, SOLVED = 40, 100, 475.0
 
 
 class CartPoles:
@@ -37,8 +38,8 @@ class CartPoles:
 
     GRAVITY, CART, POLE, HALF_LENGTH, FORCE = 9.8, 1.0, 0.1, 0.5, 10.0  # m/s^2, kg, kg, m, N
     SECONDS = 0.02  # The time between two steps.
-    FARTHEST, STEEPEST = 2.4, np.deg2rad(12)  # m, rad: an episode is over beyond one of them.
-    TIME_LIMIT = 500  # Steps.
+    FARTHEST, STEEPEST = 2.4, np.deg2rad(12)  # In m and rad; beyond either, the episode ends.
+    TIME_LIMIT = 500  # In steps.
 
     def __init__(self, environments, seed):
         self.random = np.random.default_rng(seed)
@@ -113,7 +114,7 @@ class Learner:
 
     def learn(self, batch):
         """One update; returns the new priorities of the batch, [B]."""
-        # The tensors share the batch's memory.
+        # The tensors share the memory of the batch.
         state = torch.from_numpy(batch["state"])
         action = torch.from_numpy(batch["action"])
         next_state = torch.from_numpy(

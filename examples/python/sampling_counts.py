@@ -33,7 +33,7 @@ DRAWN = [
         lambda priorities: (1.0 + np.argsort(np.argsort(-priorities))) ** -RANK_ALPHA,
     ),
 ]
-# Title, selector, and the first of the ten items of a batch, before and after the update.
+# Title, selector, and the first of the ten items in a batch, before and after the update.
 IN_ORDER = [
     ("Fifo", reprise.Fifo(), (0, 0)),
     ("Lifo", reprise.Lifo(), (90, 90)),
@@ -44,7 +44,7 @@ SELECTORS = [selector for _, selector, _ in DRAWN + IN_ORDER]
 
 
 def counts(replay, place, seed):
-    """How often each item was drawn, [ITEMS]."""
+    """Counts how often each item was drawn, [ITEMS]."""
     batch = replay.selector(place).sampler(seed=seed).sample(DRAWS, draws="independent")
     return np.bincount(batch.positions, minlength=ITEMS)
 

@@ -51,13 +51,13 @@ from dqn_cartpole import (
 )
 from ray.cluster_utils import Cluster
 
-NODES = 2  # Each with an actor; the learner and the shards have a node of their own.
+NODES = 2  # Nodes with an actor; the learner and the shards share another node.
 SHARDS = 3
-PUBLISH_EVERY = 20  # Updates.
-SCREEN_EVERY = 250  # Updates.
-SAVE_AT, KILL_AT = 400, 600  # Updates.
-STORE_BYTES = 80 << 20  # Of each node.
-LOOK_SECONDS = 5.0  # If no batch comes for so long, the learner looks for dead actors.
+PUBLISH_EVERY = 20  # In updates.
+SCREEN_EVERY = 250  # In updates.
+SAVE_AT, KILL_AT = 400, 600  # In updates.
+STORE_BYTES = 80 << 20  # Ray's object store of each node.
+LOOK_SECONDS = 5.0  # Without a batch for so long, the learner looks for dead actors.
 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
@@ -97,7 +97,7 @@ class Actor:
 
 
 class Progress:
-    """The data of the picture: a row for each screening."""
+    """The data of the picture, a row for each screening."""
 
     def __init__(self, replay, learner):
         self.replay, self.learner = replay, learner
@@ -120,7 +120,7 @@ class Progress:
         print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
 
     def screen(self, seed):
-        """Returns the mean return of greedy episodes, of a longer test if it is high enough."""
+        """Returns the mean return of greedy episodes, or of a longer test if it is high enough."""
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target
@@ -164,7 +164,7 @@ class Progress:
 
 
 def look_at(running):
-    """Raises the error of an actor that ended. None ends by itself before the buffer is closed."""
+    """Raises the error of an actor that ended, as none should before the buffer is closed."""
     ended, _ = ray.wait(running, timeout=0)
     if ended:
         ray.get(ended)
@@ -208,7 +208,7 @@ def train(replay, seed, seconds, checkpoints, picture):
                 back = progress.killed is not None and replay.shards_alive == SHARDS
                 solved = (
                     back and replay.stats()["restarts"] > 0
-                )  # The shard may be back before anybody noticed the loss.
+                )  # The shard may be back before the loss was noticed.
                 if solved:
                     break
     stats = replay.stats()
@@ -216,7 +216,7 @@ def train(replay, seed, seconds, checkpoints, picture):
     progress.say(", ".join(f"{name} {stats[name]}" for name in names))
     if picture and progress.rows:
         progress.draw(picture)
-    replay.close()  # Actors end when the buffer is closed.
+    replay.close()  # This ends the actors.
     ray.wait(running, num_returns=len(running), timeout=10.0)
     return solved
 

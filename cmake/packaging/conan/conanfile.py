@@ -40,7 +40,7 @@ class Reprise(ConanFile):
         self.requires("onetbb/[>=2021.4 <2023]")
         self.requires("highway/[>=1.0 <2]")
         self.requires("zstd/[>=1.5 <2]")
-        # Headers alone, which programs that use reprise do not need.
+        # Only headers of it are used, and programs that use reprise do not need them.
         self.requires("boost/[>=1.74 <2]", headers=True, libs=False, visible=False)
         self.requires("xxhash/[>=0.8 <1]", visible=False)
 

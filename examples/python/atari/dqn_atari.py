@@ -27,7 +27,7 @@ from torch import nn
 STACK, N_STEP, DISCOUNT = 4, 3, 0.99
 ALPHA, BETA = 0.5, 0.4  # The exponents of prioritized replay.
 SKIP = 4  # Frames of the game per step.
-EPISODES = 20  # A mean return is over so many episodes.
+EPISODES = 20  # Episodes in a mean return.
 # For each layer: filters, their size and stride in pixels; then the width of the hidden layer.
 NETWORKS = {
     "small": ([(16, 8, 4), (32, 4, 2)], 128),
@@ -84,7 +84,7 @@ class Learner:
 
 
 class Games:
-    """A vector of games, what each of them has seen last, and the returns of its episodes."""
+    """A vector of games, their last observations, and the returns of their episodes."""
 
     def __init__(self, options):
         self.envs = AtariVectorEnv(
@@ -116,7 +116,7 @@ class Games:
         return np.where(at_random, self.random.integers(self.actions, size=len(actions)), actions)
 
     def step(self, action):
-        """Steps all games. Returns rewards and ends, [E] each; `frames` are then the next ones."""
+        """Steps all games, and updates `frames`. Returns rewards and ends, [E] each."""
         seen, reward, terminated, truncated, _ = self.envs.step(action)
         self.frames = seen[:, 0]
         frames = torch.from_numpy(self.frames).to(self.stacks.device)
@@ -139,7 +139,7 @@ class Games:
 
 
 class Share:
-    """Adds up the seconds spent within `with`."""
+    """Adds up the seconds spent within its `with` blocks."""
 
     seconds = 0.0
 
@@ -211,7 +211,7 @@ def train(options):
 
 
 def mean_of_last(returns):
-    """A moving mean."""
+    """The means over the last EPISODES returns."""
     recent = deque(maxlen=EPISODES)
     for step, score in returns:
         recent.append(score)

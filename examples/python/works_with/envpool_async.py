@@ -1,4 +1,4 @@
-"""EnvPool's asynchronous mode: those environments step that answer first, 4 of 16 at a time."""
+"""EnvPool's asynchronous mode: each call steps the 4 of 16 environments that answer first."""
 
 import envpool
 import numpy as np
@@ -10,12 +10,12 @@ replay = reprise.ReplayBuffer(schema, 100_000)
 writers = replay.vector_writer(envs)
 
 random = np.random.default_rng(1)
-action = np.zeros(16, np.int64)  # The last of each environment.
+action = np.zeros(16, np.int64)  # Each environment's last action.
 envs.async_reset()
 writers.begin()
 for _ in range(400):
     obs, reward, terminated, truncated, info = envs.recv()
-    ids = info["env_id"]  # Whose rows the arrays have.
+    ids = info["env_id"]  # The environments to which the arrays' rows belong.
     end = reprise.ends(terminated, truncated)
     writers.append(env_ids=ids, action=action[ids], reward=reward, next_obs=obs, end=end)
     action[ids] = random.integers(2, size=len(ids))

@@ -6,7 +6,7 @@ import reprise
 envs = gymnasium.make_vec("CartPole-v1", 8)
 schema = reprise.Schema.from_spaces(envs.single_observation_space, envs.single_action_space)
 replay = reprise.ReplayBuffer(schema, 100_000)
-writers = replay.vector_writer(envs)  # By the mode of auto-reset that envs declare.
+writers = replay.vector_writer(envs)  # It takes the auto-reset mode that envs declare.
 
 obs, _ = envs.reset(seed=1)
 writers.begin(obs=obs)

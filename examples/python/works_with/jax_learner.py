@@ -1,4 +1,4 @@
-"""A batch is a pytree of JAX: a compiled function takes it whole."""
+"""A batch is a pytree of JAX, so a compiled function takes it as a whole."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Offline data of Minari: a data set of its collector here; a name such as "D4RL/door/human-v2" with
-download=True is one of its server."""
+"""Offline data of Minari, here a data set of its own collector; with download=True a name such as
+"D4RL/door/human-v2" gets one from Minari's server."""
 
 import gymnasium
 import minari

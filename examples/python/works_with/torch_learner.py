@@ -1,4 +1,4 @@
-"""Batches as tensors: of the batch's own memory on the CPU, copied ahead of the learner for a GPU."""
+"""Batches as tensors: on the CPU in the batch's memory, for a GPU copied ahead of the learner."""
 
 import numpy as np
 import reprise
