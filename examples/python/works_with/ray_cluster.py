@@ -4,7 +4,7 @@ import numpy as np
 import ray
 import reprise.ray
 
-ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False)
 schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int64).reward()
 replay = reprise.ray.ReplayBuffer(schema, 100_000, shards=2)
 
