@@ -12,7 +12,7 @@
 
 namespace reprise::detail {
 
-/// What the public classes stand on, and the classes made of it.
+/// Gives the library's own code the private parts of the public classes, and makes such classes.
 struct Access {
   using Core = std::shared_ptr<buffer::BufferCore>;
 

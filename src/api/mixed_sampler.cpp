@@ -21,15 +21,15 @@ namespace {
 using Code = SampleStatus::Code;
 using Core = std::shared_ptr<buffer::BufferCore>;
 
-/// How often shares are looked up again because a part lost all its weight behind the look.
+/// How often shares are read again because a part has lost all its weight meanwhile.
 constexpr int kTries = 16;
 
 }  // namespace
 
-/// All parts draw into one batch: that of the first part's sampler, or one that is given.
+/// All parts draw into the same batch: that of the first part's sampler, or the caller's.
 class MixedSampler::State {
  public:
-  /// `counts`: exact parts; empty: n items by the common total.
+  /// `counts` are the exact parts; without counts, n items are drawn by the common total.
   State(std::vector<Core> cores, std::vector<std::size_t> selectors,
         std::vector<std::size_t> counts, std::size_t n, const SamplerOptions& options)
       : cores_(std::move(cores)),
@@ -109,7 +109,7 @@ class MixedSampler::State {
     return whole;
   }
 
-  /// Throws for options that any part will refuse, before anything is drawn.
+  /// Throws, before anything is drawn, for options that any part would refuse.
   void check(const window::BatchStore& batch, const SampleOptions& options) const {
     base::require(by_total_ || cores_.size() == 1 || options.normalise != Normalise::ByBuffer,
                   base::Call{"MixedSampler::sample"}, "normalise is ", base::Enumerator{"ByBuffer"},
@@ -133,8 +133,8 @@ class MixedSampler::State {
                   ", the items of all parts");
     return samplers_.front()->make_batch(n, memory);
   }
-  /// Any thread: it reads nothing that a draw changes. `items` and `needed` are those of the first
-  /// part that lacks some, else sums.
+  /// May be called by any thread, because it reads nothing that a draw changes. `items` and
+  /// `needed` are those of the first part that lacks items, else sums.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
     SampleStatus all;
     SampleStatus lacks;
@@ -144,7 +144,7 @@ class MixedSampler::State {
       const SampleStatus part = samplers_[i]->outlook(by_total_ ? n : counts_[i]);
       const bool is_closed = part.code == Code::Closed;
       closed += is_closed ? 1U : 0U;
-      // By the common total, a buffer without items is not asked.
+      // A draw by the common total does not ask a buffer without items.
       waits_for_closed = waits_for_closed || (is_closed && (!by_total_ || part.items != 0));
       all.items += part.items;
       all.needed += part.needed;
@@ -170,7 +170,7 @@ class MixedSampler::State {
                   part_of(cores_[twin_]->tag()), "] and parts[", twin_, "] have key_tag ",
                   cores_[twin_]->tag(),
                   "; allowed: different ones, or the keys of a whole batch of exact parts");
-    bool good = true;  // All of them for the selectors of all parts, as is usual.
+    bool good = true;  // The usual case, in which the selectors of all parts accept all priorities.
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       keys_[i].clear();
       priorities_[i].clear();
@@ -237,8 +237,8 @@ class MixedSampler::State {
             "common total: by weights that mean the same in each buffer");
   }
 
-  /// Draws the parts that are left, and adds what their states say. The status of the part that
-  /// ends it, or Ok.
+  /// Draws the remaining parts, and adds up what their statuses say. Returns the status of the part
+  /// that ended the draw, or Ok.
   SampleStatus draw(window::BatchStore& batch, SampleStatus& whole, SampleOptions& each,
                     std::chrono::nanoseconds timeout, base::Clock::time_point deadline) {
     if (drawn_ == 0) {
@@ -280,12 +280,12 @@ class MixedSampler::State {
     }
     const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
     if (sum > 0.0) {
-      facts_.lowest_probability /= sum;  // Else it stays infinite.
+      facts_.lowest_probability /= sum;  // Otherwise it stays infinite.
     }
     return sum;
   }
 
-  /// By the common total: how many items each part gives.
+  /// Computes how many items each part gives to a draw by the common total.
   void allot(Draws draws) {
     const double sum = look();
     if (!(sum > 0.0)) {
@@ -303,7 +303,7 @@ class MixedSampler::State {
     }
   }
 
-  /// Makes one set of weights of those of the parts.
+  /// Normalises the weights of all parts together.
   static void normalise(std::span<float> weights) noexcept {
     const float largest = *std::ranges::max_element(weights);
     std::ranges::transform(weights, weights.begin(), [=](float weight) {
@@ -311,7 +311,7 @@ class MixedSampler::State {
     });
   }
 
-  /// By the common total: P(i) is that of its part times the share of the part.
+  /// Computes P(i) of a draw by the common total: that of the part, times the part's share.
   void weigh(std::span<double> probabilities, const SampleOptions& options,
              std::span<float> weights) {
     std::size_t begin = 0;
@@ -321,7 +321,7 @@ class MixedSampler::State {
       }
     }
     if (!std::isfinite(facts_.lowest_probability)) {
-      look();  // No item had weight when the batch was allotted.
+      look();  // The totals were 0 when the batch was allotted.
     }
     facts_.lowest_drawn = *std::ranges::min_element(probabilities);
     sampler::weigh(probabilities, facts_, options.beta, options.normalise, weights);
@@ -334,26 +334,27 @@ class MixedSampler::State {
   }
 
   const std::vector<Core> cores_;
-  const std::vector<std::size_t> selectors_;  ///< The place of each in its buffer.
+  const std::vector<std::size_t> selectors_;  ///< The index of each in its buffer.
   const bool by_total_;
   const std::size_t n_;
   // One element per part.
   std::vector<std::size_t> counts_;
-  std::vector<double> shares_;          ///< Of the common total.
-  std::vector<SampleStatus> statuses_;  ///< Of their last draws.
+  std::vector<double> shares_;          ///< Shares of the common total.
+  std::vector<SampleStatus> statuses_;  ///< The status of each part's last draw.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_;
-  std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as the next.
+  std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as is the next.
   std::vector<std::vector<float>> priorities_;
-  std::size_t twin_ = 0;  ///< A part with the tag of an earlier one of another buffer; 0: none.
-  // The batch under way.
-  const window::BatchStore* into_ = nullptr;  ///< Where it is; compared alone.
-  std::size_t drawn_ = 0;                     ///< Its items that are there.
-  std::size_t next_ = 0;                      ///< Its part that is drawn next.
+  /// The index of a part that has the tag of an earlier part of another buffer; 0: none.
+  std::size_t twin_ = 0;
+  // The unfinished batch.
+  const window::BatchStore* into_ = nullptr;  ///< Its address, which is only compared.
+  std::size_t drawn_ = 0;                     ///< Items already drawn into it.
+  std::size_t next_ = 0;                      ///< The part that is drawn next.
   sampler::DrawFacts facts_;
   std::size_t waits_for_ = 0;
 
-  base::Random random_;            ///< Not the numbers of any part's sampler.
-  std::vector<double> positions_;  ///< Scratch of independent draws, as the next.
+  base::Random random_;            ///< Independent of the numbers of the parts' samplers.
+  std::vector<double> positions_;  ///< Scratch of independent draws, as is the next.
   std::vector<double> fractions_;
 };
 

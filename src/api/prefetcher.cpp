@@ -19,7 +19,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Pause before another try while every weight is 0, or a source of the user's gives no batch.
+/// The pause before another try while every weight is 0, or a user's source gives no batch.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 
 /// How often a thread that waits for the other one looks whether the source is closed.
@@ -35,8 +35,8 @@ std::size_t checked(std::size_t depth) {
 
 }  // namespace
 
-/// Batches go round: free, filled by `run`, ready, handed out by `next`, and free again. Each queue
-/// has one producer and one consumer: the threads that call `run` and `next`.
+/// Batches circulate: free, filled by `run`, ready, handed out by `next`, and free again. Each
+/// queue has one producer and one consumer, the threads that call `run` and `next`.
 class Prefetcher::State {
  public:
   State(BatchSource& source, std::size_t n, const SampleOptions& sample, std::size_t depth,
@@ -58,7 +58,7 @@ class Prefetcher::State {
   }
 
   void run(const std::stop_token& stop) {
-    static_cast<void>(source_.outlook(n_));  // It throws in a forked child.
+    static_cast<void>(source_.outlook(n_));  // This throws in a forked child.
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
     // Marks the end of `run` on every path, also after an exception.
@@ -98,7 +98,7 @@ class Prefetcher::State {
   }
 
   SampleResult next(std::chrono::nanoseconds timeout, WaitHook* hook) {
-    static_cast<void>(source_.outlook(n_));  // It throws in a forked child.
+    static_cast<void>(source_.outlook(n_));  // This throws in a forked child.
     base::require(timeout.count() >= 0, base::Call{"Prefetcher::next"}, "timeout is ",
                   timeout.count(), " ns; allowed: at least 0");
     if (handed_out_ != kNone) {
@@ -109,8 +109,7 @@ class Prefetcher::State {
     if (pop_ready()) {
       return hand_out(std::chrono::nanoseconds(0));
     }
-    // A closed source ends `run`, and the end of `run` ends this wait. So batches that were drawn
-    // before are still handed out.
+    // A closed source ends `run`, and that ends this wait; so earlier batches are still handed out.
     const std::stop_token never;
     limiter::WaitTerms terms(nullptr, timeout, never, hook);
     limiter::Wait wait(terms, nullptr, nullptr);
@@ -144,7 +143,7 @@ class Prefetcher::State {
 
   enum class Phase : std::uint8_t { NotStarted, Running, Ended };
 
-  /// Ends waits of `run` once the source is closed: one of several buffers may be that while the
+  /// Ends waits of `run` once the source is closed: of several buffers, one may be closed while the
   /// draw waits for another.
   class WhileOpen final : public WaitHook {
    public:
@@ -165,7 +164,7 @@ class Prefetcher::State {
     return {&batches_[handed_out_], status};
   }
 
-  /// It may return early, because `run` looks again.
+  /// Waits for a free batch. It may return early, because `run` looks again.
   void wait_for_free(const std::stop_token& stop) {
     limiter::WaitTerms terms(nullptr, kNoTimeout, stop, nullptr);
     limiter::Wait wait(terms, nullptr, &free_event_);
@@ -179,11 +178,12 @@ class Prefetcher::State {
 
   BatchSource& source_;
   const std::size_t n_;
-  SampleOptions options_;  ///< Without the stop token.
+  SampleOptions options_;  ///< The options of `run`, without the stop token.
   std::vector<Batch> batches_;
-  std::vector<SampleStatus> drawn_;  ///< Of each batch.
-  std::size_t filling_ = kNone;      ///< Taken by `run`, which keeps it if it ends without a draw.
-  std::size_t handed_out_ = kNone;   ///< By `next`.
+  std::vector<SampleStatus> drawn_;  ///< The status of each batch.
+  /// The batch that `run` fills, and keeps if it ends without a draw.
+  std::size_t filling_ = kNone;
+  std::size_t handed_out_ = kNone;  ///< The batch that `next` has handed out.
   boost::lockfree::spsc_queue<std::size_t> free_;
   boost::lockfree::spsc_queue<std::size_t> ready_;
   base::Event free_event_;
@@ -197,7 +197,7 @@ Prefetcher::Prefetcher(BatchSource& source, std::size_t n, const SampleOptions& 
 
 Prefetcher::~Prefetcher() = default;
 
-// The stop token is passed by value, because std::jthread does so.
+// The stop token is passed by value, as std::jthread passes it.
 void Prefetcher::run(std::stop_token stop) {  // NOLINT(performance-unnecessary-value-param)
   state_->run(stop);
 }

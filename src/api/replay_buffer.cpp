@@ -33,7 +33,8 @@ ReplayBuffer::~ReplayBuffer() {
 ReplayBuffer::ReplayBuffer(ReplayBuffer&&) noexcept = default;
 
 ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
-  ReplayBuffer before(std::move(other));  // It closes what this was, unless both are one.
+  // This closes the former buffer, unless both are the same.
+  ReplayBuffer before(std::move(other));
   core_.swap(before.core_);
   return *this;
 }

@@ -21,7 +21,7 @@ std::vector<Writer> make_writers(ReplayBuffer& buffer, std::size_t environments,
   return writers;
 }
 
-/// std::invalid_argument unless there is an end for each row, and a flag or none.
+/// std::invalid_argument unless there is an end for each row, and a reset flag for each or none.
 void check_counts(std::size_t ends, std::size_t resets, std::size_t rows) {
   base::require(ends == rows && (resets == 0 || resets == rows), base::Call{"VectorWriter"}, ends,
                 " ends and ", resets, " resets; allowed: one for each of the ", rows,
@@ -58,7 +58,7 @@ VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
 
 void VectorWriter::choose(std::span<const std::size_t> environments) {
   if (std::ranges::equal(environments, chosen_)) {
-    return;  // Perhaps to repeat a commit.
+    return;  // The caller may be repeating a commit.
   }
   std::fill(named_.begin(), named_.end(), false);
   for (const std::size_t e : environments) {
@@ -67,7 +67,7 @@ void VectorWriter::choose(std::span<const std::size_t> environments) {
                   writers_.size() - 1, " once");
     named_[e] = true;
   }
-  // They may be a part of `chosen_`, which has room for all.
+  // The argument may be a part of `chosen_`, which has memory for all.
   chosen_.resize(writers_.size());
   std::ranges::copy(environments, chosen_.begin());
   chosen_.resize(environments.size());
@@ -146,7 +146,7 @@ std::span<const bool> VectorWriter::own_resets(std::span<const bool> resets) con
   return {resets_.get(), chosen_.size()};
 }
 
-/// Final observations in place of those after the reset.
+/// Replaces observations after a reset by final ones.
 void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyValue> finals) {
   const base::Call call{"VectorWriter::append"};
   base::require(finals.empty() || auto_reset_ == AutoReset::SameStep, call,
@@ -171,8 +171,8 @@ void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyVa
                 base::Enumerator{"SameStep"}, ": each observation");
 }
 
-/// After all environments took their steps: episodes of those that were reset begin with the next
-/// observations, and those that end may await their reset.
+/// Called after all environments took their steps: episodes of environments that were reset begin
+/// with the next observations, and environments that end may await their reset.
 void VectorWriter::begin_episodes(std::span<const End> ends, std::span<const AnyValue> values) {
   const std::span<const bool> resets = own_resets({});
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
@@ -253,8 +253,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
   };
-  // Everything is checked before the first environment commits, so that afterwards only a full disk
-  // throws.
+  // Everything is checked before the first environment commits; afterwards only a full disk throws.
   for (std::size_t e = 0; e < rows; ++e) {
     if (!takes_none(e)) {
       core(e).check_commit(ends[e], own(e));
@@ -273,7 +272,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       }
       worst = std::max(worst, status);
       if (status == CommitStatus::Stopped || status == CommitStatus::Closed) {
-        break;  // The other environments should not wait.
+        break;  // The other environments must not wait.
       }
     }
   } catch (...) {
@@ -288,15 +287,14 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
 }
 
 void VectorWriter::note_steps() noexcept {
-  steps_.clear();  // Its room was reserved.
+  steps_.clear();  // Its memory was reserved.
   for (const Writer& writer : writers_) {
     steps_.emplace_back(writer.episode_id(), writer.episode_steps());
   }
 }
 
-/// Whether the last commit took the steps of some environments only, and none has moved since. Then
-/// this commit repeats it, and environments whose step was taken are skipped. If it took none,
-/// there is nothing to go on with.
+/// Whether this commit repeats one that took the steps of some environments only, none of which has
+/// moved since; it skips those. If none was taken, there is nothing to repeat.
 bool VectorWriter::repeated() const noexcept {
   return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <variant>
 
-/// With this a strategy describes itself, in its own source: its name, what it does, and each
-/// option with its range. Checks and their messages, checkpoints, the classes of the Python
-/// package, the flags of the stress program and the conformance suite go by that alone.
+/// A strategy describes itself in its own source: its name, what it does, and each option with its
+/// range. Checks and their messages, checkpoints, the classes of the Python package, the flags of
+/// the stress program and the conformance suite are all made from that.
 namespace reprise::base {
 
 /// The alternative of `OptionValue` that a member of type T has.
@@ -43,8 +43,8 @@ constexpr Option<Member> option(
   return {{name, static_cast<typename Of::Value>(typename Of::Kind().*Member), min, max, {}}};
 }
 
-/// Whether an enumeration has an enumerator of this value. Compilers write it into the signature by
-/// its name, or as a cast of a number if it has none.
+/// Whether an enumeration has an enumerator of this value. Compilers put its name into the
+/// function's signature, or a cast of a number if it has none.
 template <auto Value>
 constexpr bool is_enumerator() {
   constexpr std::string_view kBefore = "Value = ";
@@ -52,7 +52,7 @@ constexpr bool is_enumerator() {
   return kSignature[kSignature.find(kBefore) + kBefore.size()] != '(';
 }
 
-/// `first`: the first enumerator that is allowed.
+/// `first` is the first enumerator that is allowed.
 template <auto Member, std::size_t N>
 constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N],
                                 typename Traits<Member>::Type first = {}) {
@@ -98,7 +98,7 @@ constexpr StrategyKind<Family> describe(std::string_view name, std::string_view 
   return {name, about, {{options.described...}}, sizeof...(Members), kMake, kRead};
 }
 
-/// What a message says of the range of an option.
+/// The text of an option's range in messages.
 inline std::string range_of(const StrategyOption& option) {
   if (!option.words.empty()) {
     std::string all;

@@ -12,8 +12,8 @@
 namespace reprise::base {
 namespace {
 
-/// Forks that lie behind this process, from the first `Life` on. Every commit reads them, so
-/// nothing that is written shares their cache line.
+/// How many forks lie between the first process and this one, counted from the first `Life` on.
+/// Every commit reads it, so nothing that is written shares its cache line.
 struct alignas(kCacheLine) Forks {
   std::atomic<std::uint32_t> count{0};
 };

@@ -104,7 +104,7 @@ int MappedFile::set_aside(std::size_t offset, std::size_t bytes) const noexcept 
 }
 
 void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexcept {
-  // The range begins on a page.
+  // The range has to begin on a page.
   const auto offset = static_cast<std::size_t>(from - data_);
   // The system cuts each request to its read-ahead window, 128 KiB by default.
   constexpr std::size_t kWindow = std::size_t{128} << 10U;
@@ -115,7 +115,7 @@ void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexc
 }
 
 void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
-  // Only whole pages: those at the ends have rows of other chunks too.
+  // Only whole pages, because those at the ends also have rows of other chunks.
   const std::size_t page = page_bytes();
   const std::size_t first = (offset + page - 1) / page;
   const std::size_t end = (offset + bytes) / page;
@@ -134,7 +134,7 @@ void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
 }
 
 std::size_t MappedFile::disk_bytes() const noexcept {
-  constexpr std::size_t kBlock = 512;  // The unit of st_blocks, on every file system.
+  constexpr std::size_t kBlock = 512;  // The unit of st_blocks on every file system.
   struct stat facts {};
   return ::fstat(descriptor_, &facts) == 0 ? static_cast<std::size_t>(facts.st_blocks) * kBlock : 0;
 }

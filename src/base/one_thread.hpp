@@ -13,7 +13,7 @@ class OneThread {
   class Inside {
    public:
     Inside(OneThread& one, const char* what) : one_(one) {
-      // Relaxed: only overlap matters, no data is passed on.
+      // Relaxed: only overlap matters, and no data is passed on.
       if (kDetects && one_.inside_.exchange(true, std::memory_order_relaxed)) {
         throw std::logic_error(std::string(what) + ": used by a second thread at the same time");
       }

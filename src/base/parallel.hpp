@@ -12,8 +12,8 @@ namespace reprise::base {
 /// Calls body(begin, end) for disjoint blocks that cover [0, n), in parallel on oneTBB's threads.
 /// Only this header includes oneTBB. May throw std::bad_alloc.
 ///
-/// Isolated: while this thread waits for the other blocks it runs no task of the user's, which
-/// could use the same sampler, or delay giving its pins back.
+/// The call is isolated: while this thread waits for the other blocks it runs no task of the user,
+/// which could use the same sampler, or delay giving its pins back.
 template <class Body>
 void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
   using Range = oneapi::tbb::blocked_range<std::size_t>;
@@ -23,8 +23,7 @@ void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
   });
 }
 
-/// Calls call(i) for each i in [0, n), in parallel where so many bytes are read or written for them
-/// that it pays.
+/// Calls call(i) for each i in [0, n), in parallel if `bytes` is so large that it pays.
 template <class Call>
 void for_each_index(std::size_t n, std::uint64_t bytes, const Call& call) {
   constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;

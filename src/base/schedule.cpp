@@ -30,7 +30,7 @@ struct Habit {
   static constexpr std::uint64_t kShortestSleep = 60'000;
 };
 
-constexpr std::uint32_t kPhase = 2048;  ///< Points.
+constexpr std::uint32_t kPhase = 2048;  ///< In points.
 
 std::uint64_t seed_of_environment() noexcept {
   const char* const text = std::getenv("REPRISE_SCHEDULE_SEED");
@@ -53,7 +53,7 @@ struct Global {
   std::atomic<std::uint64_t> threads{0};
 };
 
-/// The object needs no destruction, so threads may outlive it.
+/// Never destroyed, so threads may outlive it.
 Global& global() noexcept {
   static Global instance;
   return instance;
@@ -61,10 +61,10 @@ Global& global() noexcept {
 
 struct Local {
   std::uint64_t number = global().threads.fetch_add(1, std::memory_order_relaxed) << 32U;
-  std::uint64_t seed = 0;  ///< The schedule that `random` belongs to; 0: none yet.
+  std::uint64_t seed = 0;  ///< The schedule that `random` follows; 0: none yet.
   Random random{0};
   Habit habit;
-  std::uint32_t left = 0;  ///< Points in this phase.
+  std::uint32_t left = 0;  ///< Points left in this phase.
 };
 
 Local& local() noexcept {

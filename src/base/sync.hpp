@@ -18,7 +18,7 @@ inline constexpr std::size_t kCacheLine = 64;
 
 #if defined(REPRISE_SCHEDULE_POINTS)
 
-/// Another thread may run first here. Any thread.
+/// A point at which another thread may run first. Any thread.
 void schedule_point() noexcept;
 
 /// Begins another schedule; 0 makes all points empty. The first seed is the environment variable
@@ -35,7 +35,7 @@ inline void schedule_point() noexcept {}
 
 #endif
 
-/// A point before and one after an operation.
+/// Makes a point before an operation and one after it.
 class SchedulePoints {
  public:
   SchedulePoints() noexcept { schedule_point(); }

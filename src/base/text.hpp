@@ -23,7 +23,7 @@ template <class... Parts>
   return std::move(stream).str();
 }
 
-/// A part of a message that other languages say in other words.
+/// A part of a message that other languages word differently.
 template <Refusal::Is kIs>
 struct Named {
   std::string_view name;

@@ -39,7 +39,7 @@ namespace reprise::buffer {
 /// The rules of a buffer's selectors, which all shards share. Any thread.
 class Selectors {
  public:
-  /// Throws what the `make_selector_rule` of the selectors throw.
+  /// Throws what the selectors' `make_selector_rule` throw.
   explicit Selectors(std::span<const Selector> selectors) {
     for (const Selector& selector : selectors) {
       rules_.push_back(selector.make_selector_rule());
@@ -69,7 +69,7 @@ class Selectors {
     alphas_set_.fetch_add(1, std::memory_order_release);
     return set;
   }
-  /// Whether a selector needs item numbers, because it draws in the sequence in which items were
+  /// Whether a selector needs item numbers, because it draws in the order in which items were
   /// decided.
   [[nodiscard]] bool need_item_numbers() const noexcept {
     return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_item_numbers(); });
@@ -95,23 +95,23 @@ struct alignas(base::kCacheLine) Counters {
   std::atomic<std::uint64_t> stale_updates{0};
   /// How many blocks of episode ids were handed out.
   std::atomic<std::uint64_t> episode_blocks{0};
-  /// Steps that a destroyed writer dropped because it found no chunk for their items; they count as
+  /// Steps that a destroyed writer dropped because it found no chunk for their items. They count as
   /// evicted.
   /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
   /// of these steps.
   std::atomic<std::uint64_t> dropped_steps{0};
-  // Of processes that are attached (src/process).
+  // Counts of attached processes (src/process).
   std::atomic<std::uint64_t> guests{0};
   std::atomic<std::uint64_t> dead_guest_steps{0};
   std::atomic<std::uint64_t> cut_episodes{0};
 };
 
-/// State that saves of a buffer hand on to the next save.
+/// State that one save of a buffer leaves for the next.
 struct Saves {
-  base::Mutex mutex;  ///< One save at a time.
-  /// The checkpoint whose closed chunks are in this buffer.
+  base::Mutex mutex;  ///< Allows one save at a time.
+  /// The checkpoint that has the closed chunks of this buffer.
   std::optional<checkpoint::ManifestId> base REPRISE_GUARDED_BY(mutex);
-  /// `ChunkStore::changes` of each chunk before it was written there; 0 beyond the end.
+  /// `ChunkStore::changes` of each chunk before the save read it; 0 beyond the end.
   std::vector<std::uint32_t> changes REPRISE_GUARDED_BY(mutex);
   /// Random states of the samplers in the checkpoint that the buffer was loaded from. Set before
   /// any other thread has the buffer.
@@ -138,7 +138,7 @@ class BufferCore {
   /// The tag in this buffer's keys.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
-  // Parts that do their own synchronisation.
+  // Parts that synchronise themselves.
   [[nodiscard]] Selectors& selectors() noexcept { return selectors_; }
   [[nodiscard]] const Selectors& selectors() const noexcept { return selectors_; }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
@@ -154,12 +154,12 @@ class BufferCore {
   /// there is no item.
   [[nodiscard]] std::size_t counted() const noexcept;
 
-  /// Whether a batch leaves less for others, so that samplers wait by turns.
+  /// Whether a batch leaves fewer items for others, so that samplers wait by turns.
   [[nodiscard]] bool draws_take() const noexcept {
     return limiter_.limits_inserts() || shards_.draws_limited();
   }
 
-  /// A block of episode ids for one writer.
+  /// Takes a block of episode ids for one writer.
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;
 
@@ -178,7 +178,8 @@ class BufferCore {
   // The events on which threads sleep, and statistics of their waits.
   base::Event items_event;  ///< Samplers wait here for items or inserts.
   base::Event room_event;   ///< Writers wait here for samples or for room in the queue.
-  // Where a gate gives to one what another lacks, only the first sleeps there, and the others here.
+  // Where one call may take what another lacks, only the first one sleeps there, and the others
+  // here.
   limiter::Turns sampler_turns;
   limiter::Turns writer_turns;
   limiter::WaitMeter writers_for_limiter;

@@ -23,7 +23,7 @@ struct Format {
 
   const Schema schema;
   const window::WindowSpec window;
-  /// Rows as they are, and rows in chunks; they differ if fields are compressed.
+  /// Rows outside of chunks, and rows in chunks, which differ if fields are compressed.
   const storage::RowLayout layout;
   const storage::RowLayout chunk_layout;
 };

@@ -7,8 +7,7 @@
 
 namespace reprise::buffer {
 
-/// Numbers the items of a buffer in the sequence in which they are decided, for selectors that draw
-/// by it. Any thread.
+/// Numbers items in the order in which they are decided, for selectors that draw by it. Any thread.
 class alignas(base::kCacheLine) ItemNumbers {
  public:
   /// Takes the number of the item that its writer is deciding.

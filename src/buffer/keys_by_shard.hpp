@@ -13,12 +13,13 @@
 
 namespace reprise::buffer {
 
-/// Calls each(shard, indices) for every shard that keys are of, the indices being those of its keys
-/// and rising. `order` is scratch for as many indices as there are keys.
+/// Calls each(shard, indices) for every shard that has some of the keys; the indices of its keys
+/// rise. `order` is scratch for as many indices as there are keys.
 template <class Each>
 void for_each_shard(std::span<const ItemKey> keys, const ShardSet& shards,
                     std::span<std::uint32_t> order, Each each) {
-  std::array<std::uint32_t, kMaxShards + 1> ends{};  // At first, where each shard's keys begin.
+  // First where each shard's keys begin, then where they end.
+  std::array<std::uint32_t, kMaxShards + 1> ends{};
   for (const ItemKey key : keys) {
     ++ends[shards.index_of_slot(key.slot()) + 1];
   }

@@ -37,7 +37,7 @@ std::size_t default_chunk_rows(const Options& options, const window::WindowSpec&
       std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{16} * window.min_chunk_rows()));
 }
 
-/// Chunks needed beyond those that hold the capacity; `make_plan` says for what.
+/// The number of chunks beyond those that hold the capacity; `make_plan` explains it.
 std::size_t chunks_on_top(const Options& o) {
   const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
   return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;

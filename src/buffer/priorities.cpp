@@ -14,12 +14,12 @@
 namespace reprise::buffer {
 namespace {
 
-/// Keys that are looked up at a time, with one lock per shard; bounds the scratch on the stack.
+/// Keys that are looked up under one lock per shard; it bounds the scratch on the stack.
 constexpr std::size_t kBlock = 2048;
 
-/// Replaces each weight by the smallest priority that weighs as much, or as near above it as there
-/// is one; a NaN stays. Weights do not fall while priorities rise, and floats of at least 0 rise
-/// with their bits, so halving the range of bits finds it, whatever the rule.
+/// Replaces each weight by the smallest priority that has this weight, or the nearest larger one; a
+/// NaN stays. Weights do not fall while priorities rise, and floats of at least 0 rise with their
+/// bits, so halving the range of bits finds it, whatever the rule.
 void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
   constexpr auto kMost = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
   // Each array is written before it is read.
@@ -60,11 +60,11 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
     const std::span<float> weights = priorities.subspan(done, part.size());
     std::uint64_t alphas_set = 0;
     const auto changed = [&] {
-      // A lock, because the count rises while all are held, after the exponent has changed.
+      // Locked, because the count rises with all locks held, after the exponent has changed.
       const ShardSet::One locked(core.shards(), 0);
       return core.selectors().alphas_set() != alphas_set;
     };
-    do {  // Weights have to be those of the exponent by which they are turned back.
+    do {  // Weights have to be converted with the exponent that made them.
       alphas_set = core.selectors().alphas_set();
       for_each_shard(part, core.shards(), order,
                      [&](std::size_t s, std::span<const std::uint32_t> which) {

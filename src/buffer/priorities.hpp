@@ -8,17 +8,17 @@
 #include <cstddef>
 #include <span>
 
-// Priorities and weights that are read, not changed.
+// Reads priorities and weights without changing them.
 
 namespace reprise::buffer {
 
-/// `SelectorHandle::priorities`.
+/// Implements `SelectorHandle::priorities`.
 std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::span<float> priorities,
                        std::size_t selector);
-/// `SelectorHandle::totals`.
+/// Implements `SelectorHandle::totals`.
 [[nodiscard]] SelectorTotals totals(BufferCore& core, std::size_t selector);
-/// Sum and smallest weight of all shards as of the last release of each lock, without a lock: what
-/// draws are allotted by. The rest is 0.
+/// Sum and smallest weight of all shards at the last release of each lock, read without a lock.
+/// Draws are allotted by them. The other members are 0.
 [[nodiscard]] SelectorSummary hinted(BufferCore& core, std::size_t selector) noexcept;
 
 }  // namespace reprise::buffer

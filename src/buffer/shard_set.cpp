@@ -15,7 +15,7 @@ constexpr int kIngestRounds = 16;
 /// How often a helping writer yields to samplers that wait for the lock.
 constexpr int kGiveWay = 4;
 
-/// Waits for a shard's lock, and is counted meanwhile, so that helping writers give way.
+/// Waits for a shard's lock. The wait is counted, so that helping writers yield.
 void lock(shard::Shard& shard) noexcept REPRISE_UNCHECKED {
   // Relaxed: a hint for `help_one`; a stale count costs or saves a few yields.
   shard.samplers_waiting.fetch_add(1, std::memory_order_relaxed);
@@ -121,8 +121,7 @@ bool ShardSet::ingest_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   return One(*this, index, std::adopt_lock).ingest();
 }
 
-/// Evicts down to the capacity, in whichever shards steps have to leave: `evict_in` does so in one,
-/// if it can.
+/// Evicts down to the capacity, in whichever shards steps have to leave, by `evict_in`.
 template <class EvictIn>
 void ShardSet::make_room(const EvictIn& evict_in) noexcept {
   std::size_t before = std::numeric_limits<std::size_t>::max();
@@ -135,7 +134,7 @@ void ShardSet::make_room(const EvictIn& evict_in) noexcept {
 }
 
 void ShardSet::ingest_pending() noexcept {
-  // In later rounds shards go on that had stopped because others have to evict.
+  // In later rounds shards go on that had stopped until others evicted.
   const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
   bool left = true;
   for (int round = 0; round < kIngestRounds && left; ++round) {
@@ -151,7 +150,7 @@ void ShardSet::drain() noexcept {
   const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
   for (std::size_t s = 0; s < size(); ++s) {
     while (ingest_one(s)) {
-      make_room(evict_in);  // It may have stopped because others have to evict.
+      make_room(evict_in);  // It may have stopped until others evict.
     }
   }
   make_room(evict_in);
@@ -175,10 +174,10 @@ void ShardSet::help_one(std::size_t index, const Work& work) noexcept REPRISE_UN
 bool ShardSet::help(std::size_t index) noexcept {
   bool all = false;
   help_one(index, [&](One& shard) { all = !shard.ingest(); });
-  // For the steps that entered here, other shards may have to evict: see Victims::next.
+  // Other shards may have to evict for the steps that entered here: see Victims::next.
   make_room([this](std::size_t s) { help_one(s, [](One& shard) { shard->evict(); }); });
-  // Whoever holds their locks may get no processor for a while, and holds up no writer, unless
-  // exhausted items are to go first.
+  // A thread that holds their locks may get no processor for a while. No writer waits for it,
+  // unless exhausted items have to leave first.
   if (budget_.exceeded()) {
     help_one(index, [](One& shard) { shard->evict(true); });
   }
@@ -186,7 +185,7 @@ bool ShardSet::help(std::size_t index) noexcept {
 }
 
 void ShardSet::track_fresh() {
-  // Each shard by itself: which of the items that arrive meanwhile are fresh is nobody's affair.
+  // Shards are locked one by one, because it does not matter which of the arriving items are fresh.
   for (std::size_t s = 0; s < size(); ++s) {
     One(*this, s)->track_fresh();
   }

@@ -54,13 +54,13 @@ class ShardSet {
 
   // Counts as of the last release of each lock; steps that are not yet ingested are missing.
 
-  /// Items that can be drawn.
+  /// Counts items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept;
-  /// Resident steps, at most the capacity.
+  /// Counts resident steps, at most the capacity.
   [[nodiscard]] std::size_t steps() const noexcept { return budget_.settled(); }
-  /// Chunks with steps, all together.
+  /// Counts chunks with steps.
   [[nodiscard]] std::size_t chunks_with_steps() const noexcept;
-  /// With a limit of draws: how many draws the items still allow, all together.
+  /// With a limit of draws, counts the draws that all items still allow.
   [[nodiscard]] std::size_t draws_left() const noexcept;
   /// The most draws of an item; 0: no limit.
   [[nodiscard]] std::size_t draws_per_item() const noexcept { return draws_per_item_; }
@@ -116,8 +116,7 @@ class ShardSet {
   /// Ingests what the doorbell lists show as pending, a bounded number of chunks per shard. For
   /// samplers and updates.
   void ingest_pending() noexcept;
-  /// Ingests until every doorbell list was seen empty. A registered sleeper calls it as its last
-  /// look.
+  /// Ingests until every doorbell list was seen empty, as the last look of a registered sleeper.
   void drain() noexcept;
   /// Makes room for a writer: ingests and evicts in one shard if its lock is free, and in the
   /// others if the buffer is still over its capacity. It never waits for a lock, and yields to

@@ -16,9 +16,9 @@
 namespace reprise::buffer {
 namespace {
 
-/// Keys that are updated at a time, with one lock per shard; bounds the scratch on the stack.
+/// Keys that are updated under one lock per shard; it bounds the scratch on the stack.
 constexpr std::size_t kBlock = 2048;
-/// Steps of an episode that are looked up at a time, with one lock per shard.
+/// Steps of an episode that are looked up under one lock per shard.
 constexpr std::size_t kEpisodeBlock = 512;
 
 /// Scratch of one block. Its elements are written before they are read, so they are not
@@ -32,7 +32,7 @@ struct Block {
   std::array<std::uint32_t, kBlock> shards;
   std::array<std::uint32_t, kBlock> leaves;
   std::optional<std::array<ItemKey, kBlock>> sorted;
-  std::array<float, kBlock> priorities;  ///< With sorted.
+  std::array<float, kBlock> priorities;  ///< Sorted with the keys.
 };
 
 /// Groups keys and their priorities by shard, stably, so that of two updates of one item the later
@@ -66,8 +66,8 @@ void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
   priorities = std::span(block.priorities).first(keys.size());
 }
 
-/// Finite and at least 0: adding 0 clears the sign of -0, and whatever is no number, infinite or
-/// negative has larger bits than the largest float.
+/// Whether a priority is finite and at least 0. Adding 0 clears the sign of -0, and NaN, infinity
+/// and negative numbers have larger bits than the largest float.
 bool valid(float priority) noexcept {
   return std::bit_cast<std::uint32_t>(priority + 0.0F) <=
          std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
@@ -102,13 +102,13 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
     return;
   }
-  // Something is wrong: the loops below find what, and throw.
+  // Some priority is wrong; the loops below find it, and throw.
   check_priorities("update_priorities", priorities, rule);
   refuse_foreign("update_priorities", keys, tag, slots);
 }
 
-/// Every weight is finite and at least 0 (I4), though the priorities may have been checked with
-/// another exponent, or the rule of a user may give anything.
+/// Makes every weight finite and at least 0 (I4), because the priorities may have been checked with
+/// another exponent, or a user's rule may return anything.
 void weigh(const SelectorRule& rule, std::span<const float> priorities,
            std::span<float> weights) noexcept {
   rule.weigh(priorities, weights);
@@ -151,7 +151,7 @@ void check_priorities(const char* call, std::span<const float> priorities, const
   if (weighable(priorities, rule)) {
     return;
   }
-  // Something is wrong: the loop finds what, and throws.
+  // Some priority is wrong; the loop finds it, and throws.
   for (std::size_t i = 0; i < priorities.size(); ++i) {
     const float priority = priorities[i];
     base::require(valid(priority), base::Call{call}, "priorities[", first + i, "] is ", priority,
@@ -302,7 +302,7 @@ void reset(BufferCore& core, float priority, std::size_t selector) {
   base::require(weighable({&priority, 1}, rule), base::Call{"reset"}, "priority is ", priority,
                 "; allowed: finite, at least 0, with a finite weight");
   core.shards().drain();
-  const ShardSet::All all(core.shards());  // No exponent changes meanwhile.
+  const ShardSet::All all(core.shards());  // The locks keep the exponent as it is.
   float weight = 0.0F;
   weigh(rule, {&priority, 1}, {&weight, 1});
   for (std::size_t s = 0; s < all.size(); ++s) {
@@ -326,7 +326,7 @@ std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
           removed += shard->remove(std::span(own).first(which.size()));
         });
   }
-  core.room_event.wake_registered();  // E1: items that are gone are room in a queue.
+  core.room_event.wake_registered();  // E1: items that have left make room in a queue.
   return removed;
 }
 

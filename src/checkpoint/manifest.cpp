@@ -20,9 +20,8 @@ using record::FileHeader;
 constexpr std::size_t kFileEntryBytes = sizeof(DataName) + sizeof(std::uint64_t);
 constexpr std::size_t kLeastStateEntryBytes = sizeof(std::uint32_t) + sizeof(RecordRef);
 
-/// Refuses a record that cannot lie at its place. `room`: bytes that the other records leave in
-/// each file, so that no number of records makes a reader take more memory than the files have
-/// bytes.
+/// Refuses a record that cannot lie at its place. `room` has the bytes that the other records leave
+/// in each file, so that no number of records makes a reader allocate more than the files contain.
 void check_ref(const record::Decoder& decoder, const DataFiles& files, DataFiles& room,
                const RecordRef& at) {
   const auto file = room.find(at.file);

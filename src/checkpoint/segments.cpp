@@ -18,7 +18,7 @@ Segments::~Segments() {
     try {
       folder_.try_remove(data_name({number_, i}));
     } catch (const std::bad_alloc&) {
-      // There is no memory for a name: the next save removes the rest.
+      // There is no memory for the name; the next save removes the file.
       return;
     }
   }

@@ -49,7 +49,7 @@ class Segments {
   RecordRef copy(record::StoredFile& from, const record::RecordPlace& place)
       REPRISE_EXCLUDES(mutex_);
 
-  /// Syncs every file; returns the files written.
+  /// Syncs every file, and returns the files written.
   DataFiles finish() REPRISE_EXCLUDES(mutex_);
   /// Whether the files stay when the object is destroyed, because a manifest may name them.
   void keep(bool yes) noexcept { kept_ = yes; }

@@ -72,7 +72,7 @@ void Reader::chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms)
     throw record::damaged(snapshot_->path_of(chunk.at), place.offset, "a record of ", place.raw,
                           " bytes; expected: ", room);
   }
-  record::Room rest;  // Of the room before rooms.front().
+  record::Room rest;  // The part of the memory before rooms.front() that is left.
   read(chunk.at, [&](record::Bytes block) {
     while (!block.empty()) {
       if (rest.empty()) {

@@ -30,7 +30,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  /// To be called once, before all others.
+  /// Call it once, before all other methods.
   void open(int ordinal) {
     check(driver_.init(0), "cuInit");
     check(driver_.get_device(&ordinal_, ordinal), "cuDeviceGet");
@@ -80,7 +80,7 @@ class CudaDevice final : public Device {
   }
   void copy_after(Stream stream) override {
     const Current current(*this);
-    // A wait is for the record before it, so one event serves all calls.
+    // A wait concerns the record before it, so one event serves all calls.
     check(driver_.record(work_, stream), "cuEventRecord");
     check(driver_.stream_wait(copies_, work_, 0), "cuStreamWaitEvent");
   }
@@ -94,7 +94,7 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// Makes the device's context the thread's, and puts the one before back.
+  /// Makes the device's context current for this thread, and restores the former one.
   class Current {
    public:
     explicit Current(const CudaDevice& of) : driver_(of.driver_) {
@@ -122,7 +122,7 @@ class CudaDevice final : public Device {
     base::refuse<std::runtime_error>("CUDA: ", call, " says ", name, " (", result, ")");
   }
 
-  /// Gives back what is gone anyway if its context is.
+  /// Releases what is gone anyway if its context is.
   template <class Work>
   void quietly(Work&& work) noexcept {
     if (driver_.push_context(context_) == 0) {
@@ -159,7 +159,7 @@ namespace reprise {
 std::unique_ptr<Device> cuda_device(int ordinal, std::string* why) {
   std::string unasked;
   std::string& reason = why != nullptr ? *why : unasked;
-  // Never closed: the driver does not take being unloaded.
+  // Never closed, because the driver does not survive unloading.
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     reason = "there is no CUDA driver: libcuda.so.1 is not found";

@@ -14,8 +14,7 @@ using Ordinal = int;                   ///< CUdevice
 using Handle = void*;                  ///< CUcontext, CUstream, CUevent
 using DevicePointer = std::uintptr_t;  ///< CUdeviceptr
 
-/// The functions of CUDA's driver that are used, each behind the name that its library has for it.
-/// Tests put their own in their place.
+/// The functions used of CUDA's driver, each with its name there. Tests replace them.
 struct Driver {
   Result (*init)(unsigned) = nullptr;
   Result (*error_name)(Result, const char**) = nullptr;
@@ -37,7 +36,7 @@ struct Driver {
   Result (*synchronize)(Handle) = nullptr;
   Result (*copy)(DevicePointer, const void*, std::size_t, Handle) = nullptr;
 
-  /// `find(name)` is null for what there is not. Returns the first name that is missing, or null.
+  /// `find(name)` returns null for a missing function. Returns the first missing name, or null.
   template <class Find>
   const char* look_up(Find&& find) {
     const char* missing = nullptr;
@@ -70,7 +69,7 @@ struct Driver {
   }
 };
 
-/// The device with this ordinal; null, and then `why` says so in a sentence.
+/// Opens the device with this ordinal; null if it fails, with the reason as a sentence in `why`.
 [[nodiscard]] std::unique_ptr<Device> open_cuda(const Driver& driver, int ordinal,
                                                 std::string& why);
 

@@ -10,7 +10,7 @@
 namespace reprise {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  ///< That `Device::allocate` promises.
+constexpr std::size_t kAlignment = 256;  ///< The alignment that `Device::allocate` promises.
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void PinnedMemory::do_deallocate(void* block, std::size_t /*bytes*/, std::size_t
   device_->free(block, true);
 }
 
-/// One batch here, in the one block that it takes from this resource, and as much on the device.
+/// A batch on the host, in a single block of this resource, and as much memory on the device.
 struct DeviceRing::Slab final : PinnedMemory {
   Slab(const BatchSource& source, std::size_t n, Device& of)
       : PinnedMemory(of),
@@ -51,7 +51,7 @@ struct DeviceRing::Slab final : PinnedMemory {
     return taken;
   }
 
-  /// A source of the user's may have put its batch elsewhere.
+  /// The host's block; throws if a user's source has put its batch elsewhere.
   [[nodiscard]] std::span<const std::byte> checked_block() const {
     base::require(!block.empty(), base::Call{"DeviceRing"},
                   "the batch of the source's make_batch is not in the memory that it "
@@ -60,11 +60,11 @@ struct DeviceRing::Slab final : PinnedMemory {
   }
 
   Device& device;
-  std::span<const std::byte> block;  ///< Set while `host` is made, so it stands before it.
+  std::span<const std::byte> block;  ///< Set while `host` is made, so it is declared first.
   Batch host;
   std::byte* away;
-  SampleStatus status = {};      ///< That of its draw.
-  Device::Event made = nullptr;  ///< Of its last copy.
+  SampleStatus status = {};      ///< The status of its draw.
+  Device::Event made = nullptr;  ///< The event of its last copy.
 };
 
 DeviceRing::DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth)
@@ -80,7 +80,7 @@ DeviceRing::~DeviceRing() {
     try {
       device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->made);  // The last of all copies.
     } catch (const std::exception&) {
-      // A device that has failed copies nothing any more.
+      // A device that has failed makes no more copies.
     }
   }
 }

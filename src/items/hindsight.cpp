@@ -103,14 +103,12 @@ void HindsightCore::choose(std::size_t items) noexcept {
   }
 }
 
-/// Goes along the episodes to one side, from the chunks of their items on, and picks goals among
-/// the observations there.
+/// Follows the episodes to one side of their items, and picks goals among the observations.
 void HindsightCore::walk(Side side, std::span<std::byte> goals,
                          std::span<std::int32_t> distances) noexcept {
   begin(side);
   chunks_.begin(0);
-  // No more chunks of an episode than there are can be resident, but while it is walked along, its
-  // writer may fill more.
+  // An episode has no more resident chunks than exist, but its writer may fill more meanwhile.
   for (std::size_t chunks = core_->store().chunks(); walks_ != 0 && chunks != 0; --chunks) {
     search();
     if (side == Side::Before) {
@@ -165,8 +163,8 @@ void HindsightCore::skip_context() noexcept {
   }
 }
 
-/// `Final` goals are the last observations so far. Others are any that the walk has come by, alike:
-/// those of a chunk replace an earlier goal with their share of all.
+/// `Final` goals are the last observations so far. Other goals are any of the observations passed,
+/// with equal probability: those of a chunk replace an earlier goal with their share of all.
 void HindsightCore::pick(Side side, std::span<std::byte> goals,
                          std::span<std::int32_t> distances) noexcept {
   for (const std::uint32_t i : std::span(going_).first(walks_)) {
@@ -211,8 +209,8 @@ void HindsightCore::look_ahead() noexcept {
   walks_ = kept;
 }
 
-/// The same for episodes that began in another chunk: finds the chunks which say that the episode
-/// goes on where the walk has come to.
+/// As `look_ahead`, for episodes that began in another chunk: finds the chunks which say that the
+/// episode goes on at the walk's first step here.
 void HindsightCore::look_back() noexcept {
   const auto word = [this](std::uint32_t i) {
     const Search& search = searches_[i];
@@ -246,7 +244,7 @@ void HindsightCore::look_back() noexcept {
   }
 }
 
-/// Goes to the steps that were found, if they are there still, as `find` does to the items.
+/// Moves to the steps that were found, if they are still there, as `find` does to the items.
 void HindsightCore::go_on(Side side) noexcept {
   chunks_.unpin();
   chunks_.begin(walks_);
@@ -279,15 +277,15 @@ void HindsightCore::go_on(Side side) noexcept {
   walks_ = kept;
 }
 
-/// Whether the row begins the item of the episode that would be there, or repeats its row. Else
-/// what a row without an item has in the place of a header was left by an earlier use of the chunk,
-/// and no step has a header of the same episode and position twice.
+/// Whether the row begins or repeats the item that the episode would have there. A row without an
+/// item has the header of an earlier use of the chunk, and no two steps have headers with the same
+/// episode and position.
 bool HindsightCore::same_episode(const Search& search, std::int32_t row) const noexcept {
   const storage::ItemHeader there = header({search.chunk, static_cast<std::uint32_t>(row)});
   return there.episode == search.episode && there.position() == position_of(search, row);
 }
 
-/// Modulo 2^64: before an episode's first step there is no position.
+/// Computed modulo 2^64, because there is no position before an episode's first step.
 std::uint64_t HindsightCore::position_of(const Search& search, std::int32_t row) noexcept {
   return search.first + static_cast<std::uint64_t>(std::int64_t{row});
 }

@@ -26,21 +26,21 @@ class HindsightCore {
                       std::span<std::int32_t> distances);
 
  private:
-  /// Observations before the item's own, or after it.
+  /// Whether goals are looked for before the item's own observation or after it.
   enum class Side : std::uint8_t { Before, After };
 
   /// An item that gets a goal, and a walk over its episode, one chunk after the other.
   struct Search {
-    std::uint32_t item;  ///< Its number in the block.
-    std::uint32_t seen;  ///< Observations that the walk has come by.
+    std::uint32_t item;  ///< The item's index in the block.
+    std::uint32_t seen;  ///< Observations that the walk has passed.
     std::uint64_t episode;
-    std::uint64_t position;  ///< Of the item's step.
-    // In the chunk that the walk has come to:
+    std::uint64_t position;  ///< The position of the item's step.
+    // Members about the chunk that the walk is in:
     std::uint32_t chunk;
-    std::uint64_t first;   ///< Position of row 0, if the episode had one there; modulo 2^64.
-    std::int32_t from;     ///< The step of this row is the first of the walk.
+    std::uint64_t first;   ///< Position of row 0 if the episode had begun before it; modulo 2^64.
+    std::int32_t from;     ///< The walk begins with the step of this row.
     std::int32_t inside;   ///< A row of the episode.
-    std::int32_t outside;  ///< One that is not, or none at all.
+    std::int32_t outside;  ///< A row outside of the episode, or of the chunk.
   };
 
   void find(std::span<const ItemKey> keys) noexcept;
@@ -65,13 +65,13 @@ class HindsightCore {
   base::Random random_;
   // Scratch of a block.
   PinnedItems items_;
-  std::array<std::uint32_t, kItemsAtATime> ingested_;  ///< Rows of the item's chunk.
+  std::array<std::uint32_t, kItemsAtATime> ingested_;  ///< Ingested rows of each item's chunk.
   std::array<Search, kItemsAtATime> searches_;
-  std::size_t chosen_ = 0;                          ///< Searches of this block.
+  std::size_t chosen_ = 0;                          ///< The number of searches in this block.
   std::array<std::uint32_t, kItemsAtATime> going_;  ///< Searches whose walk goes on.
-  std::size_t walks_ = 0;                           ///< How many these are.
-  std::array<ItemKey, kItemsAtATime> steps_;        ///< The slots to which they go, as keys.
-  PinnedItems chunks_;                              ///< Those to which they have come.
+  std::size_t walks_ = 0;                           ///< The number of these.
+  std::array<ItemKey, kItemsAtATime> steps_;        ///< The slots of the next steps, as keys.
+  PinnedItems chunks_;                              ///< The chunks that the walks are in.
   base::OneThread one_thread_;
 };
 

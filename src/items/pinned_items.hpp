@@ -15,10 +15,10 @@
 
 namespace reprise::items {
 
-/// Items that are read at a time, with one lock per shard; bounds the scratch on the stack.
+/// Items that are read under one lock per shard; it bounds the scratch on the stack.
 inline constexpr std::size_t kItemsAtATime = 2048;
 
-/// Items found by key and pinned, shard by shard, in the sequence in which they were asked for.
+/// Finds items by key and pins them, shard by shard, in the order in which they were asked for.
 /// Scratch is written before it is read, so it is not initialised.
 class PinnedItems {
  public:
@@ -36,7 +36,7 @@ class PinnedItems {
   [[nodiscard]] bool found(std::size_t i) const noexcept {
     return places_[i].chunk != storage::kNil;
   }
-  /// Pins the item, which is number i, if it is there and none was found for i before. The shard is
+  /// Pins the item as number i, if it is there and nothing was found for i before. The shard is
   /// locked.
   void pin(shard::LockedShard& shard, std::size_t i, ItemKey key) noexcept {
     const std::optional<storage::Place> place = shard.find(key);
@@ -64,7 +64,7 @@ class PinnedItems {
                              }
                            });
   }
-  /// The places of the items; a chunk is kNil for what is not there.
+  /// The places of the items; the chunk is kNil for an item that is not there.
   [[nodiscard]] std::span<const storage::Place> places() const noexcept { return places_; }
 
   void unpin() noexcept {
@@ -84,7 +84,7 @@ class PinnedItems {
   buffer::ShardSet& shards_;
   std::size_t pins_ = 0;
   std::array<storage::Place, kItemsAtATime> places_;
-  std::array<std::uint32_t, kItemsAtATime> pinned_;  ///< Chunks, grouped by shard.
+  std::array<std::uint32_t, kItemsAtATime> pinned_;  ///< Pinned chunks, grouped by shard.
   std::array<std::uint32_t, kItemsAtATime> order_;
 };
 

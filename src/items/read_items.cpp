@@ -23,8 +23,8 @@ class Block {
 
   PinnedItems items;
 
-  /// Copies the first n of what was asked, clears the places of what was not found, and gives the
-  /// pins back. Returns how many were found.
+  /// Copies the first n items that were asked for, clears the slots of those not found, and gives
+  /// the pins back. Returns how many were found.
   std::size_t copy(std::size_t n, window::BatchStore& batch, std::size_t offset) noexcept {
     std::size_t copied = 0;
     for (std::size_t from = 0; from < n;) {
@@ -55,7 +55,7 @@ ItemKey stale_key(ShardSet& shards) noexcept {
   return ItemKey::make(key.slot(), key.generation() - 1, key.tag());
 }
 
-/// The batch has items in places [offset, offset + n).
+/// Makes the batch large enough for items in slots [offset, offset + n).
 void extend(window::BatchStore& batch, std::size_t offset, std::size_t n) noexcept {
   batch.size = n == 0 ? batch.size : std::max(batch.size, offset + n);
 }
@@ -76,7 +76,7 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
     found += block.copy(part.size(), batch, offset + done);
   }
   if (!keys.empty()) {
-    // They may be the batch's own.
+    // The keys may be the batch's own.
     std::memmove(batch.keys + offset, keys.data(), keys.size_bytes());
   }
   extend(batch, offset, keys.size());
@@ -98,7 +98,7 @@ std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, 
       const ShardSet::One shard(core.shards(), s);
       buffer::for_each_step(*shard, episode, position, done, done + count,
                             [&](std::size_t i, ItemKey key) {
-                              // A checkpoint may say that two shards have the step.
+                              // A damaged checkpoint may say that two shards have the step.
                               if (!block.items.found(i - done)) {
                                 batch.keys[offset + i] = key;
                                 block.items.pin(*shard, i - done, key);

@@ -9,18 +9,17 @@
 #include <cstdint>
 #include <span>
 
-// Items that are read by name, without a draw: neither a rate limiter nor a limit of draws counts
-// them, and no remover hears of them.
+// Reads items by name, which neither limiters, limits of draws nor removers count as draws.
 
 namespace reprise::items {
 
-/// `ReplayBuffer::gather`: copies the item of keys[i] into place offset + i of the batch; what is
-/// not there is cleared. Returns how many items were there. Throws as documented there.
+/// Implements `ReplayBuffer::gather`: copies the item of keys[i] into batch slot offset + i, and
+/// clears the slot if there is none. Returns how many items were there. Throws as documented there.
 std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                    std::span<const ItemKey> keys);
 
-/// `Episodes::gather`: the same for the items that begin with steps [position, position
-/// + steps) of an episode.
+/// Implements `Episodes::gather` for the items that begin with steps [position, position + steps)
+/// of an episode, in the same way.
 std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                            std::uint64_t episode, std::uint64_t position, std::size_t steps);
 

@@ -13,7 +13,7 @@
 namespace reprise::items {
 namespace {
 
-/// Where the column lies in a row. Throws std::invalid_argument for any other field.
+/// The column's place in a row. Throws std::invalid_argument for any other field.
 const storage::MutableField& find(const buffer::BufferCore& core, AnyField field) {
   const auto& accesses = core.layout().fields();
   if (field.index() >= accesses.size() || accesses[field.index()].signature != field.signature()) {
@@ -26,7 +26,7 @@ const storage::MutableField& find(const buffer::BufferCore& core, AnyField field
                             &storage::MutableField::field);
 }
 
-/// For how many steps of each item there are values.
+/// The number of steps of each item for which there are values.
 std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
                         const storage::MutableField& field, std::size_t bytes) {
   const std::size_t steps = core.window().has_steps() ? core.window().ahead() : 1;

@@ -10,8 +10,8 @@
 
 namespace reprise::items {
 
-/// `ReplayBuffer::update`: replaces values of a mutable column in the steps of items that are found
-/// by key, pinned, and written without a lock. Throws as documented there.
+/// Implements `ReplayBuffer::update`: replaces values of a mutable column in the steps of items
+/// that are found by key, pinned, and written without a lock. Throws as documented there.
 UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
                            std::span<const std::byte> values);
 

@@ -12,15 +12,15 @@
 
 namespace reprise::limiter {
 
-/// Lets the threads that wait for one gate of the rate limiter in by turns, who waits longest first
-/// (I12). Any thread.
+/// Lets waiting calls in by turns at a gate of the rate limiter, the longest wait first (I12). Any
+/// thread.
 ///
-///  - A thread that finds somebody waiting stands behind, and only the first asks the gate.
-///  - It stays the first until it leaves, so a sampler takes what it was let in for before another
+///  - A call that finds others waiting queues behind them, and only the first one asks the gate.
+///  - It stays the first until it leaves, so a sampler draws what it was let in for before another
 ///    one asks.
-///  - When it leaves, it may ask for those behind it, until one is refused: writers do, as they are
-///    many, and would take longer to wake one by one than room takes to come. It wakes those who
-///    are left, and the next one asks for itself.
+///  - When it leaves, it may ask for those behind it, until one is refused. Writers do: waking many
+///    of them one by one would take longer than room takes to come. It wakes those that are left,
+///    and the next one asks for itself.
 class Turns {
  public:
   /// The turn of one call; users derive what the gate needs from it.
@@ -42,10 +42,10 @@ class Turns {
     // Guarded by the mutex of the turns.
     Turn* next_ = nullptr;
     bool waits_ = false;
-    bool let_in_ = false;  ///< By a thread that left; it waits no more.
+    bool let_in_ = false;  ///< Set by a thread that left; the call then waits no more.
   };
 
-  /// On which those behind the first sleep.
+  /// Threads behind the first one sleep on this event.
   [[nodiscard]] base::Event& event() noexcept { return event_; }
 
   /// Whether somebody waits. Relaxed: a thread that misses one who has just come asks the gate as
@@ -60,8 +60,8 @@ class Turns {
     return demand_.load(std::memory_order_seq_cst);
   }
 
-  /// Stands behind the others, and sleeps until the call is the first or was let in. Else why the
-  /// wait is over.
+  /// Queues the call, and sleeps until it is the first or was let in; otherwise returns why the
+  /// wait ended.
   [[nodiscard]] std::optional<WaitEnd> come(Turn& turn, Wait& wait) noexcept {
     if (stand(turn)) {
       return std::nullopt;
@@ -80,8 +80,8 @@ class Turns {
     }
   }
 
-  /// As the other one, for a thread that must not sleep: false if it would. The turn stands where
-  /// it is until `leave`, so that no call that came later is let in before it.
+  /// Queues the call of a thread that must not sleep; false if it would have to. The turn keeps its
+  /// place until `leave`, so that no later call is let in before it.
   [[nodiscard]] bool come(Turn& turn) noexcept { return stand(turn); }
 
   /// After `come`: whether the call is let in. It may be called again; `gate(turn)` must not wait.
@@ -122,7 +122,7 @@ class Turns {
   }
 
  private:
-  /// True for the first, and for one that was let in.
+  /// Queues the turn. True if it is the first, or was let in.
   bool stand(Turn& turn) noexcept {
     const base::MutexLock lock(mutex_);
     if (!turn.waits_ && !turn.let_in_) {
@@ -132,7 +132,7 @@ class Turns {
     }
     return turn.let_in_ || first_ == &turn;
   }
-  /// The link to a turn; to null, the last one.
+  /// The link that points to a turn; for null, the last link.
   Turn** find(const Turn* turn) noexcept REPRISE_REQUIRES(mutex_) {
     Turn** at = &first_;
     while (*at != turn) {

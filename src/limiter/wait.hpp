@@ -73,7 +73,7 @@ class WaitMeter {
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
 };
 
-/// Why a wait ended without what it waited for. Answers of calls are tables in this sequence.
+/// Why a wait ended without success. Tables of answers are indexed by it.
 enum class WaitEnd : std::uint8_t { TimedOut, Stopped, Closed };
 
 /// The conditions that end the waits of one call. The constructor reads no clock: the timeout

@@ -22,7 +22,7 @@ class AppendLog {
   /// Keeps at least this many of the last steps while blocks are full, and never many more.
   explicit AppendLog(std::size_t most_steps) noexcept : most_steps_(most_steps) {}
 
-  /// A step was appended.
+  /// Notes an appended step.
   void note(std::uint64_t episode, std::uint64_t position) {
     const Name name{episode, position / kSteps};
     const auto [found, fresh] = blocks_.try_emplace(name);
@@ -36,7 +36,7 @@ class AppendLog {
       }
     }
     if (position != block.first + block.appended.size()) {
-      // The first of a block, or one after steps that were appended by other calls.
+      // The step begins a block, or follows steps that other calls appended.
       steps_ -= block.appended.size();
       block.appended.clear();
       block.first = position;
@@ -66,8 +66,9 @@ class AppendLog {
   }
 
  private:
-  static constexpr std::uint64_t kSteps = 64;            ///< Steps of a full block.
-  using Name = std::pair<std::uint64_t, std::uint64_t>;  ///< Episode, and its how many'th block.
+  static constexpr std::uint64_t kSteps = 64;  ///< Steps of a full block.
+  /// An episode, and the index of the block in it.
+  using Name = std::pair<std::uint64_t, std::uint64_t>;
   struct HashOfName {
     [[nodiscard]] std::size_t operator()(const Name& name) const noexcept {
       // Episode ids come in runs: an odd factor keeps them apart from the blocks of one episode.

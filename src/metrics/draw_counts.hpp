@@ -14,7 +14,7 @@ namespace reprise::metrics {
 /// Thread safety: the owner's lock.
 class DrawCounts {
  public:
-  /// Counts a draw; gives the draws of the item, this one included.
+  /// Counts a draw, and returns the draws of the item so far.
   std::uint32_t add(ItemKey key) {
     const std::size_t slot = key.slot();
     if (slot >= slots_.size()) {

@@ -8,7 +8,7 @@
 namespace reprise::metrics {
 namespace {
 
-/// first, first * factor, first * factor^2, ...
+/// The bounds first, first * factor, first * factor^2, ...
 std::vector<double> bounds(double first, double factor, std::size_t count) {
   std::vector<double> made;
   for (double bound = first; made.size() < count; bound *= factor) {
@@ -19,7 +19,7 @@ std::vector<double> bounds(double first, double factor, std::size_t count) {
 
 std::vector<double> bounds_of_seconds() {
   return bounds(250e-9, 2.0, 24);
-}  // To 2 s.
+}  // The largest is 2 s.
 
 }  // namespace
 
@@ -30,8 +30,8 @@ Series::Series(std::shared_ptr<Gathered> whole, ReplayBuffer& replay, std::strin
       append_seconds(bounds_of_seconds()),
       sample_seconds(bounds_of_seconds()),
       update_seconds(bounds_of_seconds()),
-      age_steps(bounds(1.0, 4.0, 14)),  // To 67 million.
-      reuse(bounds(1.0, 2.0, 13)),      // To 4096.
+      age_steps(bounds(1.0, 4.0, 14)),  // The largest is 67 million.
+      reuse(bounds(1.0, 2.0, 13)),      // The largest is 4096.
       appended(2 * replay.options().capacity_steps) {}
 
 Meter::Meter(std::shared_ptr<Series> series) noexcept : series_(std::move(series)) {}

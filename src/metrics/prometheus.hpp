@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything that is used of prometheus-cpp; the way it is served is the user's choice.
+// All of prometheus-cpp that is used; the user chooses how it is served.
 #include <prometheus/client_metric.h>
 #include <prometheus/collectable.h>
 #include <prometheus/histogram.h>

@@ -21,7 +21,7 @@ struct Series {
   std::shared_ptr<Gathered> gathered;
   ReplayBuffer& buffer;
   std::string name;
-  // They have locks of their own.
+  // These have locks of their own.
   prometheus::Histogram append_seconds;
   prometheus::Histogram sample_seconds;
   prometheus::Histogram update_seconds;
@@ -33,7 +33,7 @@ struct Series {
   DrawCounts draws REPRISE_GUARDED_BY(mutex);
 };
 
-/// All buffers of a `Metrics`: a metric comes once in a scrape, with all of its labels.
+/// Collects all buffers of a `Metrics`, because a scrape has each metric once, with all its labels.
 class Gathered final : public prometheus::Collectable {
  public:
   /// `std::invalid_argument` for a name in use.

@@ -35,7 +35,7 @@ class Encoder {
   void value(const T& value) {
     bytes(std::as_bytes(std::span(&value, 1)));
   }
-  /// Their number as u32, then the values.
+  /// Writes the number of values as u32, then the values.
   template <class Values>
   void list(const Values& values) {
     u32(checked_count(std::size(values)));
@@ -78,7 +78,7 @@ class Decoder {
   [[nodiscard]] std::vector<T> list() {
     return values<T>(count(sizeof(T)));
   }
-  /// Values without their number in front.
+  /// Reads values without a number before them.
   template <Stored T>
   [[nodiscard]] std::vector<T> values(std::uint64_t count) {
     const Bytes all = bytes(count * sizeof(T));
@@ -86,10 +86,10 @@ class Decoder {
     std::copy(all.begin(), all.end(), std::as_writable_bytes(std::span(result)).begin());
     return result;
   }
-  /// A list of characters.
+  /// Reads a list of characters.
   [[nodiscard]] std::string_view string(std::size_t max_bytes);
   [[nodiscard]] Bytes bytes(std::uint64_t n);
-  /// A number of elements that take at least `least_bytes` each.
+  /// Reads a number of elements that take at least `least_bytes` each.
   [[nodiscard]] std::uint32_t count(std::size_t least_bytes);
 
   [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }

@@ -16,7 +16,7 @@ template <class... Parts>
   return {CheckpointError::Kind::Damaged, base::text(problem...), file, offset};
 }
 
-/// For what no reprise of this version writes, in bytes whose checksum agrees.
+/// An error for contents that no version of reprise writes, although the checksum matches.
 template <class... Parts>
 [[nodiscard]] CheckpointError of_newer_version(const std::string& file, std::uint64_t offset,
                                                const Parts&... what) {

@@ -42,7 +42,7 @@ void StoredFile::write(Bytes bytes, std::uint64_t offset) {
     const std::int64_t wrote =
         checked([&] { return file_->write_at(bytes, offset); }, path_, "cannot write", offset);
     if (wrote == 0) {
-      // The write would be repeated for ever.
+      // Otherwise the write would be repeated for ever.
       throw io_error(path_, offset, "cannot write", EIO);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));

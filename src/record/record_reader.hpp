@@ -31,7 +31,7 @@ class RecordReader {
 
   std::vector<std::byte> stored_;  ///< A block with its header.
   std::vector<std::byte> raw_;
-  /// Made when it is needed.
+  /// Made when it is first needed.
   std::unique_ptr<ZSTD_DCtx_s, std::size_t (*)(ZSTD_DCtx_s*)> decompressor_{nullptr, nullptr};
 };
 

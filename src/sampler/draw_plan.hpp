@@ -14,8 +14,7 @@
 
 namespace reprise::sampler {
 
-/// The items and draws that a batch needs beside what the rate limiter asks, or those that the
-/// buffer has.
+/// The items and draws that a batch needs beside those of the rate limiter, or that the buffer has.
 struct Takes {
   std::size_t items = 0;  ///< Different items, at least.
   std::size_t draws = 0;  ///< 0 if draws need not be counted.
@@ -25,10 +24,10 @@ struct Takes {
   }
 };
 
-/// Draws that were made under one lock, in a row.
+/// Consecutive draws under one lock.
 struct Run {
   std::size_t shard = 0;
-  std::size_t begin = 0;  ///< Its first slot, and its place among the pinned chunks.
+  std::size_t begin = 0;  ///< Index of its first slot, and of its first pinned chunk.
   std::size_t count = 0;
   std::size_t pins = 0;
   double total = 0.0;  ///< The locked total of the shard, for draws by weight.
@@ -39,19 +38,20 @@ struct Drawing {
   shard::Slots slots;
   Draws draws = Draws::Stratified;
   std::vector<Run>& runs;
-  std::size_t fresh = 0;  ///< How many of the first items nobody has drawn before.
-  std::size_t found = 0;  ///< Draws that were possible, if they were too few and the plan knows it.
+  std::size_t fresh = 0;  ///< How many of the first items were fresh.
+  /// If there were too few draws, how many were possible, if the plan knows.
+  std::size_t found = 0;
 
   [[nodiscard]] std::size_t done() const noexcept {
     return runs.empty() ? 0 : runs.back().begin + runs.back().count;
   }
-  /// Adds what a shard has drawn into the slots from `done` on, if it is anything.
+  /// Adds a run of what a shard drew into the slots from `done` on, if it drew anything.
   void add(std::size_t shard, const shard::Drawn& drawn) {
     if (drawn.items != 0) {
       runs.push_back({shard, done(), drawn.items, drawn.pins, drawn.total});
     }
   }
-  /// Gives the pins of all runs but the first ones back, and forgets these runs.
+  /// Gives back the pins of all runs but the first `but_first`, and forgets these runs.
   void give_back(buffer::ShardSet& shards, std::size_t but_first = 0) noexcept {
     for (const Run& run : std::span(runs).subspan(but_first)) {
       shards[run.shard].unpin(slots.pinned.subspan(run.begin, run.pins));
@@ -81,9 +81,9 @@ class DrawPlan {
   }
   /// Makes room for the draws, so that `draw` allocates nothing.
   virtual void reserve(Drawing& drawing) = 0;
-  /// Draws into the slots that are left, pins each item's chunk, and reports the probabilities.
-  /// Unless it returns Drawn, the runs are as before. It may be called again then; `FreshDraw`
-  /// keeps the runs of its first try.
+  /// Draws into the remaining slots, pins each item's chunk, and writes the probabilities. If it
+  /// does not return Drawn, the runs are as before and it may be called again; `FreshDraw` keeps
+  /// the runs of its first try.
   virtual Outcome draw(Drawing& drawing, base::Random& random) = 0;
 
   /// What the importance weights of the last draw depend on.

@@ -16,7 +16,7 @@ void EpochDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
   drawing.runs.reserve(n);
   if (items_.size() == 0) {
-    // A shard's slots are listed once per pass, so no list is longer, whatever comes and goes
+    // A pass lists each slot of a shard at most once, so the list needs no more, whatever changes
     // meanwhile.
     items_ = base::LazyArray<ItemKey>(shards_.slots());
     items_.expect_full(0, shards_.capacity());
@@ -30,7 +30,7 @@ void EpochDraw::reserve(Drawing& drawing) {
 
 DrawPlan::Outcome EpochDraw::draw(Drawing& drawing, base::Random& random) {
   const std::size_t n = drawing.slots.size();
-  std::size_t begun_at = n;  // Draws made when this call began its last pass.
+  std::size_t begun_at = n;  // Draws made before this call began its last pass.
   for (std::size_t done = 0; done < n;) {
     if (left_ == 0) {
       if (begun_at == done || !begin_pass()) {
@@ -49,7 +49,7 @@ DrawPlan::Outcome EpochDraw::draw(Drawing& drawing, base::Random& random) {
   return Outcome::Drawn;
 }
 
-/// False if there are no items. An item that is there during the whole call is listed.
+/// Lists at least the items that are there during the whole call; false if there are none.
 bool EpochDraw::begin_pass() noexcept {
   const std::uint32_t chunks = std::max(kRowsAtATime / shards_.chunk_rows(), 1U);
   left_ = 0;
@@ -65,8 +65,8 @@ bool EpochDraw::begin_pass() noexcept {
   return left_ != 0;
 }
 
-/// Draws as many of the items left as the batch lacks, but for those that have left the buffer
-/// since or weigh nothing. Returns how many were drawn.
+/// Draws as many of the remaining items as the batch lacks, without those that have left or weigh
+/// nothing. Returns how many were drawn.
 std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexcept {
   const std::size_t before = drawing.done();
   const std::size_t count = std::min(drawing.slots.size() - before, left_);
@@ -79,7 +79,8 @@ std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexce
                          [&](std::size_t s, std::span<const std::uint32_t> of_shard) {
                            const std::size_t done = drawing.done();
                            shard::Slots slots = drawing.slots.sub(done, of_shard.size());
-                           // Others may have what the batch is written to mapped, and change it.
+                           // The batch's memory may be shared with other threads that change it, so
+                           // keys are not read from it.
                            const std::span<ItemKey> batch = slots.keys;
                            slots.keys = std::span(keys_).first(of_shard.size());
                            std::ranges::transform(of_shard, slots.keys.begin(),

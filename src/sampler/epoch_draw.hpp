@@ -15,8 +15,8 @@
 namespace reprise::sampler {
 
 /// The passes of one sampler (`Draws::Epoch`). A pass begins with a list of the keys of all items.
-/// Each draw takes a key at random from those left, so the sequence is a uniform shuffle that is
-/// made as it is used. Keys tell which items have left since.
+/// Each draw takes a random key of those left, which makes a uniform shuffle step by step. Keys
+/// tell which items have left since.
 ///
 /// One thread at a time.
 class EpochDraw final : public DrawPlan {
@@ -25,24 +25,25 @@ class EpochDraw final : public DrawPlan {
     facts_.alike = true;
   }
 
-  /// Makes room for the list as well. Every draw may be a run.
+  /// Reserves memory for the list as well. Every draw may be a run.
   void reserve(Drawing& drawing) override;
   Outcome draw(Drawing& drawing, base::Random& random) override;
 
-  /// Passes of which no item is left.
+  /// Passes that have no item left.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
 
  private:
   bool begin_pass() noexcept;
   std::size_t draw_round(Drawing& drawing, base::Random& random) noexcept;
 
-  base::LazyArray<ItemKey> items_;  ///< The first left_ have not had their turn; one per slot.
+  /// The first left_ keys are still to be drawn; there is room for every slot.
+  base::LazyArray<ItemKey> items_;
   std::size_t left_ = 0;
   std::size_t in_pass_ = 0;  ///< Items of the pass at its beginning.
-  bool any_drawn_ = false;   ///< In this pass.
+  bool any_drawn_ = false;   ///< Whether an item of this pass was drawn.
   std::uint64_t passes_ = 0;
   std::vector<ItemKey> next_;
-  std::vector<ItemKey> keys_;  ///< Of a shard's part of them.
+  std::vector<ItemKey> keys_;  ///< The keys that a shard is asked for.
   std::vector<std::uint32_t> order_;
 };
 

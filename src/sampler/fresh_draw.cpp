@@ -26,7 +26,7 @@ DrawPlan::Outcome FreshDraw::draw(Drawing& drawing, base::Random& random) {
     return outcome;
   }
   facts_ = rest_.facts();
-  // The queue draws each item once, so all alike.
+  // The queue gives each item once, so all have the same probability.
   const double alike = 1.0 / facts_.items;
   facts_.lowest_probability = std::min(facts_.lowest_probability, alike);
   if (drawing.fresh != 0) {
@@ -36,8 +36,8 @@ DrawPlan::Outcome FreshDraw::draw(Drawing& drawing, base::Random& random) {
   return Outcome::Drawn;
 }
 
-/// Draws the share of the batch, or as many as there are. Each shard gives in proportion to what it
-/// has, rounded up, so that the queues grow old alike.
+/// Draws the fresh share of the batch, or as many as there are. Each shard gives in proportion to
+/// its fresh items, rounded up, so that the queues age alike.
 void FreshDraw::draw_fresh(Drawing& drawing) {
   const double share = share_ * static_cast<double>(drawing.slots.size());
   const auto wanted = std::max<std::size_t>(static_cast<std::size_t>(std::llround(share)), 1);

@@ -22,7 +22,7 @@ class FreshDraw final : public DrawPlan {
 
   DrawPlan& rest_;
   const double share_;
-  std::size_t first_ = 0;            ///< The shard that is asked first, another one each time.
+  std::size_t first_ = 0;  ///< The shard that is asked first, which changes with each draw.
   std::vector<std::size_t> counts_;  ///< Fresh items of each shard.
 };
 

@@ -61,7 +61,7 @@ std::string SampleStatus::message() const {
                         " draws of this batch can be made; each item may be drawn "
                         "max_times_sampled times");
     }
-    if (items >= needed) {  // Only a prefetcher returns this.
+    if (items >= needed) {  // Only a prefetcher returns this status.
       return base::text(after, "no batch came of the ", items, " items");
     }
     return held_by_queue ? base::text(after, items, " of the ", needed,

@@ -44,11 +44,11 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
   if (snapshots_) {
     plans_.fill(&snapshot_);
   }
-  // A shard has draws in at most two rounds, after its fresh items.
+  // A shard has at most two runs in a batch, after that of its fresh items.
   runs_.reserve(3 * core_->shards().size());
 }
 
-/// `SamplerOptions::fresh`, which a queue in front of an order or a limit would change.
+/// The fresh share, 0 if the selector is ordered or draws are limited.
 float SamplerCore::fresh_share() const {
   const float share = options_.fresh;
   base::require(share >= 0.0F && share <= 1.0F, "fresh is ", share, "; allowed: 0 to 1");
@@ -124,9 +124,9 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
                    std::span(weights_).first(n), std::span(batch.probabilities + offset, n)},
                   options.draws,
                   runs_};
-  plan.reserve(drawing);  // It may throw, so it comes before the limiter counts the batch.
+  plan.reserve(drawing);  // This may throw, so it comes before the limiter counts the batch.
   call.status.batch = call.status.possible = n;
-  if (!core_->limiter().is_unlimited()) {  // With it nobody waits, not even for items.
+  if (!core_->limiter().is_unlimited()) {  // An unlimited sampler does not even wait for items.
     call.takes = plan.takes(n, options.draws);
   }
   limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
@@ -166,7 +166,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
     }
     const DrawPlan::Outcome outcome = plan.draw(drawing, random_);
     if (outcome == DrawPlan::Outcome::Retry && --tries != 0) {
-      std::this_thread::yield();  // To who takes the items away.
+      std::this_thread::yield();  // Lets the thread run that takes the items away.
       continue;
     }
     batch_drawn(status.batch);
@@ -187,13 +187,13 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
   }
 }
 
-/// The items and draws that the buffer has.
+/// Counts the items and draws that the buffer has.
 Takes SamplerCore::has(const Takes& takes) const noexcept {
   return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
 }
 
-/// An estimate of how many items the buffer has to have before the batch can be drawn, for the
-/// demand: it assumes that new items have all their draws left.
+/// Estimates how many items the buffer needs before the batch can be drawn, for the demand. It
+/// assumes that new items have all their draws left.
 std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const noexcept {
   const std::size_t missing =
       takes.draws <= has.draws
@@ -239,7 +239,7 @@ void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
   }
 }
 
-/// As `wait_until_admitted`, without waiting: the call stays where it stands.
+/// Asks as `wait_until_admitted`, without waiting; the call keeps its place among those that wait.
 bool SamplerCore::admit_polled(Call& call) noexcept {
   call.in_turn = core_->draws_take();
   call.status.held_by_turn = call.in_turn && !call.turns.come(call);
@@ -253,7 +253,7 @@ bool SamplerCore::admit_polled(Call& call) noexcept {
   return false;
 }
 
-/// The part of `wait` after a first look that was not admitted, or not made because others wait.
+/// Waits, after a first look was refused, or was not made because others wait.
 void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   const bool for_ratio = core_->limiter().limits_inserts() && !core_->limiter().is_queue() &&
                          call.answer != limiter::Limiter::Answer::TooFewItems;
@@ -277,7 +277,7 @@ void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   }
 }
 
-/// The part of `wait_until_admitted` in which it is the call's turn.
+/// Waits for items when it is the call's turn.
 std::optional<limiter::WaitEnd> SamplerCore::wait_for_items(Call& call,
                                                             limiter::Wait& wait) noexcept {
   for (;;) {
@@ -313,7 +313,7 @@ bool SamplerCore::admit_in_turn(Call& call) noexcept {
                       : admit(call);
 }
 
-/// Writes into the status of a call that waits no longer why there is no batch.
+/// Writes why there is no batch into the status of a call whose wait has ended.
 void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
   call.status.held_by_turn = call.leave() || call.status.held_by_turn;
   call.status.code = code_of(end);

@@ -30,7 +30,7 @@
 
 namespace reprise::sampler {
 
-/// The code of a call whose wait ended so.
+/// The status code for the end of a wait.
 [[nodiscard]] inline SampleStatus::Code code_of(limiter::WaitEnd end) noexcept {
   using Code = SampleStatus::Code;
   constexpr Code kCodes[] = {Code::TimedOut, Code::Stopped, Code::Closed};
@@ -40,7 +40,7 @@ namespace reprise::sampler {
 /// One sampler: its random generator, the scratch of a draw, and its batch. One thread at a time.
 class SamplerCore {
  public:
-  /// Draws by the selector with this place.
+  /// Draws by the selector with this index.
   SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
               std::size_t selector = 0);
 
@@ -70,7 +70,7 @@ class SamplerCore {
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities) {
     return buffer::update(*core_, keys, priorities, selector_);
   }
-  /// As `BatchSource::outlook`. Any thread.
+  /// Implements `BatchSource::outlook`. Any thread.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
     core_->life().check();
     SampleStatus status;
@@ -82,15 +82,15 @@ class SamplerCore {
   }
 
  private:
-  /// One call of `sample`, and its turn if it has to wait. It keeps the turn until it has drawn, so
-  /// that no other call that waits takes what it was let in for.
+  /// A call of `sample`, and its turn if it has to wait. It keeps the turn until it has drawn, so
+  /// that no other waiting call takes the items.
   struct Call : limiter::Turns::Turn {
     explicit Call(limiter::Turns& all, bool is_polled = false) noexcept
         : turns(all), polled(is_polled) {}
     ~Call() { leave(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
-    /// Whether others were before it.
+    /// Leaves its turn; returns whether other calls were before it.
     bool leave() noexcept { return std::exchange(in_turn, false) && turns.leave(*this); }
 
     limiter::Turns& turns;
@@ -98,7 +98,7 @@ class SamplerCore {
     bool in_turn = false;
     Takes takes;
     SampleStatus status;
-    limiter::Limiter::Answer answer{};  ///< The last one of the limiter.
+    limiter::Limiter::Answer answer{};  ///< The limiter's last answer.
   };
   [[nodiscard]] DrawPlan& plan(Draws draws) const {
     return *plans_.at(static_cast<std::size_t>(draws));
@@ -127,7 +127,7 @@ class SamplerCore {
   const SamplerOptions options_;
   const std::size_t selector_;
   base::Random random_;
-  window::BatchStore& store_;  ///< Inside batch_.
+  window::BatchStore& store_;  ///< The part of batch_ that is written to.
   Batch batch_;
 
   // Scratch of one call with one element per draw; it grows with the largest batch.
@@ -138,13 +138,13 @@ class SamplerCore {
   std::vector<const std::byte*> rows_;
   std::vector<Run> runs_;
 
-  const bool snapshots_;  ///< Whatever the options of a call are, it draws at one moment.
+  const bool snapshots_;  ///< Whether every call draws at one moment, whatever its options are.
   WeightedDraw weighted_;
   SnapshotDraw snapshot_;
   EpochDraw epoch_;
   FreshDraw fresh_;
   window::RowCopier copier_;
-  std::array<DrawPlan*, 4> plans_{};  ///< By the options of a call, `Draws`.
+  std::array<DrawPlan*, 4> plans_{};  ///< The plan for each of `Draws`.
   std::optional<Call> polled_;
   base::OneThread one_thread_;
 };

@@ -34,7 +34,7 @@ Takes SnapshotDraw::takes(std::size_t n, Draws draws) const noexcept {
 
 void SnapshotDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
-  chosen_.reserve(n + 1);  // As round_, with which it is swapped.
+  chosen_.reserve(n + 1);  // Also round_, with which it is swapped.
   round_.reserve(n + 1);
   arrivals_.reserve(n + 1);
   positions_.resize(std::max(positions_.size(), n + 1));
@@ -199,8 +199,8 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
   }
 }
 
-/// Takes the draws of the round that are not void, until n are chosen. True if nothing more is
-/// needed: n draws, and without replacement also the arrival of the item after the last one taken.
+/// Takes the draws of the round that are not void, until n are chosen. True if no more are needed:
+/// n draws, and without replacement also the arrival of the item after the last one taken.
 bool SnapshotDraw::take_round(const All& all, std::size_t n, bool without, double total,
                               base::Random& random) noexcept {
   if (without) {
@@ -260,8 +260,8 @@ double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
                            : -std::expm1(-weight * threshold_) / static_cast<double>(n);
 }
 
-/// Calls `call` once per shard, with its number and the leaves and weights of its choices for which
-/// `which` is true, if there are any.
+/// Calls `call` once per shard that has choices for which `which` is true, with its number and the
+/// leaves and weights of these choices.
 template <class Which, class Call>
 void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call call) noexcept {
   std::fill(counts_.begin(), counts_.end(), 0);
@@ -338,8 +338,8 @@ void SnapshotDraw::settle(const All& all) noexcept {
   }
 }
 
-/// Writes keys, places, probabilities and pins. Each shard hands out its draws together; those in
-/// order alternate between shards, so they are put into the batch afterwards.
+/// Writes keys, places, probabilities and pins. Each shard writes its draws together; ordered draws
+/// alternate between shards, so they are put into the batch afterwards.
 void SnapshotDraw::hand_out(const All& all, Drawing& drawing) noexcept {
   const shard::Slots& batch = drawing.slots;
   std::fill(counts_.begin(), counts_.end(), 0);

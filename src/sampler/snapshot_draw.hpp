@@ -37,7 +37,7 @@ class SnapshotDraw final : public DrawPlan {
     std::uint32_t leaf = 0;
     float weight = 1.0F;
     std::uint32_t first = 0;  ///< Index in round_ of the item's first draw.
-    bool seen = false;        ///< In the item's first draw: it has arrived.
+    bool seen = false;        ///< Whether the item has arrived, in its first draw.
     bool taken = false;
     bool exhausted = false;  ///< This draw was the item's last one.
     bool hidden = false;     ///< Hidden before the next round, if there is one.
@@ -45,7 +45,7 @@ class SnapshotDraw final : public DrawPlan {
 
   bool draw_once(Drawing& drawing, base::Random& random);
 
-  // These choose the items.
+  // Methods that choose items.
   double read_totals(const All& all) noexcept;
   [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
   bool choose_first(const All& all, std::size_t n) noexcept;
@@ -57,7 +57,7 @@ class SnapshotDraw final : public DrawPlan {
   bool take_arrivals(const All& all, std::size_t n, double total, base::Random& random) noexcept;
   void accept(const All& all, Choice& choice, bool hidden) noexcept;
 
-  // These hide and show items, and hand them out.
+  // Methods that hide and show items, and hand them out.
   template <class Which, class Call>
   void by_shard(std::span<const Choice> choices, Which which, Call call) noexcept;
   void hide(const All& all, std::span<const Choice> choices) noexcept;
@@ -86,7 +86,7 @@ class SnapshotDraw final : public DrawPlan {
   std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
-  std::vector<ItemKey> keys_;  ///< Of a draw in order, shard by shard.
+  std::vector<ItemKey> keys_;  ///< Keys of an ordered draw, shard by shard.
   std::vector<storage::Place> places_;
   // One element per shard.
   std::vector<double> totals_;

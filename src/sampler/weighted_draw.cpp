@@ -29,8 +29,7 @@ DrawPlan::Outcome WeightedDraw::draw(Drawing& drawing, base::Random& random) {
   const std::size_t n = drawing.slots.size();
   bool first_round = true;
   for (; drawing.done() < n; first_round = false) {
-    // The shares of shards that were empty in the first round are 0 now, so the others are scaled
-    // up.
+    // Shards that were empty in the first round have a share of 0 now, so the others are scaled up.
     const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
     bool failed = !(sum > 0.0);
     if (!failed) {
@@ -72,7 +71,7 @@ bool WeightedDraw::read_hints() noexcept {
   return true;
 }
 
-/// Takes the lock of each shard that has draws, once.
+/// Locks each shard that has draws once.
 void WeightedDraw::draw_round(Drawing& drawing) {
   std::size_t next = 0;
   for (std::size_t s = 0; s < counts_.size(); ++s) {

@@ -13,7 +13,7 @@ namespace {
 
 /// The name of an attachment's state is this prefix and the name of the attachment.
 constexpr std::string_view kPrefix = "attachment-";
-constexpr std::size_t kMaxName = 200;  // With the prefix, less than a state's name may have.
+constexpr std::size_t kMaxName = 200;  // With the prefix, it fits the name of a state.
 
 }  // namespace
 

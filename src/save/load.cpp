@@ -109,7 +109,7 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
     options.decoder.refuse(error.what());
   } catch (const std::bad_alloc&) {
     if (like != nullptr) {
-      throw;  // A buffer with these options exists, so only memory is short at the moment.
+      throw;  // A buffer with these options exists, so only memory is short now.
     }
     throw mismatch("there is not the address space for a buffer of its options, with " +
                    std::to_string(use.capacity_steps) + " steps");
@@ -168,7 +168,7 @@ class ShardLoader {
     if (numbers != nullptr) {
       rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
-    // Only the priorities tell how much of the rest is recurrent states.
+    // The priorities say how much of the rest is recurrent states.
     rest_.resize(bytes_left(entry, rooms));
     if (!rest_.empty()) {
       rooms.emplace_back(rest_);
@@ -187,7 +187,7 @@ class ShardLoader {
     restore_frames(image, entry, std::span<const std::byte>(rest_).subspan(states));
   }
 
-  /// What a stored chunk has beyond these rooms, at most as much as is possible.
+  /// The bytes of a stored chunk beyond these rooms; refuses more than is possible.
   std::size_t bytes_left(const checkpoint::ChunkEntry& entry,
                          const std::vector<record::Room>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
@@ -198,7 +198,7 @@ class ShardLoader {
         bytes, bounds_.chunk_rows * store_.state_stride() + store_.frame_room(0).size());
   }
 
-  /// Refuses frames that do not follow each other as a writer puts them, or cannot be decompressed.
+  /// Refuses frames that do not follow each other as a writer puts them, or are damaged.
   void restore_frames(const ChunkImage& image, const checkpoint::ChunkEntry& entry,
                       std::span<const std::byte> stored) {
     const std::span<std::byte> room = store_.frame_room(image.chunk);
@@ -246,8 +246,7 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
-  /// Refuses a chunk in which a priority is not possible, or a window reads rows that are not
-  /// there.
+  /// Refuses a chunk with an impossible priority, or with a window that reads missing rows.
   void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
     const std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
@@ -301,8 +300,8 @@ class ShardLoader {
   std::vector<std::byte> frame_;                        ///< Scratch.
 };
 
-/// Sets the exponents that selectors had. A checkpoint says nothing else of a rule of the user's
-/// own, so an exponent that this rule refuses may be a fault of the rule, not of the files.
+/// Sets the exponents that selectors had. A checkpoint stores nothing else of a user's own rule, so
+/// an exponent that this rule refuses may be a fault of the rule, not of the files.
 void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Decoder& from,
                 const std::string& directory) {
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
@@ -361,7 +360,7 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
   Loaded loaded;
   static_cast<void>(checkpoint::open_latest(
       files, directory, options.stop, &loaded.beside.skipped, [&](const Snapshot& snapshot) {
-        loaded.core.reset();  // There may not be the memory for two.
+        loaded.core.reset();  // There may be too little memory for both.
         loaded.core = take_in(snapshot, directory, options, like);
         loaded.beside.attachments = read_attachments(snapshot);
       }));

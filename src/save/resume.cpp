@@ -16,9 +16,9 @@ using shard::ShardImage;
 using storage::ItemHeader;
 using storage::kNil;
 
-/// The least number of generations that a load skips, so that keys given out between a save and its
-/// load are stale. The number skipped is random, so that two loads of one checkpoint continue with
-/// different keys.
+/// The least number of generations that a load skips, so that keys made between a save and its load
+/// are stale. The number is random, so that two loads of one checkpoint continue with different
+/// keys.
 constexpr std::uint32_t kLeastEpoch = 1024;
 
 std::uint32_t any_epoch() {
@@ -26,16 +26,16 @@ std::uint32_t any_epoch() {
   return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
 }
 
-/// A chunk that was open. It stays open for the writer that takes the position of the one that had
-/// it, or else for any writer that looks for a chunk. It is closed if it has too little room, or if
-/// it was restored before and so has keys of two generations already.
+/// A chunk that was open. It stays open for the writer that takes the position of its former one,
+/// or else for any writer that looks for a chunk. It is closed if it has too little room, or if it
+/// was restored before and so has keys of two generations already.
 struct OpenChunk {
   std::uint32_t room = 0;  ///< Rows that a writer may use.
   bool taken = false;
 };
 using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< By chunk.
 
-/// Keeps a chunk open for a writer that needs so many rows. False if it is not to be had.
+/// Keeps a chunk open for a writer that needs so many rows; false if that is not possible.
 bool take(OpenChunks& all, std::uint32_t chunk, std::uint32_t rows) {
   const auto open = all.find(chunk);
   if (open == all.end() || open->second.taken || open->second.room < rows) {
@@ -62,8 +62,7 @@ void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
   }
 }
 
-/// All touched chunks without steps: first the ones that were free, in their sequence, and then the
-/// others.
+/// All touched chunks without steps: first those that were free, in their order, then the others.
 std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t first_chunk) {
   std::vector<bool> taken(image.touched);
   for (const ChunkImage& chunk : image.chunks) {
@@ -127,9 +126,9 @@ Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& imag
   return latest;
 }
 
-/// Ends the episode under way at the last step that the window of a decided item reads, and decides
-/// the steps before. If items have recurrent states, these steps begin no item, because their
-/// states were not saved.
+/// Ends the open episode at the last step that the window of a decided item reads, and decides the
+/// steps before. If items have recurrent states, these steps begin no item, because their states
+/// were not saved.
 ///
 /// If the episode goes on in another chunk, nothing is decided here: the save saw the writer's
 /// items there, but not yet its last ones here.
@@ -166,8 +165,8 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
   priorities[end - 1] = storage::kNotAStep;
 }
 
-/// Notes where episodes go on in another chunk, as their writers did: for hindsight, which needs
-/// windows of one step.
+/// Links chunks between which episodes go on, as their writers did. Only hindsight reads these
+/// links, which needs windows of one step.
 void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& images) {
   storage::ChunkStore& store = core.store();
   const auto each_step = [&](const auto& each) {
@@ -185,7 +184,7 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
       }
     }
   };
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> chunks;  // By the step to come.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> chunks;  // By the next step.
   each_step([&](storage::Place place, const ItemHeader& header) {
     if (place.row == store.last_step()) {
       chunks[{header.episode, header.position() + 1}] = place.chunk;
@@ -215,8 +214,9 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
   }
 }
 
-/// Changes an image to how the buffer continues: with a later epoch, and each touched chunk either
-/// with steps, kept open for a writer, or in the free list. A writer with context needs `rows`.
+/// Changes an image to the state in which the buffer continues: with a later epoch, and each
+/// touched chunk either with steps, kept open for a writer, or in the free list. A writer with
+/// context needs `rows`.
 void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
                       std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);

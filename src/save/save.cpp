@@ -61,7 +61,7 @@ class Pace {
 
   [[nodiscard]] bool slows() const noexcept { return rate_ > 0.0; }
 
-  /// Sleeps until these bytes, too, were due. Ends early once stop is requested, which the next
+  /// Sleeps until these bytes, too, were due. It ends early once stop is requested, which the next
   /// write reports.
   void after(std::size_t bytes) {
     if (!slows()) {
@@ -110,12 +110,12 @@ std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
   return bytes;
 }
 
-/// Which chunks of a shard the new checkpoint has.
+/// Whether the new checkpoint has each chunk of a shard.
 using Written = std::vector<bool>;
 
-/// The chunks that the previous checkpoint has: a closed chunk does not change, but for its mutable
-/// columns, so it is not written again. Notes the changes of each chunk in `now`, before any is
-/// written: a value that is replaced after that makes the next save write the chunk.
+/// Finds the chunks that the previous checkpoint has: only mutable columns of a closed chunk
+/// change, so it is not written again. Stores the changes of each chunk in `now` before any is
+/// written, so that a value replaced later makes the next save write the chunk.
 Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const ShardImage& image,
                      std::span<std::uint32_t> now) REPRISE_REQUIRES(core.saves.mutex) {
   Written written(image.chunks.size());
@@ -201,8 +201,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
     }
   }
   Pace pace(options);
-  // Each thread writes to files of its own, and where little is new their syncs cost more than the
-  // thread saves.
+  // Each thread writes its own files, whose syncs cost more than the thread saves if little is new.
   const bool together = pace.slows() || bytes < checkpoint::Segments::kFullBytes;
   base::for_each_index(images.size(), together ? 0 : bytes, [&](std::size_t s) {
     write_shard(core, saver, s, images[s], written[s], pace);

@@ -12,12 +12,12 @@
 
 namespace reprise::save {
 
-/// `ReplayBuffer::save`. One save at a time; a second one waits. `samplers`: the random states of
-/// the samplers in the options. Throws `CheckpointError`, `std::bad_alloc`.
+/// Implements `ReplayBuffer::save`. One save runs at a time; a second one waits. `samplers` has the
+/// random states of the samplers in the options. Throws `CheckpointError`, `std::bad_alloc`.
 SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
                 const SaveOptions& options, std::span<const base::Random::State> samplers);
 
-/// A buffer, and what a load has beside.
+/// The result of a load.
 struct Loaded {
   std::shared_ptr<buffer::BufferCore> core;
   RestoreResult beside;

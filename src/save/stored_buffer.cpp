@@ -6,7 +6,7 @@ namespace reprise::save {
 namespace {
 
 /// The most items that a checkpoint may have decided: more than any buffer will decide, and so few
-/// that the count cannot overflow afterwards.
+/// that the count cannot overflow.
 constexpr std::uint64_t kMostItemNumbers = std::uint64_t{1} << 62U;
 
 }  // namespace

@@ -67,7 +67,7 @@ StoredChunk::StoredChunk(const buffer::Format& format, storage::ChunkStore& stor
   }
 }
 
-/// As the constructor does without copying. Nothing but what decided windows read is touched.
+/// Touches only what decided windows read, as the constructor does when it copies nothing.
 void StoredChunk::copy_rows(const buffer::Format& format, storage::ChunkStore& store,
                             const shard::ChunkImage& image, std::uint32_t whole) {
   const storage::RowLayout& layout = format.chunk_layout;

@@ -33,7 +33,7 @@ struct StoredChunk {
   std::vector<std::byte> copied_;
 };
 
-/// The number of recurrent states: one for each decided item, stored in the sequence of the items.
+/// The number of recurrent states: one for each decided item, in the order of the items.
 [[nodiscard]] std::uint32_t states_kept(storage::ChunkStore& store, const shard::ChunkImage& image);
 
 /// The number of rows up to the last one that the window of a decided item reads.

@@ -26,7 +26,7 @@ constexpr std::size_t kLongestName = 65536;
 constexpr std::array kTypes = {"uint8", "int8", "uint16", "int16",  "uint32",  "int32",   "uint64",
                                "int64", "bool", "float",  "double", "float16", "bfloat16"};
 
-/// All that tells a field from others.
+/// Everything that distinguishes a field, as text.
 std::string in_words(const Schema& schema, std::size_t index) {
   if (index >= schema.fields().size()) {
     return "nothing";
@@ -41,10 +41,10 @@ std::string in_words(const Schema& schema, std::size_t index) {
                     shape, "]");
 }
 
-/// Stands for a strategy of the user's own; no options follow.
+/// The number of a user's own strategy, which no options follow.
 constexpr std::uint8_t kOwn = 255;
 
-/// In the place of a strategy of the user's own, of which a checkpoint has nothing.
+/// Placeholder for a user's own strategy, because checkpoints do not store those.
 struct Own {
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const { refuse(); }
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const {
@@ -71,7 +71,7 @@ void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Fami
   to.u8(kOwn);
 }
 
-/// A word of version 1 by its present number.
+/// Converts a word of version 1 to its present number.
 std::uint64_t of_version_1(std::string_view kind, std::string_view option, std::uint64_t word) {
   if (kind == "Sequences" && option == "end") {
     return word - (word > 0 ? 1 : 0);  // Number 0 was "truncate", which did what "zero_pad" does.
@@ -82,7 +82,7 @@ std::uint64_t of_version_1(std::string_view kind, std::string_view option, std::
   return word;
 }
 
-/// Reads a strategy; one of the user's own only if `Family` can be made of `Own`.
+/// Reads a strategy; it may be a user's own one only if `Family` can hold `Own`.
 template <class Family>
 Family decode(Decoder& from, std::uint32_t version, const char* what,
               std::span<const StrategyKind<Family>> kinds) {

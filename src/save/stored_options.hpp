@@ -9,7 +9,7 @@
 
 namespace reprise::save {
 
-// The schema and the options of a buffer in a checkpoint. Strategies of the user's own are marked
+// Stores the schema and the options of a buffer in a checkpoint. A user's own strategies are marked
 // as such, without their options. Decoding throws `CheckpointError` (`Damaged`) for a schema or
 // options that no buffer can have.
 
@@ -21,15 +21,14 @@ void encode(record::Encoder& to, const Options& options);
 /// Whether a selector is of the user's own.
 [[nodiscard]] bool is_own(const Selector& selector);
 
-/// In place of a strategy of the user's own there is one with which no buffer can be made.
-/// `version`: of the state.
+/// A user's own strategy becomes a placeholder with which no buffer can be made. `version` is that
+/// of the state.
 [[nodiscard]] Options decode_options(record::Decoder& from, std::uint32_t version);
 /// Names the first strategy that is the user's own, for example "selector 1"; empty if none is.
 [[nodiscard]] std::string own_strategy(const Options& options);
 
-/// Describe the first difference; empty if there is none. Of the options, only those that a
-/// checkpoint depends on are compared: numbers and sizes, the window, the selectors and the
-/// remover.
+/// Describes the first difference; empty if there is none. Only options that a checkpoint depends
+/// on are compared: numbers and sizes, the window, the selectors and the remover.
 [[nodiscard]] std::string difference(const Schema& stored, const Schema& here);
 [[nodiscard]] std::string difference(const Options& stored, const Options& here);
 

@@ -99,7 +99,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   record::Encoder to;
   to.u32(kStateVersionTurns);
   std::uint32_t chunks = 0;
-  std::uint64_t evicted = image.evicted;  // Plus those evicted before their turn.
+  std::uint64_t evicted = image.evicted;  // Includes those evicted before they were saved.
   for (std::size_t i = 0; i < written.size(); ++i) {
     chunks += written[i] ? 1U : 0U;
     evicted += written[i] ? 0U : image.chunks[i].steps;
@@ -153,7 +153,7 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds, std::uin
   for (std::uint32_t i = 0; i < chunks; ++i) {
     image.chunks.push_back(decode_image(from, bounds, version));
     if (version < kStateVersionTurns) {
-      // The youngest chunks of all shards are about equally old, and so on.
+      // The youngest chunks of all shards get about the same turn, and so do the next ones.
       image.chunks.back().turn = std::uint64_t{bounds.chunks - chunks + i} * shard::kMaxShards;
     }
     const std::uint32_t chunk = image.chunks.back().chunk - bounds.first_chunk;

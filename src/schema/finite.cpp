@@ -7,8 +7,8 @@
 namespace reprise::detail {
 namespace {
 
-/// NaN and infinity have at least the bits of infinity but for the sign; NaN has more. Bits is
-/// signed: vectors of the least instruction set compare no other integers.
+/// Without the sign, infinity has the bits kInfinity, and NaN has more. Bits is signed, because
+/// vectors of the least instruction set compare no other integers.
 template <class Bits, Bits kInfinity>
 NotFinite find(std::span<const std::byte> values) noexcept {
   constexpr Bits kWithoutSign = std::numeric_limits<Bits>::max();
@@ -19,7 +19,7 @@ NotFinite find(std::span<const std::byte> values) noexcept {
     return bits;
   };
   const auto wild = [&](std::size_t i) { return (bits_at(i) & kWithoutSign) >= kInfinity; };
-  // All of them first, without a way out: that compiles to vectors.
+  // All are compared without an early exit, which compiles to vectors.
   Bits any = 0;
   for (std::size_t i = 0; i < count; ++i) {
     any |= static_cast<Bits>(wild(i));

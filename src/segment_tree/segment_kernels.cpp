@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "segment_tree/segment_kernels.cpp"
 #include "tree/simd.hpp"
-// After the choice of targets.
+// Included after the choice of targets.
 #include "tree/prefix-inl.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using tree::HWY_NAMESPACE::pick;
 using tree::HWY_NAMESPACE::Plus;
 
 using Doubles = hn::CappedTag<double, kFanout>;
-/// Lanes that fill a cache line, or as many of them as a vector has.
+/// Lanes that fill a cache line, or a vector if that is smaller.
 template <class T>
 using Lanes = hn::CappedTag<T, kLine<T>>;
 

@@ -46,7 +46,7 @@ template <class Leaf>
 constexpr Leaf kLargest = std::is_same_v<Leaf, double> ? Leaf(0x1p980)
                                                        : std::numeric_limits<Leaf>::max();
 
-/// Bound of target - total, as a fraction of the total.
+/// The bound of target - total, as a fraction of the total.
 constexpr double kRounding = 1e-9;
 
 template <class... Parts>
@@ -54,7 +54,7 @@ template <class... Parts>
   base::refuse(base::Call{text("SegmentTree::", call)}, parts...);
 }
 
-/// False for NaN, too.
+/// False for NaN too.
 template <class Leaf>
 bool storable(Leaf value) noexcept {
   return std::abs(value) <= kLargest<Leaf>;
@@ -159,7 +159,7 @@ struct SegmentStore {
   /// Below the root lie 8 * 8^13 lines, which is more than kMaxCapacity leaves.
   static constexpr std::size_t kMaxLevels = 15;
 
-  /// All leaves 0; memory is touched lazily.
+  /// All leaves are 0, and memory is touched lazily.
   explicit SegmentStore(std::size_t of)
       : capacity(of), lines(divide_up(capacity, kLine<Leaf>) * kLine<Leaf>) {
     std::array<std::size_t, kMaxLevels> nodes{};

@@ -18,7 +18,7 @@ namespace reprise::select {
 inline void allot(std::span<const double> shares, bool stratified, base::Random& random,
                   std::span<double> scratch, std::span<double> fractions,
                   std::span<std::size_t> counts) noexcept {
-  constexpr double kBelowOne = 1.0 - 0x1p-53;  // So that a fraction never reaches the total.
+  constexpr double kBelowOne = 1.0 - 0x1p-53;  // It keeps a fraction from reaching the total.
   const std::size_t n = fractions.size();
   if (stratified) {
     const double part = 1.0 / static_cast<double>(n);
@@ -66,7 +66,7 @@ inline void allot_counts(std::span<const double> shares, std::size_t n, double o
   while (last > 0 && shares[last] <= 0.0) {
     --last;
   }
-  // Draw i is at i + offset of n; a shard gets those within its part.
+  // Draw i is at i + offset of n; a shard gets the draws within its part.
   double end = 0.0;
   std::size_t done = 0;
   for (std::size_t s = 0; s < shares.size(); ++s) {

@@ -69,7 +69,7 @@ class ComparingRemover : public ShardRemover {
  private:
   struct Entry {
     std::uint64_t entered = 0;  ///< Rises with each `enters`.
-    std::uint32_t place = 0;    ///< In members_.
+    std::uint32_t place = 0;    ///< Index in members_.
   };
 
   std::uint32_t any() noexcept {
@@ -116,7 +116,7 @@ class ByDraws final : public ComparingRemover {
 
  private:
   struct Record {
-    std::uint64_t draws = 0;        ///< Since the chunk entered.
+    std::uint64_t draws = 0;        ///< Draws since the chunk entered.
     std::uint64_t filled_then = 0;  ///< filled_ when it entered.
     double mean_then = 0.0;         ///< mean_draws_ when it entered.
     std::uint32_t steps = 0;        ///< Its steps when it entered.

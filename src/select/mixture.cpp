@@ -19,14 +19,15 @@ namespace {
 /// Leaves hidden and shown together, with their weights on the stack.
 constexpr std::size_t kBlock = 512;
 
-/// What the weights of both parts are multiplied by, in all shards alike.
+/// Factors of the weights of both parts, the same in all shards.
 struct Scales {
   double weighted = 0.0;
   double alike = 1.0;
 };
 
-/// A leaf weighs the sum of what it weighs in both parts. Each part draws by itself, and the draws
-/// are merged by leaf, so that those of a leaf follow each other as if it had a single interval.
+/// A leaf's weight is the sum of its weights in both parts. Each part draws by itself, and the
+/// draws are merged by leaf, so that those of a leaf follow each other as if it had a single
+/// interval.
 class MixtureSelector final : public ShardSelector {
  public:
   MixtureSelector(const WeightRule& weighted, std::size_t leaves)
@@ -53,7 +54,7 @@ class MixtureSelector final : public ShardSelector {
                                                : scaled(scales_.weighted, summary.min_positive);
     return summary;
   }
-  /// For removers: the scales are those of the last draw, and no draw is needed for a removal.
+  /// Removers read it with the scales of the last draw; they need no newer ones.
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
     return weighted_.sum(first, count);
   }
@@ -134,12 +135,12 @@ class MixtureSelector final : public ShardSelector {
   void set_scales(const Scales& scales) noexcept { scales_ = scales; }
 
  private:
-  /// Above 0, so that it can be a bound of weights above 0.
+  /// Above 0, so that it can bound weights above 0.
   [[nodiscard]] static float scaled(double scale, float weight) noexcept {
     return std::max(static_cast<float>(scale * static_cast<double>(weight)),
                     std::numeric_limits<float>::min());
   }
-  /// Calls with some of the leaves at a time, and with what they weigh in both parts.
+  /// Calls with blocks of the leaves, and their weights in both parts.
   template <class Call>
   void in_blocks(std::span<const std::uint32_t> leaves, Call call) noexcept {
     // Each block is written before it is read.
@@ -156,13 +157,13 @@ class MixtureSelector final : public ShardSelector {
 
   TreeSelector weighted_;
   TreeSelector alike_;
-  base::LazyArray<float> hidden_;  ///< What hidden leaves weighed in `weighted_`.
+  base::LazyArray<float> hidden_;  ///< The weights of hidden leaves in `weighted_`.
   Scales scales_;
 };
 
 class MixtureRule final : public SelectorRule {
  public:
-  /// As WeightRule.
+  /// Refuses what WeightRule refuses.
   explicit MixtureRule(const Mixture& options)
       : uniform_(static_cast<double>(options.uniform)),
         weighted_({.alpha = options.alpha,

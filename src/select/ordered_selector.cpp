@@ -17,7 +17,7 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// Leaves worked at a time, with their keys on the stack.
+/// Leaves that are handled together, with their keys on the stack.
 constexpr std::size_t kBlock = 256;
 
 /// The item that comes first.
@@ -134,7 +134,7 @@ class OrderedSelector final : public ShardSelector {
   }
 
   [[nodiscard]] std::int64_t first_key() const noexcept override { return keys_.largest(); }
-  /// Only `Oldest` tells.
+  /// Only `Oldest` can tell.
   [[nodiscard]] bool first_is_before(std::uint64_t number) const noexcept override {
     return first_ != First::Oldest || first_key() > key_of(number);
   }
@@ -220,7 +220,7 @@ std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
   return select::by_age(select::First::Oldest);
 }
 
-/// Of both.
+/// The description of both.
 constexpr const char* kFifo =
     R"(First in, first out. As a remover: evicts the oldest step for each step beyond the capacity.
 As a selector: draws the items that were decided first, each once per batch; with

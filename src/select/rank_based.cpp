@@ -179,8 +179,7 @@ class RankSelector final : public ShardSelector {
       remove(leaf);
     }
   }
-  /// The buckets are those at the time of hiding, because the locks are held from hiding to
-  /// showing.
+  /// The buckets are those at the time of hiding, because the locks are held until showing.
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> /*weights*/) noexcept override {
     for (const std::uint32_t leaf : leaves) {
@@ -206,14 +205,14 @@ class RankSelector final : public ShardSelector {
 
   // The steps of a round of the rule, also under the shard's lock.
 
-  /// Adds the items of each bucket to the tally, and returns how many changes there were ever.
+  /// Adds the items of each bucket to the tally; returns the number of changes so far.
   [[nodiscard]] std::uint64_t report(std::span<std::uint64_t> tally) const noexcept {
     for (std::size_t i = 0; i < tally.size(); ++i) {
       tally[i] += lists_.count(buckets_.number[i]);
     }
     return changes_;
   }
-  /// Writes the priorities in the buckets of these numbers, as far as there is room, and returns
+  /// Writes the priorities of the buckets with these numbers, as far as there is room, and returns
   /// their count.
   [[nodiscard]] std::size_t collect(std::span<const std::uint16_t> numbers,
                                     std::span<float> into) const noexcept {

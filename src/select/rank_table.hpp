@@ -18,13 +18,13 @@
 
 namespace reprise::select {
 
-// Parts of a bucket's first rank: it holds at most one of these, and is cut into pieces of another.
+// Fractions of a bucket's first rank: the most ranks in a bucket, and in a piece of a cut one.
 inline constexpr std::uint64_t kAtMost = 16;
 inline constexpr std::uint64_t kWhenCut = 32;
 inline constexpr std::uint64_t kWhenMerged = 24;
 
-/// Items of different priorities in a bucket that begins after so many ranks. Each of the first
-/// ranks has its own bucket.
+/// The number of items of different priorities that a bucket after `before` ranks may have. Each of
+/// the first ranks has its own bucket.
 inline std::uint64_t part_of(std::uint64_t before, std::uint64_t part) noexcept {
   return before < RankWeights::kExact ? 1 : before / part;
 }

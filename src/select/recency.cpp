@@ -105,8 +105,8 @@ class RecencySelector final : public TreeSelector {
   std::int64_t unit_ = 0;
 };
 
-/// A sampler that does not see another one's visits yet makes them again, or draws with shares of
-/// two units and reports the probabilities of that.
+/// A sampler that does not see another one's visits yet repeats them, or draws with shares of two
+/// units and reports the probabilities of that.
 void RecencyRule::refresh(const EachShardSelector& each_shard_selector) noexcept {
   const std::int64_t unit = unit_.load(std::memory_order_relaxed);
   if (shards_unit_.load(std::memory_order_relaxed) < unit) {

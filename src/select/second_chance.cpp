@@ -9,7 +9,7 @@
 namespace reprise {
 namespace {
 
-/// The clock as a list: the hand is at the old end, and a chunk that it passes goes to the young
+/// The clock as a list: the hand is at the old end, and a chunk that it passes moves to the young
 /// end.
 class Clock final : public ShardRemover {
  public:
@@ -72,7 +72,7 @@ class Clock final : public ShardRemover {
     links_[links_[chunk].newer].older = links_[chunk].older;
   }
 
-  const std::uint32_t ends_;  ///< The place of both ends of the list; never sampled.
+  const std::uint32_t ends_;  ///< Index of both ends of the list; never sampled.
   std::vector<Link> links_;   ///< By chunk.
   std::uint32_t size_ = 0;    ///< Chunks that may be evicted.
   std::uint64_t filled_ = 0;  ///< Chunks that ever entered.

@@ -60,7 +60,7 @@ class Budget {
     const std::size_t removed = removed_.load(base::Order::Relaxed);
     return std::max(std::min(resident(), capacity_), removed) - removed;
   }
-  /// Counts resident steps whose item was removed, or which left since.
+  /// Counts resident steps whose item was removed; a negative number counts such steps that left.
   void add_removed(std::ptrdiff_t items) noexcept {
     removed_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
   }
@@ -80,7 +80,7 @@ class Budget {
     return turn == storage::kNoTurn ? next_turn_.fetch_add(1, base::Order::Relaxed)
                                     : next_turn_.load(base::Order::Relaxed);
   }
-  /// Later turns are above this one. Only before any other thread has the buffer.
+  /// Makes later turns larger than this one. Call it before any other thread has the buffer.
   void skip_turn(std::uint64_t turn) noexcept {
     next_turn_.store(std::max(next_turn_.load(base::Order::Relaxed), turn + 1),
                      base::Order::Relaxed);
@@ -112,7 +112,7 @@ class Budget {
   [[nodiscard]] std::size_t exhausted() const noexcept {
     return exhausted_.load(base::Order::Relaxed);
   }
-  /// Counts one more shard that has a front to evict (`DrawLimit`), or one fewer.
+  /// Counts one more shard that has a front to evict (`DrawLimit`), or one less.
   void tell_front(bool has) noexcept {
     shards_with_fronts_.fetch_add(has ? 1U : std::size_t{0} - 1U, base::Order::Relaxed);
   }

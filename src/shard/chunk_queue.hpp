@@ -13,13 +13,13 @@ struct ChunkState {
   std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
   std::uint32_t steps = 0;       ///< Steps in rows [deselected, ingested).
   std::uint32_t steps_without_item = 0;
-  std::uint32_t generation = 0;       ///< Changes when it is retired.
+  std::uint32_t generation = 0;       ///< The present generation.
   std::uint32_t next_generation = 1;  ///< Its generation after that.
   /// The generation of rows [0, restored), which a load put here: so keys from before the save stay
   /// valid.
   std::uint32_t generation_before = 0;
   std::uint32_t restored = 0;
-  std::uint64_t turn = 0;  ///< Its place in the eviction order of the buffer, while it has steps.
+  std::uint64_t turn = 0;  ///< Its turn, while it has steps.
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;
   bool closed = false;  ///< Its last bell was answered; no writer has it.

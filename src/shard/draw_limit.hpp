@@ -50,12 +50,12 @@ class DrawLimit final : public RowIndex {
   }
   /// How many items of the shard are exhausted.
   [[nodiscard]] std::size_t exhausted() const noexcept { return exhausted_; }
-  /// How many draws are left, all together; `items` is the number of items in the shard.
+  /// Draws that all items together still allow; `items` is the number of items in the shard.
   [[nodiscard]] std::size_t draws_left(std::size_t items) const noexcept {
     return items * times_ - draws_;
   }
 
-  /// To be called some time before `exhausted` or `add`: the counts of a batch lie anywhere.
+  /// Call it some time before `exhausted` or `add`, because the counts of a batch are scattered.
   void prefetch(std::uint32_t leaf) const noexcept {
     if (limited()) {
       __builtin_prefetch(&counts_[leaf], 1);
@@ -79,7 +79,7 @@ class DrawLimit final : public RowIndex {
   /// Hides items, of any chunks, that have become exhausted, until they are evicted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
 
-  // Events, told only if there is a limit.
+  // Events, which are told only if there is a limit.
 
   void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;
   void leave(const Rows& rows) noexcept override;
@@ -118,7 +118,7 @@ class DrawLimit final : public RowIndex {
   }
 
  private:
-  friend struct Audit;  // Of the tests.
+  friend struct Audit;  // The tests' audit.
 
   /// The state that the limit keeps per chunk, beside `ChunkState`.
   struct Use {

@@ -15,11 +15,11 @@
 
 namespace reprise::shard {
 
-/// The fresh items of a shard, which nobody has drawn since they arrived, in a queue: chunk after
-/// chunk in the sequence in which they got their first such item, and in a chunk row after row.
+/// The fresh items of a shard, in a queue: the chunks in the order in which they got their first
+/// such item, and each chunk row by row.
 ///
-/// A chunk is in the queue as long as it has rows that the queue has not come to; a chunk without
-/// steps is not. Nothing is kept before `track` is called.
+/// A chunk is in the queue while it has rows that the queue has not reached, unless it has no
+/// steps. Nothing is kept before `track` is called.
 ///
 /// Externally synchronised by the shard's lock. Calls are O(1) amortised per row or item.
 class FreshItems final : public RowIndex {
@@ -38,7 +38,7 @@ class FreshItems final : public RowIndex {
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  // Events, told only after `track`.
+  // Events, which are told only after `track`.
 
   void enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept override {
     const float* const priorities = store_.priorities(rows.chunk);
@@ -74,8 +74,7 @@ class FreshItems final : public RowIndex {
     return {turns_.size() * store_.chunk_rows(), turns_.size() * sizeof(Turn)};
   }
 
-  /// Takes the items that come first, as many as there are leaves or as there are; returns how
-  /// many. They are not fresh then.
+  /// Takes the first items, at most one per leaf, which are no longer fresh; returns how many.
   std::size_t take(std::span<std::uint32_t> leaves) noexcept {
     std::size_t taken = 0;
     while (taken < leaves.size() && oldest_ != storage::kNil) {
@@ -95,7 +94,7 @@ class FreshItems final : public RowIndex {
 
  private:
   struct Turn {
-    std::uint32_t next = 0;  ///< The queue has come to this row.
+    std::uint32_t next = 0;  ///< The next row that the queue takes.
     std::uint32_t older = storage::kNil;
     std::uint32_t newer = storage::kNil;
     bool queued = false;

@@ -302,8 +302,8 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     live += in_selectors(keys[i]) ? 1U : 0U;
   }
   ShardSelector& own = selection_[selector];
-  // An exhausted or removed item weighs 0, and so does a row without an item, which only a key that
-  // was not given out can name. So there is something to drop only if some weight is 0.
+  // Exhausted and removed items weigh 0, as do rows without an item, which only an invented key can
+  // name. So there is something to drop only if some weight is 0.
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }

@@ -80,8 +80,8 @@ class LockedShard {
   /// per selector with the maxima over all shards. True if chunks were left for the next call. The
   /// next stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
-  /// Evicts while the buffer is over its capacity. `others_busy`: also what should stay longer than
-  /// steps of other shards, whose locks are not to be had.
+  /// Evicts while the buffer is over its capacity. With `others_busy`, also steps that should
+  /// outlive those of other shards, because their locks are taken.
   void evict(bool others_busy = false) noexcept;
 
   /// Publishes hints if something may have changed. Called before each release of the lock.
@@ -110,7 +110,7 @@ class LockedShard {
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept;
 
-  /// Gives every item that is not exhausted this weight.
+  /// Sets the weight of every item that is not exhausted.
   void update_all(std::size_t selector, float weight) noexcept;
 
   /// Evicts every step that was ingested.
@@ -188,7 +188,7 @@ class LockedShard {
   [[nodiscard]] Counters counters() const noexcept;
 
  private:
-  friend struct Audit;  // Of the tests.
+  friend struct Audit;  // The tests' audit.
 
   /// Tells an event to every index that is on. `event` is a call of an index.
   template <class Event>
@@ -252,7 +252,7 @@ class LockedShard {
   storage::DoorbellList<base::StdSync>& bells_;
   Hints& hints_;
   const std::uint32_t first_chunk_;
-  const std::uint32_t in_budget_;  ///< The shard's number there.
+  const std::uint32_t in_budget_;  ///< The shard's number in the budget.
   const std::uint32_t tag_;
 
   ChunkQueue queue_;

@@ -11,9 +11,9 @@
 
 namespace reprise::shard {
 
-/// The items of a shard that users removed, until their steps leave. A bit of the row says so and
-/// not its mark, because saves read marks without the lock, and later ones refer to the chunk as it
-/// was saved.
+/// The items of a shard that users removed, until their steps leave. A separate bit marks them, and
+/// not the row's mark, because saves read marks without the lock, and later saves refer to the
+/// chunk as it was saved.
 ///
 /// Externally synchronised by the shard's lock.
 class RemovedItems final : public RowIndex {
@@ -52,7 +52,7 @@ class RemovedItems final : public RowIndex {
   [[nodiscard]] Memory memory() const noexcept override { return {leaves_, 0}; }
 
  private:
-  friend struct Audit;  // Of the tests.
+  friend struct Audit;  // The tests' audit.
 
   Budget& budget_;
   const std::size_t leaves_;

@@ -50,7 +50,7 @@ class RowIndex {
   RowIndex(const RowIndex&) = delete;
   RowIndex& operator=(const RowIndex&) = delete;
 
-  /// Whether events have to be told; an index that is an option hides this.
+  /// Whether events have to be told; an optional index hides this.
   [[nodiscard]] static constexpr bool on() noexcept { return true; }
 
   /// Rows that follow the ingested ones of their chunk are about to enter. `others`: per selector,
@@ -58,9 +58,9 @@ class RowIndex {
   virtual void enter(const Rows& /*rows*/, std::span<const SelectorSummary> /*others*/) noexcept {}
   /// The oldest rows of a chunk are about to leave.
   virtual void leave(const Rows& /*rows*/) noexcept {}
-  /// The state of a chunk is up to date: rows entered or left, or it was closed.
+  /// A chunk's state has been updated: rows entered or left, or it was closed.
   virtual void changed(std::uint32_t /*chunk*/) noexcept {}
-  /// The chunk is closed, and has steps.
+  /// The chunk was closed, and has steps.
   virtual void filled(std::uint32_t /*chunk*/) noexcept {}
   /// The chunk has no steps left.
   virtual void emptied(std::uint32_t /*chunk*/) noexcept {}

@@ -13,7 +13,7 @@
 
 namespace reprise::shard {
 
-/// The shard selectors of a shard, which hear of rows as its other indices do.
+/// The shard selectors of a shard, as one index of its rows.
 ///
 /// Externally synchronised by the shard's lock.
 class Selection final : public RowIndex {

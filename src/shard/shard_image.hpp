@@ -42,14 +42,14 @@ struct ShardImage {
 
   std::vector<ChunkImage> chunks;  ///< In eviction order.
   std::size_t items = 0;           ///< Items in all these chunks, with removed ones.
-  bool any_removed = false;        ///< Of an image that was read.
-  /// Per selector: a value of each item. Of an item that was removed, the first selector's is
+  bool any_removed = false;        ///< Only of an image that was read.
+  /// The value of each item, per selector. The first selector's value of a removed item is
   /// `kRemoved`.
   std::vector<base::LazyArray<float>> stored;
   std::vector<SelectorMemory> memories;    ///< Per selector.
   base::LazyArray<std::uint32_t> draws;    ///< Per item; empty without a limit.
-  std::uint64_t evicted = 0;               ///< Steps ever evicted.
-  std::vector<std::uint32_t> generations;  ///< Of every chunk of the shard.
+  std::uint64_t evicted = 0;               ///< Steps evicted so far.
+  std::vector<std::uint32_t> generations;  ///< The generation of every chunk of the shard.
   std::uint32_t touched = 0;               ///< How many chunks, from the first, were used.
   std::vector<std::uint32_t> free;         ///< Free chunks, the next to be taken first.
   std::vector<std::uint32_t> open;         ///< Chunks left open, the next to be taken first.

@@ -10,13 +10,12 @@
 
 namespace reprise::shard {
 
-/// Room for draws, one element per draw in each span. A way to draw that has no use for a span may
-/// leave it empty.
+/// Memory for draws, one element per draw in each span, but for spans that a plan does not use.
 struct Slots {
   std::span<ItemKey> keys;
   std::span<storage::Place> places;  ///< The items' first rows.
   std::span<std::uint32_t> leaves;   ///< Scratch.
-  std::span<std::uint32_t> pinned;   ///< Out: the pinned chunks, each to be unpinned once.
+  std::span<std::uint32_t> pinned;   ///< Output: the pinned chunks, each to be unpinned once.
   std::span<float> weights{};
   std::span<double> probabilities{};
 
@@ -33,8 +32,8 @@ struct Slots {
 /// What was drawn into the first of some slots.
 struct Drawn {
   std::size_t items = 0;
-  std::size_t pins = 0;  ///< In Slots::pinned.
-  double total = 0.0;    ///< Of draws by weight: the sum of weights drawn from.
+  std::size_t pins = 0;  ///< The number of elements in Slots::pinned.
+  double total = 0.0;    ///< For draws by weight, the sum of the weights.
 };
 
 }  // namespace reprise::shard

@@ -84,7 +84,8 @@ class Victims final : public ShardChunks, public RowIndex {
       remover_->leaves(chunk - first_chunk_);
     }
   }
-  /// Tells a remover that wants it the filled chunks, once per item, numbered from 0 in the shard.
+  /// Tells a remover that asks for it the filled chunks, once per item, numbered from 0 in the
+  /// shard.
   void drawn(std::span<const storage::Place> places,
              std::span<std::uint32_t> scratch) noexcept override {
     if (!wants_samples_) {
@@ -134,7 +135,7 @@ class Victims final : public ShardChunks, public RowIndex {
   }
 
  private:
-  friend struct Audit;  // Of the tests.
+  friend struct Audit;  // The tests' audit.
 
   /// The remover's choice, or the oldest chunk if none is filled. The queue must not be empty.
   [[nodiscard]] std::uint32_t chosen() noexcept {

@@ -40,13 +40,13 @@ struct alignas(base::kCacheLine) Chunk {
   std::atomic<std::uint32_t> frame_rows{0};           ///< Rows whose frames are in the frame room.
   std::atomic<std::uint32_t> frame_bytes{0};          ///< Bytes of these frames.
   std::atomic<std::uint32_t> frame_bytes_touched{0};  ///< The largest `frame_bytes` ever.
-  Sequel sequel;                                      ///< Of the episode of its last step.
+  Sequel sequel;  ///< Where the episode of its last step goes on.
   alignas(base::kCacheLine) PinWord<base::StdSync> pins;
   FreeList<base::StdSync>::Link link{kNil};  ///< For the free or the open list.
 };
 static_assert(sizeof(Chunk) == 2 * base::kCacheLine);
 
-/// The place of a row. All rows are numbered, chunk by chunk: that number is the row's slot.
+/// The place of a row. Rows are numbered through all chunks; a row's number is its slot.
 struct Place {
   std::uint32_t chunk;
   std::uint32_t row;  ///< In the chunk.
@@ -57,10 +57,11 @@ struct ChunkSizes {
   std::uint32_t rows = 0;       ///< Per chunk.
   std::size_t row_bytes = 0;    ///< From one row to the next.
   bool item_numbers = false;    ///< Whether rows have item numbers.
-  std::size_t state_bytes = 0;  ///< Of a recurrent state, or 0.
-  std::size_t frame_bytes = 0;  ///< Of all compressed frames of a row, before compression; or 0.
-  std::size_t last_ref = 0;     ///< Offset in a row of the `FrameRef` of its last frame.
-  bool versions = false;        ///< Whether rows have mutable columns.
+  std::size_t state_bytes = 0;  ///< Bytes of a recurrent state, or 0.
+  /// Bytes of all compressed frames of a row, before compression; or 0.
+  std::size_t frame_bytes = 0;
+  std::size_t last_ref = 0;  ///< Offset in a row of the `FrameRef` of its last frame.
+  bool versions = false;     ///< Whether rows have mutable columns.
 };
 
 /// The memory of all chunks: rows, their compressed frames, priorities, item numbers and recurrent
@@ -83,13 +84,13 @@ class ChunkStore {
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
-  /// The row of the last step in a chunk whose writer went on in another one in the middle of an
-  /// episode: behind it is the observation after it. (Fewer steps may be decided there, unless
-  /// windows have one step.)
+  /// The row of the last step in a chunk whose writer moved on in the middle of an episode; the row
+  /// after it has the next observation. (Fewer steps may be decided there, unless windows have one
+  /// step.)
   [[nodiscard]] std::uint32_t last_step() const noexcept { return chunk_rows() - 2; }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
-  /// What `set_aside` takes for a chunk.
+  /// The bytes that `set_aside` reserves for a chunk.
   [[nodiscard]] std::size_t disk_bytes_of_chunk() const noexcept {
     return chunk_bytes_ + frame_room_bytes_;
   }
@@ -134,10 +135,10 @@ class ChunkStore {
   /// Where the frames of these rows of a chunk end in its frame room; whatever is in memory, there
   /// is room for the other rows behind it.
   [[nodiscard]] std::uint32_t frames_end(std::uint32_t chunk, std::uint32_t rows) noexcept;
-  /// Notes how much of a chunk's frame room is in use. Only the chunk's owner, or before any other
-  /// thread has the buffer.
+  /// Stores how much of a chunk's frame room is in use. Only for the chunk's owner, or before any
+  /// other thread has the buffer.
   void note_frames(std::uint32_t chunk, std::uint32_t rows, std::uint32_t bytes) noexcept;
-  /// What a chunk has in memory, recurrent states as if each row had one. Relaxed: statistics.
+  /// The memory that a chunk uses, as if each row had a recurrent state. Relaxed: statistics.
   [[nodiscard]] std::size_t bytes_of_chunk(std::uint32_t chunk) const noexcept {
     return chunk_bytes_ + chunk_rows() * state_stride_ + packed_bytes(chunk);
   }
@@ -168,8 +169,8 @@ class ChunkStore {
   /// the chunk for this.
   void forget(std::uint32_t chunk) const noexcept {
     rows_.forget(chunk * chunk_bytes_, chunk_bytes_);
-    // Only what was touched: of the rest there is nothing in memory, which would look like pages
-    // that have left it. Relaxed: the chunk is the caller's.
+    // Only the touched part, because untouched memory would look like pages that were paged out.
+    // Relaxed: the chunk is the caller's.
     frames_.forget(chunk * frame_room_bytes_,
                    chunks_[chunk].frame_bytes_touched.load(std::memory_order_relaxed));
   }
@@ -201,7 +202,7 @@ class ChunkStore {
            (at - chunk * chunk_bytes_) / row_stride_;
   }
 
-  /// What the versions of a chunk's rows add up to, which changes with every update of a mutable
+  /// The sum of the versions of a chunk's rows, which changes with every update of a mutable
   /// column; 0 without such columns.
   [[nodiscard]] std::uint32_t changes(std::uint32_t chunk) const noexcept;
 
@@ -224,7 +225,7 @@ class ChunkStore {
   }
 
  private:
-  /// What a chunk's compressed frames take. Relaxed: statistics and advice.
+  /// Bytes of a chunk's compressed frames. Relaxed: statistics and advice.
   [[nodiscard]] std::size_t packed_bytes(std::uint32_t chunk) const noexcept {
     return chunks_[chunk].frame_bytes.load(std::memory_order_relaxed);
   }

@@ -13,8 +13,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-/// In front of each block of a frame of several: its bytes as stored, as many as the block has if
-/// it is stored as it is.
+/// Precedes each block of a frame that has several: the stored bytes of the block, which are all
+/// its bytes if it is stored uncompressed.
 using Length = std::uint16_t;
 static_assert(kFrameBlock <= UINT16_MAX);
 
@@ -32,7 +32,7 @@ Bytes block_at(Bytes bytes, std::size_t at) noexcept {
   return bytes.subspan(at, std::min(kFrameBlock, bytes.size() - at));
 }
 
-/// A length that LZ4 writes behind the 15 which a token has room for.
+/// Writes the part of a length beyond the 15 that a token can hold, in LZ4's format.
 std::byte* put_length(std::byte* to, std::size_t rest) noexcept {
   for (; rest >= 255; rest -= 255) {
     *to++ = std::byte{255};
@@ -41,12 +41,12 @@ std::byte* put_length(std::byte* to, std::size_t rest) noexcept {
   return to;
 }
 
-/// Compresses a block into `room` bytes at most, 0 if that is not possible. In LZ4's format it
-/// consists of runs that are in the same place of the key, and of what lies between them. LZ4
-/// itself prefers what it met last. But its decoder waits where a match reads what was written just
-/// before, and short matches cost as much as long ones.
+/// Compresses a block into at most `room` bytes, or returns 0. Its LZ4 format consists of runs that
+/// equal the key at the same place, and of the bytes between them. LZ4 itself prefers the latest
+/// match, but its decoder waits when a match reads what was just written, and short matches cost as
+/// much as long ones.
 std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room) noexcept {
-  // LZ4's format: how far from the end of a block matches begin and end, and their least length.
+  // LZ4's format: the least distances of matches from the end of a block, and their least length.
   constexpr std::size_t kLastBegin = 12;
   constexpr std::size_t kLastEnd = 5;
   constexpr std::size_t kLeast = 4;
@@ -85,7 +85,7 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
   };
   for (std::size_t at = 0; at + kLastBegin <= size; ++at) {
     if (at - done > room - taken) {
-      return 0;  // What differs since the last run has no room.
+      return 0;  // There is no room for what differs since the last run.
     }
     if (differ(at) != 0) {
       continue;
@@ -104,8 +104,7 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
   return put(size - done, 0) ? taken : 0;
 }
 
-/// Compresses a block into fewer than `room` bytes and fewer than it has; 0 if that is not
-/// possible.
+/// Compresses a block into fewer bytes than `room` and than its own, or returns 0.
 std::size_t encode_block(LZ4_stream_u* stream, Bytes key, Bytes block, std::byte* to,
                          std::size_t room) noexcept {
   const std::size_t most = std::min(room, block.size());
@@ -147,7 +146,7 @@ std::size_t FrameEncoder::encode(Bytes key, Bytes frame, std::byte* to) noexcept
   std::size_t taken = 0;
   for (std::size_t at = 0; at < frame.size(); at += kFrameBlock) {
     const Bytes block = block_at(frame, at);
-    const std::size_t room = frame.size() - 1 - taken;  // Fewer bytes than as it is.
+    const std::size_t room = frame.size() - 1 - taken;  // It has to be smaller than uncompressed.
     if (room < sizeof(Length)) {
       return as_it_is();
     }
@@ -168,8 +167,8 @@ std::size_t FrameEncoder::encode(Bytes key, Bytes frame, std::byte* to) noexcept
   return taken;
 }
 
-/// Decompresses the block of a frame that begins at `at`, or gives the whole frame if it is stored
-/// as it is, and takes its bytes off `stored`. Empty if it is damaged.
+/// Decompresses the block of a frame that begins at `at`, or returns the whole frame if it is
+/// stored uncompressed, and takes its bytes off `stored`. Empty if it is damaged.
 Bytes FrameDecoder::next(Bytes key, Bytes& stored, std::size_t at) noexcept {
   if (at == 0 && stored.size() == key.size()) {
     return std::exchange(stored, {});

@@ -9,7 +9,7 @@
 
 namespace reprise::storage {
 
-/// No chunk.
+/// Stands for no chunk.
 inline constexpr std::uint32_t kNil = 0xffffffffU;
 
 /// Plain memory that changes hands through the atomics around it, so that only its owner touches

@@ -9,7 +9,7 @@
 namespace reprise::storage {
 namespace {
 
-/// A row of at least this many bytes takes whole cache lines, so that wide copies start aligned.
+/// A row of at least this size takes whole cache lines, so that wide copies start aligned.
 constexpr std::size_t kLargeRow = 1024;
 
 std::size_t align_up(std::size_t bytes, std::size_t alignment) noexcept {

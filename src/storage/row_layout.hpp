@@ -40,17 +40,17 @@ inline constexpr std::size_t kStateNumberOffset = sizeof(ItemHeader);
 
 /// A field that is compressed.
 struct CompressedField {
-  std::size_t field;   ///< Its number.
-  std::size_t offset;  ///< In a row.
+  std::size_t field;   ///< Its number in the schema.
+  std::size_t offset;  ///< Offset in a row.
   std::size_t bytes;   ///< Before compression.
-  std::size_t key;     ///< Place of its key frame in a chunk's frame room.
+  std::size_t key;     ///< Offset of its key frame in a chunk's frame room.
 };
 
-/// A column whose values change.
+/// A mutable column.
 struct MutableField {
-  std::size_t field;   ///< Its number.
-  std::size_t offset;  ///< In a row.
-  std::size_t bytes;   ///< Of a value, which has whole words for itself.
+  std::size_t field;   ///< Its number in the schema.
+  std::size_t offset;  ///< Offset in a row.
+  std::size_t bytes;   ///< Bytes of a value, which takes whole words.
 };
 
 /// Offsets of all fields in a row (header, observations, then the per-step columns, each aligned
@@ -65,11 +65,11 @@ class RowLayout {
   explicit RowLayout(const Schema& schema, Frames frames = Frames::InRows);
 
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
-  /// The fields that are compressed, in the sequence of their frames in a chunk.
+  /// The compressed fields, in the order of their frames in a chunk.
   [[nodiscard]] const std::vector<CompressedField>& compressed() const noexcept {
     return compressed_;
   }
-  /// The mutable columns, and where they begin: behind everything else in a row.
+  /// The mutable columns, which follow everything else in a row.
   [[nodiscard]] const std::vector<MutableField>& mutable_fields() const noexcept {
     return mutable_;
   }
@@ -92,7 +92,7 @@ class RowLayout {
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
-  /// The field that discounts, if there is one.
+  /// The discount field, if there is one.
   [[nodiscard]] std::optional<std::size_t> discount_field() const noexcept {
     return discount_field_;
   }

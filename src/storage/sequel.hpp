@@ -27,9 +27,9 @@ class Sequel {
     return std::uint64_t{mark} << 32U | slot;
   }
 
-  /// The episode does not end here, and this is its next step. Only the chunk's writer.
+  /// Marks that the episode goes on with the step `mark`. Only the chunk's writer.
   void await(std::uint32_t mark) noexcept { word_.store(word(mark, kNil), base::Order::Relaxed); }
-  /// That step has this slot. Does nothing if the word is another one by now.
+  /// Sets the slot of that step. Does nothing if the word has changed.
   void found(std::uint32_t mark, std::uint32_t slot) noexcept {
     const std::uint64_t awaited = word(mark, kNil);
     std::uint64_t now = awaited;
@@ -39,7 +39,7 @@ class Sequel {
   }
 
   [[nodiscard]] std::uint64_t word() const noexcept { return word_.load(base::Order::Relaxed); }
-  /// The slot of this step, if the episode goes on with it and a chunk was found; else kNil.
+  /// The slot of this step, if the episode goes on with it in a chunk that was found; else kNil.
   [[nodiscard]] std::uint32_t slot(std::uint32_t mark) const noexcept {
     const std::uint64_t now = word();
     return now >> 32U == mark ? static_cast<std::uint32_t>(now) : kNil;

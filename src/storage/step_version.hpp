@@ -6,14 +6,13 @@
 
 namespace reprise::storage {
 
-/// Keeps the values of one step whole that change while others read them: a reader has what one
-/// write left, never parts of two.
+/// Keeps the values of one step consistent: a reader gets what one write left, not parts of two.
 ///
 /// The version is odd while a thread writes. Every word of a value is stored by `put` and loaded by
 /// `get`, whose release and acquire take the place of fences. Zeroed memory is a version.
 ///
-/// Progress: every method ends by itself. One that returns false is to be tried again, after the
-/// thread that writes has gone on: nothing waits but for a write of the same step.
+/// Progress: no method waits. If one returns false, the caller tries again after the writing thread
+/// has gone on; only a write of the same step causes that.
 template <class Sync>
 class StepVersion {
  public:

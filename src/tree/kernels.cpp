@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tree/kernels.cpp"
 #include "tree/simd.hpp"
-// After the choice of targets.
+// Included after the choice of targets.
 #include "tree/prefix-inl.hpp"
 
 #include <algorithm>

@@ -56,7 +56,7 @@ class LargestTree {
 
   /// Prefetches the memory that `assign` changes first.
   void prefetch(std::size_t leaf) const noexcept { __builtin_prefetch(&values_[leaf], 1); }
-  /// O(log leaves), and less if the largest values stay the same.
+  /// Sets a leaf. O(log leaves), and less if the largest values do not change.
   void assign(std::size_t leaf, Value value) noexcept {
     values_[leaf] = value;
     std::size_t node = leaf;

@@ -10,12 +10,12 @@
 
 namespace reprise::window {
 
-/// What is behind a `Batch`, for the library's own code.
+/// Gives the library's own code the parts of a `Batch`.
 struct BatchAccess {
   [[nodiscard]] static BatchStore& store(const Batch& batch) noexcept {
     return static_cast<BatchStore&>(*batch.view_);
   }
-  /// A batch of this store, which it takes over.
+  /// Makes a batch that takes over this store.
   [[nodiscard]] static Batch batch(BatchStore* store) noexcept {
     return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store));
   }

@@ -100,7 +100,7 @@ std::size_t BatchStore::block_bytes(std::size_t n) const {
   const std::size_t most = machine_bytes() / item_bytes;
   base::require(n != 0 && n <= most, "batch size is ", n,
                 "; allowed: 1 to memory / bytes per item = ", most);
-  // Each column begins on a cache line: there are at most three of each field, and seven others.
+  // Each column begins on a cache line; a field has at most three, and there are seven others.
   return n * item_bytes + (3 * columns_.size() + 7) * base::kCacheLine;
 }
 
@@ -155,7 +155,7 @@ void BatchStore::clear(std::size_t place) noexcept {
 
 void BatchStore::copy_from(const BatchStore& other, std::size_t count,
                            std::size_t offset) noexcept {
-  // By bytes: the other columns may lie anywhere.
+  // Copied by bytes, because the other columns need not be aligned.
   const auto copy = [=](const void* from, void* to, std::size_t bytes) {
     if (from != nullptr && to != nullptr) {
       std::memcpy(static_cast<std::byte*>(to) + offset * bytes, from, count * bytes);
@@ -200,7 +200,7 @@ std::span<const std::int64_t> Batch::keys_int64() const {
 namespace reprise::detail {
 namespace {
 
-/// Of what a column holds, by its place in `Column::data`.
+/// Names of what a column holds, by its index in `Column::data`.
 constexpr const char* kNames[] = {"now", "next", "returns", "frames"};
 
 }  // namespace

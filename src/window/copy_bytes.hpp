@@ -12,7 +12,7 @@ inline void prefetch(const std::byte* from, std::size_t bytes) noexcept {
   }
 }
 
-/// Calls body with the size, as a constant if small fields have it: then a memcpy is no call.
+/// Calls body with the size, for small fields as a constant, so that a memcpy is inlined.
 template <class Body>
 [[gnu::always_inline]] inline void with_size(std::size_t bytes, const Body& body) noexcept {
   switch (bytes) {

@@ -12,12 +12,12 @@
 namespace reprise::window {
 namespace {
 
-/// Bytes of a frame, and of a batch of them, from which frames go past the caches: no second-level
-/// cache would keep such a batch until the learner reads it.
+/// The least bytes of a frame, and of a batch of them, for which frames are written past the
+/// caches: no second-level cache would keep such a batch until the learner reads it.
 constexpr std::size_t kStreamedFrame = 1024;
 constexpr std::size_t kStreamedBatch = std::size_t{4} << 20U;
 
-/// Whether a compressed field with so many bytes per frame and per item goes past the caches.
+/// Whether a compressed field with so many bytes per frame and per item is written past the caches.
 bool is_streamed(std::size_t frame, std::size_t item, const detail::BatchView& batch) noexcept {
   return frame >= kStreamedFrame && batch.capacity >= kStreamedBatch / item;
 }
@@ -55,9 +55,9 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
   }
 }
 
-/// The frames of all stacks, each once: those up to and including `row`, then those of the steps
-/// after it up to the last one. Beyond a shorter window its last frame is repeated; beyond the last
-/// step there are zeros.
+/// Copies the frames of all stacks, each once: those up to and including `row`, then those of the
+/// steps after it up to the last one. A shorter window repeats its last frame; beyond the last step
+/// there are zeros.
 void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
                     std::uint32_t last, const detail::BatchView& batch,
                     std::size_t place) const noexcept {
@@ -108,8 +108,8 @@ void Gather::observation(std::size_t field, const std::byte* row, std::byte* to)
   }
 }
 
-/// Writes the frames of steps [-behind_, last] where `places_of` says. Steps that the window lacks
-/// have zeros or its first frame before the episode, and its last frame beyond its end.
+/// Writes the frames of steps [-behind_, last] where `places_of` says. Before the episode, missing
+/// steps are zeros or the first frame; after the window's end they are its last frame.
 template <class PlacesOf>
 void Gather::unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
                     bool streamed, const PlacesOf& places_of) const noexcept {
@@ -150,7 +150,7 @@ void Gather::unpack(const storage::CompressedField& field, const Frames& frames,
   }
 }
 
-/// The stacks of a window, or their frames once.
+/// Decompresses the stacks of a window, or its frames once.
 void Gather::packed(const storage::CompressedField& field, const std::byte* row,
                     const storage::ItemHeader& header, const Stacks& stacks,
                     const detail::BatchView& batch, std::size_t place) const noexcept {
@@ -160,7 +160,7 @@ void Gather::packed(const storage::CompressedField& field, const std::byte* row,
                       : packed_stacks(field, frames, stacks, batch, place);
 }
 
-/// The stacks of a window.
+/// Writes the stacks of a window.
 void Gather::packed_stacks(const storage::CompressedField& field, const Frames& frames,
                            const Stacks& stacks, const detail::BatchView& batch,
                            std::size_t place) const noexcept {
@@ -168,7 +168,7 @@ void Gather::packed_stacks(const storage::CompressedField& field, const Frames& 
   const auto behind = static_cast<std::int64_t>(behind_);
   const std::size_t stack = (std::size_t{behind_} + 1) * field.bytes;
   const std::size_t item = batch.steps * stack;
-  // Frame k is the last one of the stack of step k, the one before it in that of step k + 1, ...
+  // Frame k is the last one in the stack of step k, the last but one in that of step k + 1, ...
   const auto places = [&](int which, std::int64_t k) -> Places {
     const std::int64_t first = std::max<std::int64_t>(k, 0);
     const std::int64_t last = std::min(k + behind, stacks.steps - 1);
@@ -190,7 +190,7 @@ void Gather::packed_stacks(const storage::CompressedField& field, const Frames& 
   }
 }
 
-/// The frames of a window, each once.
+/// Writes the frames of a window, each once.
 void Gather::packed_once(const storage::CompressedField& field, const Frames& frames,
                          std::int64_t last, const detail::BatchView& batch,
                          std::size_t place) const noexcept {

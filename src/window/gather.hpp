@@ -24,7 +24,7 @@ class WindowSpec;
 /// window is decompressed once; a damaged one is all zeros. The value of a mutable column is read
 /// whole, though other threads may replace it.
 ///
-/// Each kind of window has its own, made of the parts here (`WindowSpec::make_gather`).
+/// Each kind of window has a class of its own, made of these parts (`WindowSpec::make_gather`).
 ///
 /// Thread safety: const after construction, so any thread; different items may be gathered at the
 /// same time. The caller holds pins on the chunks, and no lock.
@@ -37,8 +37,8 @@ class Gather {
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
-  /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch. The next
-  /// stop of the data path is `Shard::unpin`.
+  /// Gathers item i from rows[i], the item's first row, into batch slot offset + i. The next stop
+  /// of the data path is `Shard::unpin`.
   virtual void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                      std::size_t offset) const noexcept = 0;
 
@@ -51,14 +51,14 @@ class Gather {
  protected:
   struct Copy {
     std::size_t field;
-    std::size_t offset;  ///< In the row, or in the recurrent state.
-    std::size_t bytes;   ///< One frame.
+    std::size_t offset;  ///< Offset in the row, or in the recurrent state.
+    std::size_t bytes;   ///< Bytes of one frame.
   };
   /// The stacks of one window.
   struct Stacks {
-    std::int64_t last;   ///< The last step whose frame they have.
+    std::int64_t last;   ///< The last step whose frame is in a stack.
     std::int64_t steps;  ///< Steps with a stack.
-    std::int64_t next;   ///< Steps from a stack to the one of what follows.
+    std::int64_t next;   ///< Steps from a stack to that of the next observation.
   };
 
   void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
@@ -73,7 +73,7 @@ class Gather {
   void mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
                      const detail::BatchView& batch, std::size_t place) const noexcept;
 
-  std::vector<Copy> observations_;  ///< Those that are not compressed.
+  std::vector<Copy> observations_;  ///< Observations that are not compressed.
   std::vector<storage::CompressedField> packed_;
   std::vector<Copy> columns_;
   std::vector<storage::MutableField> mutable_;
@@ -100,7 +100,7 @@ class Gather {
   };
   /// The frames of one window: those of steps [-back, length] after the item's own row are there.
   struct Frames {
-    const std::byte* row;  ///< The item's own.
+    const std::byte* row;  ///< The item's first row.
     std::int64_t back;
     std::int64_t length;
   };
@@ -123,10 +123,10 @@ inline float load_float(const std::byte* from) noexcept {
   return value;
 }
 
-// Inline, because they run for each item of small rows.
+// Inlined, because they run for each item of small rows.
 
-/// The frames up to and including `row`, oldest first. Before the episode's first step there are no
-/// frames: the first frame or zeros take their place.
+/// Copies the frames up to and including `row`, oldest first. Before the episode's first step there
+/// are none, so the first frame or zeros take their place.
 inline void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
                           std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;

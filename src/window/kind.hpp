@@ -34,7 +34,7 @@ class Kind {
   [[nodiscard]] std::uint32_t behind() const noexcept { return frame_stack_ - 1; }
   [[nodiscard]] StackStart stack_start() const noexcept { return stack_start_; }
 
-  // As in WindowSpec.
+  // See WindowSpec.
 
   [[nodiscard]] virtual std::uint32_t ahead() const noexcept = 0;
   [[nodiscard]] virtual bool has_steps() const noexcept = 0;
@@ -55,7 +55,7 @@ class Kind {
  protected:
   static constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
 
-  /// The options that all kinds have, in their ranges.
+  /// The options that all kinds have, with their ranges.
   template <class Options>
   Kind(const char* name, const Options& options)
       : name_(name),

@@ -36,8 +36,8 @@ void RowCopier::copy_rows(std::span<const std::byte* const> rows, const detail::
       gather_.items(rows.subspan(begin, end - begin), batch, offset + begin);
     });
   } catch (...) {
-    // There is no memory to share the work among threads. Copying needs none, so this thread does
-    // it all, and the draw is not lost.
+    // There is no memory to share the work among threads. Copying needs none, so this thread copies
+    // everything, and the draw is not lost.
     gather_.items(rows, batch, offset);
   }
 }

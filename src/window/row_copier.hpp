@@ -77,7 +77,7 @@ class RowCopier {
         parallel_bytes_(parallel_bytes),
         read_ahead_(store, window) {}
 
-  /// Copies the item of places[i] into place offset + i of the batch. `rows` is scratch.
+  /// Copies the item of places[i] into batch slot offset + i. `rows` is scratch.
   void copy(std::span<const storage::Place> places, std::span<const std::byte*> rows,
             const detail::BatchView& batch, std::size_t offset) noexcept;
 

@@ -18,7 +18,7 @@ float priority_of(std::span<const float> errors, double eta) noexcept {
     return 0.0F;
   }
   double largest = 0.0;
-  double sum = 0.0;  // The sum keeps a NaN, which a maximum may lose.
+  double sum = 0.0;  // A sum keeps a NaN, which a maximum may lose.
   for (const float error : errors) {
     const double absolute = std::abs(static_cast<double>(error));
     largest = std::max(largest, absolute);

@@ -11,7 +11,7 @@
 namespace reprise::window {
 namespace {
 
-/// Bytes of sequences prefetched ahead of the one being copied, and the most of one of them.
+/// Bytes of later sequences to prefetch, and the most bytes of one of them.
 constexpr std::size_t kSequencesAhead = 8192;
 constexpr std::size_t kSequenceBytes = 1024;
 
@@ -32,7 +32,7 @@ class SequenceGather final : public Gather {
                        std::size_t place) const noexcept;
 };
 
-/// The target of each step of a sequence, and zeros beyond its last one.
+/// Writes the target of each step of a sequence, and zeros beyond its last one.
 void SequenceGather::targets(const std::byte* row, const storage::ItemHeader& header,
                              const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::uint32_t length = header.length();
@@ -118,7 +118,7 @@ void SequenceGather::steps(const Copy& copy, const std::byte* row, std::uint32_t
   }
 }
 
-/// As `steps`, with the stack of each step. `position`: that of `row`.
+/// As `steps`, with the stack of each step. `position` is that of `row`.
 void SequenceGather::stacks(const Copy& copy, const std::byte* row, std::uint64_t position,
                             std::uint32_t length, std::byte* to) const noexcept {
   const std::size_t bytes = (std::size_t{behind_} + 1) * copy.bytes;
@@ -163,15 +163,14 @@ class SequencesKind final : public Kind {
                                  bool ends) const noexcept override {
     const bool whole = length == ahead();
     if (length <= window_.burn_in) {
-      return false;  // Nothing to learn from.
+      return false;  // There is nothing to learn from.
     }
     if (ends && window_.end == SequenceEnd::Overlap && (whole || position == 0)) {
       return true;
     }
     return (whole || gives_shorter()) && position % window_.period == 0;
   }
-  /// At times a smaller buffer would have no item, and whoever samples from it would wait for more
-  /// steps.
+  /// Refuses a capacity with which the buffer would have no item at times, so samplers would wait.
   void check_capacity(std::size_t steps) const override {
     const std::size_t least = std::max(ahead(), window_.period);
     base::require(steps >= least, "capacity_steps is ", steps, "; allowed: at least ", least,

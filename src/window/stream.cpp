@@ -13,8 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace reprise::window::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Frames of a window lie one behind the other, and the processor's own prefetcher stops at the end
-// of a page.
+// Frames of a window follow each other, and the processor's prefetcher stops at a page's end.
 constexpr std::size_t kReadAhead = 4096;
 
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {

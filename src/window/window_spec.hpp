@@ -22,29 +22,29 @@ class WindowSpec {
   /// std::invalid_argument naming the option, its value and what is allowed.
   explicit WindowSpec(const Window& window);
 
-  /// std::invalid_argument for a schema of which a field has no place in items of this kind.
+  /// std::invalid_argument for a schema with a field that items of this kind cannot have.
   void check_fields(const Schema& schema) const;
   /// std::invalid_argument for a capacity, in steps, with which there would be no item at times.
   void check_capacity(std::size_t steps) const { kind_->check_capacity(steps); }
 
-  /// As it was given.
+  /// The options as they were given.
   [[nodiscard]] const Window& options() const noexcept { return window_; }
   /// The name of the kind.
   [[nodiscard]] const char* name() const noexcept { return kind_->name(); }
   /// Whether a batch has the steps of an item one by one; else it has its first.
   [[nodiscard]] bool has_steps() const noexcept { return kind_->has_steps(); }
-  /// Whether what lies before an episode is zeros; else its first frame again.
+  /// Whether frames before an episode are zeros; else its first frame is repeated.
   [[nodiscard]] bool zeros_before() const noexcept {
     return kind_->stack_start() == StackStart::Zeros;
   }
-  /// Per step, of returns.
+  /// The discount per step, for returns.
   [[nodiscard]] float discount() const noexcept { return kind_->discount(); }
-  /// Most steps in a return; 0 if there are none.
+  /// Most steps in a return; 0 if there are no returns.
   [[nodiscard]] std::uint32_t n_step() const noexcept { return kind_->n_step(); }
-  /// Discounts of an item, and returns of each of its rewards: of each step, or of the item.
+  /// How many discounts and returns an item has: one per step, or one.
   [[nodiscard]] std::uint32_t targets() const noexcept { return n_step() != 0 ? steps() : 1; }
 
-  /// Steps in a whole window.
+  /// Steps in a window that is not cut short.
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
   /// Rows before an item's first that its frame stack reads.
   [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
@@ -52,7 +52,7 @@ class WindowSpec {
   /// Steps of an item that a batch has: all, or the first one.
   [[nodiscard]] std::uint32_t steps() const noexcept { return has_steps() ? ahead_ : 1; }
 
-  /// Frames that all stacks of an item read, if its window is whole.
+  /// Frames that all stacks of such a window read.
   [[nodiscard]] std::uint32_t frames() const noexcept { return behind() + 1 + ahead(); }
 
   /// Whether every step begins an item.
@@ -73,11 +73,11 @@ class WindowSpec {
   [[nodiscard]] std::vector<std::size_t> dimensions(const RoleTraits& role) const;
 
   /// Most rows that a writer copies when it moves to its next chunk in the middle of an episode:
-  /// the frame stack behind the oldest open item, the open items, and the current row.
+  /// the frame stack before the oldest open item, the open items, and the current row.
   [[nodiscard]] std::uint32_t context_rows() const noexcept { return behind() + ahead(); }
   /// Fewest rows with which a writer can use a chunk: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
-  /// The sum that shows why, by the names of the options.
+  /// The sum that explains it, with the names of the options.
   [[nodiscard]] std::string min_chunk_rows_in_words() const { return kind_->rows_in_words(); }
 
   /// Fewest steps in a filled chunk that has any, as a mean over many chunks. A chunk that several
@@ -104,7 +104,7 @@ class WindowSpec {
  private:
   Window window_;
   std::shared_ptr<const Kind> kind_;
-  // As the kind says; every commit reads them.
+  // Copied from the kind, because every commit reads them.
   std::uint32_t ahead_ = 0;
   std::uint32_t behind_ = 0;
   bool every_step_ = true;

@@ -17,7 +17,7 @@ class BookedInserts {
   explicit BookedInserts(buffer::BufferCore& core) noexcept
       : core_(core),
         left_(core.limiter().limits_inserts() ? 0 : std::numeric_limits<std::size_t>::max()) {}
-  /// Lets other writers have what is left; afterwards nothing else may be called.
+  /// Gives the remaining inserts to other writers; afterwards nothing else may be called.
   void give_back() noexcept {
     give_up_turn();
     core_.limiter().return_inserts(left_);
@@ -33,7 +33,7 @@ class BookedInserts {
   [[nodiscard]] bool none() const noexcept { return left_ == 0; }
   void use_one() noexcept { --left_; }
 
-  /// Nothing once there is an insert, else why there is none.
+  /// Waits for an insert; returns why there is none, or nothing.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept {
     bool known = true;
     if (left_ == 0 && !core_.writer_turns.anybody()) {
@@ -57,7 +57,7 @@ class BookedInserts {
   }
 
   /// As `wait`, for a thread that must not wait: false if there is no insert. The writer keeps its
-  /// turn among those that wait until there is one.
+  /// turn until there is one.
   [[nodiscard]] bool poll() noexcept {
     bool known = true;
     if (left_ == 0 && !standing_ && !core_.writer_turns.anybody()) {
@@ -77,19 +77,19 @@ class BookedInserts {
 
  private:
   using Turn = limiter::Turns::Turn;
-  /// A writer's turn, and what it got.
+  /// A writer's turn, and the inserts that it got.
   struct Booking : limiter::Turns::Turn {
     Booking() noexcept {}  // NOLINT(modernize-use-equals-default): clang has no other one here yet.
     std::size_t inserts = 0;
   };
 
-  /// Ends a turn, also for those behind it, and takes what it got.
+  /// Ends a turn, asks for those behind it, and takes the inserts that it got.
   void leave(Booking& booking) noexcept {
     bool known = true;
     core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
     left_ += booking.inserts;
   }
-  /// The part of `wait` in which it is the writer's turn.
+  /// Waits when it is the writer's turn.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_booking(Booking& booking,
                                                                  limiter::Wait& wait) noexcept {
     bool known = true;
@@ -107,11 +107,10 @@ class BookedInserts {
     }
   }
 
-  /// Items that the rate limiter goes by; none where samplers wait for more of them. Those that
-  /// nobody has ingested do not count yet, so a writer looks for them first: before a ratio lets
-  /// inserts through for want of items, and in every shard before a queue lets any through. Where
-  /// somebody holds a lock there may be enough of them, and nothing is assumed in the writer's
-  /// favour; then `known` is false.
+  /// Counts the items that the rate limiter goes by, first ingesting what is pending: before a
+  /// ratio lets inserts through because there are few items, and in every shard before a queue lets
+  /// any through. If a lock is taken, there may be more items than the count, so `known` becomes
+  /// false and nothing is assumed in the writer's favour.
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept {
     const limiter::Limiter& limiter = core_.limiter();
     const std::size_t enough = limiter.enough();
@@ -121,8 +120,8 @@ class BookedInserts {
       if (!limiter.is_queue() && core_.counted() >= enough && !wanting()) {
         break;
       }
-      // With the locks of all shards taken, items drawn for the last time are missing in the count,
-      // or their sampler sees who is registered (E1).
+      // After all shards' locks were taken, the count lacks items drawn for the last time, or their
+      // sampler sees who is registered (E1).
       known = core_.shards().help(s) && known;
     }
     if (!known) {
@@ -134,8 +133,8 @@ class BookedInserts {
   bool book(Turn& turn, bool& known) noexcept {
     return (static_cast<Booking&>(turn).inserts = book(known)) != 0;
   }
-  /// Asks the rate limiter for a block of inserts. If it gives none, it has to be asked again:
-  /// soon, unless `known`.
+  /// Asks the rate limiter for a block of inserts. If it gives none, it has to be asked again, soon
+  /// unless `known`.
   [[nodiscard]] std::size_t book(bool& known) noexcept {
     if (core_.closed()) {
       return 0;
@@ -151,7 +150,7 @@ class BookedInserts {
 
   /// Eviction below the minimum of a ratio lets inserts through without a wake.
   static constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
-  /// While somebody holds a lock; nobody wakes for letting go of it.
+  /// Used while somebody holds a lock, because its release wakes nobody.
   static constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(100);
 
   buffer::BufferCore& core_;

@@ -11,14 +11,14 @@ namespace {
 using storage::kNil;
 using WriterPosition = buffer::WriterSlots::WriterPosition;
 
-/// How long a chunk that others may free is waited for once the disk has no room for a new one.
+/// How long to wait for a freed chunk once the disk has no room for a new one.
 constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
 
-/// Rising pauses between a writer's attempts to get a chunk: it is not registered anywhere and
-/// nobody wakes it, so it comes back by itself.
+/// Rising pauses between a writer's attempts to get a chunk. It is registered nowhere, so nobody
+/// wakes it.
 class BackOff {
  public:
-  /// True once giving way has not helped for a while.
+  /// Pauses; true once yielding has not helped for a while.
   bool pause(const limiter::Wait& wait) noexcept {
     if (tries_ < kYields) {
       ++tries_;
@@ -37,17 +37,17 @@ class BackOff {
   std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
 };
 
-/// From the shards in turn, so that shards stay level.
+/// Finds a chunk, from the shards in turn, so that shards stay level.
 ///
 /// Memory used before comes first, then room made in it, and then memory never touched, until the
 /// shard has used a few chunks more than have steps in a shard on average. In a full buffer the
 /// chunk that a writer closed in a shard waits there, and makes room when the writer comes round to
-/// that shard again. The other shards are tried when the next in turn is busy, and more untouched
+/// that shard again. The other shards are tried when the next one is busy, and more untouched
 /// memory only if `urgent`.
 std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
                          int& disk_error) noexcept {
   const std::size_t shards = core.shards().size();
-  // Per shard, beside those with steps: chunks that writers hold or have closed, and pinned ones.
+  // Chunks per shard beside those with steps: pinned ones, and those of writers, open or closed.
   const std::size_t without_steps = core.slots().alive() / shards + 2;
   const auto open = [&](std::size_t s) { return core.shards()[s].chunks().take_open(); };
   const auto recycled = [&](std::size_t s) { return core.shards()[s].chunks().take_recycled(); };
@@ -68,7 +68,7 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     }
   };
   try_shards(shards, open);
-  // News of a shard are taken in before it gets more, or others would evict younger steps.
+  // A shard's news are ingested before it gets more, because others would evict younger steps.
   if (chunk == kNil && core.shards()[home].maybe_rung()) {
     core.shards().help(home);
   }
@@ -101,15 +101,16 @@ OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
 
 void OpenChunk::leave() noexcept {
   if (in_tail()) {
-    // A writer of a loaded buffer that began no episode has not taken the chunk left to it.
+    // The writer of a loaded buffer may have a chunk that it did not take, because it began no
+    // episode.
     const std::uint32_t left = core_.slots().writer_position(slot_).chunk;
     if (left != kNil) {
       enter(left);
     }
   }
   if (!in_tail()) {
-    // An open chunk that the next writer could not even turn over in is closed instead, so at most
-    // max_writers chunks are ever open.
+    // An open chunk that is too small for the next writer is closed instead, so at most max_writers
+    // chunks are ever open.
     if (rows_left() < core_.window().min_chunk_rows()) {
       announce(true);
     } else {
@@ -162,12 +163,12 @@ void OpenChunk::move_on(std::uint32_t context, std::uint32_t mark) noexcept {
   core_.store().chunk(left_).sequel.await(mark_);
   announce(true);
   row_ = context;
-  // The step is in: to wait for a chunk is for the next commit.
+  // The step is taken, so the next commit waits for a chunk.
   take_with_tail(false);
 }
 
-/// Keeps rows from `first` to the current one, if they have mutable columns. Rows before the
-/// current one may be published, so their values are read as samplers read them.
+/// Copies the mutable values of rows from `first` to the current one. Rows before the current one
+/// may be published, so their values are read as samplers read them.
 void OpenChunk::keep_changing(std::uint32_t first) noexcept {
   const storage::RowLayout& from = core_.chunk_layout();
   const storage::RowLayout& kept = core_.layout();
@@ -189,7 +190,8 @@ void OpenChunk::keep_changing(std::uint32_t first) noexcept {
   }
 }
 
-/// It times out sooner where the disk has no room for another chunk; then `disk_error_` says so.
+/// Waits for a chunk. It times out sooner if the disk has no room for another one; then
+/// `disk_error_` says so.
 std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexcept {
   if (!in_tail() || take_with_tail(false)) {
     return std::nullopt;
@@ -209,15 +211,15 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
       }
       continue;
     }
-    // However short the wait was, it does not end while there is a chunk to be had at all; unless
-    // the hook ended it, whose caller may count on that the step was not taken.
+    // However short the wait was, it does not fail while there is a chunk, unless the hook ended
+    // it, because its caller may rely on the step not being taken.
     if ((only_try || !wait.refused()) && take_with_tail(true)) {
       wait.found();
       return std::nullopt;
     }
     if (end == limiter::WaitEnd::TimedOut && disk_error_ == 0) {
-      // The patience with the disk may have ended the wait, and then another thread took the chunk
-      // for which there was no room: without the error there is more time.
+      // The disk's timeout may have ended the wait, and then another thread took the chunk for
+      // which there was no room; without the error there is more time.
       end = wait.over();
     }
     if (end) {
@@ -235,8 +237,8 @@ void OpenChunk::check_disk() const {
   }
 }
 
-/// Publishes what was decided and rings for it. With `closing` the chunk is let go for good in the
-/// same ring, and must not be touched afterwards.
+/// Publishes what was decided and rings for it. With `closing` the same ring lets the chunk go for
+/// good, and it must not be touched afterwards.
 void OpenChunk::announce(bool closing) noexcept {
   if (!closing && (held_ || published_ == announced_)) {
     return;
@@ -291,7 +293,7 @@ void OpenChunk::enter(std::uint32_t chunk) noexcept {
   }
 }
 
-/// Takes a chunk in the middle of an episode: the rows of the tail go on there.
+/// Takes a chunk in the middle of an episode, where the rows of the tail go on.
 bool OpenChunk::take_with_tail(bool urgent) noexcept {
   if (!take(urgent)) {
     return false;

@@ -39,29 +39,29 @@ class OpenChunk {
     OpenChunk& chunk_;
   };
 
-  /// Takes the place of the writer that a checkpoint knew in this slot, if there was one.
+  /// Continues the writer that a checkpoint had in this slot, if there was one.
   OpenChunk(buffer::BufferCore& core, std::size_t slot);
-  /// Hands on the chunk between two episodes; afterwards nothing else may be called.
+  /// Gives the chunk to others between two episodes; afterwards nothing else may be called.
   void leave() noexcept;
 
   [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
   /// The current row; between episodes, the first free one.
   [[nodiscard]] std::uint32_t row() const noexcept { return row_; }
-  /// A row as it is, in the chunk unless fields are compressed.
+  /// The memory of a row, which is in the chunk unless fields are compressed.
   [[nodiscard]] std::byte* at(std::uint32_t row) const noexcept {
     return packer_ ? packer_->at(row) : stored(row);
   }
 
   /// Begins an episode, in the tail if there is no chunk.
   void begin() noexcept;
-  /// Ends it with this row, up to which all is decided.
+  /// Ends the episode with this row, before which all is decided.
   void end(std::uint32_t final_row) noexcept;
-  /// Ends it without a trace: none of its rows here is decided or ever will be.
+  /// Ends the episode without a trace: none of its rows here is or will be decided.
   void drop() noexcept;
 
-  // In a chunk only.
+  // These need a chunk.
 
-  /// An item begins with this row.
+  /// Decides that an item begins with this row.
   void decide(std::uint32_t row, const storage::ItemHeader& header, float priority) noexcept {
     std::memcpy(stored(row), &header, sizeof(header));
     priorities_[row] = priority;
@@ -69,7 +69,7 @@ class OpenChunk {
       item_numbers_[row] = core_.item_numbers().take();
     }
   }
-  /// No item begins with the step of this row.
+  /// Decides that no item begins with the step of this row.
   void pass_over(std::uint32_t row) noexcept { priorities_[row] = storage::kStepWithoutItem; }
   /// Stores the recurrent state with which the item of this row begins. It is complete before the
   /// row is published, and no other item is ever given its place (I1).
@@ -88,8 +88,8 @@ class OpenChunk {
     }
     return false;
   }
-  /// Closes the chunk and goes on with the current row and so many before it, in the next chunk if
-  /// there is one at once. `mark` is that of the current step (`storage::Sequel`).
+  /// Closes the chunk and goes on with the current row and `context` rows before it, in the next
+  /// chunk if there is one at once. `mark` is that of the current step (`storage::Sequel`).
   void move_on(std::uint32_t context, std::uint32_t mark) noexcept;
 
   /// Announces what is decided, though a `OneRing` holds it. Called before a wait.
@@ -98,15 +98,15 @@ class OpenChunk {
     announce(false);
     held_ = held;
   }
-  /// Nothing once a chunk is in hand, else why there is none. For use within an episode.
+  /// Waits for a chunk, within an episode; returns why there is none, or nothing.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept;
   /// Throws `std::system_error` if the last wait found no chunk because the disk is full.
   void check_disk() const;
-  /// Whether it is without a chunk because the disk is full, also where a wait was not waited for.
+  /// Whether it has no chunk because the disk is full, even if it did not wait.
   [[nodiscard]] bool lacks_disk() const noexcept { return in_tail() && lacks_disk_; }
 
  private:
-  /// A row as it lies in the chunk; without a chunk and compressed fields, in the tail.
+  /// A row as it is stored in the chunk; without a chunk and compressed fields, in the tail.
   [[nodiscard]] std::byte* stored(std::uint32_t row) const noexcept {
     return rows_ + row * core_.store().row_stride();
   }
@@ -131,18 +131,18 @@ class OpenChunk {
   std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
   std::uint32_t chunk_ = storage::kNil;
   std::uint32_t left_ = storage::kNil;  ///< The last chunk that filled in the middle of an episode.
-  std::uint32_t mark_ = 0;              ///< Of the step that was to follow it.
-  // Of the chunk in hand.
+  std::uint32_t mark_ = 0;              ///< The mark of the step after it.
+  // These belong to the present chunk.
   shard::Shard* shard_ = nullptr;
   float* priorities_ = nullptr;
-  std::uint64_t* item_numbers_ = nullptr;  ///< Null unless some selector needs it.
+  std::uint64_t* item_numbers_ = nullptr;  ///< Null unless some selector needs item numbers.
   std::uint32_t row_ = 0;
   std::uint32_t segment_ = 0;    ///< First row of this episode here.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
-  bool held_ = false;            ///< By a `OneRing`.
-  bool lacks_disk_ = false;      ///< When the last wait ended without a chunk.
-  int disk_error_ = 0;           ///< Why the last look for a chunk found no room for a new one.
+  bool held_ = false;            ///< A `OneRing` holds announcements back.
+  bool lacks_disk_ = false;      ///< Whether the last wait ended without a chunk.
+  int disk_error_ = 0;           ///< Why the last search for a chunk found no room for a new one.
 };
 
 }  // namespace reprise::writer

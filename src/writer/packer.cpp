@@ -32,7 +32,7 @@ void Packer::enter(std::uint32_t chunk, std::uint32_t row) noexcept {
 }
 
 void Packer::pack(std::uint32_t segment, std::uint32_t last) noexcept {
-  // The row packed last has had its columns since then.
+  // The columns of the row that was packed last have been written since then.
   for (std::uint32_t row = packed_ > segment ? packed_ - 1 : segment; row < last; ++row) {
     copy(row, columns_);
   }
@@ -43,7 +43,7 @@ void Packer::pack(std::uint32_t segment, std::uint32_t last) noexcept {
   store_.note_frames(chunk_, packed_, at_);
 }
 
-/// The first frames of a chunk are kept as they are: they are the keys of the others.
+/// Packs the frames of a row. The first frames of a chunk stay as they are, as keys of the others.
 void Packer::pack_frames(std::uint32_t row) noexcept {
   const std::span<std::byte> room = store_.frame_room(chunk_);
   for (const Frame& frame : frames_) {

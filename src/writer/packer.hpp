@@ -11,8 +11,8 @@
 
 namespace reprise::writer {
 
-/// The rows of a writer whose schema compresses fields: the last ones of the episode under way, as
-/// they are, and their way into the chunk, compressed.
+/// The rows of a writer whose schema compresses fields: it holds the last ones of the open episode
+/// uncompressed, and packs them into the chunk.
 ///
 /// A row is packed at the commit that completes its observation, before it is published (I1). Rows
 /// have the numbers that `OpenChunk` gives them; they stay where they are when these change.
@@ -22,22 +22,22 @@ class Packer {
  public:
   Packer(const buffer::Format& format, storage::ChunkStore& store);
 
-  /// A row as it is: the current one, the next one or context.
+  /// The memory of an uncompressed row: the current one, the next one or context.
   [[nodiscard]] std::byte* at(std::uint32_t row) const noexcept {
     return rows_.get() + std::size_t{(first_ + row) & mask_} * stride_;
   }
-  /// What was row `by` is row 0; numbers wrap.
+  /// Makes row `by` row 0; numbers wrap.
   void renumber(std::uint32_t by) noexcept { first_ += by; }
 
-  /// Goes on with this row of a chunk, behind rows that are packed.
+  /// Goes on with this row of a chunk, after rows that are packed.
   void enter(std::uint32_t chunk, std::uint32_t row) noexcept;
-  /// Packs what is not packed yet of rows [segment, last]: the observations of all and the columns
-  /// of all but the last.
+  /// Packs the remaining rows of [segment, last]: the observations of all and the columns of all
+  /// but the last.
   void pack(std::uint32_t segment, std::uint32_t last) noexcept;
 
  private:
   struct Copy {
-    std::size_t from;  ///< Offset in a row as it is.
+    std::size_t from;  ///< Offset in an uncompressed row.
     std::size_t to;    ///< Offset in a row of a chunk.
     std::size_t bytes;
   };
@@ -51,7 +51,7 @@ class Packer {
   storage::ChunkStore& store_;
   storage::FrameEncoder encoder_;
   std::vector<Frame> frames_;
-  std::vector<Copy> observations_;  ///< Those that are not compressed.
+  std::vector<Copy> observations_;  ///< Observations that are not compressed.
   std::vector<Copy> columns_;
   const std::size_t stride_;
   const std::uint32_t mask_;  ///< Rows kept, a power of two, less 1.
