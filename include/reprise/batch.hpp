@@ -49,21 +49,19 @@ class Stacks {
 /// A batch of items as columns: one contiguous row-major tensor per field, B items first.
 ///
 /// With `Transitions`, an observation of shape S is [B, S], or [B, F, S] with frame_stack F > 1,
-/// oldest frame first. Other columns are [B, S]. With sequences of T = burn_in + length steps
-/// every field is [B, T, S], oldest step first, but an observation with frame_stack F > 1 is
-/// [B, T, F, S], and a recurrent state is [B, S]. Elements
-/// are the learner's own copy and may be changed in place. Spans stay valid as long as the batch,
-/// their contents until the next `sample` into it. A handle of another schema throws
-/// `std::invalid_argument`.
+/// oldest frame first. Other columns are [B, S]. With sequences of T = burn_in + length steps every
+/// field is [B, T, S], oldest step first, but an observation with frame_stack F > 1 is [B, T, F,
+/// S], and a recurrent state is [B, S]. Elements are the learner's own copy and may be changed in
+/// place. Spans stay valid as long as the batch, their contents until the next `sample` into it. A
+/// handle of another schema throws `std::invalid_argument`.
 ///
 /// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, but the memory
 /// resource that it was made with must outlive it.
 class Batch {
  public:
-  /// A batch of n items, at least 1, for columns that come from elsewhere, such as those of a batch
-  /// of another process: what it holds is unspecified until the caller has written it. Else it is
-  /// as one that a buffer of this schema and window makes. `unique_frames` and `memory`: see
-  /// `SamplerOptions`.
+  /// Makes a batch of n items, at least 1, whose columns the caller fills, such as from a batch of
+  /// another process; until then its contents are unspecified. Otherwise it is as one that a buffer
+  /// of this schema and window makes. `unique_frames` and `memory`: see `SamplerOptions`.
   [[nodiscard]] static Batch of(const Schema& schema, const Window& window, std::size_t n,
                                 bool unique_frames = false,
                                 std::pmr::memory_resource* memory = nullptr);
@@ -107,13 +105,13 @@ class Batch {
   [[nodiscard]] std::span<T> frames(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kFrames, field);
   }
-  /// The stacks of `now` and of `next`, which such a batch shares between them, and another one
-  /// does not; [F, S] each. What is written to a frame shows in all stacks that share it.
+  /// The stacks of `now`, [F, S] each. With unique frames, stacks share frames, and what is written
+  /// to a frame shows in all stacks that have it.
   template <Element T, bool Shaped>
   [[nodiscard]] Stacks<T> now_stacks(Field<T, Role::Observation, Shaped> field) const {
     return Stacks<T>(view_->stacks(detail::BatchView::kNow, AnyField(field)));
   }
-  /// The stacks of `next`, likewise.
+  /// The stacks of `next`, in the same way.
   template <Element T, bool Shaped>
   [[nodiscard]] Stacks<T> next_stacks(Field<T, Role::Observation, Shaped> field) const {
     return Stacks<T>(view_->stacks(detail::BatchView::kNext, AnyField(field)));
@@ -140,7 +138,7 @@ class Batch {
   [[nodiscard]] Stacks<std::byte> now_stacks(AnyField field) const {
     return Stacks<std::byte>(view_->stacks(detail::BatchView::kNow, field));
   }
-  /// The stacks of `next`, likewise.
+  /// The stacks of `next`, in the same way.
   [[nodiscard]] Stacks<std::byte> next_stacks(AnyField field) const {
     return Stacks<std::byte>(view_->stacks(detail::BatchView::kNext, field));
   }
@@ -150,7 +148,7 @@ class Batch {
   [[nodiscard]] std::vector<std::size_t> shape(Field<T, R, Shaped> field) const {
     return shape(AnyField(field));
   }
-  /// Likewise, for fields whose type is known only at run time.
+  /// The shape for a field whose type is known only at run time.
   [[nodiscard]] std::vector<std::size_t> shape(AnyField field) const {
     return view_->shape(field.index(), field.signature());
   }

@@ -21,7 +21,7 @@ enum class Normalise : std::uint8_t {
   ByBatch,   ///< Divided by the largest in the batch: at most 1.
   ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
              ///< between batches.
-  Not,       ///< As they are.
+  Not,       ///< Not divided.
 };
 
 /// How the n items of a batch are drawn.
@@ -37,22 +37,21 @@ enum class Draws : std::uint8_t {
   /// buffer, as with P(i) in other draws (Cohen and Kaplan, "Summarizing data using bottom-k
   /// sketches", 2007, rank conditioning for exponential ranks). Costs about 0.1 us more per item.
   WithoutReplacement,
-  /// Passes over the buffer: each item once per pass, in a sequence that is shuffled anew for each.
-  /// A pass is over the items that are there when it begins. Those that arrive during it wait for
-  /// the next one; those that leave before their turn, or weigh 0 when it comes, are left out. A
-  /// batch may end one pass and begin the next, and then it may have an item twice.
+  /// Passes over the buffer: each item once per pass, in an order that is shuffled anew for each. A
+  /// pass is over the items that are there when it begins. Those that arrive during it wait for the
+  /// next one; those that leave before their turn, or weigh 0 when it comes, are left out. A batch
+  /// may end one pass and begin the next, and then it may have an item twice.
   ///
   /// Weights above 0 do not count: P(i) is 1 / (items of the pass), and every importance weight 1.
-  /// Passes belong to a sampler: two samplers make one each, and one that resumes begins a new one.
-  /// After `clear` begin with a new sampler: what an old one had begun counts as a pass when it
-  /// finds nothing left.
-  /// Other draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
-  /// selectors that draw in an order.
+  /// Each sampler makes its own passes, and one that resumes begins a new one. After `clear` make a
+  /// new sampler: an old one's unfinished pass counts as a pass when nothing is left of it. Other
+  /// draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
+  /// ordered selectors.
   ///
-  /// Cost: 8 bytes per item and sampler. To begin a pass is O(steps), with a shard's lock held for
+  /// Cost: 8 bytes per item and sampler. Beginning a pass is O(steps), with a shard's lock held for
   /// at most 2^16 rows at a time, or a chunk. Items that have left, or weigh 0, are passed over
-  /// without a look at the timeout. The items of a batch lie anywhere in memory, so in
-  /// large buffers a draw costs more than a stratified one, about as much as an independent one.
+  /// without a look at the timeout. The items of a batch lie anywhere in memory, so in large
+  /// buffers a draw costs more than a stratified one, about as much as an independent one.
   Epoch,
 };
 
@@ -91,8 +90,8 @@ struct SampleStatus {
   /// Items that the rate limiter asks for; for a `Queue`, those of the batch.
   std::size_t needed = 0;
   std::size_t batch = 0;  ///< Draws that the call asked for.
-  /// Of these, the ones that could be made, if they were too few: with `max_times_sampled` because
-  /// items were exhausted, and for `NothingToDraw`. Else equal to `batch`.
+  /// How many of these draws were possible, if too few: with `max_times_sampled` because items were
+  /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
   std::size_t possible = 0;
   std::chrono::nanoseconds waited{0};  ///< Time that the call waited.
   /// Items of the batch that came from the queue of `SamplerOptions::fresh`: its first ones.
@@ -138,10 +137,10 @@ class BatchSource {
   BatchSource() = default;
   virtual ~BatchSource() = default;
 
-  /// A batch for `sample_into`, with room for n items, at least 1. All its columns are in
-  /// `memory`, or if that is null on the heap, as `Batch::of` and `ReplayBuffer::make_batch` have
-  /// them; the memory outlives the batch. Errors: `std::invalid_argument` for an n that the source
-  /// never gives; `std::bad_alloc`.
+  /// Makes a batch for `sample_into`, with room for n items, at least 1. All its columns are in
+  /// `memory`, or on the heap if that is null, as with `Batch::of` and `ReplayBuffer::make_batch`;
+  /// the memory outlives the batch. Errors: `std::invalid_argument` for an n that the source can
+  /// never give; `std::bad_alloc`.
   [[nodiscard]] virtual Batch make_batch(std::size_t n,
                                          std::pmr::memory_resource* memory = nullptr) const = 0;
   /// Draws as many items as the batch has room for. After another status than `Ok` the next call
@@ -153,9 +152,9 @@ class BatchSource {
                                          std::span<const float> priorities) = 0;
   /// Throws what `sample_into` would throw for these arguments, as `std::invalid_argument`.
   virtual void check(const Batch& batch, const SampleOptions& options) const = 0;
-  /// What can be said of a batch of n items that does not come: `items`, `needed`, and a code of
-  /// `Closed` if none will come any more, else `TimedOut`. Neither allocates nor waits.
-  /// `std::logic_error` in a forked child.
+  /// Why a batch of n items does not come: `items`, `needed`, and a code of `Closed` if none will
+  /// come any more, else `TimedOut`. Neither allocates nor waits. `std::logic_error` in a forked
+  /// child.
   [[nodiscard]] virtual SampleStatus outlook(std::size_t n) const = 0;
 
  protected:

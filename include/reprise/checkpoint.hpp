@@ -27,8 +27,8 @@ class CheckpointError : public std::runtime_error {
     Damaged,      ///< The bytes are not those that were written: a checksum, a length, a count.
     Missing,      ///< No checkpoint in the directory, or a file that one needs is not there.
     Unsupported,  ///< Written by a newer version of reprise.
-    /// Whole, but of another schema or other options than asked for, or too large for the address
-    /// space of this machine.
+    /// The checkpoint has another schema or other options than asked for, or is too large for the
+    /// address space of this machine.
     Mismatch,
     Io,         ///< The operating system refused; `error_number` says why.
     Locked,     ///< Another save is at work in the same directory.
@@ -155,7 +155,7 @@ struct LoadOptions {
   Storage storage = Memory{};
 };
 
-/// What `ReplayBuffer::restore` has beside the items.
+/// The result of `ReplayBuffer::restore` beside the items.
 struct RestoreResult {
   /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
   /// `CheckpointError` tells.

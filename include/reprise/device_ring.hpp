@@ -25,7 +25,7 @@ class Device {
  public:
   /// A queue of work on the device. Null is the default stream of CUDA.
   using Stream = void*;
-  /// Comes when a copy has been made; serves any number of copies, one after the other.
+  /// An event happens when a copy has been made; it serves any number of copies in turn.
   using Event = void*;
 
   Device() = default;
@@ -36,16 +36,16 @@ class Device {
   /// Page-locked memory of the host, or memory of the device, aligned to 256 bytes; `bytes` is not
   /// 0. `std::bad_alloc` if there is none left.
   [[nodiscard]] virtual void* allocate(std::size_t bytes, bool on_host) = 0;
-  /// Gives memory of `allocate` back. No copy uses it any more.
+  /// Gives memory of `allocate` back, when no copy uses it any more.
   virtual void free(void* memory, bool on_host) noexcept = 0;
 
-  /// An event for `copy`.
+  /// Makes an event for `copy`.
   [[nodiscard]] virtual Event make_event() = 0;
   /// Gives an event back.
   virtual void free_event(Event event) noexcept = 0;
 
-  /// Begins a copy from page-locked memory to the device, behind all copies begun before. The event
-  /// comes when it has been made. `follow` and `wait` mean the last copy with their event.
+  /// Begins a copy from page-locked memory to the device, after all copies begun before. The event
+  /// happens when it has been made. `follow` and `wait` refer to the last copy with their event.
   virtual void copy(void* to, const void* from, std::size_t bytes, Event made) = 0;
   /// Copies begun from now on are made after the work that the stream has so far.
   virtual void copy_after(Stream stream) = 0;
@@ -97,27 +97,27 @@ class PinnedMemory : public std::pmr::memory_resource {
 ///                                             ring.at(batch->weights()));
 ///     }
 ///
-/// It has `depth` slabs, each of one batch in page-locked memory and as much on the device. One is
-/// with the learner, the others are under way. A slab is drawn into again only when its copy has
-/// been made, and is copied over only behind the work that used it: that which `stream` has at the
-/// `next` after. So draws do not know of the priorities of the last `depth` batches or so.
+/// It has `depth` slabs, each of one batch in page-locked memory and as much on the device. The
+/// learner has one, the others are under way. A slab is filled again only when its copy has been
+/// made, and its device memory only after the work that used it: the work that `stream` has at the
+/// `next` after. So draws miss the priorities of about the last `depth` batches.
 ///
 /// Thread safety: one thread at a time uses a ring and its device; appends and samplers go on
 /// beside it. Lifetime: its device and its source outlive it.
 class DeviceRing {
  public:
-  /// Batches of n items of a source that outlives the ring; `depth` is at least 1, which draws
-  /// nothing ahead. Errors: as `BatchSource::make_batch`, and `std::invalid_argument` if
-  /// that takes no memory of the ring; `std::bad_alloc` without memory.
+  /// A ring of batches of n items. The source outlives the ring; `depth` is at least 1, which draws
+  /// nothing ahead. Errors: as `BatchSource::make_batch`, and `std::invalid_argument` if that takes
+  /// no memory of the ring; `std::bad_alloc` without memory.
   DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth = 3);
   /// Waits for the copies under way. The learner's work on its batches has ended before.
   ~DeviceRing();
   DeviceRing(const DeviceRing&) = delete;
   DeviceRing& operator=(const DeviceRing&) = delete;
 
-  /// The batch here, and, by `at`, on the device for the work that `stream` gets from now on. Both
-  /// stay until the next call, which names a stream that has all work on it, or waits for that.
-  /// Copy the keys of a batch whose priorities come later.
+  /// The batch on the host and, by `at`, on the device for the work that `stream` gets from now on.
+  /// Both stay until the next call. That has to name a stream with all work on the batch, or one
+  /// that waits for it. Copy the keys of a batch whose priorities come later.
   ///
   /// Draws ahead and begins copies as far as there are slabs. Waits as the source only if no
   /// batch is under way, because a rate limiter may hold draws until the learner has acted; and
@@ -126,8 +126,8 @@ class DeviceRing {
   /// after which the ring is of no use: a batch may be lost, or its copy go on.
   SampleResult next(Device::Stream stream, const SampleOptions& options = {});
 
-  /// Where a column of the batch given last is on the device. `std::invalid_argument` for any other
-  /// memory.
+  /// The device address of a column of the batch that was handed out last. `std::invalid_argument`
+  /// for any other memory.
   template <class T>
   [[nodiscard]] T* at(std::span<T> column) const {
     return static_cast<T*>(there(column.data()));
@@ -142,8 +142,8 @@ class DeviceRing {
   BatchSource* source_;
   std::vector<std::unique_ptr<Slab>> slabs_;  ///< Batch i is in slab i % depth.
   std::size_t begun_ = 0;                     ///< Batches whose copies were begun.
-  std::size_t given_ = 0;                     ///< Batches that `next` has given.
-  bool held_ = false;                         ///< The learner has the batch given last.
+  std::size_t given_ = 0;                     ///< Batches that `next` has handed out.
+  bool held_ = false;                         ///< Whether the learner has the last batch.
 };
 
 }  // namespace reprise

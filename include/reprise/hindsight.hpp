@@ -31,12 +31,12 @@ enum class HindsightGoal : std::uint8_t {
 
 /// How goals are picked.
 struct HindsightOptions {
-  /// Among which observations.
+  /// The observations among which a goal is picked.
   HindsightGoal goal = HindsightGoal::Future;
   /// The share of items that get another goal, 0 to 1. The paper's k = 4 replays with another goal
   /// for each with its own are 4 / (4 + 1).
   float share = 0.8F;
-  /// Start of its own random generator.
+  /// Seeds its own random generator.
   std::uint64_t seed = 0;
 };
 

@@ -91,10 +91,10 @@ class Meter {
     }
   }
 
-  /// Observes a batch that was drawn by another call than `sample`, item by item: how many steps
-  /// `commit` has taken since that of the item, and how often batches observed here had the item,
-  /// this one included. Without an age are items that were appended by other calls, or longer ago
-  /// than twice the capacity. Places without an item (`ReplayBuffer::gather`) are left out.
+  /// Records a batch that another call than `sample` drew. For each item it records the age, which
+  /// is how many steps `commit` has taken since the item's, and how often recorded batches had the
+  /// item, this one included. Items have no age if other calls appended them, or longer ago than
+  /// twice the capacity. Slots without an item (`ReplayBuffer::gather`) are left out.
   void observe(const Batch& batch);
 
  private:

@@ -11,8 +11,8 @@ namespace reprise {
 
 /// One source of a `MixedSampler`.
 struct MixedPart {
-  SelectorHandle selector;  ///< Drawn by; of a buffer without more, its first selector.
-  std::size_t items;        ///< Its items in each batch, at least 1.
+  SelectorHandle selector;  ///< The selector to draw by; a buffer stands for its first one.
+  std::size_t items;        ///< Items of this part in each batch, at least 1.
 };
 
 /// Draws batches from several buffers of one schema and window: one contiguous batch, the items of
@@ -101,12 +101,12 @@ class MixedSampler final : public BatchSource {
 
   /// Items in a batch.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// Items of each part in the batch, or of one under way: they stand one part behind the other.
+  /// Items of each part in the batch, or in an unfinished one; parts follow each other.
   [[nodiscard]] std::span<const std::size_t> counts() const noexcept;
   /// The part for which the last call that gave no batch waited.
   [[nodiscard]] std::size_t waits_for() const noexcept;
-  /// The status of each part's last draw: its own `fresh` items and `passes`, which those of
-  /// `sample` are the sum and the least of.
+  /// The status of each part's last draw, with its own `fresh` and `passes`; `sample` reports the
+  /// sum of the former and the least of the latter.
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
   /// `SelectorHandle::update` of the first part that has the buffer of each key, in any sequence,

@@ -120,7 +120,7 @@ struct Stats {
   /// chunks that are not free yet included. touched_bytes has them, with the memory of chunks that
   /// are free.
   std::size_t compressed_bytes = 0;
-  std::size_t uncompressed_bytes = 0;  ///< What these fields would take as they are.
+  std::size_t uncompressed_bytes = 0;  ///< What these fields would take uncompressed.
   std::size_t file_bytes = 0;          ///< Disk space that the mapped file takes; 0 without one.
   std::uint64_t closed_chunks = 0;     ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;    ///< Times a writer took a shard's lock to make room itself.

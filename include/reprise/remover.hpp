@@ -13,7 +13,7 @@ namespace reprise {
 /// Callable while a function of `ShardRemover` runs or while it is being made.
 class ShardChunks {
  public:
-  /// O(1).
+  /// Chunks of the shard. O(1).
   [[nodiscard]] virtual std::uint32_t chunks() const noexcept = 0;
   /// Selectors of the buffer. O(1).
   [[nodiscard]] virtual std::size_t selectors() const noexcept = 0;

@@ -49,14 +49,14 @@ class SelectorHandle {
   /// Cost, per 2048 keys: one lock per shard touched; each touched tree node is written about once.
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities);
 
-  /// The present raw priorities of the items with these keys, in their sequence: the smallest that
-  /// weighs as much as the item, so to set them again changes no weight. Within 2^-22 / alpha of
-  /// what was set, relative to priority + epsilon; `decay` and `set_alpha` change it. NaN for an
-  /// item that is gone or exhausted. Where priorities change no weight (`Uniform`, `Recency`,
-  /// `Fifo`, `Lifo`, an alpha of 0) the numbers say nothing, and `LossAdjusted` has 0 for all up
-  /// to 1. Returns how many items are still there. Errors: `std::invalid_argument` for counts that
-  /// differ, or a key of another buffer. Cost, per 2048 keys: one lock per shard touched; 31 times
-  /// what it costs to weigh the keys.
+  /// The present raw priorities of the items with these keys, in the order of the keys. Each is the
+  /// smallest priority that weighs as much as the item, so setting it again changes no weight. It
+  /// is within 2^-22 / alpha of what was set, relative to priority + epsilon; `decay` and
+  /// `set_alpha` change it. NaN for an item that is gone or exhausted. If priorities change no
+  /// weight (`Uniform`, `Recency`, `Fifo`, `Lifo`, an alpha of 0) the numbers say nothing, and
+  /// `LossAdjusted` gives 0 for all up to 1. Returns how many items are still there. Errors:
+  /// `std::invalid_argument` for counts that differ, or a key of another buffer. Cost, per 2048
+  /// keys: one lock per shard touched, and 31 times what weighing the keys costs.
   // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
   std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities) const;
 
@@ -142,7 +142,7 @@ class Episodes {
   /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
   std::size_t gather(std::uint64_t episode, std::uint64_t position, std::size_t steps, Batch& batch,
                      std::size_t offset = 0);
-  /// Likewise, into a batch of its own.
+  /// Gathers into a new batch.
   [[nodiscard]] Batch gather(std::uint64_t episode, std::uint64_t position, std::size_t steps);
 
   /// Removes all items of an episode that were decided before the call, as `ReplayBuffer::remove`;
@@ -196,7 +196,7 @@ class ReplayBuffer {
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory = nullptr,
                                  bool unique_frames = false) const;
 
-  /// One of `Options::selectors` by its place: draws by it, and the priorities that it keeps.
+  /// One of `Options::selectors`, by its index there: to draw by it, and for its priorities.
   /// Errors: `std::invalid_argument` for an unknown one. Cost: none.
   [[nodiscard]] SelectorHandle selector(std::size_t place = 0) const;
 
@@ -221,7 +221,7 @@ class ReplayBuffer {
   /// buffer, a batch of another schema or window, or places outside the batch.
   /// Cost, per 2048 keys: one lock per shard touched, and the rows copied. Allocates nothing.
   std::size_t gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset = 0);
-  /// The same into a batch of its own, which is empty for no keys at all.
+  /// Gathers into a new batch, which is empty if there are no keys.
   [[nodiscard]] Batch gather(std::span<const ItemKey> keys);
 
   /// Replaces values of a mutable column in the items with these keys; see
@@ -246,7 +246,7 @@ class ReplayBuffer {
   /// held. Allocates nothing.
   UpdateResult update(std::span<const ItemKey> keys, AnyField field,
                       std::span<const std::byte> values);
-  /// The same.
+  /// Replaces values by a typed handle.
   template <Element T, bool Shaped>
   UpdateResult update(std::span<const ItemKey> keys, Field<T, Role::MutableColumn, Shaped> field,
                       std::type_identity_t<std::span<const T>> values) {
@@ -259,7 +259,7 @@ class ReplayBuffer {
   /// outside [0, 1], and for a window other than `Transitions` of n_step 1: the return of several
   /// steps would have to be made anew, of rewards that a batch does not have.
   [[nodiscard]] Hindsight hindsight(AnyField achieved, const HindsightOptions& options = {});
-  /// The same.
+  /// Makes it by a typed handle.
   template <Element T, bool Shaped>
   [[nodiscard]] Hindsight hindsight(Field<T, Role::Observation, Shaped> achieved,
                                     const HindsightOptions& options = {}) {
@@ -352,7 +352,7 @@ class ReplayBuffer {
   std::shared_ptr<buffer::BufferCore> core_;
 };
 
-/// What `ReplayBuffer::load` gives.
+/// The result of `ReplayBuffer::load`.
 struct LoadResult {
   ReplayBuffer buffer;  ///< With the items of the newest checkpoint that is whole.
   /// The checkpoints that were skipped because they were damaged, and why. If none is left, only

@@ -68,11 +68,11 @@ class Sampler final : public BatchSource {
   /// Draws n items into the sampler's own batch, whose contents change with the
   /// next call. False if closed, timed out, stopped or without any weight.
   ///
-  /// Sequence of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each
+  /// The order of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each
   /// once, the first one first. Items drawn by weight are sorted by memory: shard by shard, and
-  /// within a shard by place, with `RankBased` mostly from high ranks to low. That is neither
-  /// random nor by time: shuffle such a batch before you cut it into parts. Those of a pass are
-  /// sorted by shard alone.
+  /// within a shard by row, with `RankBased` mostly from high ranks to low. That is neither random
+  /// nor by time: shuffle such a batch before you cut it into parts. Those of a pass are sorted by
+  /// shard only.
   ///
   /// Errors: `std::invalid_argument` for n = 0, beta outside [0, 1], a negative timeout, a batch
   /// that the rate limiter could never let through, or one that takes more different items than
@@ -82,17 +82,16 @@ class Sampler final : public BatchSource {
   /// allocated only when n grows.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});
 
-  /// Draws into places [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, with or
-  /// without unique frames, to keep
-  /// two in flight or to mix buffers of one schema and window. `ByBatch` normalises over these n.
-  /// The batch's size becomes at least offset + n.
+  /// Draws into slots [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, with or
+  /// without unique frames, to keep two in flight or to mix buffers of one schema and window.
+  /// `ByBatch` normalises over these n. The batch's size becomes at least offset + n.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
                            const SampleOptions& options = {});
 
   [[nodiscard]] Batch make_batch(std::size_t n,
                                  std::pmr::memory_resource* memory = nullptr) const override;
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
-  /// `SelectorHandle::update`, of the selector that this draws by.
+  /// Calls `SelectorHandle::update` of the selector that this draws by.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
   void check(const Batch& batch, const SampleOptions& options) const override;

@@ -19,8 +19,8 @@ enum class Role : std::uint8_t {
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
   Discount,     ///< A float column in [0, 1] that multiplies into the discounts of returns.
-  /// What a recurrent network carries into a step; of sequences each item has that of its first
-  /// step alone.
+  /// What a recurrent network carries into a step; an item of a sequence has only that of its first
+  /// step.
   RecurrentState,
   MutableColumn,  ///< A column whose values may be replaced while the step is stored.
 };
@@ -57,7 +57,7 @@ inline constexpr RoleTraits kRoles[] = {
   return detail::kRoles[static_cast<std::size_t>(role)];
 }
 
-/// Element type of a field. A new one goes to the end: checkpoints have the numbers.
+/// Element type of a field. Checkpoints store the numbers, so a new type goes to the end.
 enum class DType : std::uint8_t { U8, I8, U16, I16, U32, I32, U64, I64, Bool, F32, F64, F16, BF16 };
 
 /// An IEEE 754 binary16 by its bits, to be converted by the code that computes with it:
@@ -240,7 +240,7 @@ class Schema {
   Observation<T> observation(std::string_view name, std::initializer_list<std::size_t> shape) {
     return observation<T>(name, std::span(shape.begin(), shape.size()));
   }
-  /// Likewise, with a shape that is known only at run time.
+  /// An observation with a shape that is known only at run time.
   template <Element T>
   Observation<T> observation(std::string_view name, std::span<const std::size_t> shape) {
     return Observation<T>(add(name, Role::Observation, kDType<T>, sizeof(T), shape));
@@ -257,7 +257,7 @@ class Schema {
   Column<T> column(std::string_view name, std::initializer_list<std::size_t> shape) {
     return column<T>(name, std::span(shape.begin(), shape.size()));
   }
-  /// Likewise, with a shape that is known only at run time.
+  /// A column with a shape that is known only at run time.
   template <Element T>
   Column<T> column(std::string_view name, std::span<const std::size_t> shape) {
     return Column<T>(add(name, Role::Column, kDType<T>, sizeof(T), shape));
@@ -276,12 +276,12 @@ class Schema {
   ScalarMutableColumn<T> mutable_column(std::string_view name) {
     return ScalarMutableColumn<T>(add(name, Role::MutableColumn, kDType<T>, sizeof(T), {}));
   }
-  /// Likewise, with a shape.
+  /// A mutable column with a shape.
   template <Element T>
   MutableColumn<T> mutable_column(std::string_view name, std::initializer_list<std::size_t> shape) {
     return mutable_column<T>(name, std::span(shape.begin(), shape.size()));
   }
-  /// Likewise, with a shape that is known only at run time.
+  /// A mutable column with a shape that is known only at run time.
   template <Element T>
   MutableColumn<T> mutable_column(std::string_view name, std::span<const std::size_t> shape) {
     return MutableColumn<T>(add(name, Role::MutableColumn, kDType<T>, sizeof(T), shape));
@@ -314,7 +314,7 @@ class Schema {
                                     std::initializer_list<std::size_t> shape) {
     return recurrent_state<T>(name, std::span(shape.begin(), shape.size()));
   }
-  /// Likewise, with a shape that is known only at run time.
+  /// A recurrent state with a shape that is known only at run time.
   template <Element T>
   RecurrentState<T> recurrent_state(std::string_view name, std::span<const std::size_t> shape) {
     return RecurrentState<T>(add(name, Role::RecurrentState, kDType<T>, sizeof(T), shape));
@@ -346,7 +346,7 @@ class Schema {
   /// Errors: `std::invalid_argument` for a field of another schema, a field that is no observation,
   /// and one of less than 512 bytes.
   void compress(AnyField field);
-  /// See above.
+  /// Compresses by a typed handle.
   template <Element T>
   void compress(Observation<T> field) {
     compress(AnyField(field));

@@ -16,7 +16,7 @@ namespace reprise {
 /// Consecutive rows that enter a shard.
 struct ItemRun {
   std::uint32_t first = 0;  ///< Leaf of the first row.
-  /// Raw, or a mark: `is_item` is false for a row without an item.
+  /// Raw priorities, or marks: `is_item` is false for a row without an item.
   std::span<const float> priorities;
   const std::uint64_t* numbers = nullptr;  ///< Per row, rising in the order in which items were
                                            ///< decided; only if `SelectorRule::needs_item_numbers`.
@@ -29,7 +29,7 @@ struct SelectorSummary {
   /// `Normalise::ByBuffer` smaller by one common factor. +infinity if no weight is above 0.
   float min_positive = 0;
   float max = 0;           ///< Largest weight, in the units of `update`; 0 if there is none.
-  float highest_seen = 0;  ///< The largest there ever was.
+  float highest_seen = 0;  ///< The largest weight ever.
 };
 
 /// Numbers of a shard selector that a checkpoint keeps; only the selector knows their meaning.
@@ -100,13 +100,13 @@ class ShardSelector {
   // An ordered selector (`Law::InOrder`) overrides these, and `hide` and `show` with
   // them; its `draw` is never called.
 
-  /// The key of the item that comes first of those not hidden; 0 if there is none. Keys are above 0
-  /// and comparable between shards: the shard with the largest key is taken from. Should be O(1).
+  /// The key of the first item that is not hidden; 0 if there is none. Keys are above 0 and
+  /// comparable between shards: the shard with the largest key is taken from. Should be O(1).
   [[nodiscard]] virtual std::int64_t first_key() const noexcept { return 0; }
   /// Hides that item and returns its leaf. Called only if there is one.
   virtual std::uint32_t take_first() noexcept { return 0; }
-  /// Whether that item was decided before the item with this number. Only a selector that goes by
-  /// item numbers has to tell: items that arrive during a draw wait for the next one.
+  /// Whether the first item was decided before the item with this number. Only a selector that goes
+  /// by item numbers has to tell: items that arrive during a draw wait for the next one.
   [[nodiscard]] virtual bool first_is_before(std::uint64_t /*number*/) const noexcept {
     return true;
   }

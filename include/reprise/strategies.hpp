@@ -19,7 +19,8 @@
 
 namespace reprise {
 
-/// Strategies by type. The place of one is its number in checkpoints, so a new one goes to the end.
+/// Strategies by type. A strategy's index is its number in checkpoints, so a new one goes to the
+/// end.
 template <class... Strategies>
 struct StrategyList {};
 /// The selectors of the library.
@@ -29,9 +30,9 @@ using SelectorList = StrategyList<Uniform, Proportional, RankBased, Fifo, Lifo, 
 using RemoverList =
     StrategyList<Fifo, SecondChance, LeastRecentlySampled, LeastFrequentlySampled, LowestPriority>;
 
-/// What the selectors of the list say of themselves, in its order.
+/// The descriptions of the selectors of the list, in its order.
 [[nodiscard]] std::span<const StrategyKind<Selector>> selectors() noexcept;
-/// The removers, likewise.
+/// The descriptions of the removers, in the same way.
 [[nodiscard]] std::span<const StrategyKind<Remover>> removers() noexcept;
 
 }  // namespace reprise

@@ -14,30 +14,30 @@
 
 namespace reprise {
 
-/// Why the library refuses a call, in parts: for code that says it in words of its own, as the
-/// Python package does. The exceptions derived from `std::logic_error` and `std::runtime_error`
-/// that the library throws for a wrong argument or a call at the wrong time have it as a second
-/// base: `dynamic_cast<const Refusal*>(&error)`. Their `what` has the same in the words of C++.
+/// Why the library refuses a call, in parts, for code that words it differently, as the Python
+/// package does. Exceptions derived from `std::logic_error` and `std::runtime_error` that the
+/// library throws for a wrong argument or a call at the wrong time have it as a second base:
+/// `dynamic_cast<const Refusal*>(&error)`. Their `what` is the same message in the words of C++.
 ///
 /// Thread safety: immutable.
 class Refusal {
  public:
   /// What a part is.
   enum class Is : std::uint8_t {
-    Text,        ///< As it is.
-    Call,        ///< "Prefetcher::next"; `what` has ": " behind it.
-    Options,     ///< "SamplerOptions", whose member follows; `what` has "::" between them.
-    Strategy,    ///< "Recency", whose option follows; likewise.
+    Text,        ///< Literal text.
+    Call,        ///< "Prefetcher::next"; `what` adds ": ".
+    Options,     ///< "SamplerOptions", whose member follows; `what` adds "::".
+    Strategy,    ///< "Recency", whose option follows; `what` adds "::".
     Enumerator,  ///< "WithoutReplacement".
   };
   /// A part of a message.
   struct Part {
     Is is = Is::Text;  ///< What `text` is.
-    std::string text;  ///< As C++ has it.
+    std::string text;  ///< The text in the words of C++.
   };
 
-  explicit Refusal(std::vector<Part> parts) : parts_(std::move(parts)) {}  ///< Of these parts.
-  /// In the sequence of the message.
+  explicit Refusal(std::vector<Part> parts) : parts_(std::move(parts)) {}  ///< Made of these parts.
+  /// The parts in the order of the message.
   [[nodiscard]] const std::vector<Part>& parts() const noexcept { return parts_; }
 
  private:
@@ -50,12 +50,12 @@ using OptionValue = std::variant<std::uint64_t, float, double>;
 
 /// An option of a strategy: a member of its struct. All values are of one alternative.
 struct StrategyOption {
-  std::string_view name;  ///< The member's.
+  std::string_view name;  ///< The name of the member.
   OptionValue value;      ///< Its default.
   /// The range that is allowed. A buffer may refuse more, for reasons that lie in its other
   /// options.
   OptionValue min;
-  OptionValue max;  ///< The largest allowed; that of the member's type if there is no bound.
+  OptionValue max;  ///< The largest allowed; without a bound, the largest of the member's type.
   /// Names of the enumerators 0, 1, 2, ..., of which those from `min` on are allowed; empty if the
   /// option is a number. Where there is
   /// "constant", the option `<name>_constant` has the number.
@@ -87,10 +87,11 @@ class StrategyKind {
     }
   }
 
-  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
+  /// The name of its type.
+  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
   /// A sentence or two on what it does.
   [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
-  /// In the order of the members.
+  /// The options, in the order of the members.
   [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {
     return std::span(options_).first(count_);
   }

@@ -16,7 +16,7 @@ enum class End : std::uint8_t {
 
 /// The frames of a stack that lie before the first step of an episode.
 enum class StackStart : std::uint8_t {
-  RepeatFirst,  ///< The first frame again.
+  RepeatFirst,  ///< The first frame, repeated.
   Zeros,        ///< Zero bytes.
 };
 

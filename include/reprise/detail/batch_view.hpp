@@ -18,7 +18,7 @@ struct BatchView {
   static constexpr int kFrames = 3;
 
   struct Column {
-    /// now, next, returns, frames; null if there is none.
+    /// Addresses of now, next, returns, frames; null if there is none.
     std::byte* data[4] = {nullptr, nullptr, nullptr, nullptr};
     std::size_t elements = 0;  ///< Per item, stack included.
     std::uint32_t signature = 0;
@@ -31,10 +31,10 @@ struct BatchView {
     std::size_t stride_bytes = 0;
     std::size_t stack_bytes = 0;  ///< Of all steps of an item.
     std::size_t frame_bytes = 0;
-    /// Null: all begin at 0. What is above `last` counts as it.
+    /// Null: all begin at 0. A value above `last` counts as `last`.
     const std::uint32_t* begins = nullptr;
     std::uint32_t last = 0;
-    std::size_t step_bytes = 0;  ///< From the stack of a step to that of the next one.
+    std::size_t step_bytes = 0;  ///< Distance from the stack of a step to that of the next one.
     std::size_t one_bytes = 0;   ///< Of the stack of one step.
   };
 

@@ -11,7 +11,7 @@
 /// The inline part of a writer: the places of the current rows. Not for users.
 namespace reprise::detail {
 
-/// One type-erased value of `Writer::add_transition`: of each transition one row of elements.
+/// One type-erased value of `Writer::add_transition`, or a row of values for each transition.
 struct RawValue {
   std::size_t index;
   bool next;
@@ -48,7 +48,7 @@ struct RowView {
     }
   }
 
-  /// As the other `access`, for any field of a step.
+  /// Accesses any field of a step.
   std::span<std::byte> access(int which, AnyField field) {
     const std::size_t index = field.index();
     if (index >= field_count || fields[index].signature != field.signature() ||

@@ -12,18 +12,17 @@ namespace reprise {
 /// As the remover it evicts the steps of the oldest chunk first, one step for each step beyond the
 /// capacity. Chunks leave in the order in which they received their first item, filled or not: in a
 /// shard exactly, over the shards to within a chunk per shard. So with one writer and one shard
-/// this is exactly first in, first out, and no step is older, counted in steps that were decided
-/// after it, than the capacity, one chunk (`Options::chunk_steps`) for each writer that was ever
-/// alive beside others, and one per shard. Beside threads there is an exception: while a thread
+/// this is exactly first in, first out. A step's age, counted in steps that were decided after it,
+/// is at most the capacity, one chunk (`Options::chunk_steps`) for each writer that was ever alive
+/// beside others, and one per shard. There is an exception with several threads: while a thread
 /// that holds a shard's lock gets no processor, the other shards evict, so that no writer waits for
-/// it. Its steps are then older by so many, also at rest, until later steps evict them. With a
-/// limit of draws
-/// (`Options::max_times_sampled`), exhausted steps at the front of a chunk go before others, which
-/// stay so much longer.
+/// it. Its steps then become older by as many, also at rest, until later steps evict them. With a
+/// limit of draws (`Options::max_times_sampled`), exhausted steps at the front of a chunk leave
+/// before others, which stay longer by as many.
 ///
 /// The whole chunk leaves with its first item, so a slow writer has less than its part: one that
-/// appends 1 step in 1,000 has 0.54 of it, and 256 equal writers of a buffer of 10,000 steps have
-/// 0 to 93 items each, where 39 are even. Smaller chunks make it fairer and cost each writer more.
+/// appends 1 step in 1,000 has 0.54 of it, and 256 equal writers of a buffer of 10,000 steps have 0
+/// to 93 items each, where 39 would be even. Smaller chunks are fairer and cost each writer more.
 ///
 /// As a selector it draws the items that were decided first, oldest first. With
 /// `Options::max_times_sampled` = 1 it draws every item once: a queue. A batch holds the first n
