@@ -64,37 +64,37 @@ class MixedSampler final : public BatchSource {
   /// Draws a batch, whose contents change with the next call. Each buffer counts its items as drawn
   /// by itself: its rate limiter admits them, and `timeout` bounds all waits together. If one part
   /// ends the call (closed, timed out, stopped, nothing to draw), `status` is that of this part,
-  /// `waits_for` names it, and what the parts before it drew is kept: the next call goes on there,
-  /// with its own options for the parts that are left. An exception keeps it too. Of
-  /// a batch, `items`, `needed`, `fresh` and `waited` of the status are sums over the parts.
+  /// `waits_for` names it, and the items of earlier parts are kept: the next call goes on there,
+  /// with its own options for the remaining parts. An exception keeps them too. If there is a
+  /// batch, `items`, `needed`, `fresh` and `waited` of the status are sums over the parts.
   ///
-  /// With exact parts, `probabilities` and weights (N * P(i))^-beta are of the item's own buffer,
-  /// and `ByBatch` divides by the largest weight of the whole batch; in passes (`Draws::Epoch`),
-  /// which each part makes by itself, `passes` of the status is the least that any has completed.
+  /// With exact parts, `probabilities` and weights (N * P(i))^-beta refer to the item's own buffer,
+  /// and `ByBatch` divides by the largest weight of the whole batch. In passes (`Draws::Epoch`),
+  /// which each part makes by itself, `passes` of the status is the least of any part.
   ///
-  /// By the common total, P(i) and N are of all buffers together. The shares are those of one look
-  /// at the totals per batch, and P(i) is what items were drawn by, whatever changes meanwhile.
-  /// With `Stratified` a part has its share of n rounded up or down. A buffer without
-  /// weight gives nothing, and nobody waits for it; while none has any, the call waits for the
-  /// first. One that has weight is waited for while its rate limiter holds samplers: `MinSize` with
-  /// its default of 1 does not. If a part has lost all its weight after the look, the batch is
+  /// By the common total, P(i) and N refer to all buffers together. The totals are read once per
+  /// batch, and P(i) is the probability by those shares, whatever changes meanwhile. With
+  /// `Stratified` a part has its share of n rounded up or down. A buffer without weight gives
+  /// nothing, and nobody waits for it; while none has any, the call waits for the first. The call
+  /// waits for a buffer with weight while its rate limiter holds samplers: `MinSize` with its
+  /// default of 1 does not. If a part loses all its weight after the totals were read, the batch is
   /// begun anew; one that is emptied then makes the call wait for new items, as `Sampler` does.
   ///
   /// Errors: as `Sampler::sample`, found before anything is drawn; `std::invalid_argument` for
   /// `ByBuffer` of several exact parts, which would scale each part by another factor, and for
-  /// draws by the common total that are neither stratified nor independent.
-  /// Cost: that of a sampler's draw for each part, and by the common total a read of each shard's
-  /// total; allocates nothing once it has drawn its largest parts.
+  /// draws by the common total that are neither stratified nor independent. Cost: that of a
+  /// sampler's draw for each part, and by the common total a read of each shard's total; allocates
+  /// nothing once it has drawn its largest parts.
   SampleResult sample(const SampleOptions& options = {});
 
-  /// A batch with room for `size()` items, which n has to be.
+  /// Makes a batch with room for `size()` items; n has to be that number.
   [[nodiscard]] Batch make_batch(std::size_t n,
                                  std::pmr::memory_resource* memory = nullptr) const override;
 
-  /// As `sample`, into the first `size()` places of a batch from `make_batch`, also of one of the
-  /// buffers with the same `unique_frames` or without. What a call without a batch keeps lies
-  /// there, so the next call goes on only in the same batch, unchanged; in another one it begins
-  /// anew. Errors: also as `Sampler::sample_into`.
+  /// Draws as `sample`, into the first `size()` slots of a batch from `make_batch`, or from that of
+  /// one of the buffers, with the same `unique_frames` or without. A call without a batch keeps its
+  /// items there, so the next call goes on only in the same batch, unchanged; in another one it
+  /// begins anew. Errors: also as `Sampler::sample_into`.
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
   void check(const Batch& batch, const SampleOptions& options) const override;
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
@@ -109,12 +109,12 @@ class MixedSampler final : public BatchSource {
   /// sum of the former and the least of the latter.
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
-  /// `SelectorHandle::update` of the first part that has the buffer of each key, in any sequence,
-  /// as tags tell. Where two buffers of exact parts share a tag, as two loads of one checkpoint do,
-  /// places tell instead: the keys have to be those of one whole batch in its sequence. Errors, all
-  /// found before any buffer is changed: as there, a key that is of none of the buffers, and of
-  /// buffers that share a tag fewer keys or any by the common total: set `Options::key_tag`, as two
-  /// random ones are equal once in 4095.
+  /// Updates each key, in any order, by `SelectorHandle::update` of the first part with the key's
+  /// buffer, which the tag tells. If two buffers of exact parts share a tag, as two loads of one
+  /// checkpoint do, positions tell instead: the keys have to be those of one whole batch, in its
+  /// order. Errors, all found before any buffer is changed: as there; a key of none of the buffers;
+  /// and for buffers that share a tag, fewer keys than a batch, or any by the common total. Set
+  /// `Options::key_tag`, because two random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
 

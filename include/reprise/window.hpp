@@ -99,12 +99,12 @@ struct Sequences {
 /// The kinds of window, with their options. A kind's place is its number in checkpoints.
 [[nodiscard]] std::span<const StrategyKind<Window>> windows() noexcept;
 
-// Consequences of a window, for whoever writes or reads whole episodes. The window is one that a
-// buffer takes; others throw `std::invalid_argument`.
+// Consequences of a window, for code that writes or reads whole episodes. A window that no buffer
+// takes throws `std::invalid_argument`.
 
 /// Whether a batch has returns.
 [[nodiscard]] bool has_returns(const Window& window);
-/// Items begin with steps alone whose position in the episode is a multiple of this.
+/// Items begin only with steps whose position in the episode is a multiple of this.
 [[nodiscard]] std::uint32_t item_every(const Window& window);
 /// Items that an episode of so many steps has decided: all of them if the last commit ended it, and
 /// with `End::Continue` those whose window is whole.

@@ -25,7 +25,8 @@ class ReplayBuffer;
 struct AnyValue {
   AnyField field;     ///< The field that gets them.
   bool next = false;  ///< True: an observation of the next step. False: a field of the current one.
-  std::span<const std::byte> bytes;  ///< The elements of one step behind those of the other.
+  /// One step's elements, or the rows of all steps one behind the other.
+  std::span<const std::byte> bytes;
 };
 
 namespace detail {
@@ -39,11 +40,11 @@ struct WriterDeleter {
 struct WriterOptions {
   /// How long `commit` may wait for room for its step: for a free chunk, or for the rate limiter.
   std::chrono::nanoseconds timeout = kNoTimeout;
-  /// Ends such a wait soon after stop is requested, from any thread. Once it has been, no commit
-  /// waits, as with a timeout of 0; what has room at once is still committed.
+  /// Ends such a wait soon after stop is requested, from any thread. After that no commit waits, as
+  /// with a timeout of 0; a step for which there is room is still committed.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
   /// Asked while a commit waits; must outlive the writer. A commit that it ends is `Stopped`. Null:
-  /// nobody.
+  /// nobody is asked.
   WaitHook* hook = nullptr;
 };
 
@@ -52,7 +53,7 @@ struct WriterOptions {
 enum class CommitStatus : std::uint8_t {
   Committed,  ///< The step is taken.
   TimedOut,   ///< There was no room for it within the timeout.
-  Stopped,    ///< There was none before `WriterOptions::stop` or `hook` ended the wait.
+  Stopped,    ///< `WriterOptions::stop` or `hook` ended the wait for room.
   Closed,     ///< The buffer is closed.
 };
 
@@ -70,7 +71,7 @@ template <Element T, Role R>
                                                         const std::type_identity_t<T>& value) {
   return {field, std::span(&value, 1)};
 }
-/// Likewise for a field with a shape, row-major.
+/// Names the value of a field with a shape, row-major.
 template <Element T, Role R>
 [[nodiscard]] FieldValue<Field<T, R, true>, false> now(
     Field<T, R, true> field, std::span<const std::type_identity_t<T>> value) {
@@ -82,7 +83,7 @@ template <Element T>
                                                           const std::type_identity_t<T>& value) {
   return {field, std::span(&value, 1)};
 }
-/// Likewise for an observation with a shape, row-major.
+/// Names the value of an observation with a shape, row-major.
 template <Element T>
 [[nodiscard]] FieldValue<Observation<T>, true> next(
     Observation<T> field, std::span<const std::type_identity_t<T>> value) {
@@ -124,7 +125,7 @@ class Writer {
     return rows_->access<detail::RowView::kNext>(field);
   }
 
-  /// The bytes of the same places, for fields whose type is known only at run time.
+  /// The bytes of the same fields, if their type is known only at run time.
   [[nodiscard]] std::span<std::byte> now(AnyField field) {
     return rows_->access(detail::RowView::kNow, field);
   }
@@ -138,9 +139,9 @@ class Writer {
   /// With sequences only steps with which an item begins count.
   [[nodiscard]] std::size_t completing(End end) const;
 
-  /// Checks the priorities for a whole episode of so many steps, the last one with this end: what
-  /// its commits would take one after the other. Throws as `commit` would; changes nothing.
-  /// Returns the number of items that the episode decides.
+  /// Checks the priorities for a whole episode of `steps` steps, which are those that its commits
+  /// would take one after the other; `end` is that of the last step. Throws as `commit` would;
+  /// changes nothing. Returns the number of items that the episode decides.
   // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
 
@@ -163,9 +164,8 @@ class Writer {
   /// taken, and the call may be repeated.
   CommitStatus commit(End end = End::Continue, std::span<const float> priorities = {});
 
-  /// Appends one loose transition (s, a, r, s', end):
-  /// `add_transition(End::Continue, now(state, s), now(action, a), now(reward, r), next(state,
-  /// s2))`.
+  /// Appends a transition (s, a, r, s', end) by itself: `add_transition(End::Continue, now(state,
+  /// s), now(action, a), now(reward, r), next(state, s2))`.
   ///
   /// Answers and errors as for `commit`: unless the step is taken, repeat the call with the same
   /// values. (An episode that it does not continue has ended by then.) Every field of the schema
@@ -182,14 +182,14 @@ class Writer {
   /// Takes fields whose type is known only at run time.
   CommitStatus add_transition(End end, std::span<const AnyValue> values);
 
-  /// Appends whole arrays of loose transitions, such as an offline dataset, in the order of time:
-  /// each value has one row for each of `ends`. They are taken as by `add_transition`, from number
+  /// Appends arrays of such transitions, as an offline dataset has them, in the order of time: each
+  /// value has one row for each of `ends`. They are taken as by `add_transition`, from number
   /// `taken` on, which rises with each. So unless the answer is `Committed`, repeat the call with
   /// the same arguments. Samplers see them chunk by chunk, the last ones when the call returns.
   ///
-  /// Errors as for `add_transition`, of all of them before the first is taken; but for a selector
-  /// with `InitialPriority::FromCaller`, which refuses the first that decides an item, once those
-  /// before it are taken. `std::invalid_argument` for a `taken` above their number.
+  /// Errors as for `add_transition`, for any of them before the first is taken; but a selector with
+  /// `InitialPriority::FromCaller` refuses the first that decides an item, after earlier ones were
+  /// taken. `std::invalid_argument` for a `taken` above their number.
   CommitStatus add_transitions(std::span<const End> ends, std::span<const AnyValue> values,
                                std::size_t& taken);
 
@@ -229,15 +229,15 @@ class Writer {
   std::unique_ptr<detail::RowView, detail::WriterDeleter> rows_;
 };
 
-/// Who begins the episode after one that ended, and where its first observations are.
+/// Who begins the next episode after an end, and where its first observations are.
 enum class AutoReset : std::uint8_t {
-  /// The simulator, in the step that ended the episode: next observations are those after the
-  /// reset, and the final ones are given apart.
+  /// The simulator does, in the step that ended the episode: next observations are those after the
+  /// reset, and the final ones are given separately.
   SameStep,
-  /// The simulator, in the step after it, of which action, reward and end mean nothing: its next
+  /// The simulator does, in the step after it, whose action, reward and end mean nothing: its next
   /// observations are the first ones of the new episode.
   NextStep,
-  Disabled,  ///< The caller, by `VectorWriter::begin` or `now`.
+  Disabled,  ///< The caller does, by `VectorWriter::begin` or `now`.
 };
 
 /// Appends for a vectorised simulator: one writer per environment, fed from [E, ...] arrays.
@@ -281,15 +281,16 @@ class VectorWriter {
   /// The writer of one environment.
   [[nodiscard]] Writer& operator[](std::size_t environment) { return writers_[environment]; }
 
-  /// Rows of the calls that follow are of these environments, E of them or fewer, in this sequence,
+  /// Chooses the environments of the following calls' rows, E of them or fewer, in this order,
   /// until `choose` or `choose_all` is called again. At first all are chosen. The calls below say E
-  /// for the number chosen, and environment e for the e-th of them. If it chooses others than
-  /// before, or in another sequence, the next commit repeats none. Throws `std::invalid_argument`
-  /// for a number that is no environment's, or comes twice; then nothing is changed.
+  /// for the number chosen, and environment e for the e-th of them. If other environments are
+  /// chosen than before, or in another order, the next commit repeats none. Throws
+  /// `std::invalid_argument` for a number that is no environment's, or comes twice; then nothing is
+  /// changed.
   void choose(std::span<const std::size_t> environments);
-  /// Chooses all environments, in the sequence of their numbers.
+  /// Chooses all environments, in the order of their numbers.
   void choose_all();
-  /// Until the next call of either.
+  /// The chosen environments, until the next call of either.
   [[nodiscard]] std::span<const std::size_t> chosen() const noexcept { return chosen_; }
 
   /// Copies row e of an [E, ...] array into environment e's current step. Observations are taken
@@ -321,31 +322,30 @@ class VectorWriter {
 
   /// Takes E rows as bytes, for fields whose type is known only at run time.
   void now(AnyField field, std::span<const std::byte> values);
-  /// Likewise for next observations.
+  /// Takes E rows of next observations as bytes.
   void next(AnyField field, std::span<const std::byte> values);
 
   /// Takes first observations, which environments within an episode ignore. Their writers begin
   /// episodes where they have none. Errors: `std::invalid_argument` for what is no observation, and
   /// for arrays of another size.
   void begin(std::span<const AnyValue> observations);
-  /// For `AutoReset::NextStep`, where the simulator was told to reset the chosen environments:
-  /// their episodes end as truncated, and the next `append` of each is its reset. Errors:
-  /// `std::invalid_argument` with another one.
+  /// Tells a writer with `AutoReset::NextStep` that the simulator will reset the chosen
+  /// environments: their episodes end as truncated, and the next `append` of each is its reset.
+  /// Errors: `std::invalid_argument` with another auto-reset.
   void await_resets();
-  /// Whether an environment has the first observations of its episode, or steps of it: not behind
-  /// an end, until somebody gives the first observations of the next episode.
+  /// Whether an environment is in an episode: from its first observations to the step that ends it.
   [[nodiscard]] bool in_episode(std::size_t environment) const noexcept;
   /// Whether the next `append` of an environment is its reset, which takes no step.
   [[nodiscard]] bool resetting(std::size_t environment) const noexcept;
 
-  /// Appends one step of every environment, as `AutoReset` tells what its rows are: columns and
-  /// recurrent states, [E, ...], and observations as next ones. With `SameStep` `finals` are the
-  /// final observations, [E, ...], of which only rows of environments that end are read; it may be
-  /// empty where none does. An environment that is being reset takes no step and no priorities.
+  /// Appends one step of every environment: columns and recurrent states, [E, ...], and next
+  /// observations, which are what `AutoReset` says. With `SameStep`, `finals` are the final
+  /// observations, [E, ...], of which only rows of environments that end are read; it may be empty
+  /// if none ends. An environment that is being reset takes no step and no priorities.
   ///
-  /// Answers, waits, repeats and errors as for `commit`, and `std::invalid_argument` for an
-  /// observation that is not given as next, for final ones that are missing, and for any where
-  /// `AutoReset` has none apart.
+  /// Answers, waits, repeats and errors as for `commit`; also `std::invalid_argument` for an
+  /// observation that is not given as next, for missing final ones, and for final ones with another
+  /// auto-reset.
   CommitStatus append(std::span<const End> ends, std::span<const AnyValue> values,
                       std::span<const AnyValue> finals = {},
                       std::span<const float> priorities = {});
@@ -381,10 +381,10 @@ class VectorWriter {
     to = from.front();
   }
   [[nodiscard]] std::size_t check_bytes(AnyField field, std::size_t bytes) const;
-  // Gives the elements of one row.
+  // Checks the number of rows, and returns the elements of one.
   [[nodiscard]] std::size_t check_rows(std::size_t index, std::uint32_t signature,
                                        std::size_t elements) const;
-  /// The flags of a call that gives none.
+  /// The flags for a call without any.
   [[nodiscard]] std::span<const bool> own_resets(std::span<const bool> resets) const;
   void write_finals(std::span<const End> ends, std::span<const AnyValue> finals);
   void begin_episodes(std::span<const End> ends, std::span<const AnyValue> values);
@@ -394,16 +394,16 @@ class VectorWriter {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
   AutoReset auto_reset_;
-  std::uint64_t observations_ = 0;  ///< Bit i: field i is one.
+  std::uint64_t observations_ = 0;  ///< Bit i: field i is an observation.
   std::vector<Writer> writers_;
   std::vector<std::uint64_t> reset_in_;  ///< The episode in which an environment awaits its reset.
-  mutable std::unique_ptr<bool[]> resets_;  ///< Scratch: of each row.
+  mutable std::unique_ptr<bool[]> resets_;  ///< Scratch: a flag for each row.
   std::vector<std::size_t> chosen_;         ///< The environment of each row.
   std::vector<bool> named_;                 ///< Scratch of `choose`: environments that it has met.
-  // A commit that is to be repeated:
+  // The commit that is to be repeated:
   std::vector<std::size_t> first_;  ///< Where the priorities of each row begin, and the end.
-  std::vector<bool> taken_;         ///< Rows whose steps are taken.
-  /// Where it left each environment, episode and steps; empty if it was whole.
+  std::vector<bool> taken_;         ///< Rows whose steps were taken.
+  /// Episode and steps of each environment after it; empty if all were taken.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;
 };
 
