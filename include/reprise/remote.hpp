@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-/// One replay buffer over many processes, without the carrier: the bytes that go between them, and
-/// what is done at either end.
+/// One replay buffer over many processes. This header makes and reads the bytes that go between the
+/// processes; who uses it sends them.
 ///
 /// ```
 /// remote writer                  replay shard                       learner
@@ -38,10 +38,10 @@ class RatioOfSums;
 
 /// How a `StepPacker` spreads episodes over several shards.
 struct PackerLanes {
-  std::size_t count = 1;  ///< One for each shard, at least 1.
-  std::size_t first = 0;  ///< Of the first episode, below `count`; packers beside it have others.
-  /// An episode goes on in another lane after so many steps in one, at least 1, if another has had
-  /// fewer steps. There it begins in the middle.
+  std::size_t count = 1;  ///< The number of lanes: one for each shard, at least 1.
+  std::size_t first = 0;  ///< Lane of the first episode, below `count`; packers should differ.
+  /// After so many steps in one lane, at least 1, an episode goes on in another lane that has had
+  /// fewer steps. In the shard of that lane it begins in the middle.
   std::size_t longest_run = ~std::size_t{0};
 };
 
@@ -68,27 +68,27 @@ class StepPacker {
   explicit StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id = std::nullopt,
                       const PackerLanes& lanes = {});
 
-  /// The steps of a lane since the last call as one blob, called a shipment; empty if there are
-  /// none, and no end of an episode. Send the shipments of a lane to one shard one after the other,
-  /// and keep each until its `append` has returned: sent again, it is not appended twice.
+  /// Packs the steps of a lane since the last call as one blob, a shipment; empty without steps and
+  /// ends of episodes. Send the shipments of a lane to one shard one after the other, and keep each
+  /// until its `append` has returned: sent again, it is not appended twice.
   [[nodiscard]] Blob take(std::size_t lane = 0);
 
-  /// The steps in a shipment. `std::invalid_argument` for other bytes.
+  /// The number of steps in a shipment. `std::invalid_argument` for other bytes.
   [[nodiscard]] static std::size_t steps_of(std::span<const std::byte> shipment);
 
-  /// Steps that were not taken, of all lanes.
+  /// The number of steps of all lanes that were not taken.
   [[nodiscard]] std::size_t steps() const;
-  /// Those of the lane that has the most.
+  /// The largest number of steps of one lane that were not taken.
   [[nodiscard]] std::size_t most_steps() const;
-  /// Those of a lane.
+  /// The number of steps of a lane that were not taken.
   [[nodiscard]] std::size_t steps_in(std::size_t lane) const;
-  /// Whether `take` would give nothing.
+  /// Whether `take` would return an empty blob.
   [[nodiscard]] bool empty(std::size_t lane = 0) const;
-  /// Bytes that were not taken.
+  /// The size of all steps that were not taken, in bytes.
   [[nodiscard]] std::size_t bytes() const;
   /// The number that names the remote writer of the first lane.
   [[nodiscard]] std::uint64_t writer_id() const noexcept;
-  /// Number of the next shipment of a lane, from 0.
+  /// The number of the next shipment of a lane, from 0.
   [[nodiscard]] std::uint64_t sequence(std::size_t lane = 0) const;
 
  private:
@@ -97,11 +97,12 @@ class StepPacker {
 
 /// What `ReplayShard::append` did.
 struct AppendResult {
-  CommitStatus status = CommitStatus::Committed;  ///< Else a part may be in: append it again.
-  std::size_t steps = 0;                          ///< Steps appended by this call.
+  /// Unless `Committed`, append the shipment again: a part of it may be in.
+  CommitStatus status = CommitStatus::Committed;
+  std::size_t steps = 0;  ///< Steps appended by this call.
   bool repeated = false;  ///< The shipment was appended before; nothing was appended now.
-  /// Episodes that go on in the shipment but whose earlier steps are not here: each begins anew in
-  /// the middle. With sequences it begins at the next multiple of the period.
+  /// Episodes that the shipment continues but whose earlier steps are not in this shard: each
+  /// begins anew in the middle. With sequences it begins at the next multiple of the period.
   std::size_t restarted = 0;
 };
 
@@ -114,8 +115,7 @@ struct AppendResult {
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
-  /// proportional: with `max_times_sampled`, or a selector whose law is not
-  /// `Law::ByWeight`.
+  /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`.
   /// `incarnation`: random by default; each restart of a shard has another one.
   explicit ReplayShard(ReplayBuffer& buffer, std::uint64_t seed = 0,
                        std::optional<std::uint64_t> incarnation = std::nullopt);
@@ -128,22 +128,21 @@ class ReplayShard {
 
   /// Appends the steps of a shipment, once for each incarnation: a shard that was loaded from a
   /// checkpoint does not know which shipments are in it, and one whose writer was closed is known
-  /// only until 4096 others were closed after it. Each remote environment has a writer of
-  /// the buffer, so its windows go on from one shipment to the next; between two episodes that one
-  /// is given back if others need its place. `timeout`: how long it may wait for room in all.
+  /// only until 4096 others were closed after it. Each remote environment has a writer of the
+  /// buffer, so its windows go on from one shipment to the next; between two episodes that writer
+  /// is given back if others need its place. `timeout`: how long the call may wait for room in all.
   /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout);
-  /// The remote writer has ended or is lost: ends its episodes as truncated at their last step
-  /// here, and gives its writers back. Returns how many there were.
+  /// Ends the episodes of a remote writer that has ended or is lost, as truncated at their last
+  /// step in this shard, and gives its writers back. Returns how many there were.
   std::size_t close_writer(std::uint64_t writer_id);
-  /// Remote writers that have a writer of the buffer.
+  /// The number of remote writers that have a writer of the buffer.
   [[nodiscard]] std::size_t writers() const;
 
-  /// Does what a `ShardClient` asks: updates first, then draws. Returns the answer.
-  /// A key
-  /// that this buffer never gave is stale, as of a shard that is gone: the client may not know yet
-  /// that this one took its place. `std::invalid_argument` also for a batch beyond memory.
+  /// Does what a `ShardClient` asks: updates first, then draws. Returns the answer. A key that this
+  /// buffer never gave is stale, like a key of a shard that is gone: the client may not know yet
+  /// that this shard took its place. `std::invalid_argument` also for a batch beyond memory.
   [[nodiscard]] Blob exchange(std::span<const std::byte> request);
 
  private:
@@ -153,13 +152,13 @@ class ReplayShard {
 
 /// What a client knows of a shard, as of its last answer.
 struct ShardTotals {
-  bool alive = false;             ///< It has answered, and was not lost since.
+  bool alive = false;             ///< Whether it has answered, and was not lost since.
   std::uint64_t incarnation = 0;  ///< The start of the shard that answered.
   double total = 0.0;             ///< Sum of the weights of the client's selector.
-  double min_positive = 0.0;  ///< Smallest weight above 0, or a bound; infinity if there is none.
-  std::uint64_t items = 0;    ///< Items that can be drawn.
-  std::uint64_t inserts = 0;  ///< Committed steps.
-  std::uint64_t samples = 0;  ///< Items drawn.
+  double min_positive = 0.0;      ///< Smallest weight above 0, or less; infinity if there is none.
+  std::uint64_t items = 0;        ///< Items that can be drawn.
+  std::uint64_t inserts = 0;      ///< Committed steps.
+  std::uint64_t samples = 0;      ///< Items drawn.
   std::uint64_t applied_updates = 0;  ///< As in `Stats`.
   std::uint64_t stale_updates = 0;    ///< As in `Stats`.
 };
@@ -167,7 +166,7 @@ struct ShardTotals {
 /// Options of a `ShardClient`.
 struct ShardClientOptions {
   std::size_t selector = 0;  ///< The place of the selector in the buffers' options.
-  std::uint64_t seed = 0;    ///< Of the rounding of draws to shards.
+  std::uint64_t seed = 0;    ///< The seed by which draws are allotted to shards.
 };
 
 /// Draws batches from several shards as if they were one buffer.
@@ -196,21 +195,21 @@ class ShardClient {
   /// Names a batch that was begun.
   using Ticket = std::uint64_t;
 
-  /// Begins a batch of n items in places [offset, offset + n) of the given one, whose memory has to
-  /// stay until the ticket is finished or dropped. Nothing if no shard is known to have weight.
+  /// Begins a batch of n items in places [offset, offset + n) of `batch`, whose memory has to stay
+  /// until the ticket is finished or dropped. Returns nothing if no shard is known to have weight.
   /// Of the options, `beta`, `normalise` and `draws` count; `WithoutReplacement` and `Epoch` are
-  /// refused. Shards send a batch with unique frames each of them once.
+  /// refused. If the batch has unique frames, each shard sends its own once.
   [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
                                             const SampleOptions& options = {});
-  /// What to send to a shard now: its updates, and the draws of all batches begun that it was not
-  /// asked for. `timeout`: how long the shard may wait for items, in all.
+  /// What to send to a shard now: its updates, and its draws of all batches that it was not asked
+  /// for yet. `timeout`: how long the shard may wait for items, in all.
   [[nodiscard]] Blob request(std::size_t shard,
                              std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0));
-  /// Takes the answer to a request, in any sequence, each once. Rows are copied into their batches.
+  /// Takes the answer to a request, each once, in any order. Rows are copied into their batches.
   void answer(std::size_t shard, std::span<const std::byte> answer);
-  /// The shard is gone, or its answers are given up: they are refused from now on. Its queued
-  /// updates, and those under way to it, are stale; but if `restarted`, its successor is there, and
-  /// they are queued for that. It is drawn from again once it has answered a later request.
+  /// Marks a shard as lost, because it is gone or its answers are given up: they are refused from
+  /// now on. Its updates that are queued or under way become stale; but if it `restarted`, they are
+  /// queued for its successor. It is drawn from again once it has answered a later request.
   void lose(std::size_t shard, bool restarted = false);
 
   /// How far a batch is.
@@ -234,9 +233,9 @@ class ShardClient {
   void drop(Ticket ticket);
 
   /// Queues updates of priorities for the next requests, or the next `lose`. Returns how many are
-  /// stale at once: their shard has restarted without the keys of that incarnation. Whether a shard
-  /// is there only the carrier knows: give no updates for one that you know to be gone. Errors as
-  /// `SelectorHandle::update`, but for keys of another buffer, which the shard finds.
+  /// stale at once, because their shard restarted without the keys of that incarnation. Only the
+  /// user knows whether a shard is there: give no updates for one that you know to be gone. Errors
+  /// as `SelectorHandle::update`, but for keys of another buffer, which the shard finds.
   std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
                      std::span<const std::uint64_t> incarnations,
                      std::span<const float> priorities);
@@ -264,22 +263,22 @@ class ShardClient {
 /// Thread safety: every method from any thread; it never waits.
 class ShardedLimiter {
  public:
-  /// `capacity_steps`: of all shards together. `std::invalid_argument` for a `Queue`, whose room
-  /// only the shards know, and as the constructor of `ReplayBuffer`.
+  /// `capacity_steps`: the capacity of all shards together. `std::invalid_argument` for a `Queue`,
+  /// whose room only the shards know, and as the constructor of `ReplayBuffer`.
   ShardedLimiter(const RateLimiter& limiter, std::size_t capacity_steps, std::size_t max_writers);
   ~ShardedLimiter();
   ShardedLimiter(ShardedLimiter&&) noexcept;
   ShardedLimiter& operator=(ShardedLimiter&&) noexcept;
 
-  /// The items that a shard has, in place of what was told of it before; 0 once it is lost.
+  /// Says how many items a shard has now; 0 once it is lost.
   void tell(std::size_t shard, std::uint64_t items);
-  /// Steps that a writer may append now; 0: ask again when something has changed.
+  /// How many steps a writer may append now. If 0, it asks again when something has changed.
   [[nodiscard]] std::size_t credit();
-  /// Counts steps that are about to be appended; false: not now, and nothing is counted. In place
-  /// of credit, for whoever appends whole shipments. `std::invalid_argument` for more than
-  /// error_buffer / samples_per_insert steps, which might never be let in. Samplers and
-  /// shipments could wait for each other unless batch + samples_per_insert * steps is at most 2 *
-  /// error_buffer.
+  /// Counts steps that are about to be appended, if they may be; otherwise returns false and counts
+  /// nothing. It takes the place of credit for users that append whole shipments.
+  /// `std::invalid_argument` for more than error_buffer / samples_per_insert steps, which might
+  /// never be let in. Samplers and shipments could wait for each other unless batch +
+  /// samples_per_insert * steps is at most 2 * error_buffer.
   [[nodiscard]] bool insert(std::size_t steps);
   /// Gives back credit that was not used, for example that of a lost writer.
   void return_credit(std::size_t steps);
@@ -294,7 +293,7 @@ class ShardedLimiter {
   [[nodiscard]] std::uint64_t inserts() const;
   /// Items drawn so far.
   [[nodiscard]] std::uint64_t samples() const;
-  /// Sets the sums, for a limiter that continues another one. Before any other call.
+  /// Sets the sums, for a limiter that continues another one. Call it before any other.
   void restore(std::uint64_t inserts, std::uint64_t samples);
 
  private:

@@ -24,34 +24,34 @@ enum class BlobKind : std::uint32_t {  // NOLINT(performance-enum-size)
 
 /// The first bytes of every blob, as they lie in memory.
 struct BlobHeader {
-  static constexpr std::uint64_t kMagic = 0x0a1a0a0d52505289;  ///< As that of checkpoint files.
+  static constexpr std::uint64_t kMagic = 0x0a1a0a0d52505289;  ///< The same as in checkpoint files.
   static constexpr std::uint32_t kVersion = 1;
 
-  std::uint64_t checksum = 0;  ///< XXH3-64 of all bytes behind it.
+  std::uint64_t checksum = 0;  ///< XXH3-64 of all bytes after this field.
   std::uint64_t magic = kMagic;
   std::uint32_t version = kVersion;
   BlobKind kind = BlobKind::Shipment;
-  std::uint64_t fingerprint = 0;  ///< Of schema and window.
-  std::uint64_t bytes = 0;        ///< Of the whole blob.
+  std::uint64_t fingerprint = 0;  ///< A hash of schema and window.
+  std::uint64_t bytes = 0;        ///< The size of the whole blob.
   std::uint64_t origin = 0;       ///< The writer's id, or the shard's incarnation.
-  std::uint64_t number = 0;       ///< Of the shipment, or of the request and its answer.
-  std::uint64_t steps = 0;        ///< Of a shipment.
+  std::uint64_t number = 0;       ///< The number of the shipment or of the request.
+  std::uint64_t steps = 0;        ///< The number of steps in a shipment.
 };
 static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeader>);
 
-/// Equal where blobs of one end mean the same at the other: a hash of schema and window.
+/// A hash of schema and window. Blobs mean the same at both ends if it is equal there.
 [[nodiscard]] std::uint64_t fingerprint(const Schema& schema, const Window& window);
 
 /// Writes the header, its size and its checksum into a blob whose other bytes are complete.
 void seal(Blob& blob, BlobHeader header) noexcept;
 
-/// The header of a whole blob of this kind, for whichever schema. `std::invalid_argument` for
+/// Returns the header of a whole blob of this kind, of any schema. `std::invalid_argument` for
 /// other bytes.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind);
 /// As `open`, for this schema and window.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint);
 
-/// Writes values one after the other into room that is large enough.
+/// Writes values one after the other into memory that is large enough.
 class BlobWriter {
  public:
   explicit BlobWriter(Blob& blob) noexcept : at_(blob.bytes().data() + sizeof(BlobHeader)) {}
@@ -71,7 +71,7 @@ class BlobWriter {
   std::byte* at_;
 };
 
-/// Reads them; `std::invalid_argument` beyond the end. What follows the header need not be aligned.
+/// Reads values, which need not be aligned; `std::invalid_argument` beyond the end.
 class BlobReader {
  public:
   BlobReader(Bytes blob, const char* what) noexcept
@@ -84,7 +84,7 @@ class BlobReader {
     std::memcpy(&value, bytes(1, sizeof(T)).data(), sizeof(T));
     return value;
   }
-  /// `count` elements of `each` bytes.
+  /// Returns the next `count` elements of `each` bytes.
   [[nodiscard]] Bytes bytes(std::uint64_t count, std::size_t each = 1) {
     const std::size_t left = blob_.size() - at_;
     require(each == 0 || count <= left / each, count, " elements of ", each,

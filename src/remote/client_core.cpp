@@ -119,7 +119,7 @@ struct ClientCore::Parsed {
   AnswerLayout layout;
 };
 
-/// Checks the answer as a whole, before anything is taken of it.
+/// Checks the whole answer before any part of it is used.
 ClientCore::Parsed ClientCore::parse(const Shard& shard, Bytes blob) const {
   const BlobHeader header = open(blob, BlobKind::Answer, fingerprint_);
   const auto found = shard.in_flight.find(header.number);
@@ -179,7 +179,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
     Draft::fill(*run, parsed.header.origin);
     return;
   }
-  // Nothing is written to the answer.
+  // Nothing is written to the answer, so the cast is safe.
   window::BatchStore items(core_->schema(), core_->window(), nullptr,
                            piece.draw.unique_frames != 0);
   items.lay_over(const_cast<std::byte*>(blob.data()) + parsed.layout.place(draw), run->count);
@@ -188,7 +188,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
 
 void ClientCore::leave_out(Draft& draft, std::size_t shard) {
   reallotted_ += draft.leave_out(shard, random_);
-  // A shard that filled its runs and was lost afterwards may have been allotted more now.
+  // A shard that was lost after it had filled its runs may have been allotted more now.
   for (bool again = true; again;) {
     again = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {
@@ -206,7 +206,7 @@ void ClientCore::lose(std::size_t number, bool restarted) {
   shard.totals.alive = false;
   shard.totals.total = 0.0;
   shard.totals.items = 0;
-  // By their numbers, as the last of two updates of a key counts, and then those queued.
+  // In the order of requests, as the last of two updates of a key counts; queued ones come last.
   std::vector<ItemKey> keys;
   std::vector<float> priorities;
   const auto add = [&](const auto& from) {
@@ -278,13 +278,13 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check_shard(shards[i]);
   }
-  // A shard would refuse the whole request, with its draws.
+  // Checked here, because a shard would refuse the whole request, with its draws.
   buffer::check_priorities("ShardClient::update", priorities, core_->selectors().at(selector_));
   std::size_t stale = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Shard& shard = shards_[shards[i]];
-    // A shard restarted from a checkpoint has the tag of its keys before, and tells the valid ones
-    // from the stale by their generations. One that has not answered yet judges all of them.
+    // A shard that was restarted from a checkpoint keeps the tag of its keys, and tells valid keys
+    // from stale ones by their generations. A shard that has not answered yet gets all keys.
     const bool known = !shard.key_tag || shard.totals.incarnation == incarnations[i] ||
                        keys[i].tag() == *shard.key_tag;
     if (!known) {

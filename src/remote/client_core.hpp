@@ -20,11 +20,11 @@
 
 namespace reprise::remote {
 
-/// A client's view of the shards, its batches under way, and the requests that were not answered.
+/// What a `ShardClient` knows of the shards, its batches, and its requests without an answer.
 /// One thread at a time.
 class ClientCore {
  public:
-  /// `like`: of schema, window and selectors of the shards.
+  /// `like`: a buffer with schema, window and selectors of the shards.
   ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size_t shards,
              const ShardClientOptions& options);
 
@@ -50,7 +50,7 @@ class ClientCore {
   base::OneThread one_thread;  ///< Entered by the public calls.
 
  private:
-  /// The part of a request that one run of a batch made.
+  /// A draw in a request: one run of one batch.
   struct Piece {
     ShardClient::Ticket ticket;
     std::uint64_t run;
@@ -58,14 +58,14 @@ class ClientCore {
   };
   struct InFlight {
     std::vector<Piece> pieces;
-    std::vector<ItemKey> keys;  ///< Updates.
+    std::vector<ItemKey> keys;  ///< Keys of the updates that the request carries.
     std::vector<float> priorities;
   };
   struct Shard {
     ShardTotals totals;
-    std::optional<std::uint32_t> key_tag;         ///< Of its last answer.
-    std::map<std::uint64_t, InFlight> in_flight;  ///< By the number of the request.
-    std::vector<ItemKey> keys;                    ///< Updates queued.
+    std::optional<std::uint32_t> key_tag;         ///< The tag of keys in its last answer.
+    std::map<std::uint64_t, InFlight> in_flight;  ///< Requests without an answer, by number.
+    std::vector<ItemKey> keys;                    ///< Keys of the updates for the next request.
     std::vector<float> priorities;
   };
   struct Parsed;

@@ -30,7 +30,7 @@ Draft::Draft(window::BatchStore& batch, std::size_t offset, std::size_t n,
   allot({{0, n}}, random);
 }
 
-/// Adds a run for each shard that has a part, or several where its places are apart.
+/// Adds a run for each shard that got places, or several runs where its places are not consecutive.
 void Draft::allot(std::vector<Places> places, base::Random& random) {
   const double sum = sum_of(known_);
   if (!(sum > 0.0)) {

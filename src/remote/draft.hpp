@@ -14,19 +14,19 @@ namespace reprise::remote {
 
 /// A batch that was begun: which of its places each shard fills.
 ///
-/// The totals that its draws were allotted by stay as they were. A shard that is left out gives all
-/// its places to the others, and its total becomes 0; then the other totals, by their sum, say
+/// The totals by which its draws were allotted stay as they were. A shard that is left out gives
+/// all its places to the others, and its total becomes 0; the sum of the other totals then says
 /// with what probability each draw of the batch was made.
 ///
-/// Every shard with weight has a run in each round, if of no draw: the batch is not ready before it
-/// has answered. Otherwise a loss would be noticed only if it was drawn from.
+/// Every shard with weight has a run in each round, possibly of no draw, and the batch is ready
+/// only once it has answered. Otherwise a loss would be noticed only if the shard was drawn from.
 ///
 /// One thread at a time.
 class Draft {
  public:
-  /// A shard when the batch was begun.
+  /// What was known of a shard when the batch was begun.
   struct Known {
-    double total = 0.0;  ///< 0: the shard has no part in the batch.
+    double total = 0.0;  ///< If 0, the shard has no part in the batch.
     double min_positive = 0.0;
     double items = 0.0;
   };
@@ -34,14 +34,14 @@ class Draft {
   struct Run {
     std::uint64_t id = 0;
     std::size_t shard = 0;
-    std::size_t begin = 0;  ///< In the draft.
+    std::size_t begin = 0;  ///< The first of its places in the batch.
     std::size_t count = 0;
-    std::uint64_t incarnation = 0;  ///< That filled it.
+    std::uint64_t incarnation = 0;  ///< The incarnation that filled it.
     bool asked = false;
     bool filled = false;
   };
 
-  /// Some shard has weight. The batch has room for [offset, offset + n).
+  /// Needs a shard with weight, and room for [offset, offset + n) in the batch.
   Draft(window::BatchStore& batch, std::size_t offset, std::size_t n, const SampleOptions& options,
         std::vector<Known> known, base::Random& random);
 
@@ -49,21 +49,21 @@ class Draft {
   [[nodiscard]] bool unique_frames() const noexcept { return batch_.unique_frames; }
   [[nodiscard]] std::span<Run> runs() noexcept { return runs_; }
   [[nodiscard]] std::span<const Run> runs() const noexcept { return runs_; }
-  /// Null if it was allotted again.
+  /// Null if the run was allotted again.
   [[nodiscard]] Run* find(std::uint64_t id) noexcept;
   /// Copies the items of an answer into a run's places.
   void fill(Run& run, const window::BatchStore& answer, std::uint64_t incarnation) noexcept;
-  /// As `fill` for a run of no draw.
+  /// Like the call above, for a run of no draw.
   static void fill(Run& run, std::uint64_t incarnation) noexcept;
   /// Whether the shard has places that it has not filled.
   [[nodiscard]] bool waits_for(std::size_t shard) const noexcept;
   [[nodiscard]] bool ready() const noexcept;
-  /// All shards were left out.
+  /// Whether all shards were left out.
   [[nodiscard]] bool nothing_left() const noexcept { return runs_.empty(); }
 
   /// Gives the shard's places to the others. Returns how many there were.
   std::size_t leave_out(std::size_t shard, base::Random& random);
-  /// Probabilities and weights.
+  /// Computes probabilities and weights.
   ShardClient::Origins finish() noexcept(false);
 
  private:

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <vector>
 
-// The bytes of requests and answers.
+// The layout of requests and answers.
 
 namespace reprise::remote {
 
-/// Behind it lie the keys, the priorities and the draws.
+/// The keys, the priorities and the draws follow it.
 struct RequestHead {
   std::uint64_t timeout_ns = 0;
   std::uint64_t updates = 0;
@@ -23,17 +23,16 @@ struct RequestHead {
 };
 static_assert(sizeof(RequestHead) == 24);
 
-/// One batch, or the part of one that falls to this shard. 0 items ask only whether there is
-/// something to draw.
+/// A batch, or this shard's part of one. 0 items only ask whether there is something to draw.
 struct DrawRequest {
   std::uint64_t items = 0;
-  std::uint32_t draws = 0;          ///< A `Draws`.
-  std::uint32_t unique_frames = 0;  ///< 1: the items have each frame once.
+  std::uint32_t draws = 0;          ///< A value of `Draws`.
+  std::uint32_t unique_frames = 0;  ///< If 1, the items have each frame once.
 };
 static_assert(sizeof(DrawRequest) == 16);
 
-/// Behind it lies one status for each draw; then, on cache lines, the memory of a batch for each
-/// draw of 1 item or more, filled if its status is `Ok`.
+/// One status for each draw follows it; then, on cache lines, the memory of a batch for each draw
+/// of 1 item or more, which is filled if its status is `Ok`.
 struct AnswerHead {
   double total = 0.0;
   double min_positive = 0.0;
@@ -47,9 +46,9 @@ struct AnswerHead {
 };
 static_assert(sizeof(AnswerHead) == 64);
 
-using DrawStatus = std::uint64_t;  ///< A `SampleStatus::Code`.
+using DrawStatus = std::uint64_t;  ///< A value of `SampleStatus::Code`.
 
-/// What a batch of each kind is like: one of whole stacks, and one of unique frames. Both are
+/// The layout of the two kinds of batches, with whole stacks and with unique frames, as batches
 /// without memory.
 class BatchKinds {
  public:
@@ -68,14 +67,14 @@ class BatchKinds {
   window::BatchStore unique_;
 };
 
-/// Places of the batches in an answer.
+/// Where the batches are in an answer.
 class AnswerLayout {
  public:
   AnswerLayout(const BatchKinds& kinds, std::span<const DrawRequest> draws);
 
-  /// Where the memory of a draw begins, in the answer.
+  /// The offset in the answer at which the memory of a draw begins.
   [[nodiscard]] std::size_t place(std::size_t draw) const noexcept { return places_[draw]; }
-  /// Of the whole answer.
+  /// The size of the whole answer.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:

@@ -14,7 +14,7 @@
 namespace reprise::remote {
 namespace {
 
-/// Makes room for more elements, so that adding them does not throw.
+/// Reserves room for more elements, so that adding them does not throw.
 template <class T>
 void make_room(std::vector<T>& values, std::size_t more) {
   if (values.capacity() - values.size() < more) {
@@ -58,13 +58,13 @@ PackedSteps::PackedSteps(const buffer::BufferCore& core, std::uint64_t writer_id
       lanes_(lanes.count),
       next_lane_(lanes.first) {}
 
-/// Whether a step at this position begins another run: an episode, or what is too much of one for
-/// one lane. An episode that begins in the middle does so with a step that keeps its states.
+/// Whether a step at this position begins another run: a new episode, or one that has had too many
+/// steps in its lane. An episode moves only at a step that keeps its states.
 bool PackedSteps::is_over(const Stream& stream, std::uint64_t position) const noexcept {
   return !stream.in_episode || (stream.run >= longest_run_ && position % sizes_.every == 0);
 }
 
-/// The lane of the least load; of equal ones that from `first` on.
+/// The lane with the least load; among equal ones the next from `first` on.
 std::size_t PackedSteps::emptiest(std::size_t first) const noexcept {
   std::size_t best = first;
   for (std::size_t i = 1; i < lanes_.size(); ++i) {
@@ -94,7 +94,7 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
                            : stream.in_episode ? emptiest(stream.lane)
                                                : emptiest(next_lane_);
   const bool leaves = stream.in_episode && lane != stream.lane;
-  make_room(stream.segments, 3);  // Also for two ends of `cut`, which must not throw.
+  make_room(stream.segments, 3);  // Also for two calls of `cut`, which must not throw.
   const auto make_room_in = [&](Parts& parts, std::size_t row_bytes) {
     make_room(parts.rows, row_bytes);
     make_room(parts.states, sizes_.states);
@@ -166,9 +166,9 @@ void PackedSteps::cut(std::size_t slot) noexcept {
   stream.goes_on = stream.in_episode = false;
 }
 
-/// Ends the episode under way in its lane.
+/// Ends the stream's open episode in its lane.
 void PackedSteps::cut(Stream& stream, std::size_t slot) noexcept {
-  if (!stream.goes_on) {  // All its steps were taken.
+  if (!stream.goes_on) {  // All steps of the last segment were taken.
     Parts parts;
     parts.lane = stream.lane;
     parts.head = {.stream = static_cast<std::uint32_t>(slot),

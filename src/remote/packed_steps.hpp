@@ -12,7 +12,7 @@
 
 namespace reprise::remote {
 
-/// The steps that a `StepPacker` recorded and nobody took. Any thread.
+/// The steps that a `StepPacker` recorded and that were not taken yet. Any thread.
 class PackedSteps final : public buffer::StepLog {
  public:
   PackedSteps(const buffer::BufferCore& core, std::uint64_t writer_id, const PackerLanes& lanes);
@@ -30,7 +30,7 @@ class PackedSteps final : public buffer::StepLog {
   [[nodiscard]] std::uint64_t sequence(std::size_t lane) const REPRISE_EXCLUDES(mutex_);
 
  private:
-  /// The parts of a segment, each one after the other.
+  /// The arrays of a segment. In a shipment each lies after the other.
   struct Parts {
     std::size_t lane = 0;
     Segment head;
@@ -38,26 +38,26 @@ class PackedSteps final : public buffer::StepLog {
     std::vector<std::byte> states;
     std::vector<std::uint32_t> counts;
     std::vector<float> priorities;
-    bool any_priority = false;  ///< Else counts and priorities are left out.
+    bool any_priority = false;  ///< If false, counts and priorities are left out.
 
     [[nodiscard]] std::size_t bytes() const noexcept;
     void write(BlobWriter& to) const noexcept;
   };
   struct Stream {
-    std::vector<Parts> segments;  ///< The last one may go on.
+    std::vector<Parts> segments;  ///< The last one may still grow.
     std::uint64_t episode = 0;
-    std::uint64_t position = 0;  ///< After its last step.
+    std::uint64_t position = 0;  ///< The position after its last step.
     bool in_episode = false;
-    bool goes_on = false;   ///< The last segment does.
-    std::size_t lane = 0;   ///< Of the last segment.
-    std::uint64_t run = 0;  ///< Steps of the episode since it came to the lane.
+    bool goes_on = false;   ///< Whether the last segment may still grow.
+    std::size_t lane = 0;   ///< The lane of the last segment.
+    std::uint64_t run = 0;  ///< Steps of the episode since it came to this lane.
     std::uint64_t expected = 0;
   };
   struct Lane {
-    std::size_t steps = 0;  ///< Not taken.
+    std::size_t steps = 0;  ///< The number of steps that were not taken.
     std::uint64_t sequence = 0;
-    /// Steps so far, and those that are expected of the episodes under way: else all environments
-    /// whose episodes end together would go on in one lane.
+    /// All steps so far, and those expected of open episodes. Without the latter, environments
+    /// whose episodes end together would all go on in one lane.
     std::uint64_t load = 0;
   };
 
@@ -75,13 +75,13 @@ class PackedSteps final : public buffer::StepLog {
   const std::uint64_t writer_id_;
   const std::uint64_t longest_run_;
   mutable base::Mutex mutex_;
-  std::vector<Stream> streams_ REPRISE_GUARDED_BY(mutex_);  ///< By writer slot.
+  std::vector<Stream> streams_ REPRISE_GUARDED_BY(mutex_);  ///< One for each writer slot.
   std::vector<Lane> lanes_ REPRISE_GUARDED_BY(mutex_);
-  std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Of lanes of equal load.
-  std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the last one ended.
+  std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Preferred among lanes of equal load.
+  std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the run that ended last.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;
-  /// The segment that a commit begins, before it is pushed. A local one would be cleared by each
-  /// commit, which most do not need.
+  /// The segment that a commit begins, before it is pushed. A local would be cleared in each
+  /// commit, and most commits begin none.
   Parts begun_ REPRISE_GUARDED_BY(mutex_);
 };
 

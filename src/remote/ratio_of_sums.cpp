@@ -24,7 +24,7 @@ const RateLimiter& checked(const RateLimiter& limiter) {
 
 }  // namespace
 
-/// The limiter of one buffer, told of the items of all shards. Any thread.
+/// The limiter of one buffer, fed with the sums of all shards. Any thread.
 class RatioOfSums {
  public:
   RatioOfSums(const RateLimiter& limiter, std::size_t capacity_steps, std::size_t max_writers)
@@ -41,7 +41,7 @@ class RatioOfSums {
   }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
 
-  /// Books blocks until they suffice; what is left of the last one is for the next call.
+  /// Books blocks until they suffice. The rest of the last block is kept for the next call.
   [[nodiscard]] bool insert(std::size_t steps) REPRISE_EXCLUDES(mutex_) {
     if (!limiter_.limits_inserts()) {
       return true;
@@ -68,8 +68,8 @@ class RatioOfSums {
  private:
   limiter::Limiter limiter_;
   mutable base::Mutex mutex_;
-  std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< By shard.
-  std::size_t spare_ REPRISE_GUARDED_BY(mutex_) = 0;           ///< Booked, and not inserted.
+  std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< One number for each shard.
+  std::size_t spare_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Steps that were booked and not inserted.
 };
 
 }  // namespace reprise::remote

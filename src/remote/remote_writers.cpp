@@ -11,13 +11,13 @@
 namespace reprise::remote {
 namespace {
 
-/// The end of a segment's step.
+/// How the episode ends at this step of a segment.
 End end_of(const Segment& head, std::size_t step) noexcept {
   return step + 1 == head.steps && head.end != Segment::kCut ? static_cast<End>(head.end)
                                                              : End::Continue;
 }
 
-/// The priorities of a segment, commit by commit.
+/// Reads the priorities of a segment, commit by commit.
 class Priorities {
  public:
   Priorities(const SegmentView& segment, std::size_t done) noexcept : segment_(segment) {
@@ -26,9 +26,9 @@ class Priorities {
     }
   }
 
-  /// Those of the last `items` items that this step's commit decides; none without priorities. The
-  /// remote commit decided more where the episode began anew here, as its first items are of steps
-  /// that are not here.
+  /// The priorities of the last `items` items that this step's commit decides; none if there are no
+  /// priorities. The remote commit decided more items if the episode began anew here, because its
+  /// first items need steps that are not here.
   std::span<const float> next(std::size_t step, std::size_t items) noexcept {
     if (segment_.priorities.empty()) {
       return {};
@@ -73,20 +73,20 @@ void TakenNumbers::take(std::uint64_t number) {
   }
 }
 
-/// Begins the episode of a segment that does not go on with what is here.
+/// Begins the episode of a segment that does not continue what is here.
 void RemoteStream::begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
                          AppendResult& result) {
   const Segment& head = segment.head;
   const std::uint64_t first = head.position + done;
   const bool known = episode_ == head.episode && position_ == first;
   result.restarted += first != 0 && !known ? 1 : 0;
-  // Items begin only with steps whose position is a multiple, and only these have states.
+  // Items begin only at multiples of the period, and only those steps have states.
   const std::uint64_t skip = (bytes.every - first % bytes.every) % bytes.every;
   const auto from = static_cast<std::size_t>(std::min<std::uint64_t>(done + skip, head.steps));
   if (from == head.steps) {
     writer_->end_at_last_commit();
   } else {
-    // If it throws, the episode under way must not be taken for this one.
+    // This comes first: if the next call throws, no step may continue the earlier episode.
     writer_->begin_episode();
     writer_->write_first(segment.rows.data() + from * bytes.step());
   }
@@ -129,7 +129,7 @@ CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& b
       ++result.steps;
     }
   } else if (!goes_on) {
-    return CommitStatus::Committed;  // An end of what is not here.
+    return CommitStatus::Committed;  // This ends an episode of which nothing is here.
   }
   if (head.end == Segment::kCut) {
     writer_->end_at_last_commit();
@@ -153,7 +153,7 @@ std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t write
   return remotes_.emplace(writer_id, std::make_shared<Remote>()).first->second;
 }
 
-/// Forgets those closed longest ago, or memory would grow with every writer that ever was.
+/// Forgets the writers that were closed longest ago. Otherwise memory would grow with every writer.
 void RemoteWriters::forget_closed() {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> idle;  // When each was closed, and its id.
   for (const auto& [writer_id, remote] : remotes_) {
@@ -173,7 +173,7 @@ void RemoteWriters::forget_closed() {
   forget_at_ = remotes_.size() + kRemembered;
 }
 
-/// Null if all places are taken.
+/// Returns null if all places are taken.
 std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
@@ -187,7 +187,7 @@ std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   }
 }
 
-/// Makes the writers that the shipment needs, or none. False if there are not enough places.
+/// Makes the writers that the shipment needs, or none of them. Returns false without enough places.
 bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
   std::map<std::uint32_t, RemoteStream> made;
   for (const SegmentView& segment : shipment.segments) {
@@ -204,12 +204,12 @@ bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
   return true;
 }
 
-/// Gives back the writers that are between two episodes. The lock of one remote writer at a time is
-/// held, and none by the caller, or two appends could wait for each other.
+/// Gives back the writers that are between two episodes. It holds the lock of one remote writer at
+/// a time, and the caller holds none; otherwise two appends could wait for each other.
 void RemoteWriters::give_back_idle() {
   for (const std::shared_ptr<Remote>& remote : all()) {
     const base::MutexLock lock(remote->mutex);
-    if (!remote->part) {  // Whose next segments may be of any stream.
+    if (!remote->part) {  // The rest of a partly appended shipment may need any of its writers.
       std::erase_if(remote->streams, [](const auto& one) { return one.second.idle(); });
     }
   }
@@ -235,7 +235,7 @@ AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout)
   return *result;
 }
 
-/// Nothing if there is no place for a writer that it needs.
+/// Returns nothing if there is no place for a writer that the shipment needs.
 std::optional<AppendResult> RemoteWriters::append(Remote& remote, const Shipment& shipment,
                                                   base::Clock::time_point deadline) {
   const std::uint64_t number = shipment.header.number;
@@ -281,8 +281,8 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
   }
   remote.taken.take(shipment.header.number);
   remote.part.reset();
-  // The episodes of an environment may all go to other shards from now on, and what its writer here
-  // has in an open chunk would stay for ever.
+  // All later episodes of an environment may go to other shards. Then what its writer has in an
+  // open chunk here would stay for ever.
   const std::uint64_t chunks = std::uint64_t{4} * core_->options().chunk_steps;
   const std::uint64_t steps = remote.steps;
   std::erase_if(remote.streams, [&](const auto& one) {
@@ -301,7 +301,8 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
     remote = found->second;
     remote->closed = ++closed_;
   }
-  std::map<std::uint32_t, RemoteStream> closed;  // Its writers end their episodes without the lock.
+  // Their writers end the episodes after the lock is released.
+  std::map<std::uint32_t, RemoteStream> closed;
   {
     const base::MutexLock lock(remote->mutex);
     closed.swap(remote->streams);

@@ -18,17 +18,17 @@
 
 namespace reprise::remote {
 
-/// Which numbers of a sequence were taken, as intervals in rising order: one interval, unless
+/// The set of shipment numbers that were taken, as ascending intervals: a single one unless
 /// shipments were lost.
 class TakenNumbers {
  public:
   enum class Is : std::uint8_t {
     New,
     Taken,
-    Late,  ///< It was not taken, but a later one was.
+    Late,  ///< The number was not taken, but a later one was.
   };
   [[nodiscard]] Is look(std::uint64_t number) const noexcept;
-  /// A number that is new. Strong guarantee.
+  /// Adds a number that is new. Strong guarantee.
   void take(std::uint64_t number);
 
  private:
@@ -39,34 +39,34 @@ class TakenNumbers {
   std::vector<Interval> intervals_;
 };
 
-/// One environment of a remote writer: a writer of the buffer, and how far the episode has come
-/// there.
+/// One environment of a remote writer: its local writer, and how far the episode has come here.
 class RemoteStream {
  public:
   explicit RemoteStream(std::unique_ptr<writer::WriterCore> writer) : writer_(std::move(writer)) {}
 
-  /// Appends the steps of a segment from `done` on, and counts them there. After an answer other
-  /// than `Committed`, and after what a commit throws, `done` steps are in.
+  /// Appends the steps of a segment from `done` on, and adds each to `done`, which is right also
+  /// after an exception or an answer other than `Committed`.
   CommitStatus append(const SegmentView& segment, const StepBytes& bytes,
                       std::chrono::nanoseconds timeout, std::size_t& done, AppendResult& result);
-  /// Whether it is between two episodes.
+  /// Whether the environment is between two episodes.
   [[nodiscard]] bool idle() const noexcept { return !writer_->in_episode(); }
-  std::uint64_t used = 0;  ///< Steps of the remote writer here when this one came last.
+  std::uint64_t used = 0;  ///< `Remote::steps` when the stream was last used.
 
  private:
   void begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
              AppendResult& result);
 
   std::unique_ptr<writer::WriterCore> writer_;
-  std::uint64_t episode_ = ~std::uint64_t{0};  ///< At the remote writer; of the last segment.
-  std::uint64_t position_ = 0;                 ///< Of its next step there.
+  /// The episode of the last segment, by the remote writer's number.
+  std::uint64_t episode_ = ~std::uint64_t{0};
+  std::uint64_t position_ = 0;  ///< The position of its next step in the remote writer's episode.
 };
 
 /// The remote writers that append to one buffer. Any thread; shipments of one writer exclude each
 /// other.
 class RemoteWriters {
  public:
-  /// Closed writers that are remembered, at least; at most twice as many.
+  /// At least so many closed writers are remembered, and at most twice as many.
   static constexpr std::size_t kRemembered = 4096;
 
   explicit RemoteWriters(std::shared_ptr<buffer::BufferCore> core);
@@ -76,21 +76,21 @@ class RemoteWriters {
   [[nodiscard]] std::size_t size() const REPRISE_EXCLUDES(mutex_);
 
  private:
-  /// A shipment of which a part is in.
+  /// How much of a partly appended shipment is in the buffer.
   struct Part {
     std::uint64_t number = 0;
     std::uint64_t checksum = 0;
-    std::size_t segments = 0;  ///< All steps of these.
-    std::size_t steps = 0;     ///< Of the next one.
+    std::size_t segments = 0;  ///< Segments appended completely.
+    std::size_t steps = 0;     ///< Steps appended of the segment after these.
   };
-  /// Kept for a while after the writer is closed, so that a late repetition is recognised.
+  /// A remote writer. Closed ones are kept for a while, so that late repetitions are noticed.
   struct Remote {
     base::Mutex mutex;
     std::map<std::uint32_t, RemoteStream> streams REPRISE_GUARDED_BY(mutex);
     TakenNumbers taken REPRISE_GUARDED_BY(mutex);
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
-    std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< Appended so far.
-    std::uint64_t closed = 0;  ///< Counts closed writers; by `RemoteWriters::mutex_`.
+    std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< The number of steps appended so far.
+    std::uint64_t closed = 0;  ///< `closed_` when this was closed; guarded by `mutex_`.
   };
 
   [[nodiscard]] std::shared_ptr<Remote> remote(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
@@ -112,7 +112,7 @@ class RemoteWriters {
   mutable base::Mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Remote>> remotes_ REPRISE_GUARDED_BY(mutex_);
   std::size_t forget_at_ REPRISE_GUARDED_BY(mutex_) = 2 * kRemembered;  ///< Size of `remotes_`.
-  std::uint64_t closed_ REPRISE_GUARDED_BY(mutex_) = 0;                 ///< Writers so far.
+  std::uint64_t closed_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< How many writers were closed so far.
 };
 
 }  // namespace reprise::remote

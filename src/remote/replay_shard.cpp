@@ -12,7 +12,7 @@
 namespace reprise {
 namespace {
 
-/// No request updates a mutable column.
+/// Refuses mutable columns, because no request updates them.
 std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> core) {
   for (const FieldSpec& field : core->schema().fields()) {
     base::require(!field.traits().changes, base::Call{"ReplayShard"}, "field '", field.name,

@@ -34,7 +34,7 @@ std::vector<T> values(Bytes bytes) {
   return result;
 }
 
-/// Takes out the updates of keys that another buffer gave, and says how many there were.
+/// Removes the updates of keys that another buffer gave, and returns how many there were.
 std::size_t drop_alien(std::vector<ItemKey>& keys, std::vector<float>& priorities,
                        buffer::BufferCore& core) {
   const std::size_t slots = core.store().chunks() * core.store().chunk_rows();
@@ -59,7 +59,7 @@ struct ShardServer::Request {
   std::vector<ItemKey> keys;
   std::vector<float> priorities;
   std::vector<DrawRequest> draws;
-  std::size_t stale = 0;  ///< Updates of keys that this buffer never gave.
+  std::size_t stale = 0;  ///< How many updates had keys that this buffer never gave.
 };
 
 ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
@@ -110,10 +110,10 @@ Blob ShardServer::exchange(Bytes blob) {
   const base::MutexLock lock(mutex_);
   const base::Clock::time_point deadline = base::deadline_after(
       std::chrono::nanoseconds(static_cast<std::int64_t>(request.head.timeout_ns)));
-  // It checks all keys and priorities before it changes anything.
+  // The call checks all keys and priorities before it changes anything.
   static_cast<void>(
       buffer::update(*core_, request.keys, request.priorities, request.head.selector));
-  // Relaxed: a statistic.
+  // Relaxed, because this is only a statistic.
   core_->counters.stale_updates.fetch_add(request.stale, std::memory_order_relaxed);
   std::vector<DrawStatus> statuses(request.draws.size());
   for (std::size_t i = 0; i < request.draws.size(); ++i) {
@@ -131,7 +131,7 @@ Blob ShardServer::exchange(Bytes blob) {
   return answer;
 }
 
-/// Draws into a batch that lies in the answer.
+/// Draws into a batch whose memory lies in the answer.
 DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte* place,
                              base::Clock::time_point deadline) {
   const DrawRequest& wanted = request.draws[draw];
@@ -162,7 +162,7 @@ AnswerHead ShardServer::totals(std::size_t selector) const {
   head.items = core_->shards().items();
   head.inserts = core_->slots().committed();
   const buffer::Counters& counters = core_->counters;
-  // Relaxed: statistics.
+  // Relaxed, because these are only statistics.
   head.samples = counters.sampled_items.load(std::memory_order_relaxed);
   head.applied_updates = counters.applied_updates.load(std::memory_order_relaxed);
   head.stale_updates = counters.stale_updates.load(std::memory_order_relaxed);

@@ -13,7 +13,7 @@
 
 namespace reprise::remote {
 
-/// Answers the requests of clients for one buffer. Any thread; one exchange at a time.
+/// Answers the requests of clients for one buffer. Any thread; one request at a time.
 class ShardServer {
  public:
   /// Throws as `ReplayShard`.
@@ -35,7 +35,7 @@ class ShardServer {
   const std::uint64_t incarnation_;
   const BatchKinds kinds_;
   base::Mutex mutex_;
-  /// One for each selector.
+  /// One sampler for each selector.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_ REPRISE_GUARDED_BY(mutex_);
 };
 

@@ -8,7 +8,7 @@
 namespace reprise::remote {
 namespace {
 
-/// Room for steps of a segment whose position could overflow an item's header.
+/// No step of a segment may have a higher position, because an item's header could not hold it.
 constexpr std::uint64_t kMaxPosition = storage::ItemHeader::kMaxPosition;
 
 void check_priorities(const BlobReader& reader, const SegmentView& segment,

@@ -9,24 +9,24 @@
 
 namespace reprise::remote {
 
-/// Consecutive steps of one episode in a shipment. Behind it lie, unless it has no steps:
+/// Consecutive steps of one episode in a shipment. Unless it has no steps, these follow it:
 ///  - the observations before its first step, then columns and next observations of each step;
 ///  - recurrent states of the steps that keep theirs;
 ///  - with priorities, for each step how many items its commit decided, then their priorities.
 struct Segment {
-  std::uint32_t stream = 0;  ///< The environment, among those of the remote writer.
+  std::uint32_t stream = 0;  ///< The number of the environment at the remote writer.
   std::uint32_t steps = 0;
-  std::uint64_t episode = 0;   ///< Its id at the remote writer.
-  std::uint64_t position = 0;  ///< Of the first step.
-  std::uint32_t end = 0;       ///< Of the last step: an `End`, or `kCut`.
+  std::uint64_t episode = 0;   ///< The episode's number at the remote writer.
+  std::uint64_t position = 0;  ///< The position of the first step.
+  std::uint32_t end = 0;       ///< How the last step ends: an `End`, or `kCut`.
   std::uint32_t priorities = 0;
 
-  /// The episode ends at its last commit, though that commit did not end it.
+  /// The episode ends at its last commit, which was made as a step that does not end it.
   static constexpr std::uint32_t kCut = 3;
 };
 static_assert(sizeof(Segment) == 32);
 
-/// Sizes of the parts of steps in a shipment; observations and columns are blocks of a row.
+/// Sizes of a segment's arrays by step; observations and columns are blocks of a row.
 struct StepBytes {
   explicit StepBytes(const buffer::BufferCore& core) noexcept
       : observations(core.layout().observations_end() - core.layout().headers_end()),
@@ -36,21 +36,21 @@ struct StepBytes {
 
   std::size_t observations;
   std::size_t columns;
-  std::size_t states;   ///< Of one step; 0 without recurrent states.
+  std::size_t states;   ///< The size of one step's states; 0 without recurrent states.
   std::uint32_t every;  ///< Steps at multiples of this position keep their states.
 
   [[nodiscard]] std::size_t step() const noexcept { return columns + observations; }
-  /// Positions in [0, end) that keep their states.
+  /// How many positions in [0, end) keep their states.
   [[nodiscard]] std::uint64_t kept_before(std::uint64_t end) const noexcept {
     return end / every + (end % every != 0 ? 1U : 0U);
   }
-  /// States kept by so many steps from a position on.
+  /// How many of these steps from a position on keep their states.
   [[nodiscard]] std::uint64_t kept(std::uint64_t position, std::uint64_t steps) const noexcept {
     return states == 0 ? 0 : kept_before(position + steps) - kept_before(position);
   }
 };
 
-/// A segment and where its parts are in the shipment.
+/// A segment, and where its arrays are in the shipment.
 struct SegmentView {
   Segment head;
   Bytes rows;
@@ -64,8 +64,8 @@ struct Shipment {
   std::vector<SegmentView> segments;
 };
 
-/// Checks a shipment as far as the buffer's invariants depend on it. Values within rows were
-/// checked by the remote writer, whose schema has the same fingerprint.
+/// Checks a shipment as far as the buffer's invariants depend on it. The remote writer, whose
+/// schema has the same fingerprint, has checked the values within rows.
 [[nodiscard]] Shipment parse_shipment(Bytes blob, const buffer::BufferCore& core,
                                       std::uint64_t fingerprint);
 
