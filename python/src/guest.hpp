@@ -14,7 +14,7 @@ namespace reprise::python {
 
 /// A buffer of another process.
 class SharedGuest final : public Origin {
-  /// Whatever a call throws once the host is gone is Closed.
+  /// Turns any exception of a call into Closed if the host is gone.
   template <class Call>
   auto of_host(const Call& call) const {
     try {
@@ -49,7 +49,7 @@ class SharedGuest final : public Origin {
   [[nodiscard]] Stats stats() override {
     return of_host([&] { return guest_.stats(); });
   }
-  /// Writers have connections of their own: `close` leaves those as they are.
+  /// Writers have connections of their own, which `close` leaves open.
   [[nodiscard]] bool takes_nothing() override { return !closed_here_ && guest_.closed(); }
 
   [[nodiscard]] std::size_t max_writers() const { return guest_.max_writers(); }

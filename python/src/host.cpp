@@ -52,7 +52,7 @@ class HostObject {
   }
 
  private:
-  /// The host goes as the thread ends: guests see it at once.
+  /// Serves guests in a thread. The host ends with it, and guests notice that at once.
   static std::function<void(std::stop_token)> serving(std::shared_ptr<SharedBuffer> buffer,
                                                       std::unique_ptr<Host> made) {
     return [buffer = std::move(buffer),

@@ -5,10 +5,10 @@
 
 #include <map>
 
-/// One buffer over many processes: the bytes, for whatever carries them.
+/// StepPacker, ReplayShard and ShardClient, whose bytes any transport may carry.
 namespace reprise::python {
 
-/// The bytes of an object with a buffer, read in place.
+/// The bytes of an object that supports the buffer protocol, without a copy.
 struct Bytes {
   nb::object owner;
   std::span<const std::byte> bytes;
@@ -37,7 +37,7 @@ inline constexpr auto members_of<ShardClientOptions> =
 
 namespace {
 
-/// An array over a blob, which it keeps.
+/// A numpy array over a blob, which it keeps alive.
 nb::object array_of(Blob made) {
   auto* const blob = new Blob(std::move(made));
   const auto destroy = [](PyObject* capsule) {
@@ -335,7 +335,7 @@ request of this schema and window, or are damaged; then nothing has changed. Upd
 this buffer never gave are stale, as of a shard that is gone.)",
           arg("request"))
       .property<&ReplayShard::incarnation>("incarnation", "Of this shard.")
-      // Without the GIL: it waits for appends under way.
+      // The GIL is released, because the call waits for appends under way.
       .property<&ReplayShard::writers, true>("writers", "Remote writers, not closed.")
       .add(module);
   using Self = ClientObject;

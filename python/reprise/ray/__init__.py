@@ -48,7 +48,7 @@ from ._writer import Writer
 
 __all__ = ["Batch", "Prefetcher", "ReplayBuffer", "Sampler", "Update", "Writer", "attach"]
 
-THREADS = 16  # Of an actor, so that calls that wait, such as a save, do not block others.
+THREADS = 16  # Calls that wait in an actor, such as a save, must not block others.
 
 
 class ReplayBuffer:
@@ -171,7 +171,7 @@ class ReplayBuffer:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those given, with `capacity_steps` of all shards and `shards`."""
+        """The given options, with `capacity_steps` of all shards and `shards`."""
         return {
             **self._spec.options,
             "capacity_steps": sum(self._spec.capacities),
@@ -318,7 +318,7 @@ class ReplayBuffer:
         self._process.membership.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]
 
-    # The whole.
+    # The buffer as a whole.
 
     @property
     def shards_alive(self) -> int:
@@ -419,8 +419,7 @@ class ReplayBuffer:
                 *(one.close.remote() for one in self._actors),
             ]
             ray.wait(ended, num_returns=len(ended), timeout=2.0)
-            # The next answers tell other processes that the buffer is closed; later they find the
-            # actors gone.
+            # Processes that ask in this time learn of the close; later the actors are gone.
             time.sleep(0.1)
         finally:
             for actor in (*self._actors, self._coordinator):

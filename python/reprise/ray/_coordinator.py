@@ -25,7 +25,8 @@ CLIENT_COUNTERS = (
     "stale_updates_at_clients",
 )
 SILENT_SECONDS = 2.0  # A waiting process or sampler asks several times a second.
-RESUME_SECONDS = 1.5  # After a restart. Every shard reports more often than that.
+# How long a restarted coordinator lets nobody in. Every shard reports more often.
+RESUME_SECONDS = 1.5
 
 
 class Counts(NamedTuple):
@@ -41,7 +42,7 @@ class _Incarnation:
     """An incarnation of a shard."""
 
     def __init__(self) -> None:
-        self.loaded = 0  # Steps that it began with.
+        self.loaded = 0  # Steps that were in its checkpoint.
         self.committed = 0  # The most committed steps that were reported.
         self.lost = False  # Whether a client found it gone.
 
@@ -75,7 +76,7 @@ class _ShardHistory:
         return sum(max(0, a.committed - b.loaded) for a, b in zip(incarnations, incarnations[1:]))
 
 
-class _Turns:
+class _WaitingList:
     """The processes or samplers that wait for the rate limiter, longest first. One that has not
     asked for SILENT_SECONDS is forgotten."""
 
@@ -84,20 +85,20 @@ class _Turns:
         self._waiting: dict[str, tuple[int, float]] = {}
 
     def before(self, who: str) -> int:
-        """The steps or items for which others have waited longer."""
+        """The sum of the steps or items for which others have waited longer."""
         end = time.monotonic() - SILENT_SECONDS
         self._waiting = {one: its for one, its in self._waiting.items() if its[1] >= end}
         longer = takewhile(lambda one: one != who, self._waiting)
         return sum(self._waiting[one][0] for one in longer)
 
     def others(self, who: str) -> int:
-        """The steps or items for which others wait."""
+        """The sum of the steps or items for which others wait."""
         return sum(n for one, (n, _) in self._waiting.items() if one != who)
 
     def wait(self, who: str, n: int) -> None:
         self._waiting[who] = n, time.monotonic()  # A dict keeps the place of a known key.
 
-    def served(self, who: str) -> None:
+    def remove(self, who: str) -> None:
         self._waiting.pop(who, None)
 
 
@@ -114,8 +115,8 @@ class Coordinator:
             spec.rate_limiter, sum(spec.capacities), max_writers=16
         )
         self._credit = 0  # Steps of credit that nobody has used.
-        self._turns = _Turns()  # Of processes that insert.
-        self._draws = _Turns()  # Of samplers.
+        self._waiting_inserts = _WaitingList()  # Processes that insert.
+        self._waiting_draws = _WaitingList()  # Samplers.
         self._counts = Counts()
         self._shards = [_ShardHistory() for _ in spec.capacities]
         self._clients: dict[str, dict[str, int]] = {}
@@ -139,11 +140,11 @@ class Coordinator:
         with self._lock:
             self._new, self._resumes = True, None
 
-    def _has_counts(self, told: Counts) -> bool:
+    def _has_counts(self, news: Counts) -> bool:
         """Whether the counts are known: always, except for a while after a restart."""
         if self._resumes is None:
             return True
-        self._newest = max(self._newest, told)
+        self._newest = max(self._newest, news)
         if time.monotonic() < self._resumes:
             return False
         self._resumes = None
@@ -157,8 +158,8 @@ class Coordinator:
         now = self._counts
         self._counts = Counts(now.changes + 1, now.inserted + inserted, now.admitted + admitted)
 
-    def hello(self, shard: int) -> dict[str, Any]:
-        """Tells a shard that is being started what it needs to know."""
+    def starting_state(self, shard: int) -> dict[str, Any]:
+        """What a shard that is being started has to know."""
         with self._lock:
             again = bool(self._shards[shard].incarnation) or not self._new
             return {
@@ -178,8 +179,7 @@ class Coordinator:
                 log.warning("%s: %s", self._spec.name, note)
 
     def _lost(self, shard: int, incarnation: int, committed: int) -> None:
-        """Records that a client found an incarnation gone, of which it knows so many committed
-        steps."""
+        """Records that a client found an incarnation gone, and how many steps it knew of it."""
         history = self._shards[shard]
         # A client that attached before the shard reported knows no incarnation.
         incarnation = incarnation or history.incarnation
@@ -198,7 +198,7 @@ class Coordinator:
         loaded: int,
         items: int,
         checkpoints: str | None,
-        told: Counts,
+        news: Counts,
     ) -> tuple[bool, Counts]:
         """Takes a shard's report. Returns whether the buffer is closed, and the counts."""
         with self._lock:
@@ -208,22 +208,22 @@ class Coordinator:
             # A report of an earlier incarnation may arrive after its successor has started.
             if incarnation == history.incarnation:
                 self._limiter.tell(shard, items)
-            self._has_counts(told)
+            self._has_counts(news)
             return self._closed, self._counts
 
     def insert(
-        self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, told: Counts
+        self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, news: Counts
     ) -> tuple[int, Counts]:
-        """Returns how many of these shipments may be appended, and counts their steps. `sizes`:
-        their steps. `who`: the process that sent them; processes get credit by turns."""
+        """Returns how many of these shipments may be appended, and counts their steps. `sizes`: the
+        steps of each. `who`: the process that sent them; processes take turns."""
         with self._lock:
             if incarnation >= self._shards[shard].incarnation:
                 self._limiter.tell(shard, items)
-            if self._closed or not self._has_counts(told):
+            if self._closed or not self._has_counts(news):
                 return 0, self._counts
             done = 0
             while done < len(sizes) and self._grant(who, sizes[done]):
-                self._turns.served(who)
+                self._waiting_inserts.remove(who)
                 self._credit -= sizes[done]
                 self._change(inserted=sizes[done])
                 done += 1
@@ -232,13 +232,13 @@ class Coordinator:
     def _grant(self, who: str, steps: int) -> bool:
         """Whether there is credit for so many steps, besides those for which others have waited
         longer. If not, `who` waits."""
-        granted = self._has_credit(self._turns.before(who) + steps)
+        granted = self._has_credit(self._waiting_inserts.before(who) + steps)
         if not granted:
-            self._turns.wait(who, steps)
+            self._waiting_inserts.wait(who, steps)
         return granted
 
     def _has_credit(self, steps: int) -> bool:
-        """Whether there is credit for so many steps. It stays for the next insert of anybody."""
+        """Whether there is credit for so many steps, which any process may use later."""
         while self._credit < steps:
             more = self._limiter.credit()
             if more == 0:
@@ -247,17 +247,17 @@ class Coordinator:
         return True
 
     def credit(self, who: str, sizes: Sequence[int]) -> int:
-        """Returns about how many steps of these shipments would be let in now, without counting
-        them; 0 if not even the first shipment would be. `who` keeps its turn until it inserts."""
+        """Returns about how many steps of these shipments may be appended now, without counting
+        them; 0 if not even the first shipment may be. `who` keeps its turn until it inserts."""
         with self._lock:
             limiter = self._spec.rate_limiter
             first = next(one for one in sizes if one)
             if self._closed or not self._has_counts(Counts()) or not self._grant(who, first):
                 return 0
-            self._turns.wait(who, first)
+            self._waiting_inserts.wait(who, first)
             ahead = self._limiter.balance + limiter.error_buffer
             free = self._credit + int(ahead / limiter.samples_per_insert)
-            return max(first, free - self._turns.others(who))
+            return max(first, free - self._waiting_inserts.others(who))
 
     def return_credit(self, steps: int) -> None:
         """Takes back steps that `insert` counted and that were not appended."""
@@ -269,25 +269,24 @@ class Coordinator:
         """Takes back what the call of `insert` with this answer counted."""
         self.return_credit(sum(sizes[: answer[0]]))
 
-    def sample(self, who: str, n: int, told: Counts) -> tuple[bool, bool, str, Counts]:
-        """Returns whether n items may be drawn, which counts them; whether the buffer is closed;
-        the reason if not; the counts. `who`: the sampler, which waits for its turn until it is let
-        in, leaves or falls silent."""
+    def sample(self, who: str, n: int, news: Counts) -> tuple[bool, bool, str, Counts]:
+        """Returns whether n items may be drawn, and counts them if so; whether the buffer is
+        closed; the reason if not; the counts. `who`: the sampler, which waits for its turn."""
         with self._lock:
-            if not self._has_counts(told):
-                said = "the coordinator of the buffer, which was restarted and looks for its counts"
-                return False, self._closed, said, self._counts
-            done = not self._closed and self._admits(who, n)
-            if done:
-                self._draws.served(who)
+            if not self._has_counts(news):
+                why = "the coordinator of the buffer, which was restarted and looks for its counts"
+                return False, self._closed, why, self._counts
+            admitted = not self._closed and self._admits(who, n)
+            if admitted:
+                self._waiting_draws.remove(who)
                 self._change(admitted=n)
             else:
-                self._draws.wait(who, n)
-            return done, self._closed, self._said(), self._counts
+                self._waiting_draws.wait(who, n)
+            return admitted, self._closed, self._reason(), self._counts
 
     def _admits(self, who: str, n: int) -> bool:
         """Whether n items may be drawn, besides those for which others have waited longer."""
-        before = self._draws.before(who)
+        before = self._waiting_draws.before(who)
         left = self._spec.rate_limiter.error_buffer - self._limiter.balance
         if not self._limiter.admit(n):  # ValueError for a batch that can never be admitted.
             return False
@@ -299,9 +298,9 @@ class Coordinator:
     def leave(self, who: str) -> None:
         """Forgets a sampler that asks no more, so that others do not wait for it."""
         with self._lock:
-            self._draws.served(who)
+            self._waiting_draws.remove(who)
 
-    def _said(self) -> str:
+    def _reason(self) -> str:
         return (
             f"{self._counts.admitted} items sampled for {self._counts.inserted} steps inserted, "
             f"{self._limiter.balance:+.0f} ahead of the ratio"
@@ -326,7 +325,7 @@ class Coordinator:
         self,
         client: str,
         counters: dict[str, int],
-        told: Counts,
+        news: Counts,
         losses: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         """Takes a process's counters, which replace its earlier ones, and the losses that it saw:
@@ -336,7 +335,7 @@ class Coordinator:
                 self._lost(*one)
             if any(counters.values()):  # Most processes come and go without a fault.
                 self._clients[client] = counters
-            self._has_counts(told)
+            self._has_counts(news)
 
     def saved(self, directory: str) -> None:
         with self._lock:
@@ -356,7 +355,7 @@ class Coordinator:
                 "restarts": sum(max(0, len(one.incarnations) - 1) for one in self._shards),
                 "lost_steps": sum(one.lost_steps() for one in self._shards),
                 "notes": [note for one in self._shards for note in one.notes],
-                "limiter": self._said(),
+                "limiter": self._reason(),
             }
 
     def is_closed(self) -> bool:

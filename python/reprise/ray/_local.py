@@ -1,5 +1,4 @@
-"""What `run` hands to the user's function: the shard's buffer, held by the rate limiter over all
-shards."""
+"""The buffer that `run` gives to the user's function. The rate limiter holds its writers."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ class LocalWriter:
     def __init__(self, writer: Any, local: Local, steps: int, timeout: float | None) -> None:
         self._writer, self._local, self._steps, self._timeout = writer, local, steps, timeout
         self._credit = 0
-        self._name = uuid.uuid4().hex  # The coordinator gives credit by turns to names.
+        self._name = uuid.uuid4().hex  # By this name the coordinator gives credit in turn.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

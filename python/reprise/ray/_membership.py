@@ -26,7 +26,7 @@ PROBE_SECONDS = 0.25  # Between two probes of a lost shard.
 UPKEEP_SECONDS = 0.02  # Between two rounds of the upkeep thread.
 REPORT_SECONDS = 0.5  # Between two reports to the coordinator, if counters changed.
 REPEAT_SECONDS = 5.0  # Between two equal reports, which a restarted coordinator needs.
-ATTEMPTS = 2  # A shard that has not answered after so many is taken out.
+ATTEMPTS = 2  # A shard that does not answer so many attempts is taken out.
 LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
@@ -69,14 +69,14 @@ class Remote:
 
 
 class Request:
-    """A call to a shard, which is made again with the same arguments until there is an answer, or the
-    shard is taken out."""
+    """A call to a shard, which is made again with the same arguments until there is an answer or
+    the shard is taken out."""
 
     def __init__(self, membership: Membership, remote: Remote) -> None:
         self.membership, self.remote = membership, remote
         self.incarnation = remote.info.incarnation
-        self.calls: list[Any] = []  # Those of Ray that may still be answered.
-        self.connection: Any = None  # That of the first attempt, if it did not go by Ray.
+        self.calls: list[Any] = []  # Calls of Ray that may still be answered.
+        self.connection: Any = None  # The connection of the first attempt, if it used one.
         self.attempts = 0
         self._sent = 0.0  # When the last attempt began.
 
@@ -99,7 +99,7 @@ class Request:
         return None
 
     def found_no_room(self, call: Any = None) -> None:
-        """The object store had no room for the arguments, or for the answer to a call."""
+        """Notes that the object store had no room for arguments, or for the answer to a call."""
         self.membership.count("full_object_store")
         if call is not None:
             self.calls.remove(call)
@@ -135,7 +135,7 @@ class Membership:
         ]
         self.lock = threading.RLock()
         self.closed = False
-        self.counts = Counts()  # The newest of the rate limiter, for a restarted coordinator.
+        self.counts = Counts()  # The rate limiter's newest counts, for a restarted coordinator.
         self.counters: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         # Threads take no other lock while they hold this one: sessions hear of losses with `lock`
         # held, and count with their own lock held.
@@ -239,7 +239,7 @@ class Membership:
 
     def _keep_up(self) -> None:
         reported = 0.0
-        told: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
+        sent: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):
             if not ray.is_initialized():
                 return
@@ -253,11 +253,11 @@ class Membership:
                         self.upkeep.remove(one)
                     del do
                 # Known counts are sent again and again, for a coordinator that was restarted.
-                news = self.counters != told or self.counts.changes
+                news = self.counters != sent or self.counts.changes
                 since = time.monotonic() - reported
                 if since > (REPORT_SECONDS if news else REPEAT_SECONDS):
-                    reported, told = time.monotonic(), dict(self.counters)
-                    if news or self.losses or any(told.values()):
+                    reported, sent = time.monotonic(), dict(self.counters)
+                    if news or self.losses or any(sent.values()):
                         self.report()
             except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
                 continue  # The next round tries again; callers see the error in their own calls.

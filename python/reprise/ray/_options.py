@@ -1,4 +1,4 @@
-"""What a sharded buffer is made of, and what its options cannot mean across shards."""
+"""The options of a sharded buffer, and those that have no meaning across shards."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def refuse_options(call: str, given: Mapping[str, Any]) -> None:
 
 
 def in_words(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
-    """What has to be equal in a checkpoint and in the buffer that loads it."""
+    """Descriptions of what has to be equal in a checkpoint and in the buffer that loads it."""
     return {
         "schema": ", ".join(map(repr, schema.fields)),
         "capacity_steps": str(capacity_steps),
@@ -75,8 +75,8 @@ class Spec:
 
     name: str
     schema: reprise.Schema
-    options: dict[str, Any]  # Of each shard's in-process buffer, except its capacity.
-    capacities: tuple[int, ...]  # Steps, of each shard.
+    options: dict[str, Any]  # The options of each shard's in-process buffer, without capacity.
+    capacities: tuple[int, ...]  # The capacity of each shard, in steps.
     rate_limiter: Any
     placement: str
     answer_timeout: float  # Seconds after which a request is sent again.

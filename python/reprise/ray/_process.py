@@ -31,7 +31,7 @@ class Process:
         self.lock = threading.Lock()
 
     def session(self, selector: int, new: bool = False, **options: Any) -> ClientSession:
-        """The newest session of a selector, whose requests also carry updates; `new` makes one."""
+        """The newest session of a selector, which also sends updates; `new` makes another."""
         with self.lock:
             if new or selector not in self.sessions:
                 name = f"{selector}-{uuid.uuid4().hex[:6]}"

@@ -14,7 +14,7 @@ from ._membership import Membership
 from ._shard import Shipment
 from ._session import prototype_of
 
-QUEUED_SHIPMENTS = 4  # The most that wait in one queue.
+QUEUED_SHIPMENTS = 4  # The most shipments that wait in one queue.
 SHIP_SECONDS = 0.02  # A step waits at most so long for others to be shipped with it.
 
 
@@ -52,20 +52,21 @@ class Recorder:
 class ShipmentQueue:
     """The shipments of one lane of a writer that the shard has not acknowledged."""
 
-    def __init__(self, own: Recorder, lane: int) -> None:
-        self.own = own
+    def __init__(self, recorder: Recorder, lane: int) -> None:
+        self.recorder = recorder
         self.home = self.shard = lane
-        self.writer_id = (own.packer.writer_id + lane) % (1 << 64)
+        self.writer_id = (recorder.packer.writer_id + lane) % (1 << 64)
         self.used = False  # Whether a shard may know this writer.
         self.left: set[int] = set()  # Shards that this writer left, and that have to close it.
         self.shipped: deque[Shipment] = deque()
-        self.in_flight = 0  # So many shipments, the oldest, are in the request under way.
-        self.leaves = False  # Give up the place at the shard when all is shipped.
+        self.in_flight = 0  # How many shipments, from the oldest, the open request carries.
+        # Whether the writer gives up its place at the shard once all is shipped.
+        self.leaves = False
         self.closed = False
-        self.taken = time.monotonic()
-        self.served = 0.0  # When a shard last took a shipment.
-        self.refused = 0.0  # Since when a shard has refused the oldest shipment; 0 if it has not.
-        self.held = 0.0  # When the refused shipment may be sent again.
+        self.taken_at = time.monotonic()
+        self.served_at = 0.0  # When a shard last took a shipment.
+        self.refused_since = 0.0  # Or 0: the oldest shipment is not refused.
+        self.retry_at = 0.0  # When the refused shipment may be sent again.
         self.reason = ""
 
     @property
@@ -74,7 +75,7 @@ class ShipmentQueue:
 
     @property
     def empty(self) -> bool:
-        return not self.shipped and self.own.packer.empty(self.home)
+        return not self.shipped and self.recorder.packer.empty(self.home)
 
     @property
     def done(self) -> bool:
@@ -82,16 +83,17 @@ class ShipmentQueue:
 
     def take(self, run_steps: int, now: float) -> bool:
         """Makes a shipment if the lane has enough steps, or if they have waited long enough."""
-        own, packer, lane = self.own, self.own.packer, self.home
-        ripe = own.flush or now - self.taken > SHIP_SECONDS or packer.steps_in(lane) >= run_steps
-        takes = bool(ripe and len(self.shipped) < QUEUED_SHIPMENTS and not packer.empty(lane))
+        recorder, packer, lane = self.recorder, self.recorder.packer, self.home
+        steps = packer.steps_in(lane)
+        due = recorder.flush or now - self.taken_at > SHIP_SECONDS or steps >= run_steps
+        takes = bool(due and len(self.shipped) < QUEUED_SHIPMENTS and not packer.empty(lane))
         if takes:
-            with own.lock:
+            with recorder.lock:
                 self.shipped.append(
                     Shipment(self.writer_id, packer.steps_in(lane), packer.take(lane))
                 )
-            self.taken, self.used = now, True
-        if own.closing and not self.closed and packer.empty(lane):
+            self.taken_at, self.used = now, True
+        if recorder.closing and not self.closed and packer.empty(lane):
             if self.used:
                 self.shipped.append(self.end())
             self.closed = True
@@ -106,7 +108,7 @@ class ShipmentQueue:
     def taken_by_shard(self, now: float) -> None:
         """Removes the oldest shipment, which the shard has appended."""
         self.shipped.popleft()
-        self.served, self.refused, self.held, self.reason = now, 0.0, 0.0, ""
+        self.served_at, self.refused_since, self.retry_at, self.reason = now, 0.0, 0.0, ""
 
 
 Part = tuple[ShipmentQueue, Shipment]
@@ -115,6 +117,6 @@ Part = tuple[ShipmentQueue, Shipment]
 def waiting_in(queues: Sequence[ShipmentQueue], now: float) -> list[Part]:
     """All shipments to send: first the oldest of each queue, then the second of each, so that every
     writer gets a share of the rate limiter's credit."""
-    ready = [one for one in queues if not one.in_flight and one.held <= now]
+    ready = [one for one in queues if not one.in_flight and one.retry_at <= now]
     rows = zip_longest(*([(queue, one) for one in queue.shipped] for queue in ready))
     return [part for row in rows for part in row if part is not None]

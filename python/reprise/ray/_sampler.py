@@ -95,7 +95,8 @@ class Sampler:
         self._session = process.session(new=True, **options)
         self._limited = membership.spec.rate_limiter_holds_writers
         self._missing = "items"
-        self._name = uuid.uuid4().hex  # The coordinator lets waiting samplers in by turns, by name.
+        # By this name the coordinator gives turns to waiting samplers.
+        self._name = uuid.uuid4().hex
         self._has_turn = False
 
     def sample(
@@ -139,14 +140,14 @@ class Sampler:
         allocator: Any = None,
         timeout: float | None = None,
     ) -> Prefetcher:
-        """As Sampler.prefetch of reprise: batches drawn ahead as another sampler of the same
-        arguments draws them, `depth` from 1 to 64."""
+        """As Sampler.prefetch of reprise: batches drawn ahead by another sampler of the same
+        arguments, with `depth` from 1 to 64."""
         options = self._options if allocator is None else {**self._options, "allocator": allocator}
         draw = Draw(n, beta, normalise, draws)
         return Prefetcher(Sampler(self._process, options), draw, depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike) -> Update:
-        """As ReplayBuffer.update_priorities, for the selector that this draws by."""
+        """As ReplayBuffer.update_priorities, for the selector of this sampler."""
         return self._process.update(keys, priorities, self._options["selector"])
 
     def _draw(self, draw: Draw, wait: Wait) -> Batch:
@@ -199,7 +200,7 @@ class Sampler:
                 except (ValueError, RuntimeError):
                     continue  # NothingToDraw has ended the ticket already.
 
-    # The rate limiter.
+    # Calls of the rate limiter.
 
     def _admit(self, n: int, wait: Wait) -> None:
         try:
@@ -210,7 +211,7 @@ class Sampler:
             raise
 
     def admitted(self, n: int, wait: Wait) -> bool:
-        """Whether a batch of n may be drawn now; counts it if so."""
+        """Asks for a batch of n items. Returns whether it may be drawn now, and counts it if so."""
         membership, limiter = self._membership, self._membership.spec.rate_limiter
         membership.check_open()
         need = limiter.min_size if self._limited else getattr(limiter, "items", 0)
@@ -228,7 +229,7 @@ class Sampler:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
         except BaseException:
-            # The draw may be counted, or wait.
+            # The coordinator may still count this draw, or let it wait.
             membership.coordinator.undo_admitted.remote(answer, self._name, n)
             raise
         try:
@@ -254,9 +255,9 @@ class Sampler:
 
 
 class Prefetcher(Iterator[Batch]):
-    """As Prefetcher of reprise: batches drawn ahead by a thread of its own. That of reprise draws one
-    batch after the other; this one has several under way, as each is a round trip to all shards. Where
-    `sample` would raise NothingToDraw, it waits, as that of reprise does."""
+    """As Prefetcher of reprise: batches drawn ahead by a thread of its own. Several batches are
+    under way at once, because each needs a round trip to all shards. Where `sample` would raise
+    NothingToDraw, the thread waits."""
 
     def __init__(self, sampler: Sampler, draw: Draw, depth: int, timeout: float | None) -> None:
         if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= 64:
@@ -277,7 +278,7 @@ class Prefetcher(Iterator[Batch]):
         try:
             while not self._ended:
                 try:
-                    self._turn(tickets, together, Wait("prefetch", seconds, str))
+                    self._work(tickets, together, Wait("prefetch", seconds, str))
                 except TimeoutError:  # The caller's own timeout raises, with this reason.
                     self._sampler._missing = "answers of the shards, or of the coordinator"
         except BaseException as error:
@@ -289,7 +290,8 @@ class Prefetcher(Iterator[Batch]):
         for _ in tickets:
             self._sampler.give_back(self._draw.n)
 
-    def _turn(self, tickets: deque[int], together: int, wait: Wait) -> None:
+    def _work(self, tickets: deque[int], together: int, wait: Wait) -> None:
+        """One round: requests batches, takes the oldest one, or waits."""
         free = self._depth - len(self._ready) - len(tickets)
         if free >= together and not self._begin(tickets, together, wait) and not tickets:
             time.sleep(POLL_SECONDS)
@@ -340,7 +342,7 @@ class Prefetcher(Iterator[Batch]):
         return self._take("Prefetcher.__next__", self._timeout)
 
     def get(self, *, timeout: float | None = None) -> Batch:
-        """The next batch, as of the iterator, with a timeout of this call's own."""
+        """The next batch, as of the iterator, but with this timeout."""
         return self._take("Prefetcher.get", timeout)
 
     def _take(self, call: str, timeout: float | None) -> Batch:

@@ -116,7 +116,7 @@ class ClientSession:
         self._numbered = 0
         self._counted = (0, 0)
         self.changed = False  # Draws were allotted again, and are not requested yet.
-        self.waiting_updates = 0  # Queued since the last request.
+        self.waiting_updates = 0  # Updates queued since the last request.
         self.waiting_since = 0.0  # When the first of them was queued.
         # Weak references, so that the membership does not keep a dropped sampler alive.
         membership.on_loss.append(weakref.WeakMethod(self._lost))
@@ -170,7 +170,7 @@ class ClientSession:
                     request.begin()
                     return
             except BlockingIOError:
-                pass  # The shard is stopped, or the request is too large: Ray carries it.
+                pass  # The shard is stopped, or the request too large: Ray carries it.
             except OSError:
                 self._connections[remote.index] = request.incarnation, None
             failure = request.call(remote.actor.exchange, self._name, *message)
@@ -181,7 +181,8 @@ class ClientSession:
         self.membership.take_out(request.remote, error, request.incarnation)
         with self.lock:
             if request in self._requests[request.remote.index]:
-                self._lost(request.remote.index)  # Sent while the shard was taken out.
+                # The shard was taken out while the request was sent.
+                self._lost(request.remote.index)
 
     def _connection_to(self, remote: Remote) -> Connection | None:
         known = remote.info.incarnation
@@ -311,7 +312,7 @@ class ClientSession:
             if request not in requests:
                 return
             if answer is None:
-                self._lost(shard, restarted=True)  # The request was for an earlier one.
+                self._lost(shard, restarted=True)  # The request was for an earlier incarnation.
                 return
             request.answer = answer
             while requests and requests[0].answer is not None:
@@ -322,7 +323,7 @@ class ClientSession:
         return {shard for shard, requests in enumerate(self._requests) if requests}
 
     def sync(self, wait: Wait) -> None:
-        """Waits until every shard has taken the updates and told its totals."""
+        """Waits until every shard has taken the updates and answered with its totals."""
         while True:
             sent = self.send()
             while any(request in self._requests[request.remote.index] for request in sent):

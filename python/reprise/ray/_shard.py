@@ -20,9 +20,9 @@ from ._local import Local
 from ._options import NAMESPACE, Spec
 
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
-JAM_SECONDS = 0.05  # The longest that an append waits for room, because others wait behind it.
+ROOM_SECONDS = 0.05  # The longest that an append waits for room, because others wait behind it.
 MOST_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
-HEAD_SECONDS = 0.5  # How long an append waits for the coordinator, as others wait behind it.
+CREDIT_SECONDS = 0.5  # How long an append waits for the coordinator, as others wait behind it.
 FORGET_SECONDS = 60.0  # A client that was silent for so long is forgotten.
 
 
@@ -31,7 +31,7 @@ class ShardInfo(NamedTuple):
 
     shard: int
     incarnation: int
-    committed: int  # Steps.
+    committed: int  # The number of committed steps.
     closed: bool
 
 
@@ -73,7 +73,7 @@ class Shard:
         self._index, self._spec, self._coordinator = index, spec, coordinator
         self._lock = threading.Lock()  # Guards _answers.
         self._append_lock = threading.Lock()  # Keeps the shipments of one call together.
-        # Silent for the longest first.
+        # Clients, those that were silent for the longest time first.
         self._answers: OrderedDict[str, _ClientAnswers] = OrderedDict()
         # The process of each remote writer that is open here.
         self._writers: dict[int, str] = {}
@@ -83,14 +83,14 @@ class Shard:
         self._restarted = self._closed_writers = 0
         self._counts = Counts()
         self._ended = threading.Event()
-        known = ray.get(coordinator.hello.remote(index), timeout=30)
-        # Above all earlier ones, though the clocks of nodes differ.
+        known = ray.get(coordinator.starting_state.remote(index), timeout=30)
+        # Higher than all earlier ones, even if the clocks of nodes differ.
         self.incarnation = max(time.time_ns(), known["before"] + 1)
         again = known["again"]
         self._checkpoints = known["checkpoints"] or start
         self._note = ""
         self._buffer = self._load(again)
-        self._served = reprise.ReplayShard(
+        self._replay_shard = reprise.ReplayShard(
             self._buffer, seed=self.incarnation % (1 << 63), incarnation=self.incarnation
         )
         self._loaded = self._committed()
@@ -133,7 +133,7 @@ class Shard:
                 and not self._buffer.closed
             )
             if answer is None and right:
-                answer = kept[number] = self._served.exchange(request)
+                answer = kept[number] = self._replay_shard.exchange(request)
         return self.info(), answer
 
     def _kept(self, client: str, oldest: int) -> tuple[dict[int, Any], int]:
@@ -154,18 +154,18 @@ class Shard:
         self, process: str, incarnation: int, shipments: Sequence[Shipment]
     ) -> tuple[ShardInfo, list[BaseException | None]]:
         """Appends shipments. Returns for each None, or the error because of which it has to be sent
-        again. The list ends with the last shipment for which the rate limiter had credit, and is
+        again. The list ends where the rate limiter has no credit for the next shipment, and is
         empty for another incarnation. A call without shipments is a heartbeat."""
         outcomes: list[BaseException | None] = []
-        self._heard[process] = time.monotonic()  # Before the lock, for which it may wait.
+        self._heard[process] = time.monotonic()  # First, because the call may wait for the lock.
         with self._append_lock:
             self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
             if not self._buffer.closed and incarnation in (0, self.incarnation):
                 refused: dict[int, BaseException] = {}
-                for one, steps in self._let_in(process, shipments):
+                for one, steps in self._admitted(process, shipments):
                     outcome = refused.get(one.writer)
                     if outcome is not None:
-                        self._return_credit(steps)  # It comes after the refused one.
+                        self._return_credit(steps)  # An earlier shipment of its writer was refused.
                     else:
                         outcome = self._append(process, one, steps)
                     if outcome is not None:
@@ -173,8 +173,8 @@ class Shard:
                     outcomes.append(outcome)
         return self.info(), outcomes
 
-    def _let_in(self, process: str, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
-        """The shipments for which the rate limiter has credit, each with the credit taken now."""
+    def _admitted(self, process: str, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
+        """The first shipments, as far as there is credit, each with the credit taken now."""
         counted, sizes = dict(self._counted), []
         for one in shipments:
             sizes.append(0 if counted.pop(one.writer, 0) else one.steps)
@@ -187,21 +187,21 @@ class Shard:
             return None
         counted += self._counted.pop(one.writer, 0)
         try:
-            done = self._served_append(one)
+            appended = self._append_blob(one)
         except Exception as error:
             self._counted[one.writer] = counted
             return error
-        if not done.repeated:
+        if not appended.repeated:
             self._writers[one.writer] = process
-        self._restarted += done.restarted
+        self._restarted += appended.restarted
         if counted:
-            self._return_credit(counted - done.steps)  # It came twice, or only a part was appended.
+            self._return_credit(counted - appended.steps)  # For repeated or missing steps.
         return None
 
-    def _served_append(self, one: Shipment) -> Any:
+    def _append_blob(self, one: Shipment) -> Any:
         while True:
             try:
-                return self._served.append(one.blob, timeout=JAM_SECONDS)
+                return self._replay_shard.append(one.blob, timeout=ROOM_SECONDS)
             except RuntimeError as error:
                 if self._buffer.closed:
                     raise
@@ -209,8 +209,8 @@ class Shard:
                     raise NoWriter(str(error)) from None
 
     def _close_silent(self, seconds: float) -> int:
-        """Closes the writers of processes that were silent for so long, because a killed process
-        closes none. Returns how many it closed."""
+        """Closes the writers of processes that were silent for so long. A process that is killed
+        does not close its own. Returns how many it closed."""
         before = len(self._writers)
         end = time.monotonic() - seconds
         for process, heard in list(self._heard.items()):
@@ -226,24 +226,23 @@ class Shard:
 
     def _close(self, writer: int) -> None:
         self._return_credit(self._counted.pop(writer, 0))
-        self._served.close_writer(writer)
+        self._replay_shard.close_writer(writer)
 
     def _take_credit(self, who: str, sizes: list[int]) -> int:
-        """Takes credit at the coordinator for these shipments; returns for how many there was
-        credit."""
+        """Takes credit from the coordinator for the first shipments; returns for how many."""
         if not self._spec.rate_limiter_holds_writers or not any(sizes):
             return len(sizes)
         answer = self._coordinator.insert.remote(
             self._index, self.incarnation, who, sizes, len(self._buffer), self._counts
         )
         try:
-            done, counts = ray.get(answer, timeout=HEAD_SECONDS)
+            granted, counts = ray.get(answer, timeout=CREDIT_SECONDS)
         except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
             # The coordinator is away, and may work on this call later. The next call asks again.
             self._coordinator.undo_inserted.remote(answer, sizes)
             return 0
         self._counts = max(self._counts, counts)
-        return int(done)
+        return int(granted)
 
     def _return_credit(self, steps: int) -> None:
         if steps and self._spec.rate_limiter_holds_writers:
@@ -268,9 +267,9 @@ class Shard:
         """Saves this shard. `oldest`: the first checkpoint of each shard that has to stay."""
         where = shard_directory(directory, self._index)
         keep = min(MOST_KEPT, kept_with(where, oldest[self._index]))
-        done = self._buffer.save(where, keep=keep, **options)
+        saved = self._buffer.save(where, keep=keep, **options)
         self._checkpoints = directory
-        return done
+        return saved
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Calls the user's function with the in-process buffer, beside the other calls."""
@@ -295,12 +294,11 @@ class Shard:
         self._ended.set()
 
     def _heartbeat(self) -> None:
-        """Reports to the coordinator: steps, to count losses, and the newest counts, in case it was
-        restarted."""
+        """Reports steps, to count losses, and counts, in case the coordinator was restarted."""
         while not self._ended.wait(HEARTBEAT_SECONDS):
             stats = self._buffer.stats()
             try:
-                told = self._coordinator.heartbeat.remote(
+                report = self._coordinator.heartbeat.remote(
                     self._index,
                     self.incarnation,
                     stats["committed_steps"],
@@ -309,7 +307,7 @@ class Shard:
                     self._checkpoints,
                     self._counts,
                 )
-                closed, counts = ray.get(told, timeout=5)
+                closed, counts = ray.get(report, timeout=5)
                 self._counts = max(self._counts, counts)
                 if closed:
                     self._buffer.close()

@@ -19,13 +19,13 @@ from ._waiting import SLICE_SECONDS, Wait
 
 log = logging.getLogger("reprise.ray")
 
-RETRY_SECONDS = 0.01  # After the rate limiter had no credit; doubled after each refusal.
+RETRY_SECONDS = 0.01  # The first pause when the rate limiter has no credit; it doubles.
 MOST_RETRY_SECONDS = 0.16
-MOST_HELD_SECONDS = 1.0  # Between two attempts to send a shipment that a shard refuses.
+MOST_HELD_SECONDS = 1.0  # The longest pause before a refused shipment is sent again.
 
 
 class _Append(Request):
-    """A call to a shard: the ends of writers that left it, and shipments of several writers."""
+    """A call to a shard: shipments of several writers, and ends of writers that left the shard."""
 
     def __init__(
         self, membership: Membership, remote: Remote, ends: list[ShipmentQueue], parts: list[Part]
@@ -45,12 +45,12 @@ class Shipper:
         self._queues: list[ShipmentQueue] = []
         self._requests: dict[int, _Append] = {}
         # When each shard last got a heartbeat or shipments.
-        self._told = [0.0 for _ in membership.remotes]
+        self._sent_at = [0.0 for _ in membership.remotes]
         # When each shard, after an error, may get requests again.
-        self._held = [0.0 for _ in membership.remotes]
+        self._resume_at = [0.0 for _ in membership.remotes]
         # Steps for which the rate limiter has credit; None if it has refused none.
         self.credit: int | None = None
-        self._question: Any = None
+        self._credit_call: Any = None
         self._ask_at, self._pause = 0.0, RETRY_SECONDS
         self._wake = threading.Event()
         self.news = threading.Condition()  # Notified after every answer and shipment.
@@ -66,13 +66,13 @@ class Shipper:
     def _run(self) -> None:
         while not self._membership.closed:
             try:
-                self._turn()
+                self._work()
             except Exception as error:
                 if not ray.is_initialized():
                     return
                 log.exception("%s: shipping", self._membership.spec.name)
                 for queue in list(self._queues):
-                    queue.own.failure = error
+                    queue.recorder.failure = error
                 time.sleep(SLICE_SECONDS)
         self._tell()
 
@@ -80,21 +80,22 @@ class Shipper:
         with self.news:
             self.news.notify_all()
 
-    def _turn(self) -> None:
+    def _work(self) -> None:
+        """One round: makes shipments, sends what may be sent, and waits for answers."""
         now = time.monotonic()
         with self._lock:
             self._queues = sorted(
-                (one for one in self._queues if not one.done), key=lambda one: one.served
+                (one for one in self._queues if not one.done), key=lambda one: one.served_at
             )
             queues = list(self._queues)
         taken = [queue.take(self._membership.spec.run_steps, now) for queue in queues]
         if any(taken):
             self._tell()  # Writers that waited to ship go on.
         for queue in queues:
-            self._place(queue)
+            self._choose_shard(queue)
         waiting = self._within_credit(waiting_in(queues, now), now)
         for remote in self._membership.alive():
-            if remote.index not in self._requests and now >= self._held[remote.index]:
+            if remote.index not in self._requests and now >= self._resume_at[remote.index]:
                 self._ship(remote, queues, waiting, now)
         calls = {call: one for one in self._requests.values() for call in one.calls}
         if not calls:
@@ -109,9 +110,8 @@ class Shipper:
         if not ready:
             self._retry_late()
 
-    def _place(self, queue: ShipmentQueue) -> None:
-        """A queue whose shard is lost ships to another shard, and to its own again when that is
-        back."""
+    def _choose_shard(self, queue: ShipmentQueue) -> None:
+        """Ships a queue whose shard is lost to another shard, until its own is back."""
         remotes = self._membership.remotes
         if queue.left:
             queue.left = {one for one in queue.left if remotes[one].alive}
@@ -131,14 +131,14 @@ class Shipper:
             queue.shard = wanted
 
     def _within_credit(self, waiting: list[Part], now: float) -> list[Part]:
-        """The shipments for which the rate limiter has credit. After a refusal the coordinator is
-        asked how much there is, so that no shipment is sent again and again in vain."""
+        """The first shipments, as far as the rate limiter has credit. After a refusal the
+        coordinator is asked how much there is, so that no shipment is sent in vain."""
         if self.credit is None:
             return waiting
-        if self._question is not None and ray.wait([self._question], timeout=0)[0]:
-            question, self._question = self._question, None
+        if self._credit_call is not None and ray.wait([self._credit_call], timeout=0)[0]:
+            credit_call, self._credit_call = self._credit_call, None
             try:
-                self.credit = ray.get(question)
+                self.credit = ray.get(credit_call)
             except ray.exceptions.RayError:
                 self.credit = 0  # The coordinator is being restarted.
             longer = min(2 * self._pause, MOST_RETRY_SECONDS)
@@ -149,8 +149,8 @@ class Shipper:
         if self.credit >= total > 0:
             self.credit = None
             return waiting
-        if self._question is None and total > 0 and now >= self._ask_at:
-            self._question = self._membership.coordinator.credit.remote(
+        if self._credit_call is None and total > 0 and now >= self._ask_at:
+            self._credit_call = self._membership.coordinator.credit.remote(
                 self._membership.client, sizes
             )
         left, fit = self.credit, 0
@@ -165,7 +165,7 @@ class Shipper:
         index = remote.index
         parts = [part for part in waiting if part[0].shard == index]
         ends = [queue for queue in queues if index in queue.left]
-        heartbeat = now - self._told[index] > self._membership.spec.heartbeat_seconds
+        heartbeat = now - self._sent_at[index] > self._membership.spec.heartbeat_seconds
         lives = heartbeat and any(queue.used and queue.shard == index for queue in queues)
         if not (parts or ends or lives):
             return
@@ -173,7 +173,7 @@ class Shipper:
             queue.in_flight += 1
             if self.credit is not None:
                 self.credit -= one.steps
-        self._told[index] = now
+        self._sent_at[index] = now
         request = self._requests[index] = _Append(self._membership, remote, ends, parts)
         self._ask(request)
 
@@ -197,7 +197,7 @@ class Shipper:
                 request.found_no_room(call)
             else:
                 cause = getattr(error, "cause", None) or error
-                self._held[index] = time.monotonic() + SLICE_SECONDS
+                self._resume_at[index] = time.monotonic() + SLICE_SECONDS
                 self._ended(request, [cause] * len(request.shipments))
             return
         self._membership.learn(info)
@@ -209,8 +209,7 @@ class Shipper:
         self._ended(request, outcomes)
 
     def _ended(self, request: _Append, outcomes: Sequence[BaseException | None]) -> None:
-        """Takes the outcomes of a request's shipments. The rate limiter had no credit for those
-        beyond."""
+        """Takes the outcomes of a request's shipments. There was no credit for any beyond them."""
         del self._requests[request.remote.index]
         now = time.monotonic()
         for queue, outcome in zip(request.ends, outcomes):
@@ -227,11 +226,11 @@ class Shipper:
                 self._refused(queue, outcome, now)
 
     def _refused(self, queue: ShipmentQueue, error: BaseException, now: float) -> None:
-        """A shard refused the oldest shipment of a writer, which is sent again later. The writer's
-        next call raises the error, unless the error may go away by itself."""
-        queue.refused, queue.reason = queue.refused or now, str(error)
-        waited = now - queue.refused
-        queue.held = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
+        """Handles a shard's refusal of a writer's oldest shipment, which is sent again later. The
+        writer's next call raises the error, unless the error may go away by itself."""
+        queue.refused_since, queue.reason = queue.refused_since or now, str(error)
+        waited = now - queue.refused_since
+        queue.retry_at = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
         if isinstance(error, TimeoutError):
             return
         # The queue's own shard may come back, and shards close the writers of silent processes.
@@ -240,14 +239,14 @@ class Shipper:
             visits or waited < 2 * self._membership.spec.answer_timeout
         ):
             return
-        own = queue.own
-        own.failure = error
-        if own.closing:
+        recorder = queue.recorder
+        recorder.failure = error
+        if recorder.closing:
             name = self._membership.spec.name
             log.warning("%s: a writer ended, and its last steps are lost: %s", name, error)
-            with own.lock:
-                self._membership.count("lost_in_flight_steps", own.packer.steps_in(queue.home))
-                own.packer.take(queue.home)
+            with recorder.lock:
+                self._membership.count("lost_in_flight_steps", recorder.packer.steps_in(queue.home))
+                recorder.packer.take(queue.home)
             self._give_up(queue, len(queue.shipped))
             queue.closed = True
             queue.left.add(queue.shard)  # The shard may have some of its steps.
@@ -257,8 +256,8 @@ class Shipper:
             self._membership.count("lost_in_flight_steps", queue.shipped.popleft().steps)
 
     def _failed(self, request: _Append, error: BaseException) -> None:
-        """A lost shard may have appended and saved shipments that it did not acknowledge. Sent
-        again, their steps could be there twice, so they are given up and counted."""
+        """Gives up and counts the shipments of a request to a lost shard. The shard may have
+        appended and saved them already, so their steps could be there twice if sent again."""
         self._requests.pop(request.remote.index, None)
         self._membership.take_out(request.remote, error, request.incarnation)
         for queue in request.ends:
@@ -286,12 +285,12 @@ class Writer:
         timeout: float | None,
     ) -> None:
         self._membership, self._shipper, self._timeout = membership, shipper, timeout
-        self._own = Recorder(membership, first, writers)
-        self._packer, self._lock = self._own.packer, self._own.lock
-        self._writer = make(self._own.prototype)
+        self._recorder = Recorder(membership, first, writers)
+        self._packer, self._lock = self._recorder.packer, self._recorder.lock
+        self._writer = make(self._recorder.prototype)
         self._ship_at = membership.spec.run_steps
         self._most = 2 * membership.spec.run_steps
-        shipper.add(self._own.queues)
+        shipper.add(self._recorder.queues)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -299,11 +298,11 @@ class Writer:
         return getattr(self._writer, name)
 
     def __del__(self) -> None:
-        """The writer was dropped: its steps are shipped, but nobody waits for that."""
-        own = self.__dict__.get("_own")
-        if own is not None and not own.closing and "_writer" in self.__dict__:
+        """Ships the steps of a writer that was dropped, without waiting for that."""
+        recorder = self.__dict__.get("_recorder")
+        if recorder is not None and not recorder.closing and "_writer" in self.__dict__:
             self._writer.close()
-            own.flush = own.closing = True
+            recorder.flush = recorder.closing = True
 
     def __len__(self) -> int:
         return len(self._writer)
@@ -315,7 +314,7 @@ class Writer:
         self.close()
 
     def _check(self, what: str) -> None:
-        failure, self._own.failure = self._own.failure, None
+        failure, self._recorder.failure = self._recorder.failure, None
         if failure is not None:
             raise failure
         if self._membership.closed:
@@ -324,7 +323,7 @@ class Writer:
     def _ready(self, timeout: float | None = None) -> None:
         """Waits until the next step may be appended, so that a step whose append raises was not
         taken."""
-        if self._membership.closed or self._own.failure is not None:
+        if self._membership.closed or self._recorder.failure is not None:
             self._check("append")
         steps = self._packer.most_steps
         if steps >= self._ship_at:
@@ -337,11 +336,11 @@ class Writer:
         wait = Wait(what, timeout, self._missing)
         self._shipper.wake()
         while True:
-            if self._own.failure is not None:
+            if self._recorder.failure is not None:
                 self._check(what)
             if done():
-                if self._own.failure is not None:
-                    self._check(what)  # The failure came meanwhile.
+                if self._recorder.failure is not None:
+                    self._check(what)  # It may have failed meanwhile.
                 return
             self._check(what)
             with self._shipper.news:
@@ -352,9 +351,9 @@ class Writer:
     def _missing(self) -> str:
         remotes = self._membership.remotes
         queue = max(
-            (one for one in self._own.queues if not one.empty),
+            (one for one in self._recorder.queues if not one.empty),
             key=lambda one: (not remotes[one.shard].alive, bool(one.reason), one.shipped_steps),
-            default=self._own.queues[0],
+            default=self._recorder.queues[0],
         )
         if not remotes[queue.shard].alive:
             state = "is lost"
@@ -364,7 +363,7 @@ class Writer:
             state = "has to wait, as the rate limiter has no room for more"
         else:
             state = "has not acknowledged them"
-        return f"{self._own.steps} steps are here, and shard {queue.shard} {state}"
+        return f"{self._recorder.steps} steps are here, and shard {queue.shard} {state}"
 
     def append(self, **fields: Any) -> None:
         self._ready()
@@ -383,26 +382,26 @@ class Writer:
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every recorded step is in a shard, or counted as lost. TimeoutError."""
-        own = self._own
-        own.flush = True
+        recorder = self._recorder
+        recorder.flush = True
         try:
-            self._wait("flush", timeout, lambda: own.empty)
+            self._wait("flush", timeout, lambda: recorder.empty)
         finally:
-            own.flush = False
+            recorder.flush = False
 
     def leave(self) -> None:
         """Gives up the writer's places at the shards until it has more steps. No episode may be
         open."""
-        for queue in self._own.queues:
+        for queue in self._recorder.queues:
             queue.leaves = queue.used
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
-        own = self._own
-        if not own.closing:
+        recorder = self._recorder
+        if not recorder.closing:
             with self._lock:
                 self._writer.close()
-            own.flush = own.closing = True
+            recorder.flush = recorder.closing = True
         if not self._membership.closed:
-            done = lambda: all(one.closed and not one.shipped for one in own.queues)
+            done = lambda: all(one.closed and not one.shipped for one in recorder.queues)
             self._wait("close", timeout, done)

@@ -236,11 +236,11 @@ def test_a_wait_without_an_end_says_so_and_is_ended_by_control_c(replay):
     class Stop(KeyboardInterrupt):
         pass
 
-    def told():
-        return [str(one.message) for one in said if one.category is RuntimeWarning]
+    def wait_warnings():
+        return [str(one.message) for one in caught if one.category is RuntimeWarning]
 
     def stop(*_):
-        if told():
+        if wait_warnings():
             raise Stop
 
     sampler = replay.sampler()
@@ -248,14 +248,14 @@ def test_a_wait_without_an_end_says_so_and_is_ended_by_control_c(replay):
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             with pytest.raises(Stop):
                 sampler.sample(8)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert len(told()) == 1 and "0 of the 1 items" in told()[0]
+    assert len(wait_warnings()) == 1 and "0 of the 1 items" in wait_warnings()[0]
 
 
 def test_a_close_ends_waits_in_every_process(cluster):
@@ -299,7 +299,7 @@ def test_another_job_attaches_by_name(cluster):
         )
         done = run_python(code, cluster.address)
         assert "has 110 8" in done.stdout, done.stderr
-        assert len(replay) == 110  # The other job has ended; the buffer has not.
+        assert len(replay) == 110  # The buffer outlives the other job.
 
     def is_gone():
         with pytest.raises((ValueError, reprise.Closed)) as caught:
@@ -335,7 +335,7 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
         assert replay.save(tmp_path, attachments={"learner": b"parameters"}) == 1
         record(replay, 5, 0, 50)
         assert replay.save(tmp_path, attachments={"learner": b"later"}) == 2
-        # As if a save had ended before its manifest: one shard has saved more often.
+        # One shard has saved more often, as if a save had ended before its manifest.
         record(replay, 6, 0, 50)
         ray.get(replay._actors[0].save.remote(str(tmp_path), [0, 0], {}))
     (tmp_path / "all-99999999999999999999.tmp").write_bytes(b"unfinished")

@@ -1,4 +1,4 @@
-"""reprise.ray: what is done once, counted and remembered when a shard or the coordinator is
+"""reprise.ray: what is done once, counted and remembered when a shard or the coordinator comes
 back."""
 
 import os
@@ -90,8 +90,8 @@ def test_a_shard_that_is_down_while_the_coordinator_dies_is_counted(cluster):
         wait_for(lambda: losses(replay) == [1, 1, 100] and all_alive(replay))
 
 
-class Told:
-    """In the place of an actor: notes what it is told."""
+class RecordingActor:
+    """Takes the place of an actor and records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -105,7 +105,8 @@ class Told:
 
 def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    membership = reprise.ray._membership.Membership(spec(), Told(), [Told()], [5])
+    actor = RecordingActor()
+    membership = reprise.ray._membership.Membership(spec(), actor, [actor], [5])
     session = reprise.ray._session.ClientSession(membership, "one")
     (request,) = session.send()
     session._give_up(request, TimeoutError("it does not answer"))
@@ -117,21 +118,21 @@ def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monk
 
 def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
     """Reports are repeated from time to time."""
-    coordinator = Told()
-    told = coordinator.calls
+    coordinator = RecordingActor()
+    reports = coordinator.calls
     monkeypatch.setattr(reprise.ray._membership, "REPEAT_SECONDS", 0.1)
     monkeypatch.setattr(reprise.ray._membership, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     membership = reprise.ray._membership.Membership(spec(), coordinator, [None], [5])
     try:
         time.sleep(0.5)
-        assert not told  # Most processes have nothing to tell.
+        assert not reports  # Most processes have nothing to tell.
         membership.remotes[0].alive = False
         # Keeps the upkeep thread from probing the shard.
         membership.remotes[0].probed = time.monotonic() + SECONDS
         membership.losses[0, 5] = 30
-        wait_for(lambda: len(told) > 3)
-        assert told[-1][3] == [(0, 5, 30)]
+        wait_for(lambda: len(reports) > 3)
+        assert reports[-1][3] == [(0, 5, 30)]
     finally:
         membership.end()
 
@@ -141,12 +142,12 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     for _ in range(2):
         for client in "ab":
             coordinator.report(client, {}, Counts(), [(0, 11, 40), (0, 12, 30), (1, 7, 5)])
-        # Of an incarnation that it does not know.
+        # A loss of an incarnation that the coordinator does not know.
         coordinator.report("c", {}, Counts(), [(0, 0, 9)])
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
     coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
     coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.
-    assert coordinator.hello(0)["before"] == 13
+    assert coordinator.starting_state(0)["before"] == 13
     # 40 - 0, because nobody knows what incarnation 12 loaded, and 30 - 20.
     assert coordinator.stats()["lost_steps"] == 50
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]

@@ -36,7 +36,7 @@ def break_connections(sampler, how):
 
 
 def test_a_request_of_more_than_a_message_is_not_sent():
-    """The shard would get only its beginning."""
+    """A socket would carry only its beginning to the shard."""
     mine, other = socket.socketpair(socket.AF_UNIX, _connection.KIND)
     with mine, other:
         mine.setblocking(False)
@@ -158,7 +158,7 @@ def test_connections_of_another_buffer_or_incarnation_are_not_found(cluster):
 
 def test_unique_frames_come_once_from_the_shards(cluster):
     window = reprise.Transitions(frame_stack=4)
-    with make(window=window) as replay:  # Episodes fit into a shard.
+    with make(window=window) as replay:  # An episode fits into a shard.
         filled(replay)
         for made in (
             replay.sampler(unique_frames=True).sample(64, timeout=SECONDS),

@@ -45,7 +45,7 @@ def moment(request):
 
 @ray.remote(num_cpus=0)
 class Act:
-    """A writer that appends until it is told to end."""
+    """A writer that appends until `end` is called."""
 
     def __init__(self, replay, who):
         self.replay, self.who, self.done, self.ended = replay, who, 0, threading.Event()
@@ -157,7 +157,7 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
         time.sleep(moment)
         kill_shard(replay, 0)
         before = learner.batches
-        # It may be back before anybody notices.
+        # The shard may be back before anybody notices the loss.
         wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
         wait_for(lambda: all_alive(replay) or learner.failure)
         wait_for(lambda: learner.batches > before + 5 or learner.failure)
@@ -236,7 +236,7 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
         lambda: coordinator.started(0, 2, 0, ""),
     ):
         tell()
-        assert coordinator.hello(0)["before"] == 2
+        assert coordinator.starting_state(0)["before"] == 2
         assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
         assert coordinator.credit("a", [1]) == 0  # There are more items than those that let all in.
         assert coordinator.incarnations() == [2]
@@ -330,7 +330,7 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
     here = on(ray.get_runtime_context().get_node_id())
     try:
         with make(100_000, shard_options=[{}, where]) as replay:
-            for who in (3, 4):  # One for each shard.
+            for who in (3, 4):  # One writer for each shard.
                 record(replay, who, 0, 50)
             stay = [actor(replay, who, scheduling_strategy=here) for who in range(2)]
             running = [one.run.remote(0.02) for one in stay]
@@ -440,7 +440,7 @@ def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(
         later = after.item_keys[after["writer"] == 1]
         kill_shard(replay, 0)
         wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
-        record(replay, 2, 0, 50)  # Perhaps where those of writer 1 were.
+        record(replay, 2, 0, 50)  # Perhaps these take the places of writer 1's steps.
         check(sampler.sample(64, timeout=SECONDS))
         stale = replay.stats()["stale_updates"]
         replay.update_priorities(later, np.full(len(later), 100.0)).wait(SECONDS)

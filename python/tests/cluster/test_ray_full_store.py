@@ -47,7 +47,7 @@ def append(writer, first, last):
 
 
 def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
-    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # So that answers go through the store.
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # Answers then go through the store.
     schema = reprise.Schema().observation("at", np.uint8, (BYTES,)).reward()
     with make(512, schema, selectors=reprise.Uniform(), answer_timeout=SECONDS) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(2)]

@@ -41,7 +41,7 @@ def processes():
 
 @ray.remote(num_cpus=0)
 def append_episode(replay, who):
-    """A task, which comes and goes."""
+    """A task that appends an episode and ends."""
     steps = np.arange(20)
     replay.append_episode(at=np.arange(21), writer=np.full(20, who), step=steps, reward=steps)
 

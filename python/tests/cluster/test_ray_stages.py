@@ -65,7 +65,7 @@ def test_a_loader_gives_tensors_of_a_cluster(replay, thread):
             refuses(ValueError, says, batches.update_priorities, keys, batch["step"])
         batches.flush()
         assert replay.stats()["applied_updates"] == 32
-        assert batches.updates == (0, 0)  # A cluster counts them.
+        assert batches.updates == (0, 0)  # A cluster counts updates itself.
 
 
 @pytest.mark.parametrize("limiter", [reprise.MinSize(1), reprise.Unlimited()])

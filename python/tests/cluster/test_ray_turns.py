@@ -41,17 +41,17 @@ def coordinator_without_samples():
 def test_processes_get_room_by_turns_however_often_they_ask(monkeypatch):
     monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
     coordinator = coordinator_without_room()
-    coordinator._turns.served("first")
-    got = dict.fromkeys("abc", 0)
+    coordinator._waiting_inserts.remove("first")
+    counts = dict.fromkeys("abc", 0)
     for _ in range(300):
         assert sample(coordinator, "learner", 80)  # Makes room for one shipment.
         # `a` asks all the time, `b` now and then; `c` asks first whether there would be room.
         for who in "aaabaac":
             if who == "c" and not coordinator.credit("c", [20]):
                 continue
-            got[who] += coordinator.insert(0, 1, who, [20, 20], 1000, Counts())[0]
-    assert sum(got.values()) >= 295
-    assert max(got.values()) - min(got.values()) <= 2, got
+            counts[who] += coordinator.insert(0, 1, who, [20, 20], 1000, Counts())[0]
+    assert sum(counts.values()) >= 295
+    assert max(counts.values()) - min(counts.values()) <= 2, counts
 
 
 def test_who_asks_no_more_for_room_holds_nobody(monkeypatch):
@@ -68,13 +68,13 @@ def test_samplers_are_let_in_by_turns_however_often_they_ask(monkeypatch):
     monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
     coordinator = coordinator_without_samples()
     sizes = {"large": 256, "small": 32, "often": 32}
-    got = dict.fromkeys(sizes, 0)
+    counts = dict.fromkeys(sizes, 0)
     for _ in range(4000):
         assert insert(coordinator, "writer", 8)
         for who in ("often", "small", "often", "large", "often"):
-            got[who] += sample(coordinator, who, sizes[who])
-    assert sum(got.values()) >= 290
-    assert max(got.values()) - min(got.values()) <= 2, got
+            counts[who] += sample(coordinator, who, sizes[who])
+    assert sum(counts.values()) >= 290
+    assert max(counts.values()) - min(counts.values()) <= 2, counts
 
 
 def test_a_sampler_passes_who_waits_where_there_is_enough_for_both():
@@ -112,26 +112,26 @@ def test_a_call_that_is_undone_leaves_its_turn(monkeypatch):
     assert insert(coordinator, "writer", 64) and sample(coordinator, "here", 32)
 
 
-class Got:
+class BatchCounts:
     """Counts the batches of each learner."""
 
     def __init__(self):
-        self.got = {}
+        self.counts = {}
 
     def add(self, who, batches):
-        self.got[who] = self.got.get(who, 0) + batches
+        self.counts[who] = self.counts.get(who, 0) + batches
 
     def all(self):
-        return self.got
+        return self.counts
 
 
-def learn(replay, n, got):
+def learn(replay, n, counts):
     sampler = replay.sampler()
-    ray.get(got.add.remote(n, 0))
+    ray.get(counts.add.remote(n, 0))
     try:
         while True:
             check(sampler.sample(n))
-            ray.get(got.add.remote(n, 1))
+            ray.get(counts.add.remote(n, 1))
     except reprise.Closed:
         pass
 
@@ -141,23 +141,23 @@ def test_a_large_batch_is_not_starved_by_small_ones_of_another_process(cluster):
     the small ones take it all."""
     with make(100_000, rate_limiter=LIMITER) as replay:
         writer, steps = replay.writer(timeout=SECONDS), 0
-        got = ray.remote(Got).options(num_cpus=0).remote()
+        counts = ray.remote(BatchCounts).options(num_cpus=0).remote()
         learner = ray.remote(num_cpus=0)(learn)
-        learning = [learner.remote(replay, n, got) for n in (256, 32)]
-        wait_for(lambda: len(ray.get(got.all.remote())) == 2)
-        while sum(ray.get(got.all.remote()).values()) < 60:
+        learning = [learner.remote(replay, n, counts) for n in (256, 32)]
+        wait_for(lambda: len(ray.get(counts.all.remote())) == 2)
+        while sum(ray.get(counts.all.remote()).values()) < 60:
             append(writer, 0, steps, steps + 4)
             writer.flush(SECONDS)
             steps += 4
-        batches = ray.get(got.all.remote())
+        batches = ray.get(counts.all.remote())
         replay.close()
         ray.get(learning, timeout=SECONDS)
-    # One may be passed while its process stands still for longer than a turn lasts.
+    # A learner may lose a turn if its process stands still for longer than a turn lasts.
     assert batches[32] <= 5 * batches[256], batches
 
 
 def waiting_samplers(coordinator):
-    return list(coordinator._draws._waiting)
+    return list(coordinator._waiting_draws._waiting)
 
 
 def test_calls_and_prefetchers_that_end_or_have_what_they_want_give_up_their_turns(cluster):

@@ -21,7 +21,7 @@ LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, erro
 
 
 def calls_of(replay):
-    """Records the shipments of all calls from now on."""
+    """Records the shipments of all later calls."""
     shipper, calls = replay._process.shipper, []
     ask = shipper._ask
     shipper._ask = lambda request: (calls.append(request.shipments), ask(request))[1]
@@ -36,7 +36,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
             writers[who].flush(SECONDS)
         calls, began = calls_of(replay), time.monotonic()
         append(writers[2], 2, 0, 50)
-        wait_for(lambda: writers[2]._own.queues[0].reason)
+        wait_for(lambda: writers[2]._recorder.queues[0].reason)
         refuses(TimeoutError, "50 steps are here, .*max_writers is 2", writers[2].flush, 0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
             writers[2].flush(SECONDS)
@@ -125,7 +125,7 @@ def test_a_task_that_appended_an_episode_keeps_no_place(cluster):
 
 
 def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(cluster):
-    """They give up their places there when their own shard is back, and wait if there are no
+    """They give up their places in the other shard when their own is back, and wait if there are no
     places."""
     with make(max_writers=2, answer_timeout=4.0) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(4)]
@@ -142,7 +142,7 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             append(writer, who, 40, 60)
             writer.flush(SECONDS)
         wait_for(lambda: [one["writers"] for one in replay.stats()["shards"]] == [2, 2])
-        queues = [queue for writer in writers for queue in writer._own.queues]
+        queues = [queue for writer in writers for queue in writer._recorder.queues]
         wait_for(lambda: all(queue.shard == queue.home for queue in queues))
 
         def accounted():
@@ -158,7 +158,7 @@ def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
         for who, writer in enumerate(writers):
             append(writer, who, 0, 20)
             writer.flush(SECONDS)
-        queue = writers[1]._own.queues[0]
+        queue = writers[1]._recorder.queues[0]
         queue.shipped.append(Shipment(queue.writer_id, 7, b"no shipment"))
         failures = {}
 
@@ -200,10 +200,10 @@ def test_all_writers_of_a_process_have_a_share_of_the_room(cluster):
         threads = [threading.Thread(target=write, args=(who,), daemon=True) for who in range(4)]
         for one in threads:
             one.start()
-        there = lambda: [taken[who] - writers[who]._own.steps for who in range(4)]
+        there = lambda: [taken[who] - writers[who]._recorder.steps for who in range(4)]
         sampler = replay.sampler()
         check(sampler.sample(32, timeout=SECONDS))
-        wait_for(lambda: min(writer._own.steps for writer in writers) > 0)
+        wait_for(lambda: min(writer._recorder.steps for writer in writers) > 0)
         before = there()
         # Each batch makes room for 8 steps, and 100 of them for 200 of each writer. A shard that is
         # stopped for a while takes none meanwhile, so there may be more.
@@ -225,7 +225,7 @@ def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(clus
         refuses(TimeoutError, "the rate limiter has no room", writer.flush, 2.0)
         assert sum(bool(one) for one in calls) < 10
         sampler = replay.sampler()
-        while writer._own.steps:
+        while writer._recorder.steps:
             check(sampler.sample(64, timeout=SECONDS))
         writer.flush(SECONDS)
         assert replay.stats()["committed_steps"] == taken
@@ -252,8 +252,8 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
                     check(sampler.sample(64, timeout=SECONDS))
                     batches += 1
 
-        def told():
-            """Whether the shards know the newest counts."""
+        def shards_have_counts():
+            """Whether all shards have the coordinator's newest counts."""
             counts = [ray.get(one.__ray_call__.remote(counts_of)) for one in replay._actors]
             return min(counts) == ray.get(replay._coordinator.__ray_call__.remote(counts_of))
 
@@ -268,7 +268,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
 
         go_on(30)
         for killed in range(1, 3):
-            wait_for(told)  # A restarted coordinator needs them from the shards.
+            wait_for(shards_have_counts)  # They bring the counts to the restarted coordinator.
             ray.kill(replay._coordinator, no_restart=False)
             go_on(batches + 10)
             assert replay.stats()["committed_steps"] == 2 * steps
@@ -303,7 +303,7 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
                 writer.flush(2.0)
         writer.flush(SECONDS)
         assert replay.stats()["committed_steps"] == 20
-        # Once the coordinator has taken back what it counted too late.
+        # The coordinator takes back what it counted too late.
         wait_for(lambda: replay.stats()["inserted_steps"] == 20)
 
 
@@ -328,8 +328,8 @@ def test_writers_ship_what_the_shards_compress(cluster):
     schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
     with make(1000, schema, shards=1) as replay:
         with replay.writer() as writer:
-            assert writer._own.prototype.schema == schema
-            assert writer._own.prototype.schema.compressed == ()
+            assert writer._recorder.prototype.schema == schema
+            assert writer._recorder.prototype.schema.compressed == ()
             writer.append_episode(frame=frames, reward=np.arange(60))
             writer.flush(SECONDS)
         stats = replay.stats()
