@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-/// The other side of `reprise/host.hpp`: a buffer of another process of this machine.
+/// The guest's side of `reprise/host.hpp`: uses a buffer of another process of this machine.
 ///
 /// Not stable: calls may change with any version.
 namespace reprise {
@@ -39,13 +39,13 @@ class GuestSampler final : public BatchSource {
   GuestSampler& operator=(GuestSampler&&) noexcept;
   ~GuestSampler() override;
 
-  /// As `Sampler::sample`; the host draws, and copies rows into memory of this batch. Closed once
-  /// the host is gone. Errors: as `Sampler::sample`, found by the host, with its words;
-  /// and `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
+  /// As `Sampler::sample`, but the host draws and copies rows into memory of this batch. Closed
+  /// once the host is gone. Errors: those that `Sampler::sample` throws in the host, with the same
+  /// words; `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
   /// `std::bad_alloc`, `std::system_error` without memory. Cost: two messages over a socket, some
   /// 10 us, on top of the draw.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});
-  /// As `Sampler::sample_into`. Costs a copy of the rows more than `sample`.
+  /// As `Sampler::sample_into`. It costs one more copy of the rows than `sample`.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
                            const SampleOptions& options = {});
 
@@ -54,9 +54,9 @@ class GuestSampler final : public BatchSource {
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
-  /// Costs two messages over the socket.
+  /// It costs two messages over the socket.
   void check(const Batch& batch, const SampleOptions& options) const override;
-  /// As of the last call that the host answered.
+  /// What the host said in its last answer.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
 
  private:
@@ -70,15 +70,15 @@ class GuestSampler final : public BatchSource {
 struct AttachOptions {
   /// How long it may take until a host listens there and answers.
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
-  /// Ends attaching, and later every wait of a call of the guest for its host, soon after stop is
-  /// requested, from any thread. Draws and commits have options of their own for that.
+  /// A stop request, from any thread, ends attaching, and later soon ends every wait of a call of
+  /// the guest for its host. Draws and commits have options of their own for that.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked every 50 ms of such a wait, by several threads at once if they call. Outlives the guest
-  /// and its samplers. Null: nobody is asked.
+  /// The hook is asked every 50 ms of such a wait, by several threads at once if they call. It has
+  /// to outlive the guest and its samplers. Null for no hook.
   WaitHook* hook = nullptr;
 };
 
-/// A buffer that another process has: its writers and samplers for this one.
+/// A buffer that another process has: makes writers and samplers of it for this process.
 ///
 /// Thread safety: every method from any thread. Lifetime: its writers and samplers may outlive it.
 /// Fork: as `ReplayBuffer`; a child attaches by itself. Waits: a host that runs answers within
@@ -91,12 +91,12 @@ class Guest {
   Guest& operator=(Guest&&) noexcept;
   ~Guest();
 
-  /// Of the host's buffer.
+  /// The schema of the host's buffer.
   [[nodiscard]] const Schema& schema() const noexcept;
-  /// Of the host's buffer.
+  /// The window of the host's buffer.
   [[nodiscard]] const Window& window() const noexcept;
 
-  /// Of the host's buffer: writers that may be alive at once, of all processes.
+  /// How many writers of the host's buffer may be alive at once, in all processes together.
   [[nodiscard]] std::size_t max_writers() const noexcept;
 
   /// A writer for one environment. As `ReplayBuffer::writer`, but: `Committed` means that the step
@@ -105,25 +105,25 @@ class Guest {
   /// while the host has so many steps to take as the writer may be ahead (`HostOptions`). Errors:
   /// `std::runtime_error` if the host has no writer left (`Options::max_writers`) or is gone.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
-  /// A writer for each environment, which share a connection.
+  /// Writers for as many environments, which share a connection.
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
                                            const WriterOptions& options = {},
                                            AutoReset auto_reset = AutoReset::Disabled);
-  /// A sampler, which draws by the selector with this place; of the options, `memory`, `resume` and
+  /// A sampler for the selector with this number. Of the options, `memory`, `resume` and
   /// `parallel_gather_bytes` are not used. Errors: as `SelectorHandle::sampler`, and
   /// `std::invalid_argument` for an unknown selector; `std::runtime_error` if the host is gone.
   [[nodiscard]] GuestSampler sampler(const SamplerOptions& options = {}, std::size_t selector = 0);
 
-  /// As `SelectorHandle::update`: applied by the host when the call returns. All keys are
-  /// stale once the host is gone. None is applied or stale if the wait for the host ended before
-  /// it said so: the host may apply them later.
+  /// As `SelectorHandle::update`: the host has applied the updates when the call returns. All keys
+  /// are stale once the host is gone. If the wait for the host ends before its answer, no key
+  /// counts as applied or stale, and the host may apply them later.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
-  /// Those of the host's buffer. `std::runtime_error` if the host is gone.
+  /// Statistics of the host's buffer. `std::runtime_error` if the host is gone.
   [[nodiscard]] Stats stats() const;
 
-  /// Closes its own connection, and ends the waits of other threads' calls; writers and samplers
-  /// keep theirs.
+  /// Closes the guest's own connection, and ends the waits of other threads' calls. Writers and
+  /// samplers have connections of their own.
   void close() noexcept;
   /// Whether `close` was called, or the host is gone.
   [[nodiscard]] bool closed() const noexcept;
@@ -143,13 +143,13 @@ class Guest {
 
 /// Calls the service of a host (`HostOptions::service`) in another process of this machine.
 ///
-/// Several calls may be under way. Nothing waits for the host but `wait`.
+/// Several calls may be under way. Only `wait` waits for the host.
 ///
 /// Thread safety: every method from any thread. Fork: a child gets `std::logic_error`.
 class ServiceClient {
  public:
-  /// Connects to the host at this address. `std::system_error` if nobody listens there. Whether it
-  /// has a service, and is of this version, is seen later: if not, the client is closed.
+  /// Connects to the host at this address. `std::system_error` if nobody listens there. If the host
+  /// has no service or another version, the client reads as closed later.
   explicit ServiceClient(const std::string& address);
   ServiceClient(ServiceClient&&) noexcept;
   ServiceClient& operator=(ServiceClient&&) noexcept;
@@ -160,15 +160,15 @@ class ServiceClient {
   void ask(std::uint64_t number, std::span<const std::byte> call);
   /// An answer to a call.
   struct Answer {
-    std::uint64_t number = 0;  ///< Of the call.
-    Blob bytes = {};           ///< In memory of the host. Valid as long as there are copies.
-    std::exception_ptr error = nullptr;  ///< What the service threw, in place of an answer.
+    std::uint64_t number = 0;  ///< The number of the call.
+    Blob bytes = {};  ///< Memory of the host, valid as long as there are copies of the blob.
+    std::exception_ptr error = nullptr;  ///< What the service threw in place of an answer.
   };
-  /// The next answer that has come, in no particular sequence.
+  /// The next answer that has come, in any order.
   [[nodiscard]] std::optional<Answer> take();
   /// Whether the host is gone: calls without an answer will have none.
   [[nodiscard]] bool closed() const noexcept;
-  /// Waits until `take` or `closed` of one of them may have news; false after the timeout.
+  /// Waits until `take` or `closed` of a client may have news; false after the timeout.
   static bool wait(std::span<ServiceClient* const> clients, std::chrono::nanoseconds timeout);
 
  private:

@@ -21,9 +21,9 @@ namespace process {
 class Server;
 }
 
-/// Answers a call that is not for the buffer, in memory of `room` where that is possible: the guest
-/// has it mapped. It may keep its answers, and give one of them again. The thread in `Host::run`
-/// calls it, so it should not wait. What it throws is thrown at the guest.
+/// Answers a call that is not for the buffer. It should make the answer in memory of `room`, which
+/// the guest has mapped, and may keep answers and give one again. The thread in `Host::run` calls
+/// it, so it should not wait. What it throws is thrown at the guest.
 using Service = std::function<Blob(std::span<const std::byte> call, const Room& room)>;
 
 /// Options of a `Host`.
@@ -68,7 +68,7 @@ class Host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  /// For `attach`, in any process of this machine and user.
+  /// The address for `attach`, in any process of this machine and user.
   [[nodiscard]] const std::string& address() const noexcept;
 
   /// Serves until stop is requested, which it notices within two milliseconds, or the buffer is

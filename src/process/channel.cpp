@@ -54,7 +54,7 @@ Descriptor make_socket() {
   throw std::system_error(error, std::generic_category(), base::text(what, " '", address, "'"));
 }
 
-/// Whether what was asked for has come; false after the timeout, too.
+/// Waits for these events of a socket. Returns whether they came; false after the timeout.
 bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int other = -1) noexcept {
   std::array<pollfd, 2> both{{{socket, events, 0}, {other, POLLIN, 0}}};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
@@ -156,7 +156,7 @@ bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexce
 bool Channel::receive() {
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
-  // Looked at first: what a process has sent before it ended is read below.
+  // Checked before the reads below, so that they get all that a process sent before it ended.
   const bool ended = process_.valid() && wait_for(process(), POLLIN, std::chrono::nanoseconds(0));
   for (int reads = 0; reads < kReads; ++reads) {
     std::array<std::byte, 16384> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -235,7 +235,7 @@ Listener::~Listener() {
   if (maker_ != ::getpid()) {
     return;
   }
-  ::shutdown(socket(), SHUT_RDWR);  // A forked child may have a copy.
+  ::shutdown(socket(), SHUT_RDWR);  // Closing is not enough: a forked child may have a copy.
   if (address_.front() != '@') {
     ::unlink(address_.c_str());
   }

@@ -16,13 +16,13 @@ namespace reprise::process {
 
 using record::Bytes;
 
-/// What a message says. The first ones are those of every version.
+/// The kinds of messages. The first ones are the same in every version.
 enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
   Hello = 1,
   Welcome = 2,
-  Refused = 3,  ///< Why, in a sentence.
+  Refused = 3,  ///< Why the host refuses, in a sentence.
   Wake,         ///< To the host: look at the rings. To a guest: there is room.
-  Bye,          ///< The guest closes by itself, and has not died.
+  Bye,          ///< The guest closes the connection and has not died.
   Sample,
   Cancel,
   Sampled,
@@ -38,16 +38,15 @@ enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is se
 struct Message {
   Says says = Says::Wake;
   std::vector<std::byte> bytes;
-  Descriptor file;  ///< That came with it.
+  Descriptor file;  ///< The file that came with the message.
 };
 
-/// How long one process sleeps that waits for another before it looks again at what wakes nobody: a
-/// stop request.
+/// How long a waiting process sleeps before it checks for a stop request, which wakes nobody.
 inline constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
 
-/// One end of a connection of two processes: whole messages in both directions, over a Unix socket.
-/// The other end is gone once it hangs up or its process has ended: a forked child of that may have
-/// a copy of the socket. One thread at a time.
+/// One end of a connection between two processes: whole messages in both directions, over a Unix
+/// socket. The other end is gone once it hangs up or its process has ended; the hang-up alone would
+/// not show that, because a forked child may have a copy of the socket. One thread at a time.
 class Channel {
  public:
   Channel() noexcept = default;
@@ -55,27 +54,26 @@ class Channel {
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
   /// A descriptor that is readable once the process at the other end has ended; -1 if the system
-  /// has none.
+  /// has no such descriptors.
   [[nodiscard]] int process() const noexcept { return process_.number(); }
 
-  /// False if the other end is gone, or has not taken it all when the wait is over, at once if that
-  /// is null; then the channel is of no use any more.
+  /// Sends a message. False if the other end is gone, or has not taken all of it by the end of
+  /// `wait`, which is now if null. The channel cannot be used after that.
   bool send(Says says, Bytes bytes = {}, int file = -1, limiter::Wait* wait = nullptr) noexcept;
-  /// Sends a message without bytes, unless what was sent before fills the socket: then there is
-  /// enough to be seen at the other end.
+  /// Sends a message without bytes, unless earlier ones fill the socket, which wake as well.
   void nudge(Says says) noexcept;
-  /// Sends a message as far as the socket takes it; the rest is kept for `flush`.
+  /// Sends a message as far as the socket takes it, and keeps the rest for `flush`.
   void post(Says says, Bytes front, Bytes behind);
-  /// Goes on with it.
+  /// Sends more of the kept rest.
   void flush() noexcept;
-  /// Whether something is left of it.
+  /// Whether a rest is kept.
   [[nodiscard]] bool unsent() const noexcept { return !unsent_.empty(); }
   /// Ends the connection, also for forked children that have a copy of it.
   void hang_up() noexcept;
   /// Whether a `send` has failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   /// Takes what has come, up to a megabyte, without waiting. False if the other end is gone, or
-  /// sends what is no message; whole messages may be left.
+  /// sent bytes that are no message; there may still be whole messages for `next`.
   [[nodiscard]] bool receive();
   /// The next whole message that has been received.
   [[nodiscard]] std::optional<Message> next();
@@ -89,16 +87,16 @@ class Channel {
     std::uint32_t files = 0;
   };
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
-  static constexpr std::size_t kMostFiles = 4;  ///< That came with messages not given out yet.
-  static constexpr int kReads = 64;             ///< Of 16 KiB, in a call of `receive`.
+  static constexpr std::size_t kMostFiles = 4;  ///< In messages that `next` has not returned.
+  static constexpr int kReads = 64;  ///< The most reads, of 16 KiB, in a call of `receive`.
 
   Descriptor socket_;
-  Descriptor process_;  ///< A pidfd.
+  Descriptor process_;  ///< A pidfd of the other process.
   std::vector<std::byte> received_;
-  std::size_t taken_ = 0;  ///< Of `received_`, in messages that were given out.
+  std::size_t taken_ = 0;  ///< How much of `received_` is in messages that `next` has returned.
   std::deque<Descriptor> files_;
   std::vector<std::byte> unsent_;
-  std::size_t sent_ = 0;  ///< Of `unsent_`.
+  std::size_t sent_ = 0;  ///< How much of `unsent_` was sent.
   bool broken_ = false;
 };
 
@@ -113,24 +111,24 @@ class Listener {
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  /// The next one who wants to attach; not valid if there is none.
+  /// The socket of the next process that wants to attach; not valid if there is none.
   [[nodiscard]] Descriptor accept() const noexcept;
 
  private:
   const std::string address_;
-  const std::int64_t maker_;  ///< Process id.
+  const std::int64_t maker_;  ///< The id of the process that made it.
   Descriptor socket_;
 };
 
-/// Who is at the other end of a socket.
+/// The process at the other end of a socket.
 struct Peer {
   std::int64_t process = 0;
   std::int64_t user = 0;
 };
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
-/// A socket connected to a listener. Waits until there is one, or throws `std::system_error`, which
-/// names the address.
+/// A socket connected to a listener. Waits until there is a listener, or throws
+/// `std::system_error`, which names the address.
 [[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait);
 
 }  // namespace reprise::process

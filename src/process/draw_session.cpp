@@ -22,7 +22,7 @@ bool CallSession::handle(const Message& message, Channel& channel) {
     return false;
   }
   if (message.says == Says::AskStats) {
-    // Its own copy of the shared pointer keeps the buffer while it is read.
+    // A copy of the shared pointer keeps the buffer while it is read.
     channel.send(Says::Stats, joined(*number, bytes_of(core_->stats())));
     return true;
   }
@@ -63,7 +63,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   if (!call) {
     return false;
   }
-  end_draw();  // The guest has given up the one before.
+  end_draw();  // The guest has given up the draw before.
   return guarded(call->number, channel, [&] {
     begin(*call);
     if (call->only_checks != 0) {
@@ -77,7 +77,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   });
 }
 
-/// Checks the call, and has memory for its batch.
+/// Checks the call, and gets memory for its batch.
 void DrawSession::begin(const SampleCall& call) {
   const auto n = static_cast<std::size_t>(call.items);
   SampleOptions options;
@@ -103,7 +103,7 @@ void DrawSession::begin(const SampleCall& call) {
   draw_ = Draw{.call = call, .options = options, .began = now, .deadline = deadline};
 }
 
-/// `last`: the wait is over, whatever comes of this attempt.
+/// `last`: whether the wait is over, so that this attempt has to end the draw.
 bool DrawSession::attempt(Channel& channel, bool last) {
   using Code = SampleStatus::Code;
   SampleStatus status;
@@ -122,7 +122,7 @@ bool DrawSession::attempt(Channel& channel, bool last) {
         draw_->deadline == base::Clock::time_point::min() ? Code::Stopped : Code::TimedOut;
   }
   status.waited = now - draw_->began;
-  // Memory only grows, so its size names it.
+  // Memory only grows, so that its size tells it apart from earlier memory.
   const bool shared = draw_->call.memory_bytes == memory_.size();
   channel.send(Says::Sampled,
                bytes_of(SampleAnswer{.number = draw_->call.number,

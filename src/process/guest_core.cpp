@@ -8,11 +8,11 @@
 namespace reprise::process {
 namespace {
 
-/// How long it waits for the answer to a request that it has cancelled: the host may be stopped.
+/// How long a request that was cancelled waits for the answer: the host may be stopped.
 constexpr std::chrono::nanoseconds kLastWord = std::chrono::milliseconds(200);
-/// How long a thread sleeps before it looks again whether another one's call has ended.
+/// How long a thread sleeps before it looks again whether another thread's call has ended.
 constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(100);
-/// How often it looks for an answer before it sleeps: most come sooner than a sleeper wakes.
+/// How often a thread looks for an answer before it sleeps, as waking up takes longer than most.
 constexpr int kLooks = 100;
 
 }  // namespace
@@ -21,7 +21,7 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
   for (int looks = 1;; ++looks) {
     connection_->receive();
     while (std::optional<Message> message = connection_->channel.next()) {
-      // Answers to requests that were given up may come late.
+      // An answer to an earlier request that was given up may come late.
       if (value_of<std::uint64_t>(message->bytes) != number_) {
         continue;
       }
@@ -65,7 +65,8 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
 
 void Caller::farewell() noexcept {
   if (!life().forked()) {
-    connection_->channel.send(Says::Bye);  // Without patience: it is a matter of statistics.
+    // Without a wait, because only a statistic depends on it.
+    connection_->channel.send(Says::Bye);
   }
 }
 
@@ -100,7 +101,7 @@ void DrawClient::check(const window::BatchStore& batch, std::size_t n,
 SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   base::require(options.timeout.count() >= 0, base::OptionsOf{"SampleOptions"}, "timeout is ",
                 options.timeout.count(), " ns; allowed: at least 0");
-  // The host ends the wait; if it is stopped itself, this process does, a little later.
+  // The host ends the wait. If the host is stopped, this process ends it, a little later.
   const std::chrono::nanoseconds patience = options.timeout >= kNoTimeout - Connection::kPatience
                                                 ? kNoTimeout
                                                 : options.timeout + Connection::kPatience;
@@ -190,7 +191,7 @@ bool GuestCore::take(limiter::Wait& wait) {
 
 UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
                                std::size_t selector) {
-  life_.check();  // In a forked child the mutex may be held for ever.
+  life_.check();  // In a forked child the mutex may be locked for ever.
   HostWait host(life_, asks_);
   if (!take(host.wait)) {
     return {.applied = 0, .stale = life_.closed() ? keys.size() : 0};
@@ -199,7 +200,7 @@ UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const fl
   return caller_.update(keys, priorities, selector, host.wait);
 }
 
-/// Ends the waits of other threads' calls first, which hold the mutex meanwhile.
+/// Ends the waits of other threads' calls first, because these hold the mutex.
 void GuestCore::close() noexcept {
   if (!life_.forked() && !life_.closed()) {
     life_.close();
@@ -208,12 +209,12 @@ void GuestCore::close() noexcept {
   }
 }
 
-/// Looks for itself, unless another call is under way, which does.
+/// Checks the connection, unless another call is under way, which does so itself.
 bool GuestCore::closed() noexcept {
   if (!life_.closed() && !life_.forked() && mutex_.try_lock()) {
     try {
       caller_.look();
-    } catch (const std::bad_alloc&) {  // Then the next one sees it.
+    } catch (const std::bad_alloc&) {  // The next call will see it.
     }
     mutex_.unlock();
   }

@@ -27,8 +27,8 @@ class Caller {
   [[nodiscard]] base::Life& life() noexcept { return connection_->life; }
   [[nodiscard]] const base::Life& life() const noexcept { return connection_->life; }
 
-  /// The answer to a request, or nothing once the host is gone or `wait` is over. Throws what the
-  /// host threw.
+  /// Returns the answer to a request, or nothing once the host is gone or `wait` is over. Throws
+  /// what the host threw.
   template <class Call>
   [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind,
                                            limiter::Wait& wait) {
@@ -37,15 +37,15 @@ class Caller {
     connection_->send(says, joined(call, behind), wait);
     return answer(wait);
   }
-  /// Ends the last request, and gives what the host has answered to it by then.
+  /// Cancels the last request, and returns the answer if the host has sent one.
   [[nodiscard]] std::optional<Message> cancel();
-  /// For requests that the host answers at once.
+  /// The wait for requests that the host answers at once.
   [[nodiscard]] HostWait host_wait() const { return {life(), connection_->asks}; }
-  /// `ReplayBuffer::update_priorities`. All keys are stale once the host is gone; none is applied
-  /// or stale if the wait is over before it has said so.
+  /// As `ReplayBuffer::update_priorities`. All keys are stale once the host is gone. If `wait` is
+  /// over before the host has answered, no key counts as applied or stale.
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector, limiter::Wait& wait);
-  /// Notices if the host is gone.
+  /// Notices whether the host is gone.
   void look() { connection_->receive(); }
   /// Tells the host that the connection ends on purpose.
   void farewell() noexcept;
@@ -54,24 +54,24 @@ class Caller {
   [[nodiscard]] std::optional<Message> answer(limiter::Wait& wait);
 
   const std::unique_ptr<Connection> connection_;
-  std::uint64_t number_ = 0;  ///< Of the last request.
+  std::uint64_t number_ = 0;  ///< The number of the last request.
 };
 
-/// What is behind a `GuestSampler`.
+/// The implementation of `GuestSampler`.
 class DrawClient {
  public:
   DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options,
              std::size_t selector);
 
-  /// Draws into the memory that the host shares; `own` is then that batch.
+  /// Draws into the memory that the host shares, which `own` then stands for.
   [[nodiscard]] SampleStatus draw(std::size_t n, const SampleOptions& options);
   [[nodiscard]] const Batch& own() const noexcept { return batch_; }
   [[nodiscard]] window::BatchStore& own_store() noexcept { return *store_; }
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const;
   [[nodiscard]] SampleStatus outlook(std::size_t n) const REPRISE_EXCLUDES(mutex_);
-  /// `std::invalid_argument` for places that the batch has not.
+  /// `std::invalid_argument` for places that the batch does not have.
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n) const;
-  /// Throws what drawing a whole batch would throw, as the host says.
+  /// Throws what drawing a whole batch would throw in the host.
   void check(const window::BatchStore& batch, std::size_t n, const SampleOptions& options);
   [[nodiscard]] UpdateResult update(std::span<const ItemKey> keys,
                                     std::span<const float> priorities) {
@@ -88,14 +88,14 @@ class DrawClient {
   Caller caller_;
   const std::size_t selector_;
   const bool unique_frames_;
-  Region memory_;  ///< Of the batch, which the host fills.
+  Region memory_;  ///< The memory of the batch, which the host fills.
   window::BatchStore* store_;
   Batch batch_;
-  mutable base::Mutex mutex_;                     ///< `outlook` is for any thread.
-  SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< As the host told it last.
+  mutable base::Mutex mutex_;                     ///< Any thread may call `outlook`.
+  SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< From the host's last answer.
 };
 
-/// Holds for a scope a mutex that its thread has locked.
+/// Unlocks, at the end of a scope, a mutex that its thread has locked.
 class REPRISE_SCOPED_CAPABILITY Turn {
  public:
   explicit Turn(base::Mutex& mutex) REPRISE_REQUIRES(mutex) : mutex_(mutex) {}
@@ -107,7 +107,7 @@ class REPRISE_SCOPED_CAPABILITY Turn {
   base::Mutex& mutex_;
 };
 
-/// What is behind a `Guest`. Any thread.
+/// The implementation of `Guest`. Any thread.
 class GuestCore {
  public:
   GuestCore(std::string address, std::unique_ptr<Connection> opened)
@@ -124,7 +124,7 @@ class GuestCore {
   }
 
   [[nodiscard]] const GuestFormat& format() const noexcept { return *format_; }
-  /// Another connection to the host. `std::runtime_error` once the guest is closed.
+  /// Opens another connection to the host. `std::runtime_error` once the guest is closed.
   [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector) REPRISE_EXCLUDES(mutex_);
@@ -133,8 +133,7 @@ class GuestCore {
   [[nodiscard]] bool closed() noexcept REPRISE_EXCLUDES(mutex_);
 
  private:
-  /// Takes the connection for a call, once no other thread's waits there for the host any more; not
-  /// if the wait is over before.
+  /// Locks the connection for a call, after those of other threads; false if the wait ends before.
   [[nodiscard]] bool take(limiter::Wait& wait) REPRISE_TRY_ACQUIRE(true, mutex_);
 
   const std::string address_;

@@ -19,8 +19,7 @@
 #include <type_traits>
 #include <vector>
 
-// What the messages of a connection hold. Both ends are of one version, so values are sent as they
-// lie in memory.
+// The contents of messages. Both ends have one version, so values are sent as they lie in memory.
 
 namespace reprise::process {
 
@@ -32,13 +31,13 @@ enum class Purpose : std::uint32_t {  // NOLINT(performance-enum-size): as it is
   Service,
 };
 
-/// With what the first message of either side begins, in every version.
+/// The first bytes of the first message of either side, in every version.
 struct Greeting {
   std::array<char, 8> magic{'r', 'e', 'p', 'r', 'i', 's', 'e', '\x1a'};
   std::array<char, 24> version = this_version();
 
   [[nodiscard]] static std::array<char, 24> this_version() noexcept;
-  /// The version as text, whatever the other process has sent.
+  /// The version as text. The other process may have sent any bytes.
   [[nodiscard]] std::string text() const;
 };
 
@@ -46,41 +45,41 @@ struct Greeting {
 struct Hello {
   Greeting greeting = {};
   Purpose purpose = Purpose::Calls;
-  std::uint32_t unique_frames = 0;  ///< Of a sampler, as the next ones.
+  std::uint32_t unique_frames = 0;  ///< For a sampler, as are the next two.
   std::uint64_t seed = 0;
   std::uint64_t selector = 0;
-  std::uint64_t environments = 0;  ///< Of a writer.
+  std::uint64_t environments = 0;  ///< For a writer.
   float fresh = 0.0F;
   std::uint32_t unused = 0;
 };
 
-/// The answer to it, in front of the description of the buffer.
+/// The answer to `Hello`. A description of the buffer follows it.
 struct Welcome {
   Greeting greeting = {};
-  std::uint64_t ring_rows = 0;  ///< Of a writer, whose memory comes with the message.
+  std::uint64_t ring_rows = 0;  ///< For a writer, whose memory comes with the message.
 };
 
 /// Asks for a batch.
 struct SampleCall {
-  std::uint64_t number = 0;  ///< Of the call, by which its answer is known.
+  std::uint64_t number = 0;  ///< The number of the call, which its answer repeats.
   std::uint64_t items = 0;
   std::int64_t timeout_ns = 0;
-  std::uint64_t memory_bytes = 0;  ///< Of the memory for batches that the guest has.
+  std::uint64_t memory_bytes = 0;  ///< The size of the guest's memory for batches.
   float beta = 0.0F;
   Normalise normalise = Normalise::ByBatch;
   Draws draws = Draws::Stratified;
   std::uint8_t gather = 1;
-  std::uint8_t only_checks = 0;  ///< 1: nothing is drawn.
+  std::uint8_t only_checks = 0;  ///< If 1, nothing is drawn.
 };
 
-/// The answer to it. The memory of the batch comes with it, unless the guest has that.
+/// The answer to a `SampleCall`. The memory of the batch comes with it, unless the guest has it.
 struct SampleAnswer {
   std::uint64_t number = 0;
-  std::uint64_t memory_bytes = 0;  ///< Of the memory that comes; else 0.
+  std::uint64_t memory_bytes = 0;  ///< The size of the memory that comes, or 0.
   SampleStatus status;
 };
 
-/// Asks for an update; behind it lie the keys and the priorities.
+/// Asks for an update. The keys and the priorities follow it.
 struct UpdateCall {
   std::uint64_t number = 0;
   std::uint64_t selector = 0;
@@ -91,12 +90,12 @@ struct UpdateAnswer {
   UpdateResult result;
 };
 
-/// Calls the service; behind it lie the bytes of the call.
+/// Calls the service. The bytes of the call follow it.
 struct ServiceCall {
   std::uint64_t number = 0;
-  std::uint64_t read = 0;  ///< Places of answers that the guest has read, a bit each.
+  std::uint64_t read = 0;  ///< One bit for each place whose answer the guest has read.
 };
-/// The answer to it: in the memory of a place, or behind this.
+/// The answer to a `ServiceCall`, in the memory of a place or after this struct.
 struct ServiceAnswer {
   static constexpr std::uint64_t kPlaces = 64;
   static constexpr std::uint64_t kBehind = kPlaces;
@@ -104,10 +103,11 @@ struct ServiceAnswer {
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;
   std::uint64_t place = kBehind;
-  std::uint64_t memory_bytes = 0;  ///< Of the place's memory, if that comes with the message.
+  /// The size of the place's memory if that comes with the message.
+  std::uint64_t memory_bytes = 0;
 };
 
-/// A request threw: behind it lie the parts of what it says, as in `Refusal`.
+/// Says that a request threw. The parts of the message, as in `Refusal`, follow it.
 struct Failure {
   enum class Is : std::uint64_t { Invalid, Logic, Memory, Other };
   std::uint64_t number = 0;
@@ -120,7 +120,7 @@ template <class T>
   return std::as_bytes(std::span(&value, 1));
 }
 
-/// The value with which a message begins; nothing if it is shorter.
+/// The value at the start of a message; nothing if the message is shorter.
 template <class T>
 [[nodiscard]] std::optional<T> value_of(Bytes message) noexcept {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -133,19 +133,19 @@ template <class T>
 }
 
 [[nodiscard]] std::vector<std::byte> joined(Bytes front, Bytes behind);
-/// A value, and bytes behind it.
+/// A value, and bytes that follow it.
 template <class T>
 [[nodiscard]] std::vector<std::byte> joined(const T& value, Bytes behind) {
   return joined(bytes_of(value), behind);
 }
 
-/// What a request of this number has thrown, for `rethrow` in the other process.
+/// Describes what a request of this number has thrown, for `rethrow` in the other process.
 [[nodiscard]] std::vector<std::byte> failure_of(std::uint64_t number, const std::exception& error);
-/// Throws it: with the same parts it says the same there, in the words of every language.
+/// Throws what a `Failure` describes, with the same parts, so that every language words it alike.
 [[noreturn]] void rethrow(Bytes failure);
 
-/// What a guest has to know of a buffer. A selector of the user's own is described by one of the
-/// library that asks for priorities as it does.
+/// What a guest has to know of a buffer. Instead of a selector of the user's own it names one of
+/// the library that asks for priorities in the same way.
 struct Description {
   Schema schema;
   Options options;
@@ -155,7 +155,7 @@ struct Description {
 [[nodiscard]] Description description_of(Bytes bytes);
 
 [[nodiscard]] std::vector<std::byte> bytes_of(const Stats& stats);
-/// `std::runtime_error` for bytes that are none.
+/// `std::runtime_error` for bytes that are no statistics.
 [[nodiscard]] Stats stats_of(Bytes bytes);
 
 }  // namespace reprise::process

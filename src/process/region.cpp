@@ -34,12 +34,13 @@ Region::Region(Descriptor file, std::size_t bytes) : file_(std::move(file)), siz
   }
   data_ = static_cast<std::byte*>(data);
   maker_ = ::getpid();
-  // The parent would see what a child writes.
+  // Otherwise the parent would see what a child writes.
   static_cast<void>(::madvise(data, bytes, MADV_DONTFORK));
 }
 
 Region::~Region() {
-  if (data_ != nullptr && maker_ == ::getpid()) {  // In a forked child something else may be there.
+  // A forked child may have something else at this address.
+  if (data_ != nullptr && maker_ == ::getpid()) {
     ::munmap(data_, size_);
   }
 }

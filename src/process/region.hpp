@@ -49,9 +49,9 @@ class Region {
   Region& operator=(const Region&) = delete;
   ~Region();
 
-  /// `std::system_error` if the system has none.
+  /// Makes memory. `std::system_error` if the system has none.
   [[nodiscard]] static Region make(std::size_t bytes);
-  /// What another process made, of which the first `bytes` are used. `std::runtime_error` if it is
+  /// Maps the first `bytes` of memory that another process made. `std::runtime_error` if it is
   /// smaller, or may become so.
   [[nodiscard]] static Region map(Descriptor file, std::size_t bytes);
 
@@ -65,7 +65,7 @@ class Region {
   Descriptor file_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  std::int64_t maker_ = 0;  ///< Process id.
+  std::int64_t maker_ = 0;  ///< The id of the process that made it.
 };
 
 }  // namespace reprise::process

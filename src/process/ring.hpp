@@ -14,21 +14,21 @@ namespace reprise::process {
 
 using base::Order;
 
-/// How far the ring of one environment is: rows are numbered from 0, and row r lies in place
-/// r % rows. The guest writes `published`, the host `consumed`.
+/// How far the guest and the host are in the ring of one environment. Rows are numbered from 0, and
+/// row r lies in place r % rows. The guest writes `published`, the host `consumed`.
 template <class Sync>
 class RingWords {
  public:
-  /// Guest. R1: release; partner: published. The rows below are complete: the columns of each step,
-  /// and the observation after it.
+  /// Guest. R1: release; partner: published. Rows below `rows` are complete: the columns of each
+  /// step, and the observation after it.
   void publish(std::uint64_t rows) noexcept { published_.store(rows, Order::Release); }
   /// Host. R1: acquire; partner: publish.
   [[nodiscard]] std::uint64_t published() const noexcept { return published_.load(Order::Acquire); }
 
   /// Host. R2: release, and R3: seq_cst, before the look at `Waiting`; partners: consumed,
-  /// consumed_while_waiting. The guest may write rows below again.
+  /// consumed_while_waiting. The guest may write rows below `rows` again.
   void consume(std::uint64_t rows) noexcept { consumed_.store(rows, Order::SeqCst); }
-  /// Guest. R2: acquire; partner: consume. What the host has read of these rows it has read.
+  /// Guest. R2: acquire; partner: consume. The host has finished reading rows below it.
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_.load(Order::Acquire); }
   /// Guest, after `Waiting::begin`. R3: seq_cst; partner: consume.
   [[nodiscard]] std::uint64_t consumed_while_waiting() const noexcept {
@@ -41,15 +41,15 @@ class RingWords {
   alignas(base::kCacheLine) Word consumed_{0};
 };
 
-/// Whether the guest of a connection waits for room in one of its rings. It says so and looks once
-/// more; the host makes room and looks whether somebody waits. Both are Dekker's pattern (I11).
+/// Whether the guest of a connection waits for room in one of its rings. The guest says that it
+/// waits and looks once more; the host makes room and then looks for that (Dekker's pattern, I11).
 template <class Sync>
 class Waiting {
  public:
   /// Guest. R3: seq_cst, before the last look for room; partner: take.
   void begin() noexcept { waits_.store(1, Order::SeqCst); }
-  /// Host, after `consume`. R3: seq_cst; partner: begin. Relaxed store: whoever it takes back too
-  /// much of is woken by the message that follows, and says so again.
+  /// Host, after `consume`. R3: seq_cst; partner: begin. Relaxed store: a guest whose new wait it
+  /// clears is woken by the message that follows, and says again that it waits.
   [[nodiscard]] bool take() noexcept {
     const bool waits = waits_.load(Order::SeqCst) != 0;
     if (waits) {
@@ -69,42 +69,41 @@ enum class Held : std::uint32_t {
   ByDisk,     ///< The disk of a mapped file is full.
 };
 
-/// The memory of one connection, in front of its rings.
+/// The first bytes of a connection's memory. The rings follow.
 struct SharedWords {
   alignas(base::kCacheLine) Waiting<base::StdSync> waiting;
-  /// Written by the host. Relaxed: words for a message, on which nothing depends.
+  /// Written by the host. Relaxed, because it only chooses the words of a message.
   alignas(base::kCacheLine) base::StdSync::Atomic<std::uint32_t> held{0};
 };
 static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);
 
-/// What lies in the place of an item's header in a row of a ring: what the host has to know of the
-/// step.
+/// What the host has to know of a step. It lies in a ring's row in place of an item's header.
 struct StepHeader {
   enum class Is : std::uint8_t {
     Step,
-    Cut,  ///< No step: the episode ended at its last one, as truncated.
+    Cut,  ///< Not a step: the episode ended at its last step, as truncated.
   };
   Is is = Is::Step;
-  std::uint8_t end = 0;    ///< An `End`.
-  std::uint8_t first = 0;  ///< 1: the first step of an episode, whose own observation is new too.
+  std::uint8_t end = 0;    ///< A value of `End`.
+  std::uint8_t first = 0;  ///< If 1, this step begins an episode, and its own observation is new.
   std::uint8_t unused = 0;
-  std::uint32_t priorities = 0;  ///< Those that the step brings.
+  std::uint32_t priorities = 0;  ///< How many priorities the step brings.
   std::uint64_t zero = 0;
 };
 static_assert(sizeof(StepHeader) == sizeof(storage::ItemHeader));
 
-/// Where everything lies in the memory of a writer's connection: the shared words, those of each
-/// ring, and the rings. A ring's row is a row of the buffer (`RowLayout`), and behind it the
-/// recurrent states and the priorities of its step. The step of row r has its observation and
-/// columns there, and the observation after it in row r + 1, as in a chunk; so does the row after
-/// the last step of an episode, which has no step.
+/// The places in the memory of a writer's connection: the shared words, the words of each ring, and
+/// the rings. A row of a ring is a row of the buffer (`RowLayout`), followed by the recurrent
+/// states and the priorities of its step. The step of row r has its observation and columns in row
+/// r, and the observation after it in row r + 1, as in a chunk. So the row after the last step of
+/// an episode has an observation but no step.
 class RingLayout {
  public:
   /// `rows`: a power of two.
   RingLayout(const buffer::Format& format, std::size_t environments, std::size_t rows)
       : environments_(environments), rows_(rows), row_(format) {}
 
-  /// Rows of each ring for steps that take so many bytes in all.
+  /// How many rows each ring gets if the steps of all may take so many bytes.
   static std::size_t rows_for(const buffer::Format& format, std::size_t environments,
                               std::size_t bytes) noexcept {
     const std::size_t fit = bytes / environments / Row(format).bytes;
@@ -116,7 +115,7 @@ class RingLayout {
   [[nodiscard]] std::size_t environments() const noexcept { return environments_; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t priorities() const noexcept { return row_.priorities; }
-  /// Of the whole memory.
+  /// The size of the whole memory.
   [[nodiscard]] std::size_t bytes() const noexcept {
     return rings_at() + environments_ * rows_ * row_.bytes;
   }

@@ -12,10 +12,10 @@
 namespace reprise::process {
 namespace {
 
-/// How often a writer that finds room looks whether the host is there.
+/// How often a writer that finds room looks whether the host is there, in nanoseconds.
 constexpr std::int64_t kLookEvery = 50'000'000;
 
-/// Nanoseconds, some milliseconds coarse: the exact clock would cost a commit more.
+/// The time in nanoseconds, exact to some milliseconds. The exact clock would make commits slower.
 std::int64_t coarse_now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -106,7 +106,7 @@ WriterConnection::WriterConnection(std::unique_ptr<Connection> opened, std::size
 
 WriterConnection::~WriterConnection() {
   if (!connection->life.forked()) {
-    connection->channel.send(Says::Bye);  // Without patience: it is a matter of statistics.
+    connection->channel.send(Says::Bye);  // Without a wait, because only a statistic depends on it.
   }
 }
 
@@ -129,7 +129,7 @@ RingWriter::~RingWriter() {
 
 void RingWriter::cut_episode() noexcept {
   if (in_episode() && position_ != 0) {
-    // The row has the observation after the last step, which the host may be reading.
+    // Only the header, because the host may be reading the observation after the last step here.
     write_header({.is = StepHeader::Is::Cut});
     words_.publish(++row_);
   }
@@ -178,7 +178,7 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
   return CommitStatus::Committed;
 }
 
-/// Nothing once the ring has room, else why the step is not taken.
+/// Returns nothing once the ring has room, or otherwise why the step is not taken.
 std::optional<CommitStatus> RingWriter::wait_for_room() {
   consumed_ = words_.consumed();
   if (has_room()) {
@@ -192,8 +192,8 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
     end = limiter::WaitEnd::Stopped;
   }
   while (!end) {
-    // I11: take what has come, say so, look again, only then sleep: the wake of whoever has made
-    // room since ends the sleep.
+    // I11: take what has come, say that it waits, look again, and only then sleep. Whoever has made
+    // room since then ends the sleep with a wake.
     connection.look();
     RingLayout::shared(memory_).waiting.begin();
     consumed_ = words_.consumed_while_waiting();

@@ -41,27 +41,26 @@ struct HostWait {
   limiter::Wait wait;
 };
 
-/// A connection of a guest, once the host has let it in. One thread at a time.
+/// A connection of a guest that the host has accepted. One thread at a time.
 struct Connection {
   Channel channel;
   std::shared_ptr<const GuestFormat> format;
   Welcome welcome;
-  Region memory;    ///< Of a writer.
-  base::Life life;  ///< Closed once the host is seen to be gone.
+  Region memory;    ///< For a writer.
+  base::Life life;  ///< Closed once the host is known to be gone.
 
-  /// Sends, and notices if the host is gone. One that has not taken it all when the wait is over
-  /// counts as gone.
+  /// Sends a message. The host counts as gone if it has not taken all of it when the wait ends.
   bool send(Says says, Bytes bytes, limiter::Wait& wait) noexcept;
   /// Takes what has come, and notices if the host is gone.
   void receive();
-  /// Likewise, of a writer: a wake says no more than that there may be room.
+  /// As `receive`, for a writer: it drops wakes, which only say that there may be room.
   void look();
 
   AttachOptions asks;  ///< How calls wait for the host.
   static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
 };
 
-/// A call has no answer, although the host is there.
+/// Throws that a call got no answer although the host is there.
 [[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
 /// Asks the host at an address for a connection. `std::system_error` if there is none;
@@ -81,21 +80,21 @@ struct WriterConnection {
   const RingLayout layout;
 };
 
-/// One writer of a guest: the episode under way, in the ring of its environment.
+/// One writer of a guest: appends an environment's episodes to its ring.
 ///
 /// ```
 ///   consumed ............. row         row + 1    row + 2, row + 3
 ///   not taken by the host  now         next       free
 /// ```
-/// A commit waits until two rows behind `next` are free, and only then takes its step: so there is
-/// always room for `now` and `next`, also behind the final row of an episode.
+/// A commit waits until two rows after `next` are free, and only then takes its step. So there is
+/// always room for `now` and `next`, also after the final row of an episode.
 ///
 /// One thread at a time.
 class RingWriter final : public writer::StepWriter {
  public:
   RingWriter(std::shared_ptr<WriterConnection> connection, std::size_t environment,
              const WriterOptions& options);
-  /// Ends the episode under way, as truncated, also where other writers keep the connection.
+  /// Ends an open episode as truncated, also if other writers keep the connection.
   ~RingWriter() override;
   RingWriter(const RingWriter&) = delete;
   RingWriter& operator=(const RingWriter&) = delete;
@@ -104,7 +103,7 @@ class RingWriter final : public writer::StepWriter {
   CommitStatus commit(End end, std::span<const float> priorities) override;
 
  private:
-  static constexpr std::uint64_t kRowsAhead = 4;  ///< From `row_` on, that have to be free.
+  static constexpr std::uint64_t kRowsAhead = 4;  ///< So many rows from `row_` on have to be free.
 
   [[nodiscard]] bool has_room() noexcept { return row_ + kRowsAhead <= consumed_ + layout_.rows(); }
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
@@ -118,11 +117,11 @@ class RingWriter final : public writer::StepWriter {
   std::byte* const memory_;
   const std::size_t environment_;
   RingLayout::Words& words_;
-  std::uint64_t row_ = 0;                         ///< Of the current step.
-  std::uint64_t consumed_ = 0;                    ///< As last seen.
-  std::uint64_t told_at_ = std::uint64_t{0} - 1;  ///< What was consumed at the last `Wake`.
-  std::uint64_t episodes_ = 0;                    ///< Begun so far.
-  std::int64_t looked_ = 0;                       ///< When it was seen that the host is there.
+  std::uint64_t row_ = 0;                         ///< The row of the current step.
+  std::uint64_t consumed_ = 0;                    ///< The ring's `consumed` when it was last read.
+  std::uint64_t told_at_ = std::uint64_t{0} - 1;  ///< The ring's `consumed` at the last `Wake`.
+  std::uint64_t episodes_ = 0;                    ///< How many episodes were begun.
+  std::int64_t looked_ = 0;                       ///< When the host was last known to be there.
 };
 
 }  // namespace reprise::process

@@ -19,10 +19,10 @@ namespace reprise {
 namespace process {
 namespace {
 
-/// The pauses of the serving thread while nothing comes: each is twice the one before.
+/// The serving thread's pauses while nothing comes; each is twice the one before.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
-/// Rounds in which a session takes all that a ring can hold: a guest may go on meanwhile.
+/// So many rounds take all that a ring can hold. The guest may go on writing meanwhile.
 constexpr std::size_t kRounds = 4096;
 /// Memory of a writer's ring, or of the rings of a vector writer, by default.
 constexpr std::size_t kRingBytes = std::size_t{4} << 20U;
@@ -62,7 +62,7 @@ Server::~Server() {
   if (!core_->life().forked()) {
     std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
   }
-  // Relaxed: a statistic.
+  // Relaxed, because this is only a statistic.
   core_->counters.guests.fetch_sub(processes_, std::memory_order_relaxed);
 }
 
@@ -81,7 +81,7 @@ void Server::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     core_->life().check();
     if (core_->closed()) {
-      // Their connections end, which they see at once.
+      // The guests notice at once that their connections end.
       std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
       guests_.clear();
       count();
@@ -121,7 +121,7 @@ void Server::run(const std::stop_token& stop) {
   take_the_rest();
 }
 
-/// What guests have published by now is in the buffer when `run` returns, as far as there is room.
+/// Takes all that guests have published by now, as far as there is room, before `run` returns.
 void Server::take_the_rest() {
   for (const auto& guest : guests_) {
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
@@ -132,7 +132,7 @@ void Server::take_the_rest() {
   }
 }
 
-/// Waits until a guest says something or is gone, or somebody wants to attach.
+/// Waits until a guest sends something or is gone, or a process wants to attach.
 void Server::wait(std::chrono::nanoseconds timeout) {
   polled_.clear();
   polled_.push_back({listener_.socket(), POLLIN, 0});
@@ -179,7 +179,7 @@ bool Server::receive(Guest& guest) {
     if (!open) {
       lose(guest);
     }
-  } catch (const std::exception&) {  // No memory for what one guest sends.
+  } catch (const std::exception&) {  // There is no memory for what a guest sends.
     lose(guest);
   }
   return any || !guest.here;
@@ -188,7 +188,7 @@ bool Server::receive(Guest& guest) {
 bool Server::handle(Guest& guest, const Message& message) {
   if (message.says == Says::Bye) {
     guest.bye = true;
-    return false;  // Without waiting for the hang-up: a forked child may have a copy of the socket.
+    return false;  // The hang-up may not come: a forked child may have a copy of the socket.
   }
   return guest.session ? guest.session->handle(message, guest.channel) : greet(guest, message);
 }
@@ -257,7 +257,7 @@ Session::Did Server::serve(Guest& guest) {
   try {
     return guest.session->serve(guest.here ? &guest.channel : nullptr);
   } catch (const std::exception& error) {
-    // Its memory is damaged, or there is none for what it asks: the buffer is as it was.
+    // The guest's memory is damaged, or there is none for what it asks. The buffer is unchanged.
     refuse(guest.channel, error.what());
     lose(guest);
     guest.session.reset();
@@ -265,7 +265,7 @@ Session::Did Server::serve(Guest& guest) {
   }
 }
 
-/// The connection has ended. Only a writer's session may have steps left to take.
+/// Handles the end of a connection. Only a writer's session may have steps left to take.
 void Server::lose(Guest& guest) noexcept {
   if (guest.here) {
     guest.here = false;
@@ -278,7 +278,7 @@ void Server::lose(Guest& guest) noexcept {
   }
 }
 
-/// Tells the statistics how many processes are attached.
+/// Counts the processes that are attached, for the statistics.
 void Server::count() {
   std::set<std::int64_t> here;
   for (const auto& guest : guests_) {
@@ -286,7 +286,7 @@ void Server::count() {
       here.insert(guest->process);
     }
   }
-  // Relaxed: a statistic, which wraps around where processes leave.
+  // Relaxed, because this is only a statistic. It wraps around if processes leave.
   core_->counters.guests.fetch_add(here.size() - processes_, std::memory_order_relaxed);
   processes_ = here.size();
   changed_ = false;

@@ -17,7 +17,7 @@
 
 namespace reprise::process {
 
-/// Serves a buffer to guests, each connection by a session. One thread runs it at a time.
+/// Serves a buffer to guests, with a session for each connection. One thread runs it at a time.
 class Server {
  public:
   Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& options);
@@ -34,13 +34,13 @@ class Server {
     Channel channel;
     std::int64_t process = 0;
     std::unique_ptr<Session> session = nullptr;
-    bool here = true;  ///< Else only what it has published is left.
-    bool bye = false;  ///< It closed the connection by itself.
+    bool here = true;  ///< If false, only the steps that it has published are left.
+    bool bye = false;  ///< Whether it closed the connection by itself.
   };
 
   void wait(std::chrono::nanoseconds timeout);
   void accept();
-  /// True if there were messages.
+  /// Handles a guest's messages. Returns whether there were any.
   bool receive(Guest& guest);
   [[nodiscard]] bool handle(Guest& guest, const Message& message);
   [[nodiscard]] bool greet(Guest& guest, const Message& message);
@@ -51,14 +51,14 @@ class Server {
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;
-  const std::size_t ring_rows_;  ///< 0: by their bytes.
+  const std::size_t ring_rows_;  ///< If 0, chosen by the size of steps.
   const std::size_t max_batch_bytes_;
   const Service service_;  ///< May be empty.
   Listener listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<pollfd> polled_;   ///< The listener, and two for each guest.
-  bool changed_ = false;         ///< Who is here, since it was counted.
-  std::uint64_t processes_ = 0;  ///< As counted last.
+  bool changed_ = false;         ///< Whether guests came or left since they were counted.
+  std::uint64_t processes_ = 0;  ///< How many processes were last counted.
 };
 
 }  // namespace reprise::process

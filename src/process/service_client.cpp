@@ -26,17 +26,17 @@ struct ServiceClient::State : std::enable_shared_from_this<State> {
   explicit State(Channel connected) : channel(std::move(connected)) {}
 
   [[nodiscard]] std::optional<Message> answer() REPRISE_EXCLUDES(mutex);
-  /// Throws what the service threw.
+  /// The bytes of an answer. Throws what the service threw.
   [[nodiscard]] Blob bytes_of(Message& message) REPRISE_EXCLUDES(mutex);
   [[nodiscard]] std::shared_ptr<Region> memory_of(const ServiceAnswer& answer, Message& message)
       REPRISE_EXCLUDES(mutex);
   void look() REPRISE_REQUIRES(mutex);
 
-  base::Life life;  ///< Closed once the host is seen to be gone.
+  base::Life life;  ///< Closed once the host is known to be gone.
   base::Mutex mutex;
   Channel channel REPRISE_GUARDED_BY(mutex);
-  bool welcome REPRISE_GUARDED_BY(mutex) = false;  ///< The host has let it in.
-  /// Answers keep their memory.
+  bool welcome REPRISE_GUARDED_BY(mutex) = false;  ///< Whether the host has accepted it.
+  /// Shared pointers, because answers keep their memory.
   std::array<std::shared_ptr<Region>, ServiceAnswer::kPlaces> places REPRISE_GUARDED_BY(mutex);
   std::uint64_t read REPRISE_GUARDED_BY(mutex) = 0;  ///< As in `ServiceCall`.
 };

@@ -9,7 +9,7 @@
 namespace reprise::process {
 namespace {
 
-/// Answers of so many bytes at most go with the message.
+/// Answers up to this size are sent in the message.
 constexpr std::size_t kSmall = 4096;
 
 }  // namespace
@@ -28,13 +28,13 @@ Blob AnswerMemory::room(std::size_t bytes) {
   if (data == nullptr) {
     return Blob(bytes);
   }
-  // Without the mutex, which its end takes.
+  // The mutex is free here, because the end of the blob locks it.
   return {std::shared_ptr<std::byte>(data, [self = shared_from_this(), place](
                                                const std::byte* /*data*/) { self->let_go(place); }),
           bytes};
 }
 
-/// A place for so many bytes; beyond all places if none is free.
+/// The number of a free place, with so many bytes; `ServiceAnswer::kPlaces` if none is free.
 std::size_t AnswerMemory::free_place(std::size_t bytes) {
   const auto is_free = [](const Place& one) { return !one.kept && !one.given; };
   auto found = std::ranges::find_if(
@@ -104,7 +104,7 @@ void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) 
   int file = -1;
   ServiceAnswer given = memory_->give(bytes, file);
   if (given.place == ServiceAnswer::kBehind && given.bytes > kSmall) {
-    // An answer that was made for another carrier, or that the guest has not read.
+    // The answer was made for another transport, or the guest has not read it yet.
     Blob copy = memory_->room(bytes.bytes().size());
     std::ranges::copy(std::as_const(bytes).bytes(), copy.bytes().begin());
     bytes = copy;

@@ -14,23 +14,22 @@
 namespace reprise::process {
 
 /// Memory for answers to one guest: places that both processes have mapped. A place is free once
-/// the guest has read its answer and the service keeps it no more. Any thread.
+/// the guest has read its answer and the service no longer keeps it. Any thread.
 class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
  public:
-  /// Room in a free place, whose memory grows where it has to; in memory of the process alone if
-  /// there is none. `std::system_error`, `std::bad_alloc`.
+  /// Memory in a free place, which grows if it has to. If no place is free, it is memory that only
+  /// this process has. `std::system_error`, `std::bad_alloc`.
   [[nodiscard]] Blob room(std::size_t bytes) REPRISE_EXCLUDES(mutex_);
-  /// Gives an answer to the guest: says where it is. `file`: of memory that the guest does not have
-  /// yet, else -1.
+  /// Tells the guest where an answer is. `file`: of memory that the guest does not have yet, or -1.
   [[nodiscard]] ServiceAnswer give(const Blob& answer, int& file) REPRISE_EXCLUDES(mutex_);
-  /// The guest has read the answers in these places.
+  /// Frees places whose answers the guest has read.
   void take_back(std::uint64_t places) noexcept REPRISE_EXCLUDES(mutex_);
 
  private:
   struct Place {
     Region memory;
-    bool kept = false;   ///< By the service.
-    bool given = false;  ///< To the guest, which has not read it.
+    bool kept = false;   ///< The service keeps the answer.
+    bool given = false;  ///< The guest has not read the answer yet.
     bool known = false;  ///< The guest has this memory.
   };
   [[nodiscard]] std::size_t free_place(std::size_t bytes) REPRISE_REQUIRES(mutex_);

@@ -16,7 +16,7 @@
 
 namespace reprise::process {
 
-/// Ends every wait before it begins: the serving thread has other guests.
+/// Ends every wait before it begins, because the serving thread has other guests.
 class NeverWait final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
@@ -24,7 +24,7 @@ class NeverWait final : public WaitHook {
   }
 };
 
-/// What the host does for one connection. The thread that serves.
+/// The host's part of one connection. Only the serving thread calls it.
 class Session {
  public:
   Session() = default;
@@ -32,26 +32,26 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Does what a message asks for. False if no guest sends such a message here.
+  /// Does what a message asks for. False if a guest must not send such a message here.
   [[nodiscard]] virtual bool handle(const Message& message, Channel& channel) = 0;
-  /// How much there was to do in a round.
+  /// What a session found to do in a round.
   enum class Did : std::uint8_t {
     Nothing,
-    Waits,  ///< Nothing, and somebody may have to wait for what it waits for.
+    Waits,  ///< Nothing now, but it waits for something that nobody announces.
     Something,
     AsMuchAsItMay,
   };
-  /// Does what has come up without a message. `channel`: null once the guest is gone.
+  /// Does what is due without a message. `channel`: null once the guest is gone.
   [[nodiscard]] virtual Did serve(Channel* channel) = 0;
-  /// Whether there is nothing left to do once the guest is gone.
+  /// Whether nothing is left to do once the guest is gone.
   [[nodiscard]] virtual bool finished() const noexcept { return true; }
-  /// The guest is gone, and has not closed the connection itself if it died.
+  /// Notes that the guest is gone. It `died` unless it closed the connection itself.
   virtual void left(bool /*died*/) noexcept {}
-  /// Nobody serves from now on, or for a while: holds up nobody else.
+  /// Prepares for a time in which nobody serves, so that it holds up nobody else.
   virtual void pause() noexcept {}
 };
 
-/// Updates and statistics, which every connection but a writer's may ask for.
+/// Answers calls for updates and statistics, which all connections but a writer's may make.
 class CallSession : public Session {
  public:
   explicit CallSession(std::shared_ptr<buffer::BufferCore> core) noexcept
@@ -61,14 +61,14 @@ class CallSession : public Session {
   [[nodiscard]] Did serve(Channel* /*channel*/) override { return Did::Nothing; }
 
  protected:
-  /// Answers with what `call` throws.
+  /// Runs `call`, and answers with what it throws.
   template <class Call>
   static bool guarded(std::uint64_t number, Channel& channel, const Call& call);
 
   const std::shared_ptr<buffer::BufferCore> core_;
 };
 
-/// The draws of one sampler, and updates.
+/// Answers the draws of one sampler, and updates.
 class DrawSession final : public CallSession {
  public:
   DrawSession(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
@@ -79,7 +79,7 @@ class DrawSession final : public CallSession {
         batch_(core->schema(), core->window(), nullptr, options.unique_frames) {}
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
-  /// Tries a draw that has to wait once more.
+  /// Tries again to make a draw that has to wait.
   [[nodiscard]] Did serve(Channel* channel) override;
   void pause() noexcept override { sampler_.give_up(); }
 
@@ -91,15 +91,15 @@ class DrawSession final : public CallSession {
     base::Clock::time_point deadline;
   };
   void begin(const SampleCall& call);
-  /// True once the draw is answered.
+  /// Tries to make the draw. Returns whether it was answered.
   bool attempt(Channel& channel, bool last);
   void end_draw() noexcept;
 
   const std::size_t max_batch_bytes_;
   sampler::SamplerCore sampler_;
   Region memory_;
-  window::BatchStore batch_;  ///< Over the memory.
-  std::optional<Draw> draw_;  ///< Under way.
+  window::BatchStore batch_;  ///< A batch over the shared memory.
+  std::optional<Draw> draw_;  ///< The draw that waits.
 };
 
 /// Takes the steps of a guest's writers from their rings.
@@ -124,12 +124,12 @@ class WriterSession final : public Session {
  private:
   struct Stream {
     std::unique_ptr<writer::WriterCore> writer;
-    std::uint64_t row = 0;  ///< The next one to be taken.
-    /// Of the step of the row, if that is in the writer's hands and was refused so far.
+    std::uint64_t row = 0;  ///< The next row to take.
+    /// The header of that row's step, if the writer has the step and was refused so far.
     std::optional<StepHeader> refused;
     std::uint64_t end = 0;  ///< Rows published when the guest left.
   };
-  /// Steps that are taken from a ring before others have their turn.
+  /// How many steps are taken from a ring before the others have their turn.
   static constexpr std::size_t kSteps = 256;
 
   [[nodiscard]] std::size_t take(std::size_t environment);
@@ -145,8 +145,8 @@ class WriterSession final : public Session {
   const RingLayout layout_;
   Region memory_;
   std::vector<Stream> streams_;
-  Held held_ = Held::No;  ///< As the guest was told.
-  bool left_ = false;     ///< The guest is gone.
+  Held held_ = Held::No;  ///< What the guest was last told.
+  bool left_ = false;     ///< Whether the guest is gone.
   bool died_ = false;
 };
 

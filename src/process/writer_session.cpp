@@ -25,7 +25,7 @@ std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::Bu
   }
 }
 
-/// A ring holds what no writer of this library has written.
+/// Throws that a ring holds what no writer of this library has written.
 [[noreturn]] void refuse_ring(const char* what) {
   base::refuse<std::runtime_error>("the memory of a guest's writer is damaged: ", what);
 }
@@ -56,7 +56,7 @@ bool WriterSession::finished() const noexcept {
   });
 }
 
-/// What is published later is not the guest's: its memory may have another owner by now.
+/// Takes nothing that is published later, because the memory may have another owner by now.
 void WriterSession::left(bool died) noexcept {
   for (std::size_t e = 0; e < streams_.size(); ++e) {
     streams_[e].end = published(e);
@@ -76,7 +76,7 @@ std::uint64_t WriterSession::published(std::size_t environment) const noexcept {
                : RingLayout::words(memory_.data(), environment).published();
 }
 
-/// Ends the episodes of which the guest has left nothing more, as far as there is room for that.
+/// Ends the episodes of which no more steps are left, as far as there is room for that.
 void WriterSession::end_episodes() noexcept {
   for (Stream& stream : streams_) {
     if (stream.row == stream.end && stream.writer->in_episode() && stream.writer->poll_end() &&
@@ -111,7 +111,7 @@ Session::Did WriterSession::serve(Channel* channel) {
   return more ? Did::AsMuchAsItMay : Did::Something;
 }
 
-/// Takes the steps that have been published and for which there is room; says how many.
+/// Takes published steps as far as there is room. Returns how many it took.
 std::size_t WriterSession::take(std::size_t environment) {
   Stream& stream = streams_[environment];
   RingLayout::Words& words = RingLayout::words(memory_.data(), environment);
@@ -155,7 +155,7 @@ std::size_t WriterSession::take(std::size_t environment) {
   return steps;
 }
 
-/// False if there is no room for the step.
+/// Appends a step. Returns false if there is no room for it.
 bool WriterSession::take_step(std::size_t environment, std::byte* row, const StepHeader& header) {
   Stream& stream = streams_[environment];
   const storage::RowLayout& layout = core_->layout();
@@ -190,7 +190,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
   return true;
 }
 
-/// Those that the step brings, checked as far as the buffer depends on them.
+/// The priorities that the step brings, checked as far as the buffer depends on them.
 std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* row,
                                              const StepHeader& header) const {
   if (header.priorities > layout_.priorities()) {
