@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-// Guests that are killed, stopped, or alive for a moment, and hosts that are killed. Children are
-// forked before the host has a thread.
+// Guests that are killed, stopped or short-lived, and hosts that are killed. Children are forked
+// before the host has a thread.
 
 namespace reprise::test {
 namespace {
@@ -43,13 +43,13 @@ Options options_for(std::size_t steps) {
       .chunk_steps = 64};
 }
 
-/// Lives of guests that are killed at random moments, a few at a time.
+/// Guests that are killed at random moments, a few at a time.
 class Lives {
  public:
-  static constexpr std::uint64_t kMostSteps = 3'000;  ///< Of a life, in each environment.
+  static constexpr std::uint64_t kMostSteps = 3'000;  ///< Of one guest, in each environment.
   static constexpr std::size_t kAtOnce = 4;
 
-  Lives(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed), told_(count) {}
+  Lives(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed), progress_(count) {}
 
   enum class Kind : std::uint8_t { Writer, VectorWriter, Sampler };
   [[nodiscard]] static Kind kind(std::uint64_t life) noexcept {
@@ -62,9 +62,9 @@ class Lives {
                                               : 0;
   }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
-  [[nodiscard]] Told& told(std::uint64_t life) noexcept { return told_[life]; }
+  [[nodiscard]] Progress& progress(std::uint64_t life) noexcept { return progress_[life]; }
 
-  /// In a child: forks every life, and kills it.
+  /// Runs in a child: forks every guest, and kills it.
   void run(const std::string& address) {
     Rng rng(seed_);
     std::vector<std::pair<Forked, std::chrono::steady_clock::time_point>> alive;
@@ -95,20 +95,21 @@ class Lives {
   }
 
   void write(Guest& guest, std::uint64_t life) {
-    Told& told = told_[life];
+    Progress& progress = progress_[life];
     Writer writer = guest.writer();
     for (std::uint64_t step = 0; step < kMostSteps; ++step) {
       const NamedSteps::Name name{life, 0, step};
       steps_.write(writer, name);
-      told.begun = step + 1;
-      told.wrong = writer.commit(NamedSteps::end(name)) != CommitStatus::Committed || told.wrong;
-      told.committed = step + 1;
+      progress.begun = step + 1;
+      progress.wrong =
+          writer.commit(NamedSteps::end(name)) != CommitStatus::Committed || progress.wrong;
+      progress.committed = step + 1;
     }
     ::pause();
   }
 
   void write_many(Guest& guest, std::uint64_t life) {
-    Told& told = told_[life];
+    Progress& progress = progress_[life];
     VectorWriter writers = guest.vector_writer(NamedSteps::kEnvironments);
     std::array<End, NamedSteps::kEnvironments> ends{};
     for (std::uint64_t step = 0; step < kMostSteps; ++step) {
@@ -117,25 +118,25 @@ class Lives {
         steps_.write(writers[e], name);
         ends[e] = NamedSteps::end(name);
       }
-      told.begun = step + 1;
-      told.wrong = writers.commit(ends) != CommitStatus::Committed || told.wrong;
-      told.committed = step + 1;
+      progress.begun = step + 1;
+      progress.wrong = writers.commit(ends) != CommitStatus::Committed || progress.wrong;
+      progress.committed = step + 1;
     }
     ::pause();
   }
 
   void draw(Guest& guest, std::uint64_t life) {
-    Told& told = told_[life];
+    Progress& progress = progress_[life];
     GuestSampler sampler = guest.sampler({.seed = life});
     for (;;) {
       const SampleResult batch = sampler.sample(32, {.timeout = 5ms});
       for (std::size_t i = 0; batch && i < batch->size(); ++i) {
-        told.wrong = !steps_.complaint(*batch, i).empty() || told.wrong;
+        progress.wrong = !steps_.error_in(*batch, i).empty() || progress.wrong;
       }
       if (batch) {
         const std::vector<float> priorities(batch->size(), 1.0F + static_cast<float>(life % 7));
         sampler.update_priorities(batch->keys(), priorities);
-        ++told.drawn;
+        ++progress.drawn;
       }
     }
   }
@@ -143,16 +144,16 @@ class Lives {
   const NamedSteps steps_;
   const std::size_t count_;
   const std::uint64_t seed_;
-  Common<Told> told_;
+  Common<Progress> progress_;
 };
 
-/// Draws from the buffer while others die.
+/// Draws from the buffer while guests die, and checks all items.
 void draw_meanwhile(ReplayBuffer& replay, const NamedSteps& named, const std::stop_token& stop) {
   Sampler sampler = replay.sampler({.seed = 9});
   while (!stop.stop_requested()) {
     const SampleResult batch = sampler.sample(64, {.timeout = 10ms});
     for (std::size_t i = 0; batch && i < batch->size(); ++i) {
-      ASSERT_EQ(named.complaint(*batch, i), "");
+      ASSERT_EQ(named.error_in(*batch, i), "");
     }
   }
 }
@@ -182,26 +183,26 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
     const Stats stats = replay.stats();
     std::uint64_t steps = 0;
     std::uint64_t cut = 0;
-    std::uint64_t perhaps_cut = 0;
+    std::uint64_t maybe_cut = 0;
     for (std::uint64_t life = 0; life < lives.count(); ++life) {
-      const Told& told = lives.told(life);
-      EXPECT_FALSE(told.wrong) << "life " << life;
+      const Progress& progress = lives.progress(life);
+      EXPECT_FALSE(progress.wrong) << "life " << life;
       for (std::uint64_t e = 0; e < Lives::environments(life); ++e) {
         const std::uint64_t there = found.steps[{life, e}].size();
-        ASSERT_GE(there, told.committed) << "life " << life << ", environment " << e;
-        ASSERT_LE(there, told.begun);
+        ASSERT_GE(there, progress.committed) << "life " << life << ", environment " << e;
+        ASSERT_LE(there, progress.begun);
         ASSERT_NO_FATAL_FAILURE(found.expect(life, e, there));
         steps += there;
         if (there != 0 && NamedSteps::end({life, e, there - 1}) == End::Continue) {
-          // It may have ended the episode itself, before the next step.
-          ++(NamedSteps::cuts({life, e, there}) ? perhaps_cut : cut);
+          // The guest may have ended this episode itself, before its next step.
+          ++(NamedSteps::cuts({life, e, there}) ? maybe_cut : cut);
         }
       }
     }
     EXPECT_EQ(stats.committed_steps, steps);
     EXPECT_EQ(replay.size(), steps) << "each step is an item";
     EXPECT_GE(stats.cut_episodes, cut);
-    EXPECT_LE(stats.cut_episodes, cut + perhaps_cut);
+    EXPECT_LE(stats.cut_episodes, cut + maybe_cut);
     EXPECT_LE(stats.dead_guest_steps, steps);
     steps_in_all += steps;
   }
@@ -233,7 +234,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
     for (std::uint64_t step = 0; step < 5; ++step) {
       commit_of_vector(named, writers, step);
     }
-    // Without a step: no episode of the buffer's.
+    // Without a step, so the buffer has no such episode.
     writer.begin_episode();
     stage->store(Done);
     ::pause();
@@ -257,7 +258,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
   EXPECT_EQ(replay.size(), 10U);
 }
 
-/// Writers that live for a moment; every second one goes without a word.
+/// Writers that live for a moment. Every second one ends without a message.
 TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
   const std::size_t count = scaled(600, 40);
   constexpr std::uint64_t kSteps = 20;
@@ -286,7 +287,7 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
           *wrong += alive.front().join() ? 0 : 1;
           alive.erase(alive.begin());
         }
-        std::this_thread::sleep_until(begin + life * 5ms);  // 200 a second.
+        std::this_thread::sleep_until(begin + life * 5ms);  // That makes 200 a second.
       }
       for (Forked& one : alive) {
         *wrong += one.join() ? 0 : 1;
@@ -313,7 +314,7 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
 TEST(StoppedGuest, HoldsUpNobody) {
   const NamedSteps named;
   const std::string address = own_address("stopped");
-  Common<Told> told(3);
+  Common<Progress> progress(3);
   const auto writes = [&](std::uint64_t life) {
     return [&, life] {
       Guest guest = attach(address, {.timeout = 60s});
@@ -321,8 +322,8 @@ TEST(StoppedGuest, HoldsUpNobody) {
       for (std::uint64_t step = 0;; ++step) {
         const NamedSteps::Name name{life, 0, step % 0xffffff};
         named.write(writer, name);
-        told[life].wrong = writer.commit(NamedSteps::end(name)) != CommitStatus::Committed;
-        ++told[life].committed;
+        progress[life].wrong = writer.commit(NamedSteps::end(name)) != CommitStatus::Committed;
+        ++progress[life].committed;
       }
     };
   };
@@ -332,7 +333,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
     Guest guest = attach(address, {.timeout = 60s});
     GuestSampler sampler = guest.sampler();
     for (;;) {
-      told[2].drawn += sampler.sample(32, {.timeout = 10s}) ? 1 : 0;
+      progress[2].drawn += sampler.sample(32, {.timeout = 10s}) ? 1 : 0;
     }
   });
   ReplayBuffer replay(named.schema, options_for(20'000));
@@ -340,9 +341,10 @@ TEST(StoppedGuest, HoldsUpNobody) {
   hosted.serve();
   Sampler sampler = replay.sampler();
   const auto all_go_on = [&](std::uint64_t writer, std::uint64_t steps) {
-    const std::uint64_t committed = told[writer].committed + steps;
-    const std::uint64_t drawn = told[2].drawn + 20;
-    yield_while([&] { return told[writer].committed < committed || told[2].drawn < drawn; });
+    const std::uint64_t committed = progress[writer].committed + steps;
+    const std::uint64_t drawn = progress[2].drawn + 20;
+    yield_while(
+        [&] { return progress[writer].committed < committed || progress[2].drawn < drawn; });
     ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));
   };
   all_go_on(0, 1'000);
@@ -351,14 +353,14 @@ TEST(StoppedGuest, HoldsUpNobody) {
     all_go_on(1, 2'000);
     stopped.signal(SIGCONT);
     all_go_on(0, 200);
-    // A learner that is stopped in the middle of a draw holds nothing either.
+    // A learner that is stopped in the middle of a draw holds up nobody either.
     learner.signal(SIGSTOP);
-    const std::uint64_t committed = told[1].committed + 2'000;
-    yield_while([&] { return told[1].committed < committed; });
+    const std::uint64_t committed = progress[1].committed + 2'000;
+    yield_while([&] { return progress[1].committed < committed; });
     ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));
     learner.signal(SIGCONT);
   }
-  for (Told& one : told) {
+  for (Progress& one : progress) {
     EXPECT_FALSE(one.wrong);
   }
 }
@@ -366,7 +368,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
 enum class Ends : std::uint8_t { Killed, KilledBesideItsChild, DestroyedBesideItsChild };
 
 /// The host's process, in which `Host::run` serves a buffer whose limiter lets nothing through.
-/// Forks a child of its own, which has copies of its sockets, once `child` is -1.
+/// Once `child` is -1, it forks a child of its own, which has copies of its sockets.
 Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>& child) {
   return Forked([&child, address, how] {
     const NamedSteps named;
@@ -390,7 +392,7 @@ Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>&
   });
 }
 
-/// A writer of a guest waits for room, or a sampler for items, when the host is killed.
+/// A writer of a guest waits for room, or a sampler for items, until the host is killed.
 void expect_closed_once_the_host_dies(const std::string& address, bool writes,
                                       const std::function<void()>& kill) {
   const NamedSteps named;
@@ -420,7 +422,7 @@ void expect_closed_once_the_host_dies(const std::string& address, bool writes,
     }
   });
   yield_while([&] { return !waits; });
-  std::this_thread::sleep_for(50ms);  // Most likely it sleeps by now.
+  std::this_thread::sleep_for(50ms);  // Most likely the call sleeps by now.
   kill();
   waiting.join();
   EXPECT_TRUE(closed);

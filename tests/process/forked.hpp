@@ -21,11 +21,11 @@
 
 namespace reprise::test {
 
-/// A forked child that goes with this object, and with the process that made it. To be made while
-/// that process has a single thread: a child has no other, and copies of what they were doing.
+/// A forked child that ends with this object, and with the process that made it. That process may
+/// have only one thread then, because a child has none of the others.
 class Forked {
  public:
-  /// `work` in the child, which ends with status 0 afterwards; with 1 if it throws.
+  /// Runs `work` in the child, which ends with status 0 afterwards, or with 1 if it throws.
   template <class Work>
   explicit Forked(Work&& work) {
     std::fflush(nullptr);
@@ -62,11 +62,11 @@ class Forked {
 
   [[nodiscard]] pid_t id() const noexcept { return child_; }
   void signal(int number) const noexcept {
-    if (child_ > 0) {  // Else it would be for every process there is.
+    if (child_ > 0) {  // Otherwise it would be for all processes.
       ::kill(child_, number);
     }
   }
-  /// Waits for its end; whether it ended by itself, with status 0.
+  /// Waits for the child's end. Returns whether it ended by itself, with status 0.
   bool join() noexcept {
     int status = 0;
     pid_t ended = -1;
@@ -87,7 +87,7 @@ class Forked {
   pid_t child_ = -1;
 };
 
-/// An array that this process and its children, who are forked later, have in common.
+/// An array that the process shares with children that it forks later.
 template <class T>
 class Common {
  public:
@@ -116,11 +116,11 @@ class Common {
   T* data_;
 };
 
-/// What the process has of the system that guests and hosts use.
+/// The system resources of this process that hosts and guests use.
 struct Holdings {
   std::size_t descriptors = 0;
-  std::size_t mappings = 0;  ///< Of memory without a name.
-  std::size_t names = 0;     ///< In /dev/shm and /tmp, that begin as those of this library would.
+  std::size_t mappings = 0;  ///< Mappings of memory without a name.
+  std::size_t names = 0;     ///< Files in /dev/shm and /tmp with names like those of this library.
 
   [[nodiscard]] static Holdings now() {
     Holdings found;

@@ -14,7 +14,7 @@
 
 namespace reprise::test {
 
-/// All that is in the buffer, by the environments of the lives.
+/// All items of the buffer, by guest and environment.
 struct Found {
   struct Step {
     std::uint32_t length;
@@ -30,7 +30,7 @@ struct Found {
       const std::size_t n = std::min<std::size_t>(left, 4096);
       const auto batch = require_batch(sampler.sample(n, {.draws = Draws::Epoch}));
       for (std::size_t i = 0; i < n; ++i) {
-        EXPECT_EQ(named.complaint(*batch, i), "");
+        EXPECT_EQ(named.error_in(*batch, i), "");
         const auto name = NamedSteps::Name::of(batch->now(named.name)[i]);
         steps[{name.life, name.environment}][name.step] = {
             batch->lengths()[i], batch->discounts()[i], batch->episode_ids()[i]};
@@ -45,8 +45,8 @@ struct Found {
     EXPECT_EQ(different, drawn) << "a step is there twice";
   }
 
-  /// The first `count` steps of an environment are there, with the windows that they have if the
-  /// episode under way was cut behind the last one.
+  /// Checks that the first `count` steps of an environment are there, with the windows that they
+  /// have if the open episode was cut after the last one.
   void expect(std::uint64_t life, std::uint64_t environment, std::uint64_t count) {
     const auto& all = steps[{life, environment}];
     ASSERT_EQ(all.size(), count);

@@ -1,5 +1,5 @@
-// A libFuzzer target: guests whose memory and messages hold anything. Whatever they do, the host
-// stays within its memory, and the buffer accounts for every step.
+// A libFuzzer target: guests that write anything into their memory and messages. Whatever they do,
+// the host stays within its memory, and the buffer accounts for every step.
 #include <reprise/reprise.hpp>
 
 #include "buffer/buffer_core.hpp"
@@ -36,7 +36,7 @@ void demand(bool condition) {
   }
 }
 
-/// The bytes of an input; zeros behind its end.
+/// The bytes of an input, followed by zeros.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -132,7 +132,7 @@ class Guests {
     const std::size_t e = input_.below(kEnvironments);
     switch (input_.below(9)) {
       case 0:
-      case 1: {  // A row that is likely to be taken.
+      case 1: {  // Such a row is likely to be taken.
         std::byte* const row = layout_.row(memory_.data(), e, published_[e]);
         const StepHeader header{.end = static_cast<std::uint8_t>(input_.below(8) == 0 ? 1 : 0),
                                 .first = static_cast<std::uint8_t>(published_[e] == 0 ? 1 : 0)};
@@ -173,12 +173,12 @@ class Guests {
  private:
   static constexpr std::size_t kEnvironments = 2;
   static constexpr std::size_t kRows = 8;
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;  ///< Of a batch.
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;  ///< The largest batch.
 
   void publish(std::size_t e, std::uint64_t more) {
     RingLayout::words(memory_.data(), e).publish(published_[e] += more);
   }
-  /// As Server::serve and Server::handle do.
+  /// Does what Server::serve and Server::handle do.
   void serve(Channel* channel) {
     if (writer_) {
       try {

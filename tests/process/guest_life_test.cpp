@@ -37,7 +37,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   EXPECT_EQ(sampler.sample(4, {.stop = stop.get_token()}).status().code,
             SampleStatus::Code::Stopped);
   host.signal(SIGCONT);
-  const Line line;  // For the handles of its fields.
+  const Line line;  // Used for the handles of its fields.
   for (const std::size_t n : {4U, 64U, 5U}) {
     const auto batch = require_batch(sampler.sample(n));
     for (std::size_t i = 0; i < n; ++i) {

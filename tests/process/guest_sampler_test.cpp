@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a call refuses in its parts, each behind the number of its kind; empty if it does not.
+/// The parts of what a call throws, each after the number of its kind; empty if it does not throw.
 template <class Call>
 std::string refusal_of(const Call& call) {
   std::string said;
@@ -144,7 +144,7 @@ TEST(GuestSampler, ComesByTurnsBesideSamplersOfTheHost) {
   const int gained = batches[0] - before;
   line.replay.close();
   learners.clear();
-  // Two always wait in front of it: without a turn of its own it would get next to nothing.
+  // Two others always wait before it, so it would get next to nothing without turns.
   EXPECT_GT(gained, 50);
 }
 
@@ -171,7 +171,7 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
     EXPECT_EQ(none.status().code,
               how == 0 ? SampleStatus::Code::Stopped : SampleStatus::Code::Closed);
     later.join();
-    if (how == 0) {  // The connection is as good as before.
+    if (how == 0) {  // The connection works as before.
       line.append_many(0, 5);
       EXPECT_TRUE(sampler.sample(4));
     } else {

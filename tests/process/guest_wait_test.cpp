@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-// Calls that wait for a host which does not answer: in these tests because no thread serves.
+// Calls that wait for a host that does not answer, because no thread serves in these tests.
 
 namespace reprise::test {
 namespace {
@@ -26,7 +26,7 @@ struct Refuses final : WaitHook {
   std::atomic<bool> refuses = false;
 };
 
-/// What a call throws when its wait is ended.
+/// The error that a call throws when its wait is ended.
 template <class Call>
 std::error_code ended(const Call& call) {
   try {
@@ -37,7 +37,7 @@ std::error_code ended(const Call& call) {
   return {};
 }
 
-/// What is asked of a host, by a guest that was attached while a thread served.
+/// A host, and a guest that was attached while a thread served.
 struct Asked {
   explicit Asked(const AttachOptions& options) {
     line.append_many(0, 40);
@@ -88,7 +88,7 @@ TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
       std::errc::operation_canceled);
   hook.refuses = false;
   asked.hosted.serve();
-  // Answers to what was given up come first, and are thrown away.
+  // Answers to requests that were given up come first, and are dropped.
   EXPECT_EQ(asked.guest->stats().guests, 1U);
   EXPECT_EQ(asked.guest->update_priorities(asked.keys, asked.priorities).applied, 8U);
   EXPECT_EQ(asked.sampler->update_priorities(asked.keys, asked.priorities).applied, 8U);
@@ -111,7 +111,7 @@ TEST(GuestWait, IsForAnAnswerUpToATimeout) {
             std::errc::timed_out);
 }
 
-/// More keys than a socket holds.
+/// An update of more keys than a socket holds.
 TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
   Refuses hook;
   Asked asked({.hook = &hook});
@@ -127,7 +127,7 @@ TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
   std::atomic<int> closed = 0;
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < 3; ++i) {  // One waits for the host, the others for that one.
+    for (int i = 0; i < 3; ++i) {  // One waits for the host, the others for its call.
       threads.emplace_back([&] {
         try {
           static_cast<void>(asked.guest->stats());

@@ -57,14 +57,14 @@ std::vector<Case> cases() {
   };
 }
 
-/// The same random steps, through a writer of the buffer's process and one of a guest.
+/// Appends the same random steps by a writer of the buffer's process and by one of a guest.
 class GuestWriter : public ::testing::TestWithParam<Case> {
  protected:
   GuestWriter() {
     GetParam().add(schema_);
     const Options options = Small{.capacity_steps = 400,
                                   .window = GetParam().window,
-                                  // The maximum in the buffer depends on who has ingested what.
+                                  // The maximum would depend on the order of ingestion.
                                   .selectors = {Proportional{.initial = InitialPriority::Constant}},
                                   .max_writers = 2,
                                   .chunk_steps = 16};
@@ -72,7 +72,7 @@ class GuestWriter : public ::testing::TestWithParam<Case> {
     there_ = std::make_unique<ReplayBuffer>(schema_, options);
   }
 
-  /// Writes random bytes, or a number between 0 and 1 where only that is allowed.
+  /// Writes random bytes, or a number from 0 to 1 if the field allows nothing else.
   void write(std::span<std::byte> to, const FieldSpec& spec, Rng& rng) const {
     if (spec.dtype == DType::F32) {
       for (std::size_t at = 0; at < to.size(); at += sizeof(float)) {
@@ -141,7 +141,7 @@ TEST_P(GuestWriter, LeavesTheBufferAsAWriterOfItsProcessDoes) {
   Writer& here = *of_here;
   Writer& there = *of_there;
   Rng rng(7);
-  // Nobody else ingests meanwhile, or chunks would be taken in another sequence.
+  // Only this thread ingests meanwhile. Otherwise chunks would be taken in another order.
   for (int i = 0; i < 3'000; ++i) {
     if (!here.in_episode() || rng.one_in(40)) {
       here.begin_episode();
@@ -190,7 +190,7 @@ TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
   for (; taken < 500; ++taken) {
     ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
   }
-  writer.begin_episode();  // Its last step is an item then, too.
+  writer.begin_episode();  // Then its last step is an item, too.
   hosted.await_steps(500);
   yield_while([&] { return line.replay.size() != 500; });
   EXPECT_EQ(line.numbers(), numbers_between(0, 500));
@@ -331,7 +331,7 @@ TEST(GuestWriterRoom, ComesByTurnsBesideWritersOfTheHost) {
   const std::uint64_t gained = steps[0] - before;
   line.replay.close();
   actors.clear();
-  // Two always wait in front of it: without a turn of its own it would get next to nothing.
+  // Two others always wait before it, so it would get next to nothing without turns.
   EXPECT_GT(gained, 50U);
 }
 

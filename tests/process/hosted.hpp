@@ -20,7 +20,7 @@ struct Hosted {
   void serve() {
     thread = std::jthread([this](const std::stop_token& stop) { host.run(stop); });
   }
-  /// Until the buffer has so many steps, decided or not.
+  /// Waits until the buffer has so many steps, decided or not.
   void await_steps(std::uint64_t steps) const {
     yield_while([&] { return replay.stats().committed_steps < steps; });
   }

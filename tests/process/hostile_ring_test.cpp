@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// Memory that a guest shares, with what no guest of this library would write.
+// Guests that write into their shared memory what no guest of this library would write.
 
 namespace reprise::test {
 namespace {
@@ -42,7 +42,7 @@ TEST(HostileRegion, ThatIsTooSmallOrMayShrinkIsRefused) {
                std::runtime_error);
 }
 
-/// What stands in a ring as no writer would leave it.
+/// A row that no writer would leave like this.
 TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
   struct Damage {
     const char* what;
@@ -92,7 +92,7 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
   EXPECT_EQ(world.committed(), 0U);
 }
 
-/// A step that the limiter has refused is what it was, whatever becomes of its row.
+/// A step that the limiter has refused stays as it was, whatever becomes of its row.
 TEST(HostileRing, CannotChangeAStepThatWasRefused) {
   for (const StepHeader::Is is : {StepHeader::Is::Cut, StepHeader::Is::Step}) {
     HostileWorld world(Small{.rate_limiter = SampleToInsertRatio{
@@ -110,7 +110,7 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
     }
     ASSERT_LT(row, 100U);
     const std::uint64_t before = world.committed();
-    writer.header(row - 1, {.is = is, .end = 2});  // It was the one refused.
+    writer.header(row - 1, {.is = is, .end = 2});  // This row was refused.
     for (std::uint64_t more = 0; more < 4; ++more) {
       writer.header(row + more, {});
     }
@@ -148,7 +148,7 @@ TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
   EXPECT_EQ(world.line.replay.stats().dead_guest_steps, 0U);
 }
 
-/// Guests in processes of their own that scribble over all that they share with the host.
+/// Guests in their own processes that overwrite all memory that they share with the host.
 TEST(HostileMemory, IsNobodysButTheGuests) {
   const std::string address = "@reprise-scribble-" + std::to_string(::getpid());
   const std::size_t rounds = scaled(60, 6);
@@ -202,7 +202,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
         if (!result) {
           continue;
         }
-        // Over the memory of the batch, while the host draws the next one into it.
+        // Overwrites the memory of the batch, while the host draws the next batch into it.
         const auto keys = result->keys();
         auto* const memory = reinterpret_cast<std::byte*>(const_cast<ItemKey*>(keys.data()));
         const std::jthread other([&](const std::stop_token& stop) {
@@ -216,7 +216,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
         try {
           static_cast<void>(sampler.update_priorities(
               std::span(reinterpret_cast<const ItemKey*>(memory), 200), priorities));
-        } catch (const std::invalid_argument&) {  // Keys of no buffer.
+        } catch (const std::invalid_argument&) {  // No buffer has such keys.
         }
       }
     }
@@ -233,14 +233,14 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
     for (std::size_t i = 0; i < scaled(4'000, 400); ++i, ++number) {
       ASSERT_EQ(line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue),
                 CommitStatus::Committed);
-      if (i >= 3) {  // The first item is there once three steps are; others may bring none.
+      if (i >= 3) {  // The first item is there after three steps; later steps may bring none.
         ASSERT_TRUE(sampler.sample(16, {.timeout = 60s}));
       }
     }
     static_cast<void>(writers.join());
     static_cast<void>(samplers.join());
     number = 0;
-    for (; number < 600; ++number) {  // The buffer has no others then.
+    for (; number < 600; ++number) {  // The buffer has no other items then.
       ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
     }
   }

@@ -19,8 +19,7 @@
 #include <utility>
 #include <vector>
 
-// Peers that do not keep to what guests of this library say. Whatever they send, the host serves
-// the others.
+// Peers that send what no guest of this library sends. The host still serves the others.
 
 namespace reprise::test {
 namespace {
@@ -54,7 +53,7 @@ std::vector<std::byte> random_bytes(Rng& rng, std::size_t count) {
 TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
   HostileWorld world;
   const std::string own = Greeting().text();
-  // With a NUL behind it, as long as its room, and shorter than a greeting of this version is.
+  // A version with a NUL after it, one as long as its room, and one shorter than this version's.
   for (const bool whole : {true, false}) {
     for (const bool full : {true, false}) {
       Hello hello;
@@ -79,7 +78,7 @@ TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
   world.expect_served();
 }
 
-/// A host of another version, and of none.
+/// A host of another version, and a host without a version.
 TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
   const std::string address = "@reprise-raw-" + std::to_string(::getpid());
   process::Listener listener(address);
@@ -195,7 +194,7 @@ TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
   send_bytes(half, std::vector<std::byte>(5));
   Channel deaf = raw_channel(world.hosted.address());
   deaf.send(Says::Hello, process::bytes_of(Hello()));
-  // Asks until the host gives up, as its answers are not read.
+  // Asks until the host gives up, because its answers are not read.
   const std::uint64_t number = 1;
   const base::Life life;
   process::HostWait host(life, {.timeout = 60s});
@@ -240,7 +239,7 @@ TEST(HostilePeer, LeavesNoDescriptorsBehind) {
     for (int i = 0; i < 20; ++i) {
       Channel channel = raw_channel(world.hosted.address());
       for (int k = 0; k < 10; ++k) {
-        // Bytes that announce a message that never comes.
+        // Sends the head of a message that never comes.
         std::array<std::uint32_t, 3> head{1000, 1, 0};
         iovec part{head.data(), k == 0 ? sizeof(head) : 1};
         alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
@@ -279,36 +278,36 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
         process::bytes_of(SampleCall{
             .number = number, .items = 4, .timeout_ns = timeout.count(), .memory_bytes = memory}));
   };
-  // As a guest does whose host was stopped for longer than the guest's patience.
+  // Does what a guest does whose host was stopped for longer than the guest waits.
   ask(1, 1h, 0);
   ask(2, 0ns, 0);
   auto message = answer(channel);
   ASSERT_TRUE(message);
-  auto told = process::value_of<SampleAnswer>(message->bytes);
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->number, 2U);
-  EXPECT_EQ(told->status.code, SampleStatus::Code::TimedOut);
+  auto answered = process::value_of<SampleAnswer>(message->bytes);
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->number, 2U);
+  EXPECT_EQ(answered->status.code, SampleStatus::Code::TimedOut);
   ask(9, 1h, 0);
   const std::uint64_t number = 9;
   channel.send(Says::Cancel, process::bytes_of(number));
   message = answer(channel);
   ASSERT_TRUE(message);
-  told = process::value_of<SampleAnswer>(message->bytes);
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->status.code, SampleStatus::Code::Stopped);
+  answered = process::value_of<SampleAnswer>(message->bytes);
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->status.code, SampleStatus::Code::Stopped);
   world.line.append_many(0, 20);
-  // The memory comes until the guest says that it has it: it may have thrown an answer away.
+  // The memory comes until the guest says that it has it, because it may have dropped an answer.
   std::uint64_t memory = 0;
   for (std::uint64_t next = 13; next < 16; ++next) {
     ask(next, 10s, next == 15 ? memory : 0);
     message = answer(channel);
     ASSERT_TRUE(message);
-    told = process::value_of<SampleAnswer>(message->bytes);
-    ASSERT_TRUE(told);
-    EXPECT_EQ(told->status.code, SampleStatus::Code::Ok);
+    answered = process::value_of<SampleAnswer>(message->bytes);
+    ASSERT_TRUE(answered);
+    EXPECT_EQ(answered->status.code, SampleStatus::Code::Ok);
     EXPECT_EQ(message->file.valid(), next != 15);
-    EXPECT_EQ(told->memory_bytes != 0, next != 15);
-    memory = std::max(memory, told->memory_bytes);
+    EXPECT_EQ(answered->memory_bytes != 0, next != 15);
+    memory = std::max(memory, answered->memory_bytes);
   }
 }
 

@@ -15,8 +15,8 @@
 
 namespace reprise::test {
 
-/// The steps of writers that may die at any moment: all of each follows from its number, which
-/// names the life of the writer, the environment, and how many steps came before it there.
+/// The steps of writers that may die at any moment. A step's contents follow from its number, which
+/// names the guest, the environment, and how many steps came before it there.
 class NamedSteps {
  public:
   static constexpr std::size_t kEnvironments = 3;  ///< Of a vector writer.
@@ -46,7 +46,7 @@ class NamedSteps {
         name(schema.column<std::uint64_t>("name")),
         check(schema.column<std::uint64_t>("check")) {}
 
-  /// How the step ends.
+  /// How a step ends its episode.
   [[nodiscard]] static End end(const Name& name) noexcept {
     switch (mix(name.number()) % 24) {
       case 0:
@@ -57,7 +57,7 @@ class NamedSteps {
         return End::Continue;
     }
   }
-  /// Whether an episode is begun with the step, although the one before did not end.
+  /// Whether a step begins an episode although the episode before has not ended.
   [[nodiscard]] static bool cuts(const Name& name) noexcept {
     return name.environment == 0 && name.life % 2 == 0 &&
            mix(name.number() ^ 0x55555555U) % 29 == 0;
@@ -66,7 +66,7 @@ class NamedSteps {
     return name.step == 0 || end(name.back(1)) != End::Continue || cuts(name);
   }
 
-  /// Writes the step before its commit; begins an episode where it begins one.
+  /// Writes a step before its commit; begins an episode if the step is the first of one.
   void write(Writer& writer, const Name& of) const {
     if (begins(of)) {
       if (!writer.in_episode() || writer.episode_steps() != 0) {
@@ -79,8 +79,8 @@ class NamedSteps {
     words(of, false, writer.next(observation));
   }
 
-  /// What is wrong with an item that is drawn at any moment; empty if nothing is.
-  [[nodiscard]] std::string complaint(const Batch& batch, std::size_t i) const {
+  /// Checks an item, drawn at any moment. Returns what is wrong with it; empty if nothing is.
+  [[nodiscard]] std::string error_in(const Batch& batch, std::size_t i) const {
     const Name of = Name::of(batch.now(name)[i]);
     const auto say = [&](const char* what) {
       return std::string(what) + " in life " + std::to_string(of.life) + ", environment " +
@@ -124,7 +124,7 @@ class NamedSteps {
   ScalarColumn<std::uint64_t> check;
 
  private:
-  /// The observation after a step, or that with which an episode begins.
+  /// The observation after a step, or the one with which an episode begins.
   static void words(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
     for (std::size_t w = 0; w < to.size(); ++w) {
       to[w] = mix(of.number() * 8 + w + (first ? kWords : 0));
@@ -141,12 +141,12 @@ class NamedSteps {
   }
 };
 
-/// What a guest tells others in memory that outlives it.
-struct Told {
-  std::atomic<std::uint64_t> begun;      ///< Commits.
-  std::atomic<std::uint64_t> committed;  ///< Commits that were answered so.
-  std::atomic<std::uint64_t> drawn;      ///< Batches.
-  std::atomic<bool> wrong;               ///< It has seen what should not be.
+/// What a guest reports of itself, in memory that outlives it.
+struct Progress {
+  std::atomic<std::uint64_t> begun;      ///< Commits that were begun.
+  std::atomic<std::uint64_t> committed;  ///< Commits that were answered with `Committed`.
+  std::atomic<std::uint64_t> drawn;      ///< Batches that were drawn.
+  std::atomic<bool> wrong;               ///< Whether it has seen an error.
 };
 
 }  // namespace reprise::test

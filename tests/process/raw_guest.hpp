@@ -19,7 +19,7 @@
 
 namespace reprise::test {
 
-/// A guest's writer without any of its care: writes whatever it is told into its memory.
+/// A guest's writer without checks: writes into its memory whatever a test wants.
 class RawWriter {
  public:
   explicit RawWriter(const std::string& address, std::size_t environments = 1)
@@ -50,7 +50,7 @@ class RawWriter {
   std::byte* memory;
 };
 
-/// A connection of which the host knows nothing yet.
+/// A connection that has not sent its greeting yet.
 inline process::Channel raw_channel(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::seconds(60)});
@@ -69,7 +69,7 @@ inline std::optional<process::Message> answer(process::Channel& channel) {
   }
 }
 
-/// A buffer, its host, and a guest that behaves.
+/// A buffer, its host, and a guest that keeps to the protocol.
 struct HostileWorld {
   explicit HostileWorld(const Small& options = {}, HostOptions of_host = {.ring_steps = 16})
       : line(options), hosted(line.replay, of_host) {
@@ -77,7 +77,7 @@ struct HostileWorld {
     guest.emplace(attach(hosted.address()));
   }
   void expect_served() { EXPECT_EQ(guest->stats().guests, 1U); }
-  /// Until nobody but the good guest is attached, and its steps alone may be missing.
+  /// Waits until only the good guest is attached, and only its steps may be missing.
   void await_alone() {
     yield_while([&] { return line.replay.stats().writers != 0; });
   }

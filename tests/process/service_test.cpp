@@ -29,35 +29,35 @@ namespace {
 using namespace std::chrono_literals;
 using Answer = ServiceClient::Answer;
 
-/// What a test asks: an answer of so many bytes, each of this value.
-struct Wish {
+/// A call: the test wants an answer of so many bytes, each of this value.
+struct Request {
   std::uint64_t bytes = 0;
   std::uint64_t value = 0;
 };
 
-std::span<const std::byte> bytes_of(const Wish& wish) {
-  return std::as_bytes(std::span(&wish, 1));
+std::span<const std::byte> bytes_of(const Request& request) {
+  return std::as_bytes(std::span(&request, 1));
 }
 
 Blob granted(std::span<const std::byte> call, const Room& room) {
-  Wish wish;
-  std::memcpy(&wish, call.data(), sizeof(wish));
-  if (wish.bytes == 0) {
+  Request request;
+  std::memcpy(&request, call.data(), sizeof(request));
+  if (request.bytes == 0) {
     throw std::invalid_argument("nothing is wished");
   }
-  Blob answer = room(wish.bytes);
-  std::memset(answer.bytes().data(), static_cast<int>(wish.value), wish.bytes);
+  Blob answer = room(request.bytes);
+  std::memset(answer.bytes().data(), static_cast<int>(request.value), request.bytes);
   return answer;
 }
 
-bool is(const Answer& answer, const Wish& wish) {
+bool is(const Answer& answer, const Request& request) {
   const std::span<const std::byte> bytes = answer.bytes.bytes();
-  return bytes.size() == wish.bytes && std::ranges::all_of(bytes, [&](std::byte one) {
-           return one == static_cast<std::byte>(wish.value);
+  return bytes.size() == request.bytes && std::ranges::all_of(bytes, [&](std::byte one) {
+           return one == static_cast<std::byte>(request.value);
          });
 }
 
-/// The next answer; nothing if the host goes.
+/// Waits for the next answer; nothing if the host is gone.
 std::optional<Answer> next(ServiceClient& client) {
   const std::array<ServiceClient*, 1> one{&client};
   for (;;) {
@@ -79,17 +79,17 @@ struct Served {
 TEST(Service, AnswersCallsOfAnySizeByTheirNumbers) {
   Served served;
   ServiceClient client(served.hosted.address());
-  const std::vector<Wish> wishes = {{1, 1},         {4096, 2}, {5000, 3},
-                                    {3U << 20U, 4}, {7, 5},    {70'000, 6}};
-  for (std::size_t i = 0; i < wishes.size(); ++i) {
-    client.ask(100 + i, bytes_of(wishes[i]));  // Before anybody serves.
+  const std::vector<Request> requests = {{1, 1},         {4096, 2}, {5000, 3},
+                                         {3U << 20U, 4}, {7, 5},    {70'000, 6}};
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    client.ask(100 + i, bytes_of(requests[i]));  // Nobody serves yet.
   }
   served.hosted.serve();
   std::set<std::uint64_t> seen;
-  while (seen.size() < wishes.size()) {
+  while (seen.size() < requests.size()) {
     const std::optional<Answer> answer = next(client);
     ASSERT_TRUE(answer && !answer->error);
-    EXPECT_TRUE(is(*answer, wishes.at(answer->number - 100))) << answer->number;
+    EXPECT_TRUE(is(*answer, requests.at(answer->number - 100))) << answer->number;
     seen.insert(answer->number);
   }
 }
@@ -102,7 +102,7 @@ TEST(Service, TakesACallThatIsLargerThanTheSocketWhileTheCallerDoesOtherThings) 
   });
   ServiceClient client(served.hosted.address());
   const std::vector<std::byte> call(9U << 20U);
-  client.ask(1, call);  // Returns, though nobody serves yet.
+  client.ask(1, call);  // It returns although nobody serves yet.
   EXPECT_FALSE(client.take());
   served.hosted.serve();
   ASSERT_TRUE(next(client));
@@ -113,11 +113,11 @@ TEST(Service, LeavesAnAnswerAsItIsWhileTheGuestHasIt) {
   Served served;
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
-  std::vector<std::pair<Wish, Answer>> held;
+  std::vector<std::pair<Request, Answer>> held;
   for (std::uint64_t i = 0; i < 200; ++i) {
-    const Wish wish{20'000 + i, i};
-    client.ask(i, bytes_of(wish));
-    held.emplace_back(wish, *next(client));
+    const Request request{20'000 + i, i};
+    client.ask(i, bytes_of(request));
+    held.emplace_back(request, *next(client));
     if (held.size() == 5) {
       held.erase(held.begin() + static_cast<std::ptrdiff_t>(i % 5));
     }
@@ -218,7 +218,7 @@ TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
   EXPECT_FALSE(answer(channel));
 }
 
-/// A call that is under way as the host dies.
+/// A call is under way when the host dies.
 TEST(Service, EndsAtOnceWhenTheHostDies) {
   const std::string address = "@reprise-service-dies-" + std::to_string(::getpid());
   Forked host([&] {

@@ -34,7 +34,7 @@ Options local_options_of(const Window& window) {
   return options;
 }
 
-/// The same steps by writers of a buffer, and by writers whose steps are shipped to another.
+/// Appends the same steps to two buffers: to one by its writers, to the other by shipments.
 class Twins {
  public:
   explicit Twins(const Window& window, bool with_states = false, bool compressed = false)
@@ -45,14 +45,13 @@ class Twins {
         packer(local, 77),
         shard(shipped) {}
 
-  /// A writer of each.
+  /// Adds a writer to each buffer.
   std::size_t add_environment() {
     writers.push_back({direct.writer(), local.writer()});
     return writers.size() - 1;
   }
 
-  /// Steps of one environment; random ends, also by beginning another episode in the middle, and
-  /// random priorities.
+  /// Appends steps of one environment with random priorities and ends, also ends without a step.
   void step(std::size_t environment, std::size_t steps) {
     for (std::size_t i = 0; i < steps; ++i) {
       auto& pair = writers[environment];
@@ -82,7 +81,7 @@ class Twins {
     return blob.empty() ? AppendResult{} : shard.append(blob.bytes());
   }
 
-  /// Empty if both buffers are the same to everybody who draws.
+  /// Returns how the buffers differ for somebody who draws; empty if they do not.
   std::string difference() {
     const Stats a = direct.stats();
     const Stats b = shipped.stats();
@@ -158,7 +157,7 @@ TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
   }
   twins.ship();
   twins.writers.clear();
-  const AppendResult result = twins.ship();  // Nothing but the end.
+  const AppendResult result = twins.ship();  // The shipment has an end and no step.
   EXPECT_EQ(result.steps, 0U);
   EXPECT_EQ(twins.difference(), "");
 }

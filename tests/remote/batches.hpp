@@ -9,8 +9,8 @@
 
 namespace reprise::test {
 
-/// The first part in which two batches differ by a bit; empty if there is none. What lies beyond
-/// the last step of a sequence does not count.
+/// Returns the first part in which two batches differ by a bit; empty if there is none. Rows after
+/// the last step of a sequence do not count.
 inline std::string difference(const ReplayBuffer& replay, const Batch& a, const Batch& b) {
   const auto differ = [](auto one, auto other) {
     return one.size_bytes() != other.size_bytes() ||

@@ -17,7 +17,7 @@ namespace {
 
 using Take = std::function<void(const Bytes&)>;
 
-/// Each damage of the blob is refused and changes nothing; the blob itself is taken after all.
+/// Each damage of a blob is refused and changes nothing. The whole blob is taken afterwards.
 void expect_refused_when_damaged(Blobs& blobs, const Bytes& whole, const Take& take) {
   const std::string before = blobs.state();
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -58,7 +58,7 @@ TEST(BlobDamage, OfAnAnswerIsRefused) {
   EXPECT_THROW(blobs.client.answer(0, answer), std::invalid_argument) << "it came before";
 }
 
-/// The size in its header and its checksum are right, but it lacks a row or has one too many.
+/// The size and the checksum in the header are right, but a row is missing or too many.
 TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsDrawsHaveIsRefused) {
   Blobs blobs;
   const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
@@ -111,8 +111,8 @@ TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
   EXPECT_EQ(blobs.state(), before);
 }
 
-/// Damage under a right checksum, as by a hostile or a broken sender: it may be taken or refused,
-/// but nothing outside of it is read or written, and the buffer stays whole.
+/// Damage under a right checksum, as from a hostile or broken sender. It may be taken or refused,
+/// but nothing outside of it is read or written, and the buffer stays consistent.
 TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
   Rng random(11);
   for (std::size_t i = 0; i < scaled(3000, 300); ++i) {
@@ -122,7 +122,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
          std::array<const Bytes*, 3>{&blobs.shipment, &blobs.request, &answer}) {
       Bytes damaged = *whole;
       for (std::size_t hits = 1 + random.next() % 4; hits-- != 0;) {
-        // Mostly where the structure is.
+        // Most damage is in the structure.
         const std::size_t within =
             random.next() % 2 == 0 ? std::min<std::size_t>(200, whole->size()) : whole->size();
         damaged[random.next() % within] = static_cast<std::byte>(random.next());
@@ -135,7 +135,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
         if (whole == &blobs.shipment) {
           static_cast<void>(blobs.shard.append(damaged, std::chrono::nanoseconds(0)));
         } else if (whole == &blobs.request) {
-          // A batch of terabytes is no harm, but no test.
+          // A batch of terabytes would be refused, but takes too long for a test.
           std::uint64_t items = 0;
           std::memcpy(&items,
                       damaged.data() + damaged.size() - std::min<std::size_t>(16, damaged.size()),

@@ -19,7 +19,7 @@ inline Bytes copy_of(const Blob& blob) {
   return {blob.bytes().begin(), blob.bytes().end()};
 }
 
-/// The checksum of what is there now, so that the checks behind it are reached.
+/// Writes the checksum of the present bytes, so that the checks after it are reached.
 inline void sign(Bytes& blob) {
   if (blob.size() < 64) {
     return;
@@ -30,8 +30,8 @@ inline void sign(Bytes& blob) {
   std::memcpy(blob.data(), &checksum, sizeof(checksum));
 }
 
-/// A shard with some steps, and one blob of each kind. Of sequences with recurrent states, or of
-/// transitions, whose batch has unique frames.
+/// A shard with some steps, and one blob of each kind: of sequences with recurrent states, or of
+/// transitions whose batch has unique frames.
 class Blobs {
  public:
   explicit Blobs(bool sequences = true)

@@ -1,5 +1,5 @@
-// A libFuzzer target: a shard and a client take blobs that the input has changed, one after the
-// other, under checksums that are right.
+// A libFuzzer target: a shard and a client take blobs, one after the other, that the input has
+// changed and whose checksums are right.
 #include "remote/blobs.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using reprise::test::Bytes;
 constexpr std::size_t kHead = 64;
 constexpr std::size_t kRequestHead = 24;
 
-/// What the input says, in its sequence; zeros beyond its end.
+/// The values in an input, one after the other, followed by zeros.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
@@ -46,7 +46,7 @@ class Input {
   std::span<const std::uint8_t> left_;
 };
 
-/// Changes bytes behind those of the head that are the same in each blob of a kind, and the length.
+/// Changes the length of a blob, and bytes after the head that all blobs of a kind share.
 void change(Bytes& blob, Input& input) {
   constexpr std::size_t kFrom = 40;
   if (const std::size_t length = input.number(); length != 0) {
@@ -61,8 +61,7 @@ void change(Bytes& blob, Input& input) {
   }
 }
 
-/// Draws of at most 63 items, which wait for nothing: a batch of gigabytes is allowed where there
-/// is memory for it, and a wait of years.
+/// Limits draws to 63 items without a wait, as gigabytes and years would be allowed.
 void make_small(Bytes& request) {
   std::uint64_t updates = 0;
   if (request.size() < kHead + kRequestHead) {
@@ -121,7 +120,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     } catch (const std::runtime_error&) {  // NOLINT(bugprone-empty-catch): too many writers.
     }
   }
-  // The buffer is whole, whatever came.
+  // The buffer is consistent, whatever came.
   if (blobs.replay.size() > blobs.replay.stats().resident_steps) {
     std::abort();
   }

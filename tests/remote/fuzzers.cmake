@@ -1,5 +1,5 @@
-# fuzz_remote_blobs, a libFuzzer program: what reads blobs is compiled once more with coverage for the
-# fuzzer; the rest is the library as it is.
+# fuzz_remote_blobs, a libFuzzer program. The library that reads blobs is compiled again, with
+# coverage for the fuzzer; the other libraries are used as they are.
 get_target_property(reprise_sources reprise_remote SOURCES)
 
 add_executable(fuzz_remote_blobs remote/fuzz_blobs.cpp testing/worlds/world.cpp ${reprise_sources})

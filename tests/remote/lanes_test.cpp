@@ -27,8 +27,8 @@ Options options_of(std::size_t capacity, std::size_t max_writers) {
                .chunk_steps = kChunk};
 }
 
-/// Writers with a packer each, whose environments step in turn, and shards. Steps are numbered in
-/// the sequence in which they are made, over all writers.
+/// Shards, and writers with a packer each, whose environments step in turn. Steps are numbered in
+/// the order in which they are made, over all writers.
 class Spread {
  public:
   Spread(std::size_t writers, std::size_t environments, std::size_t shards, std::size_t capacity,
@@ -49,7 +49,7 @@ class Spread {
     }
   }
 
-  /// A step of each environment; those of a writer end together.
+  /// Appends a step of each environment. All episodes end together.
   void step(std::size_t episode_steps) {
     for (auto& [w, writer] : environments_) {
       const bool ends = writer.in_episode() && writer.episode_steps() + 1 == episode_steps;
@@ -101,7 +101,7 @@ class Spread {
 
 constexpr std::size_t kEndless = ~std::size_t{0};
 
-/// Writers, environments of each, shards, steps of an episode.
+/// Writers, environments of each, shards, and steps of an episode.
 class SpreadOf : public testing::TestWithParam<
                      std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>> {};
 
@@ -156,7 +156,7 @@ TEST(Lanes, EpisodesThatEndTogetherGoToAllShardsAlike) {
 TEST(Lanes, CountTheStepsThatEpisodesHadAndNotThoseExpectedOfThem) {
   Spread spread(1, 1, 2, 30'000, 1000);
   for (int episode = 0; episode < 40; ++episode) {
-    const std::size_t steps = episode % 2 == 0 ? 100 : 10;  // The opposite of what was expected.
+    const std::size_t steps = episode % 2 == 0 ? 100 : 10;  // Not what the packer expects.
     for (std::size_t i = 0; i < steps; ++i) {
       spread.step(steps);
     }
@@ -254,7 +254,7 @@ TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
 
 TEST(Lanes, BetweenEpisodesAWritersPlaceIsForOthers) {
   Spread spread(4, 1, 2, 1000, 1000);
-  for (std::size_t s = 0; s < 2; ++s) {  // Places for two of the four writers.
+  for (std::size_t s = 0; s < 2; ++s) {  // Each shard has places for two of the four writers.
     spread.lines[s] = std::make_unique<Line>(options_of(500, 2));
     spread.servers[s] = std::make_unique<ReplayShard>(spread.lines[s]->replay, s);
   }

@@ -31,7 +31,7 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   shards.client->drop(tickets[0]);
   const Blob second = shards.client->request(0);
   EXPECT_THROW(static_cast<void>(shards.client->finish(tickets[1])), std::logic_error);
-  // Answers may come in another sequence than the requests.
+  // Answers may come in another order than the requests.
   const Blob first_answer = shards.shards[0]->exchange(first.bytes());
   shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
   shards.client->answer(0, first_answer.bytes());
@@ -156,8 +156,8 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   shards.client->lose(0);
   EXPECT_EQ(shards.client->totals(0).items, 0U);
   EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
-  // It comes back with its steps, as from a checkpoint: its tag is that of its keys before. Only
-  // the carrier knows, so updates that are given now count, also before it has answered.
+  // The shard comes back with its steps, as from a checkpoint, and with the tag of its earlier
+  // keys. The client does not know that yet, so updates that are given now count.
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
   EXPECT_EQ(update(), 0U);
   shards.ask(0);
@@ -166,12 +166,12 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   shards.ask(0);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 2U);
   EXPECT_NEAR(shards.client->totals(0).total, 4.0, 1e-6);
-  // It comes back as another buffer.
+  // The shard comes back as another buffer.
   Options options = shard_options();
   options.key_tag = 8;
   shards.lines[0] = std::make_unique<Line>(options);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
-  // The client does not know yet: what it sends is stale there.
+  // The client does not know yet, so it sends updates that are stale there.
   EXPECT_EQ(update(), 0U);
   shards.ask(0);
   EXPECT_EQ(shards.client->totals(0).stale_updates, 1U);
@@ -204,7 +204,7 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
   const std::vector<float> priorities(3, 2.0F);
   EXPECT_EQ(shards.client->update(given, of, incarnations, priorities), 0U);
   static_cast<void>(shards.client->request(0));
-  static_cast<void>(shards.client->request(0));  // Of none.
+  static_cast<void>(shards.client->request(0));  // A request without draws.
   EXPECT_EQ(shards.client->stale_updates(), 0U);
   shards.client->lose(0);
   EXPECT_EQ(shards.client->stale_updates(), 3U);
@@ -217,7 +217,7 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
   shards.append(0, 1.0F);
   shards.ask(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
-  for (const float priority : {3.0F, 5.0F, 7.0F}) {  // Two under way, and one queued.
+  for (const float priority : {3.0F, 5.0F, 7.0F}) {  // Two under way, one queued.
     EXPECT_EQ(shards.update(key, priority), 0U);
     if (priority < 7.0F) {
       static_cast<void>(shards.client->request(0));
@@ -238,7 +238,7 @@ TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces)
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
   shards.ask(1);
-  shards.client->lose(1);  // The batch has what it was asked for.
+  shards.client->lose(1);  // The batch has its items of this shard.
   EXPECT_EQ(shards.client->reallotted(), 0U);
   shards.client->lose(0);  // Its places would go to shards 1 and 2.
   EXPECT_THAT(shards.client->waits_for(*ticket), testing::ElementsAre(2U));
@@ -260,7 +260,7 @@ TEST(ReplayShard, CountsKeysOfNoPlaceInItAsStale) {
     shards.ask(0);
     return shards.client->totals(0).stale_updates;
   };
-  // Of another buffer with the same tag, which has more places.
+  // A key of another buffer with the same tag and more places.
   EXPECT_EQ(update(ItemKey::make(0xFFFFFFF0U, key.generation(), key.tag())), 1U);
   EXPECT_EQ(update(ItemKey::make(1U << 20U, key.generation(), key.tag())), 2U);
   EXPECT_EQ(update(key), 2U);

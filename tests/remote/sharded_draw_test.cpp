@@ -51,8 +51,8 @@ TEST(AllotCounts, AreWholeNumbersBesideTheExactOnesAndExactInTheMean) {
   }
 }
 
-/// Four shards of very unequal totals, while steps are appended and priorities change. `lag`: how
-/// many batches the client goes on with the totals that it knows.
+/// Four shards of very unequal totals, while steps are appended and priorities change. `lag`: for
+/// how many batches the client goes on with old totals.
 void expect_exact_draws(std::size_t lag, bool losses) {
   Shards shards(4);
   Rng random(17 + lag);
@@ -77,14 +77,14 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     for (std::size_t s = 0; s < 4; ++s) {
       known[s] = shards.client->totals(s).total;
     }
-    // Change the shards' totals after the client has allotted the batch by stale ones.
+    // Changes the shards' totals after the client has allotted the batch by the old ones.
     for (std::size_t s = 0; s < 4; ++s) {
       if (shards.weights[s].size() < 60 && random.next() % 8 == 0) {
         shards.append(s, static_cast<float>(std::pow(20.0, s)));
       }
     }
     if (losses && b % 5 == 0) {
-      // Lost with its answer under way, or after others have answered.
+      // The shard is lost with its answer under way, or after others have answered.
       const std::size_t lost = random.next() % 4;
       for (std::size_t s = 0; s < 4; ++s) {
         if (s != lost && random.next() % 2 == 0) {
@@ -133,12 +133,12 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     const double off = batch_estimate / sum_of_weights - 1.0;
     estimate += off;
     squares += off * off;
-    // New priorities, of which the client does not know the totals.
+    // The client does not know the totals of these new priorities.
     if (b % 3 == 0) {
       std::array<float, 16> priorities{};
       for (std::size_t i = 0; i < priorities.size(); ++i) {
         float& weight = shards.weight_of(shards.numbers(batch)[i]);
-        // The last of repeated keys counts.
+        // The last update of a repeated key counts.
         weight = priorities[i] = static_cast<float>(std::pow(20.0, origins.shards[i])) *
                                  static_cast<float>(1 + random.next() % 8);
       }
@@ -146,7 +146,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
                                       std::span(origins.incarnations).first(16), priorities),
                 0U);
     }
-    // A request carries the updates, and its answer the totals; without one the client lags.
+    // A request carries the updates, and its answer the totals. Without a request the client lags.
     if (losses || lag == 0 || b % lag == 0) {
       shards.ask_all();
     }

@@ -30,8 +30,8 @@ TEST(ShardedLimiter, WithoutARatioHoldsNoWriter) {
   EXPECT_TRUE(limiter.admit(5));
 }
 
-/// Writers append nine tenths to one shard; the ratio of the sums stays within its bound, and
-/// nobody is held for ever.
+/// Writers append nine tenths of the steps to one shard. The ratio of the sums stays within its
+/// bound, and nobody is held for ever.
 TEST(ShardedLimiter, HoldsTheRatioOfTheSumsWithUnequalShards) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   Rng random(3);
@@ -91,7 +91,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
       }
     }
     EXPECT_NE(limiter.admit(16), samples_ahead);
-    // The shard with all items dies; writers are let through until there are enough of them again.
+    // The shard with all items dies. Writers are let through until there are enough items again.
     limiter.tell(0, 0);
     EXPECT_FALSE(limiter.admit(16));
     for (items = 0; items < kRatio.min_size;) {
@@ -110,7 +110,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
 
 TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
-  limiter.restore(1000, 3600);  // Balanced.
+  limiter.restore(1000, 3600);  // The ratio is balanced.
   limiter.tell(0, 1000);
   EXPECT_EQ(limiter.balance().ahead, 0.0);
   EXPECT_THROW(static_cast<void>(limiter.insert(51)), std::invalid_argument);

@@ -55,7 +55,7 @@ class Shards {
     return weights[number / kApart][number % kApart];
   }
 
-  /// Of an item of shard 0.
+  /// Updates an item of shard 0.
   std::size_t update(ItemKey key, float priority) {
     constexpr std::uint32_t kShard = 0;
     const std::uint64_t incarnation = shards[0]->incarnation();

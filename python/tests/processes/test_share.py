@@ -1,4 +1,4 @@
-"""ReplayBuffer.share and reprise.attach themselves."""
+"""ReplayBuffer.share and reprise.attach."""
 
 import copy
 import os

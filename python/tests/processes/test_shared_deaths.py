@@ -1,4 +1,4 @@
-"""Processes that die: what they were told is in the buffer, and nobody waits for them."""
+"""Processes that die: steps that were committed are in the buffer, and nobody waits for them."""
 
 import contextlib
 import multiprocessing
@@ -26,15 +26,14 @@ import reprise
 
 @contextlib.contextmanager
 def killed_writer(address, steps):
-    """A child that appends until it is killed, after so many steps at least; yields it and the count
-    of what it was told to be appended."""
+    """Yields a child once it has appended `steps`, and its count of appends; then kills it."""
     context = multiprocessing.get_context("spawn")
-    told = context.RawValue("q", 0)
-    child = context.Process(target=write_for_ever, args=(address, 0, told))
+    appended = context.RawValue("q", 0)
+    child = context.Process(target=write_for_ever, args=(address, 0, appended))
     child.start()
     try:
-        until(lambda: told.value >= steps)
-        yield child, told
+        until(lambda: appended.value >= steps)
+        yield child, appended
     finally:
         kill(child)
 
@@ -43,14 +42,14 @@ def killed_writer(address, steps):
 def test_steps_that_a_killed_writer_was_told_of_are_there(steps):
     replay = numbered(10_000_000)
     with replay.share() as address:
-        with killed_writer(address, steps) as (child, told):
+        with killed_writer(address, steps) as (child, appended):
             kill(child)
         until(lambda: replay.stats()["guests"] == 0 and replay.stats()["writers"] == 0)
         there = len(replay)
-        assert told.value <= there <= told.value + 1
+        assert appended.value <= there <= appended.value + 1
         assert numbers_in(replay) == list(range(there))
         assert replay.stats()["cut_episodes"] == (1 if there % EPISODE != 0 else 0)
-        with started(write_all, address, 20_000_000, 100):  # The others go on.
+        with started(write_all, address, 20_000_000, 100):  # Other processes still append.
             pass
     assert len(replay) == there + 100
 
@@ -58,13 +57,13 @@ def test_steps_that_a_killed_writer_was_told_of_are_there(steps):
 def test_steps_in_front_of_a_full_buffer_are_taken_after_the_death_of_their_writer():
     replay = numbered(selectors=reprise.Fifo(), max_times_sampled=1, rate_limiter=reprise.Queue(8))
     with replay.share(ring_steps=64) as address:
-        with killed_writer(address, 40) as (child, told):
+        with killed_writer(address, 40) as (child, appended):
             kill(child)
         sampler = replay.sampler()
-        drawn = [int(sampler.sample(1)["id"][0]) for _ in range(told.value)]
-        assert drawn == list(range(told.value))
+        drawn = [int(sampler.sample(1)["id"][0]) for _ in range(appended.value)]
+        assert drawn == list(range(appended.value))
         until(lambda: replay.stats()["writers"] == 0)
-        assert replay.stats()["dead_guest_steps"] >= told.value - 9
+        assert replay.stats()["dead_guest_steps"] >= appended.value - 9
 
 
 def test_calls_of_a_guest_whose_host_was_killed_raise_closed():
@@ -125,19 +124,19 @@ import os, signal, time
 import reprise
 from testing.guests import numbered
 
-told, tell = os.pipe()
+read_end, write_end = os.pipe()
 host = os.fork()
 if host == 0:
     replay = numbered()
     with replay.share("@reprise-forking-%d" % os.getppid()) as address:
         while replay.stats()["guests"] == 0: time.sleep(0.01)
         other = os.fork()
-        if other != 0: os.write(tell, b"%d" % other)
+        if other != 0: os.write(write_end, b"%d" % other)
         time.sleep(600)
         os._exit(0)
 guest = reprise.attach("@reprise-forking-%d" % os.getpid())
 sampler = guest.sampler()
-other = int(os.read(told, 20))
+other = int(os.read(read_end, 20))
 os.kill(host, signal.SIGKILL)
 try:
     sampler.sample(4)
@@ -147,7 +146,7 @@ os.kill(other, signal.SIGKILL)
 os.waitpid(host, 0)
 """
 
-LEFT = """
+LEAVES_NOTHING = """
 import os, sys, tempfile
 from testing.guests import hosting, kill, numbered, started, until, write_all
 from testing.children import run_python
@@ -189,7 +188,7 @@ if __name__ == "__main__":
 
 def test_nothing_is_left_of_processes_that_shared_a_buffer(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    child = run_python(LEFT)
+    child = run_python(LEAVES_NOTHING)
     assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr
     assert os.listdir(tmp_path) == []
 

@@ -11,7 +11,7 @@ import reprise
 
 
 def learn(address):
-    """Gives items priority 0 unless their number is odd, until nothing else is drawn any more."""
+    """Sets the priorities of items with even numbers to 0, until no other items are drawn."""
     guest = reprise.attach(address)
     sampler = guest.sampler(seed=3)
     odd_alone = 0

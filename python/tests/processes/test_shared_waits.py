@@ -1,4 +1,4 @@
-"""Waits of guests: told, interrupted, without the GIL."""
+"""Waits of guests: with warnings, interrupted, without the GIL."""
 
 import threading
 import time
@@ -18,17 +18,17 @@ def test_a_long_wait_is_told_in_the_words_of_the_host():
 
     def close():
         end = time.monotonic() + 60
-        while not told and time.monotonic() < end:
+        while not caught and time.monotonic() < end:
             time.sleep(0.05)
         replay.close()
 
     message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 20 items and 0 open writers .*50"
     with guest_of(replay) as guest:
         sampler = guest.sampler()
-        with pytest.warns(RuntimeWarning, match=message) as told:
+        with pytest.warns(RuntimeWarning, match=message) as caught:
             with running(close), pytest.raises(reprise.Closed):
                 sampler.sample(4)
-    assert len(told) == 1 and told[0].filename == __file__
+    assert len(caught) == 1 and caught[0].filename == __file__
 
 
 INTERRUPTED = """

@@ -17,7 +17,7 @@ def test_three_processes_append_at_once():
         for i in range(2):
             children.enter_context(started(write_all, address, i * 20_000, 20_000))
         children.enter_context(started(write_vectors, address, 40_000, 2_500, 8))
-        with replay.writer() as here:  # And the process of the buffer.
+        with replay.writer() as here:  # The host's process appends, too.
             here.append_episode(
                 id=np.arange(60_000, 60_101), action=np.arange(60_000, 60_100), reward=np.ones(100)
             )
