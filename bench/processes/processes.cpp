@@ -111,7 +111,7 @@ Measured append(const Load& load, const std::string& address) {
   return measured;
 }
 
-/// Cycles of any source that has `sample`.
+/// Draws from a source and updates priorities, in cycles, until the time is over.
 template <class Source>
 Measured learn(Source sampler, Seconds seconds, const std::atomic<bool>& end) {
   Measured measured;
@@ -135,7 +135,7 @@ Measured learn(Source sampler, Seconds seconds, const std::atomic<bool>& end) {
   return measured;
 }
 
-/// A forked process and the pipe that its measurement comes through.
+/// A forked process, and the pipe that brings its measurement.
 class Child {
  public:
   explicit Child(const std::function<Measured()>& work) {

@@ -10,7 +10,7 @@ import numpy as np
 import reprise
 
 BATCH = 512
-ENVIRONMENTS = 64  # Of each process; they step together.
+ENVIRONMENTS = 64  # In each process; they step together.
 SPAWN = multiprocessing.get_context("spawn")
 # For each kind of row: the dtype and shape of an observation, environments, and capacity.
 ROWS = {
@@ -34,14 +34,14 @@ def buffer_of(rows, capacity=None):
 
 
 def arrays(rows):
-    """What one append of all environments brings."""
+    """The values of one append of all environments."""
     dtype, shape, environments, _ = ROWS[rows]
     observations = np.random.default_rng(1).integers(0, 255, (environments, *shape)).astype(dtype)
     return observations, np.ones(environments, np.int32), np.ones(environments, np.float32)
 
 
 def steps_into(writers, rows):
-    """An append of a reprise.VectorWriter."""
+    """Begins episodes of a reprise.VectorWriter, and returns a function that appends one step."""
     observations, actions, rewards = arrays(rows)
     goes_on = np.zeros(len(actions), np.int64)
     writers.begin(obs=observations)
@@ -78,7 +78,7 @@ class Host:
 
 
 class Pipe(Host):
-    """StepPacker over a pipe into a ReplayShard: the simplest carrier of packed steps."""
+    """StepPacker over a pipe into a ReplayShard: the simplest way to carry packed steps."""
 
     def __init__(self, rows):
         super().__init__(rows)
@@ -87,7 +87,7 @@ class Pipe(Host):
 
     @property
     def argument(self):
-        """A new pipe for each process, and a thread that takes what comes out of it."""
+        """A new pipe for each process, whose other end a thread reads."""
         here, there = SPAWN.Pipe(duplex=False)
         threading.Thread(target=self._take, args=(here,), daemon=True).start()
         return there
@@ -194,7 +194,7 @@ class Cpprb:
         return add, lambda: None
 
     def taken(self):
-        return None  # It counts no more than its capacity.
+        return None  # Its count stops at its capacity.
 
     def close(self):
         pass
