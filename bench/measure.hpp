@@ -111,8 +111,8 @@ Subject& prepared(std::size_t size) {
 }
 
 /// Adds the benchmark `name`: an iteration is once(subject), for `items` items. The subject has
-/// `size`, or that of the argument if it is 0. `subject.restart()`, if there is one, begins each
-/// run.
+/// `size`, or the size of the argument if it is 0. `subject.restart()`, if there is one, begins
+/// each run.
 template <class Subject, class Once>
 benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, std::size_t items,
                                     const Once& once) {

@@ -1,6 +1,6 @@
 """Tables of Markdown, and the figures in them."""
 
-US, MS = 1e3, 1e6  # In nanoseconds.
+US, MS = 1e3, 1e6  # The nanoseconds in each.
 
 
 def table(header, rows):

@@ -56,7 +56,7 @@ struct Measured {
   std::uint64_t steps = 0;
   std::uint64_t cycles = 0;
   double seconds = 0.0;
-  bench::Latency latency;  ///< Of each append, or of each cycle.
+  bench::Latency latency;  ///< Latency of each append, or of each cycle.
 };
 
 struct Steps {

@@ -12,7 +12,7 @@ struct Options {
   double time_limit_seconds = 300.0;
   float target_score = 200.0F;
   float screen_score = 210.0F;
-  std::string json_path;  // As of the next two, empty means none.
+  std::string json_path;  // Like the next two, it may be empty for none.
   std::string checkpoint_path;
   std::string resume_path;
   double checkpoint_seconds = 5.0;

@@ -45,7 +45,7 @@ class QFunction {
 
   std::size_t states_;
   Features features_;
-  std::array<double, 2 * kMostStates> weights_{};  ///< Of each state and action.
+  std::array<double, 2 * kMostStates> weights_{};  ///< The weight of each state and action.
   /// The weight of the feature that is always 1, for each action: 0 and unused in a table.
   std::array<double, 2> bias_{};
   std::array<double, 2 * kMostStates> truth_{};

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kDraws = 100'000;
 constexpr std::size_t kRaised = 31;
-constexpr std::size_t kBatch = 10;  // For the ordered selectors.
+constexpr std::size_t kBatch = 10;  // The batch size of the ordered selectors.
 constexpr float kAlpha = 0.6F;
 constexpr float kRankAlpha = 0.7F;
 

@@ -27,7 +27,7 @@ from dqn_cartpole import (
     solved,
 )
 
-PUBLISH_EVERY = 10  # In updates.
+PUBLISH_EVERY = 10  # Publishes the weights every so many updates.
 
 
 class Board:

@@ -21,7 +21,7 @@ enum class Normalise : std::uint8_t {
   ByBatch,   ///< Divided by the largest in the batch: at most 1.
   ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
              ///< between batches.
-  Not,       ///< Not divided.
+  Not,       ///< The weights are not divided.
 };
 
 /// How the n items of a batch are drawn.
@@ -87,7 +87,7 @@ struct SampleStatus {
   /// Items that could be sampled at the end of the call. If there were too few, or the limiter held
   /// the call, and items are sequences: the count that the limiter uses, see `MinSize`.
   std::size_t items = 0;
-  /// Items that the rate limiter asks for; for a `Queue`, those of the batch.
+  /// Items that the rate limiter asks for; for a `Queue`, the items of the batch.
   std::size_t needed = 0;
   std::size_t batch = 0;  ///< Draws that the call asked for.
   /// How many of these draws were possible, if too few: with `max_times_sampled` because items were
@@ -152,8 +152,8 @@ class BatchSource {
                                          std::span<const float> priorities) = 0;
   /// Throws what `sample_into` would throw for these arguments, as `std::invalid_argument`.
   virtual void check(const Batch& batch, const SampleOptions& options) const = 0;
-  /// Why a batch of n items does not come: `items`, `needed`, and a code of `Closed` if none will
-  /// come any more, else `TimedOut`. Neither allocates nor waits. `std::logic_error` in a forked
+  /// Why a batch of n items does not come: `items`, `needed`, and as code `Closed` if none will
+  /// come any more, or `TimedOut`. Neither allocates nor waits. `std::logic_error` in a forked
   /// child.
   [[nodiscard]] virtual SampleStatus outlook(std::size_t n) const = 0;
 
@@ -168,7 +168,7 @@ class BatchSource {
 /// draw: `std::jthread thread([&](std::stop_token stop) { prefetcher.run(stop); });`
 ///
 /// Staleness: a batch may have been drawn up to `depth` batches before it is used, so its
-/// probabilities and weights are those of that moment, and a few more of its keys may be stale.
+/// probabilities and weights may be old, and a few more of its keys stale.
 ///
 /// Thread safety: `run` on one thread, `next` on one other. Both must have returned before the
 /// prefetcher is destroyed. Finished batches pass through a lock-free queue.

@@ -141,7 +141,7 @@ struct SaveResult {
 
 /// A checkpoint that a load skipped for an older one.
 struct SkippedCheckpoint {
-  std::uint64_t manifest = 0;  ///< Its number.
+  std::uint64_t manifest = 0;  ///< The number of the manifest.
   CheckpointError error;       ///< The reason: which file, where.
 };
 
@@ -160,7 +160,7 @@ struct RestoreResult {
   /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
   /// `CheckpointError` tells.
   std::vector<SkippedCheckpoint> skipped;
-  Attachments attachments;  ///< Those of the checkpoint.
+  Attachments attachments;  ///< The attachments of the checkpoint.
 };
 
 }  // namespace reprise

@@ -137,8 +137,8 @@ class Guest {
 };
 
 /// Attaches to the host at an address (`Host::address`). Errors: `std::system_error` if none
-/// listens there and answers; `std::runtime_error` with the reason if the host refuses, for example
-/// a process of another version of reprise, both of which it names.
+/// listens there and answers; `std::runtime_error` if the host refuses, with the reason, for
+/// example that the versions of reprise differ.
 [[nodiscard]] Guest attach(const std::string& address, const AttachOptions& options = {});
 
 /// Calls the service of a host (`HostOptions::service`) in another process of this machine.

@@ -26,7 +26,7 @@ struct HindsightDeleter {
 enum class HindsightGoal : std::uint8_t {
   Future,   ///< One after the item's step, each as likely as the others.
   Final,    ///< The last one.
-  Episode,  ///< Any of the episode but that of the item's step, each as likely as the others.
+  Episode,  ///< Any of the episode, except at the item's step, with equal probability.
 };
 
 /// How goals are picked.

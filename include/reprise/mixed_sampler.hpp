@@ -73,7 +73,7 @@ class MixedSampler final : public BatchSource {
   /// which each part makes by itself, `passes` of the status is the least of any part.
   ///
   /// By the common total, P(i) and N refer to all buffers together. The totals are read once per
-  /// batch, and P(i) is the probability by those shares, whatever changes meanwhile. With
+  /// batch, and P(i) is the probability by those shares, even if the totals change meanwhile. With
   /// `Stratified` a part has its share of n rounded up or down. A buffer without weight gives
   /// nothing, and nobody waits for it; while none has any, the call waits for the first. The call
   /// waits for a buffer with weight while its rate limiter holds samplers: `MinSize` with its
@@ -82,18 +82,18 @@ class MixedSampler final : public BatchSource {
   ///
   /// Errors: as `Sampler::sample`, found before anything is drawn; `std::invalid_argument` for
   /// `ByBuffer` of several exact parts, which would scale each part by another factor, and for
-  /// draws by the common total that are neither stratified nor independent. Cost: that of a
-  /// sampler's draw for each part, and by the common total a read of each shard's total; allocates
-  /// nothing once it has drawn its largest parts.
+  /// draws by the common total that are neither stratified nor independent. Cost: a sampler's draw
+  /// for each part, and by the common total a read of each shard's total; allocates nothing once it
+  /// has drawn its largest parts.
   SampleResult sample(const SampleOptions& options = {});
 
   /// Makes a batch with room for `size()` items; n has to be that number.
   [[nodiscard]] Batch make_batch(std::size_t n,
                                  std::pmr::memory_resource* memory = nullptr) const override;
 
-  /// Draws as `sample`, into the first `size()` slots of a batch from `make_batch`, or from that of
-  /// one of the buffers, with the same `unique_frames` or without. A call without a batch keeps its
-  /// items there, so the next call goes on only in the same batch, unchanged; in another one it
+  /// Draws as `sample`, into the first `size()` slots of a batch from the `make_batch` of this or
+  /// of one of the buffers, with the same `unique_frames` or without. A call without a batch keeps
+  /// its items there, so the next call goes on only in the same batch, unchanged; in another one it
   /// begins anew. Errors: also as `Sampler::sample_into`.
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
   void check(const Batch& batch, const SampleOptions& options) const override;

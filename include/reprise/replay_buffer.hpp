@@ -61,7 +61,7 @@ class SelectorHandle {
   std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities) const;
 
   /// Sum and maximum of the weights, and the number of items, everything committed before the call
-  /// included. Cost: that of `ReplayBuffer::size`, and all shards' locks for a moment.
+  /// included. Cost: as `ReplayBuffer::size`, and all shards' locks for a moment.
   [[nodiscard]] SelectorTotals totals() const;
 
   /// Sets the exponent of a `Proportional`, `LossAdjusted` or `Mixture` selector, or of one of your
@@ -81,8 +81,8 @@ class SelectorHandle {
   /// O(items): a few milliseconds per million.
   void set_alpha(float alpha);
 
-  /// The present exponent that `set_alpha` changes: that of the options, or the last one given to
-  /// `set_alpha`, also before a checkpoint was saved.
+  /// The exponent now: the one that `set_alpha` set last, also in the buffer whose checkpoint was
+  /// loaded, or the one of the options.
   /// Errors: `std::invalid_argument` for a selector without one.
   [[nodiscard]] float alpha() const;
 
@@ -209,7 +209,7 @@ class ReplayBuffer {
   [[nodiscard]] Episodes episodes() const;
 
   /// Copies the items with these keys into places [offset, offset + keys.size()) of a batch made by
-  /// `make_batch`, in the sequence of the keys, as `Sampler::sample_into` does for drawn ones. The
+  /// `make_batch`, in the order of the keys, as `Sampler::sample_into` does for drawn ones. The
   /// batch's size becomes at least offset + keys.size(). Returns how many items are still there,
   /// those that are exhausted included.
   ///
@@ -232,9 +232,8 @@ class ReplayBuffer {
   /// length are not read. The update is of the steps, so other windows that contain them show it
   /// too. (Where an episode goes on in another chunk, up to T steps are stored in both: each window
   /// shows those of its own chunk. The later chunk begins with what updates had left by then.)
-  /// Updates follow each other in the sequence of the keys, so for a step that is named twice the
-  /// later one counts. Items that are gone are counted as stale and skipped; `Stats` counts
-  /// neither.
+  /// Updates follow each other in the order of the keys, so the last one of a step counts. Items
+  /// that are gone are counted as stale and skipped; `Stats` counts neither.
   ///
   /// Thread safety: beside writers, samplers and other updates. Each value is read whole, as one
   /// update left it; a batch that is drawn meanwhile may have some steps before the update and
@@ -294,9 +293,9 @@ class ReplayBuffer {
   /// that is not evicted during it, with keys, priorities of every selector, counters, the rate
   /// limiter's state, schema and options. An episode under way is saved up to the last step that
   /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
-  /// truncated. So between episodes nothing is left out. Priorities are those of one moment. Extra
-  /// memory: 4 bytes per item and selector, and one chunk while data moves out of a file that is
-  /// mostly unused.
+  /// truncated. So a save between episodes leaves nothing out. All priorities are read at one
+  /// moment. Extra memory: 4 bytes per item and selector, and one chunk while data moves out of a
+  /// file that is mostly unused.
   ///
   /// The next save writes priorities, and only chunks that are new or were not full. Once the call
   /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are
@@ -354,11 +353,11 @@ class ReplayBuffer {
 
 /// The result of `ReplayBuffer::load`.
 struct LoadResult {
-  ReplayBuffer buffer;  ///< With the items of the newest checkpoint that is whole.
+  ReplayBuffer buffer;  ///< Has the items of the newest checkpoint that is whole.
   /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
   /// `CheckpointError` tells.
   std::vector<SkippedCheckpoint> skipped;
-  Attachments attachments;  ///< Those of the checkpoint.
+  Attachments attachments;  ///< The attachments of the checkpoint.
 };
 
 }  // namespace reprise

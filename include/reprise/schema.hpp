@@ -27,8 +27,8 @@ enum class Role : std::uint8_t {
 
 /// The consequences of a role: all that buffers, batches and checkpoints ask of it.
 struct RoleTraits {
-  const char* name = nullptr;  ///< In messages.
-  bool per_item = false;       ///< An item has one, that of its first step. Else steps have it.
+  const char* name = nullptr;  ///< The name in messages.
+  bool per_item = false;       ///< Whether an item has one, from its first step, and not each step.
   bool has_next = false;       ///< The row after an episode's last step has it too; frames stack.
   bool has_returns = false;    ///< Returns sum it.
   bool discounts = false;      ///< Returns are discounted by it; a schema has at most one.
@@ -210,7 +210,7 @@ using RecurrentState = Field<T, Role::RecurrentState, true>;
 /// One field of a schema.
 struct FieldSpec {
   std::string name;                ///< Unique in its schema.
-  Role role = Role::Column;        ///< Its purpose.
+  Role role = Role::Column;        ///< What the field is for.
   DType dtype = DType::F32;        ///< Type of its elements.
   std::vector<std::size_t> shape;  ///< Empty for a scalar.
   std::size_t elements = 1;        ///< Product of the shape.

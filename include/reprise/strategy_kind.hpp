@@ -56,9 +56,8 @@ struct StrategyOption {
   /// options.
   OptionValue min;
   OptionValue max;  ///< The largest allowed; without a bound, the largest of the member's type.
-  /// Names of the enumerators 0, 1, 2, ..., of which those from `min` on are allowed; empty if the
-  /// option is a number. Where there is
-  /// "constant", the option `<name>_constant` has the number.
+  /// Names of the enumerators 0, 1, 2, ...; allowed from `min` on; empty if the option is a number.
+  /// For "constant", the option `<name>_constant` has the number.
   std::span<const std::string_view> words;
 };
 
@@ -76,8 +75,7 @@ class StrategyKind {
   /// Reads its options, see `values`.
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
 
-  /// The first `count` of the options are those of the kind. `std::invalid_argument` if it is above
-  /// kMostOptions.
+  /// The kind has the first `count` options. `std::invalid_argument` if it is above kMostOptions.
   constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
                          std::size_t count, Make maker, Read reader)
       : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {

@@ -73,13 +73,13 @@ enum class SequenceEnd : std::uint8_t {
 /// Without n_step a batch has no returns; its discounts are 1, or 0 where the last step of the item
 /// ended its episode by termination; a `Discount` field is a column like any other.
 ///
-/// With n_step each step t of an item, those of the burn-in included, has a return and a discount
-/// as one of `Transitions` has: R = sum over k < m of discount^k * reward[t + k], and discount^m
-/// for the value of the observation after those m steps, or 0 if a termination is among them. m is
-/// n_step, or less at the end of the item, where R stops at its last step: then only the item's own
-/// steps and the observation after them are run through a network, and no step lacks a target. To
-/// learn from whole returns alone, make `length` longer by n_step - 1 and leave out the targets of
-/// the last n_step - 1 steps where the episode goes on. Costs O(T n_step) per item and reward.
+/// With n_step each step t of an item, also in the burn-in, has a return and a discount as one of
+/// `Transitions` has: R = sum over k < m of discount^k * reward[t + k], and discount^m for the
+/// value of the observation after those m steps, or 0 if a termination is among them. m is n_step,
+/// or less at the end of the item, where R stops at its last step: then only the item's own steps
+/// and the observation after them are run through a network, and no step lacks a target. To learn
+/// from whole returns alone, make `length` longer by n_step - 1 and leave out the targets of the
+/// last n_step - 1 steps where the episode goes on. Costs O(T n_step) per item and reward.
 struct Sequences {
   std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
   std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.
@@ -120,7 +120,7 @@ struct SequencePriorityOptions {
 /// T] row-major. Item i gets eta * max + (1 - eta) * mean of the absolute errors of its steps
 /// burn_in to lengths[i] - 1 (Kapturowski et al., "Recurrent Experience Replay in Distributed RL",
 /// R2D2, 2019, section 2.3), or 0 if it has no such steps. Other errors, such as padding, are not
-/// read. `lengths` are those of a batch; B is their count and T the count of errors over B.
+/// read. `lengths` come from a batch; B is their count and T the count of errors over B.
 ///
 /// A NaN or infinite error makes the priority NaN or infinite, and `update_priorities` refuses it
 /// by its index.

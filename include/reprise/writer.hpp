@@ -139,9 +139,9 @@ class Writer {
   /// With sequences only steps with which an item begins count.
   [[nodiscard]] std::size_t completing(End end) const;
 
-  /// Checks the priorities for a whole episode of `steps` steps, which are those that its commits
-  /// would take one after the other; `end` is that of the last step. Throws as `commit` would;
-  /// changes nothing. Returns the number of items that the episode decides.
+  /// Checks the priorities for a whole episode of `steps` steps, as its commits would take them one
+  /// after the other; `end` says how the last step ends. Throws as `commit` would; changes nothing.
+  /// Returns the number of items that the episode decides.
   // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
 
@@ -357,12 +357,12 @@ class VectorWriter {
 
   /// Commits one step of every environment; those that ended begin a new episode.
   ///
-  /// `Committed`: the steps of all environments are taken. Any other answer is that of an
-  /// environment whose step is not (`Stopped` before `TimedOut`); the steps of others may be.
-  /// Repeat the call with the same arguments before you write anything else: it goes on with those
-  /// that were not taken, and takes none twice. A commit of one of the writers alone in between
-  /// makes it a new call. Each environment waits up to the timeout; once one is `Stopped` or
-  /// `Closed`, the rest do not wait.
+  /// `Committed`: the steps of all environments are taken. Any other answer is for an environment
+  /// whose step is not taken (`Stopped` before `TimedOut`); the steps of others may be. Repeat the
+  /// call with the same arguments before you write anything else: it goes on with those that were
+  /// not taken, and takes none twice. A commit of one of the writers alone in between makes it a
+  /// new call. Each environment waits up to the timeout; after `Stopped` or `Closed` the rest do
+  /// not.
   ///
   /// `resets`: none, which are those of `resetting`, or one flag for each environment: one that the
   /// simulator was resetting takes no step and no priorities. Its next observation goes to `now`

@@ -36,7 +36,7 @@ bool has_frames(const BatchObject& batch, const FieldInfo& field) {
   return batch.pool->unique_frames && field.traits().has_next;
 }
 
-/// A view of the frames as stacks, of which the first ones begin with frame `begin` of each item.
+/// A view of the frames as stacks. Each item's first stack begins with its frame `begin`.
 nb::object stacks_at(nb::handle self, const FieldInfo& field, std::size_t begin) {
   const BatchObject& batch = batch_of(self);
   const BatchPool& pool = *batch.pool;
@@ -60,7 +60,7 @@ nb::object now(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
-/// The next observations: a view for sequences, and where every window is whole, else a copy.
+/// The next observations: a view for sequences and if every window is whole, or a copy.
 nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   if (batch.pool->steps != 0) {
@@ -227,7 +227,7 @@ nb::object of(Schema& schema, const Window& window, bool unique_frames, std::siz
       std::move(pool), Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames), n);
 }
 
-/// The T of sequences, else 0.
+/// The T of sequences, or 0.
 std::size_t steps_of(const Window& window) {
   const auto* const sequences = std::get_if<Sequences>(&window);
   return sequences != nullptr ? std::size_t{sequences->burn_in} + sequences->length : 0;

@@ -52,7 +52,7 @@ class Origin {
   unsigned restored = 0;  ///< How often `restore` has replaced the buffer.
 
   /// Marks a call as under way; `restore`, which replaces the buffer, does not run beside one. The
-  /// GIL guards the marks, as those of InUse.
+  /// GIL guards the marks, as in InUse.
   class Call {
    public:
     /// RuntimeError while `restore` runs.

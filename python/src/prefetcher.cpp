@@ -16,7 +16,7 @@ struct PrefetchCore {
       : from(std::move(given)),
         prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
-  /// The statistics that say why no batch comes: those of the first buffer without items, if any.
+  /// The statistics that say why no batch comes, from the first buffer without items if any.
   [[nodiscard]] Stats stats() const {
     for (const auto& origin : from.origins) {
       if (Stats stats = origin->stats(); stats.items == 0) {

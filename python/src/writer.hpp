@@ -15,7 +15,7 @@
 
 namespace reprise::python {
 
-/// One writer, or those of a vector writer, with one hook; one thread at a time uses it.
+/// One writer, or the writers of a vector writer, with one hook; one thread at a time uses it.
 ///
 /// The hook lets the C++ writers wait only where the GIL is released for that: a small step for
 /// which there is room is appended with the GIL held.

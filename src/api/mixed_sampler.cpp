@@ -26,7 +26,7 @@ constexpr int kTries = 16;
 
 }  // namespace
 
-/// All parts draw into the same batch: that of the first part's sampler, or the caller's.
+/// All parts draw into the same batch: the caller's, or the one of the first part's sampler.
 class MixedSampler::State {
  public:
   /// `counts` are the exact parts; without counts, n items are drawn by the common total.
@@ -134,7 +134,7 @@ class MixedSampler::State {
     return samplers_.front()->make_batch(n, memory);
   }
   /// May be called by any thread, because it reads nothing that a draw changes. `items` and
-  /// `needed` are those of the first part that lacks items, else sums.
+  /// `needed` are of the first part that lacks items, or sums if none does.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
     SampleStatus all;
     SampleStatus lacks;
@@ -311,7 +311,7 @@ class MixedSampler::State {
     });
   }
 
-  /// Computes P(i) of a draw by the common total: that of the part, times the part's share.
+  /// Computes P(i) of a draw by the common total: P(i) in the part, times the part's share.
   void weigh(std::span<double> probabilities, const SampleOptions& options,
              std::span<float> weights) {
     std::size_t begin = 0;
@@ -347,7 +347,7 @@ class MixedSampler::State {
   /// The index of a part that has the tag of an earlier part of another buffer; 0: none.
   std::size_t twin_ = 0;
   // The unfinished batch.
-  const window::BatchStore* into_ = nullptr;  ///< Its address, which is only compared.
+  const window::BatchStore* into_ = nullptr;  ///< The address of the batch, which is only compared.
   std::size_t drawn_ = 0;                     ///< Items already drawn into it.
   std::size_t next_ = 0;                      ///< The part that is drawn next.
   sampler::DrawFacts facts_;

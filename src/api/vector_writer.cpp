@@ -293,8 +293,8 @@ void VectorWriter::note_steps() noexcept {
   }
 }
 
-/// Whether this commit repeats one that took the steps of some environments only, none of which has
-/// moved since; it skips those. If none was taken, there is nothing to repeat.
+/// Whether this commit repeats one that took the steps of some environments only; it skips these.
+/// None of them may have moved since. If none was taken, there is nothing to repeat.
 bool VectorWriter::repeated() const noexcept {
   return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),

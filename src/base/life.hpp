@@ -24,11 +24,11 @@ class Life {
   /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(Order::Acquire) != 0; }
 
-  /// Closes, then wakes who sleeps on a registered event. Nothing in a forked child, where nobody
-  /// waits.
+  /// Closes, then wakes the threads that sleep on registered events; in a forked child does
+  /// nothing.
   void close() noexcept;
 
-  /// While it lives, `close` wakes who sleeps on the event.
+  /// While it lives, `close` wakes the threads that sleep on the event.
   class WokenByClose {
    public:
     /// Both outlive it.

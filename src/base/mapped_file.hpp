@@ -7,8 +7,8 @@
 
 namespace reprise::base {
 
-/// A range of memory, zeroed at first, whose pages are those of a file without a name. Disk space
-/// must be set aside before a page is written to, else a full disk is a SIGBUS.
+/// A range of memory, zeroed at first, whose pages belong to a file without a name. Disk space must
+/// be set aside before a page is written to; otherwise a full disk is a SIGBUS.
 ///
 /// Forked children do not have the range, because the parent would see what they write.
 ///

@@ -30,7 +30,7 @@ struct Habit {
   static constexpr std::uint64_t kShortestSleep = 60'000;
 };
 
-constexpr std::uint32_t kPhase = 2048;  ///< In points.
+constexpr std::uint32_t kPhase = 2048;  ///< The length of a phase in points.
 
 std::uint64_t seed_of_environment() noexcept {
   const char* const text = std::getenv("REPRISE_SCHEDULE_SEED");

@@ -12,7 +12,7 @@ namespace reprise::buffer {
 struct LoggedStep {
   std::size_t slot;        ///< The writer's.
   std::uint64_t episode;   ///< Id of its episode.
-  std::uint64_t position;  ///< In the episode.
+  std::uint64_t position;  ///< The position in the episode.
   const std::byte* now;    ///< The step's row.
   const std::byte* next;   ///< The row with the observation after it.
   const std::byte* state;  ///< Recurrent states; null where they are not kept.

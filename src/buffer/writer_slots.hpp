@@ -90,7 +90,7 @@ class WriterSlots {
 
  private:
   struct alignas(base::kCacheLine) Slot {
-    std::atomic<std::uint64_t> committed{0};  ///< By all writers that had this slot, in turn.
+    std::atomic<std::uint64_t> committed{0};  ///< Commits of all writers that had this slot.
     std::atomic<std::uint64_t> next_episode{0};
     std::atomic<std::uint32_t> chunk{storage::kNil};
     std::atomic<std::uint32_t> next_shard{storage::kNil};

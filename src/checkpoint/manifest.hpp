@@ -59,7 +59,7 @@ struct Manifest {
   ManifestId id;
   DataFiles files;
   std::vector<ChunkEntry> chunks;  ///< Chunks by their place in the files.
-  std::vector<StateEntry> states;  ///< By name.
+  std::vector<StateEntry> states;  ///< Sorted by name.
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const Manifest& manifest);

@@ -24,8 +24,7 @@ struct DataName {
   friend auto operator<=>(const DataName&, const DataName&) = default;
 };
 
-/// Distinguishes a manifest from those of other buffers, and of other continuations of the same
-/// buffer.
+/// Distinguishes a manifest from manifests of other buffers, and of other continuations of its own.
 struct ManifestId {
   std::uint64_t number = 0;
   std::uint64_t checksum = 0;
@@ -38,7 +37,7 @@ struct ManifestId {
 [[nodiscard]] std::string unfinished_name(std::uint64_t number);
 [[nodiscard]] std::string data_name(const DataName& name);
 
-/// Nothing for names that do not have exactly this form.
+/// Returns nothing for names that do not have exactly this form.
 [[nodiscard]] std::optional<std::uint64_t> parse_manifest_name(std::string_view name);
 [[nodiscard]] std::optional<std::uint64_t> parse_unfinished_name(std::string_view name);
 [[nodiscard]] std::optional<DataName> parse_data_name(std::string_view name);

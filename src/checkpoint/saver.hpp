@@ -19,8 +19,8 @@
 
 namespace reprise::checkpoint {
 
-/// One save: data is written beside that of earlier checkpoints, and `commit` makes it the newest
-/// checkpoint. A saver that is destroyed without it leaves the checkpoints of the directory as they
+/// One save: data is written beside the data of earlier checkpoints, and `commit` makes it the
+/// newest. A saver that is destroyed without it leaves the checkpoints of the directory as they
 /// were; a caller that catches what another call threw has to destroy it.
 ///
 /// Steps on the disk: data, synced; their names, synced; the manifest under another name, synced;
@@ -89,7 +89,7 @@ class Saver {
   record::Folder folder_;
   std::unique_ptr<record::Lock> lock_;
   std::uint64_t number_ = 1;
-  std::unordered_map<std::uint32_t, ChunkEntry> closed_in_base_;  ///< By index.
+  std::unordered_map<std::uint32_t, ChunkEntry> closed_in_base_;  ///< The key is the chunk's index.
   DataFiles base_files_;
   std::unique_ptr<Segments> segments_;
 

@@ -164,7 +164,7 @@ void HindsightCore::skip_context() noexcept {
 }
 
 /// `Final` goals are the last observations so far. Other goals are any of the observations passed,
-/// with equal probability: those of a chunk replace an earlier goal with their share of all.
+/// with equal probability: each chunk's observations replace the goal with their share of all.
 void HindsightCore::pick(Side side, std::span<std::byte> goals,
                          std::span<std::int32_t> distances) noexcept {
   for (const std::uint32_t i : std::span(going_).first(walks_)) {

@@ -31,7 +31,7 @@ class Limiter {
 
   /// If false, writers need not call `book_inserts`.
   [[nodiscard]] bool limits_inserts() const noexcept { return is_queue() || ratio_.limits(); }
-  /// If true, nobody ever waits.
+  /// If true, no writer or sampler ever waits for it.
   [[nodiscard]] bool is_unlimited() const noexcept { return enough() == 0; }
   [[nodiscard]] bool is_queue() const noexcept { return queue_.limits(); }
 

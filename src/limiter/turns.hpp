@@ -48,7 +48,7 @@ class Turns {
   /// Threads behind the first one sleep on this event.
   [[nodiscard]] base::Event& event() noexcept { return event_; }
 
-  /// Whether somebody waits. Relaxed: a thread that misses one who has just come asks the gate as
+  /// Whether a thread waits. Relaxed: a thread that misses one that has just come asks the gate as
   /// if it had called a moment before.
   [[nodiscard]] bool anybody() const noexcept { return anybody_.load(std::memory_order_relaxed); }
 

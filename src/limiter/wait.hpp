@@ -66,8 +66,7 @@ class WaitMeter {
   std::atomic<std::uint64_t> timeouts_{0};
   std::atomic<std::uint64_t> stops_{0};
   std::atomic<std::uint32_t> waiting_{0};
-  /// Start of the current stretch in which at least one thread waits; no meaning while nobody
-  /// waits.
+  /// When the number of waiting threads last rose from 0. It has no meaning while it is 0.
   std::atomic<base::Clock::rep> first_start_{0};
   std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
@@ -127,8 +126,8 @@ class Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  /// Whether the hook has refused to wait: when the wait was made, in which case no statistics
-  /// count the wait, or at the last `over`.
+  /// Whether the hook has refused to wait, at the last `over` or when the wait was made. In the
+  /// latter case no statistics count the wait.
   [[nodiscard]] bool refused() const noexcept { return refused_; }
 
   /// Why the wait is over, if it is. `sooner`: a time that ends the wait before the deadline. Call

@@ -17,7 +17,7 @@ using prometheus::MetricType;
 static_assert(std::is_same_v<std::size_t, std::uint64_t>);
 using Count = std::uint64_t Stats::*;
 
-// The names are those of the Python package (python/reprise/metrics.py).
+// The Python package has the same names (python/reprise/metrics.py).
 constexpr std::pair<const char*, Count> kCounters[] = {
     {"reprise_committed_steps_total", &Stats::committed_steps},
     {"reprise_evicted_steps_total", &Stats::evicted_steps},

@@ -65,7 +65,7 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
 
 void Caller::farewell() noexcept {
   if (!life().forked()) {
-    // Without a wait, because only a statistic depends on it.
+    // It does not wait, because only a statistic depends on it.
     connection_->channel.send(Says::Bye);
   }
 }

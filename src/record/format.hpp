@@ -38,7 +38,7 @@ struct FileHeader {
   std::uint32_t version = kVersion;
   FileKind kind = FileKind::Data;
   std::uint64_t number = 0;    ///< Number of the checkpoint that the file was written for.
-  std::uint64_t sequence = 0;  ///< Number of a data file among those of its checkpoint.
+  std::uint64_t sequence = 0;  ///< Number of a data file within its checkpoint.
   std::uint64_t contents = 0;  ///< XXH3-64 of what follows in a manifest; 0 in data files.
   std::array<std::uint64_t, 2> reserved{};
   std::uint64_t checksum = 0;  ///< XXH3-64 of the bytes before it.

@@ -31,7 +31,7 @@ class RecordWriter {
 
  private:
   int level_;
-  std::vector<std::byte> raw_;  ///< For the compressor, which needs a block in one piece.
+  std::vector<std::byte> raw_;  ///< Collects a block, because the compressor needs it in one piece.
   /// A header and the stored bytes.
   std::vector<std::byte> block_ = std::vector<std::byte>(BlockHeader::kBytes + kBlockBytes);
 };

@@ -14,7 +14,7 @@
 
 namespace reprise::sampler {
 
-/// The items and draws that a batch needs beside those of the rate limiter, or that the buffer has.
+/// How many items and draws a batch needs, beyond the rate limiter's needs, or the buffer has.
 struct Takes {
   std::size_t items = 0;  ///< Different items, at least.
   std::size_t draws = 0;  ///< 0 if draws need not be counted.
@@ -93,9 +93,9 @@ class DrawPlan {
   DrawPlan(buffer::ShardSet& shards, std::size_t selector) noexcept
       : shards_(shards), selector_(selector) {}
 
-  /// The outcome of a draw that found no weight. It asks under each shard's lock, because hints are
-  /// as of the last unlock, and a thread that still holds a lock may have ingested the items that
-  /// admitted this draw.
+  /// The outcome of a draw that found no weight. It asks under each shard's lock, because hints
+  /// change only when a lock is released, and a thread that still holds one may have ingested the
+  /// items that admitted this draw.
   [[nodiscard]] Outcome without_weight() noexcept {
     bool items = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {

@@ -34,7 +34,7 @@ Takes SnapshotDraw::takes(std::size_t n, Draws draws) const noexcept {
 
 void SnapshotDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
-  chosen_.reserve(n + 1);  // Also round_, with which it is swapped.
+  chosen_.reserve(n + 1);  // Also for round_, with which it is swapped.
   round_.reserve(n + 1);
   arrivals_.reserve(n + 1);
   positions_.resize(std::max(positions_.size(), n + 1));
@@ -74,7 +74,7 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
       ordered_ ? choose_first(all, n) : choose_by_weight(all, n, drawing.draws, random);
   drawing.found = chosen_.size();
   if (!enough) {
-    // Exact, because hints are as of the last unlock and this thread holds every lock.
+    // Exact, because hints change only when a lock is released and this thread holds all of them.
     const Takes has{shards_.items(), shards_.draws_left()};
     short_ = short_ || !has.covers(takes(n, drawing.draws));
     undo(all);

@@ -70,8 +70,8 @@ class SnapshotDraw final : public DrawPlan {
   const bool ordered_;
 
   std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
-  /// The last try failed for lack of items or draws, whatever the items weigh, or because the first
-  /// item has a number at or above the horizon. So another may succeed later.
+  /// The last try failed for lack of items or draws, not for lack of weight, or because the first
+  /// item has a number at or above the horizon. So another try may succeed later.
   bool short_ = false;
   bool any_to_show_ = false;  ///< Some hidden items have to be shown again.
   /// For P: with replacement it is weight * scale_; without, it follows from threshold_ as

@@ -295,7 +295,7 @@ class ShardLoader {
   checkpoint::Reader reader_;
   const ImageBounds bounds_;
   State state_;
-  std::vector<const checkpoint::ChunkEntry*> entries_;  ///< By chunk.
+  std::vector<const checkpoint::ChunkEntry*> entries_;  ///< The entry of each chunk.
   std::vector<std::byte> rest_;                         ///< Recurrent states and frames of a chunk.
   std::vector<std::byte> frame_;                        ///< Scratch.
 };

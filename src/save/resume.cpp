@@ -26,14 +26,14 @@ std::uint32_t any_epoch() {
   return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
 }
 
-/// A chunk that was open. It stays open for the writer that takes the position of its former one,
-/// or else for any writer that looks for a chunk. It is closed if it has too little room, or if it
-/// was restored before and so has keys of two generations already.
+/// A chunk that was open. It stays open for the writer that takes its former writer's place, or
+/// otherwise for any writer that looks for a chunk. It is closed if it has too little room, or if
+/// it was restored before and so has keys of two generations already.
 struct OpenChunk {
   std::uint32_t room = 0;  ///< Rows that a writer may use.
   bool taken = false;
 };
-using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< By chunk.
+using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< The key is the chunk.
 
 /// Keeps a chunk open for a writer that needs so many rows; false if that is not possible.
 bool take(OpenChunks& all, std::uint32_t chunk, std::uint32_t rows) {

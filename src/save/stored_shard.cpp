@@ -14,7 +14,7 @@ using record::Bytes;
 using shard::ChunkImage;
 using shard::ShardImage;
 
-/// Fewest bytes of a chunk.
+/// The fewest bytes that a stored chunk takes.
 constexpr std::size_t kChunkBytes = 8 * sizeof(std::uint32_t) + 1;
 
 template <class T>
@@ -40,7 +40,7 @@ auto numbers(Image& chunk) {
       &chunk.restored, &chunk.ingested,   &chunk.deselected,      &chunk.items};
 }
 
-/// Refuses a number that is not that of a chunk of the shard.
+/// Refuses a number that no chunk of the shard has.
 void check_chunk(const record::Decoder& from, const ImageBounds& bounds, std::uint32_t chunk) {
   if (chunk - bounds.first_chunk >= bounds.chunks) {
     from.refuse("chunk ", chunk, " in the shard of ", bounds.chunks, " chunks from ",

@@ -11,7 +11,7 @@
 
 namespace reprise::save {
 
-/// Writes the state of a shard, with those of its chunks for which `written` is true.
+/// Writes the state of a shard and of the chunks for which `written` is true.
 void write_state(checkpoint::Saver& saver, const std::string& name, const shard::ShardImage& image,
                  const std::vector<bool>& written);
 

@@ -292,13 +292,13 @@ struct SegmentStore {
   }
 
   std::size_t capacity;
-  std::size_t levels = 0;       ///< From the lowest up; the highest has one node, the root.
+  std::size_t levels = 0;       ///< How many levels there are; the highest is the root.
   base::LazyArray<Leaf> lines;  ///< Whole lines; those beyond the capacity stay 0.
   base::LazyArray<Group> groups;
   std::array<Group*, kMaxLevels> level{};  ///< The first group of each level.
   /// Per group, a bit for each node that `assign` still has to recompute; 0 between calls.
   base::LazyArray<std::uint8_t> waiting;
-  std::vector<std::size_t> scratch;  ///< For `assign`.
+  std::vector<std::size_t> scratch;  ///< Used by `assign`.
 };
 
 }  // namespace segment_tree

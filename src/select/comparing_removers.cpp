@@ -82,7 +82,7 @@ class ComparingRemover : public ShardRemover {
   std::uint64_t entered_ = 0;
   base::Random random_{0};
   std::vector<std::uint32_t> members_;  ///< Dense up to size_.
-  std::vector<Entry> entries_;          ///< By chunk.
+  std::vector<Entry> entries_;          ///< The entry of each chunk.
 };
 
 /// Compares how often chunks were drawn with how often the mean step of their shard was, from the
@@ -119,7 +119,7 @@ class ByDraws final : public ComparingRemover {
     std::uint64_t draws = 0;        ///< Draws since the chunk entered.
     std::uint64_t filled_then = 0;  ///< filled_ when it entered.
     double mean_then = 0.0;         ///< mean_draws_ when it entered.
-    std::uint32_t steps = 0;        ///< Its steps when it entered.
+    std::uint32_t steps = 0;        ///< How many steps it had when it entered.
   };
   /// Halvings after which any score is 0.
   static constexpr std::uint64_t kMostHalvings = 2000;
@@ -136,7 +136,7 @@ class ByDraws final : public ComparingRemover {
     return std::ldexp(draws / expected * (1.0 - part / 2.0), -halvings);
   }
 
-  std::vector<Record> records_;  ///< By chunk.
+  std::vector<Record> records_;  ///< The record of each chunk.
   std::uint64_t steps_ = 0;      ///< Sum of `Record::steps` over the chunks that have entered.
   std::uint64_t filled_ = 0;     ///< Steps of all chunks that ever entered.
   double mean_draws_ = 0.0;      ///< Draws per step, summed over batches.
@@ -167,7 +167,7 @@ class ByLastSample final : public ComparingRemover {
   }
 
   std::uint64_t batches_ = 0;
-  /// By chunk: the batch that last drew from it, or the last batch before it entered.
+  /// For each chunk, the batch that last drew from it, or the last batch before it entered.
   std::vector<std::uint64_t> last_;
 };
 

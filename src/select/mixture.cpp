@@ -26,7 +26,7 @@ struct Scales {
 };
 
 /// A leaf's weight is the sum of its weights in both parts. Each part draws by itself, and the
-/// draws are merged by leaf, so that those of a leaf follow each other as if it had a single
+/// draws are merged by leaf, so that all draws of a leaf follow each other, as if it had one
 /// interval.
 class MixtureSelector final : public ShardSelector {
  public:
@@ -45,7 +45,7 @@ class MixtureSelector final : public ShardSelector {
     weighted_.erase(first, count);
     alike_.erase(first, count);
   }
-  /// The maxima are those of the weights that updates bring.
+  /// The maxima are of the weights that updates bring.
   [[nodiscard]] SelectorSummary summary() const noexcept override {
     SelectorSummary summary = weighted_.summary();
     const SelectorSummary alike = alike_.summary();

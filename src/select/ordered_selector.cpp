@@ -173,7 +173,7 @@ class OrderedSelector final : public ShardSelector {
   }
 
   const First first_;
-  const WeightRule rule_;  ///< For initial priorities; it leaves the others as they are.
+  const WeightRule rule_;  ///< Computes initial priorities, and leaves others as they are.
   tree::LargestTree<std::int64_t> keys_;
   std::size_t visible_ = 0;  ///< Leaves whose key is above 0.
   float highest_seen_ = 0.0F;

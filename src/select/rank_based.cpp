@@ -26,8 +26,8 @@ constexpr std::size_t kBlock = 512;
 constexpr std::size_t kFetched = 64;
 
 /// `RankBased` in one shard: leaves in buckets of ranks, all leaves of a bucket with the same
-/// weight. Buckets and weights are those of the last round of the rule; the bucket of each leaf is
-/// always up to date.
+/// weight. Buckets and weights change in each round of the rule; leaves change their buckets at
+/// once.
 class RankSelector final : public ShardSelector {
  public:
   RankSelector(const WeightRule& initial, std::size_t leaves)
@@ -271,7 +271,7 @@ class RankSelector final : public ShardSelector {
     return static_cast<double>(weight_[bucket]) * lists_.count(buckets_.number[bucket]);
   }
 
-  /// For initial priorities; it leaves the others as they are.
+  /// Computes initial priorities, and leaves others as they are.
   const WeightRule initial_;
   tree::LargestTree<float> priorities_;  ///< Raw priorities, also of hidden leaves.
   RankLists lists_;                      ///< The leaves that can be drawn.
@@ -297,7 +297,7 @@ RankSelector& as_rank_selector(ShardSelector& selector) noexcept {
 /// a sampler that finds it taken draws with the present buckets. So no circle of locks can form.
 class RankRule final : public SelectorRule {
  public:
-  /// As WeightRule.
+  /// As in WeightRule.
   explicit RankRule(const RankBased& options)
       : initial_({.alpha = 1.0F,
                   .epsilon = 0.0F,

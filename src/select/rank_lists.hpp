@@ -144,7 +144,7 @@ class RankLists {
   base::LazyArray<std::uint32_t> counts_;
   base::LazyArray<std::uint32_t> roots_;
   base::LazyArray<std::uint32_t> pool_;
-  /// By leaf: its place in its bucket, and in the lower 16 bits the bucket + 1; 0 for none.
+  /// For each leaf, its place in its bucket, and in the lower 16 bits the bucket + 1; 0 for none.
   base::LazyArray<std::uint64_t> entries_;
   std::uint32_t blocks_used_ = 0;  ///< Blocks of the pool that were ever used.
   std::uint32_t free_ = 0;         ///< The first free block + 1; 0 for none.

@@ -36,8 +36,8 @@ inline float next_above(float value) noexcept {
 }
 
 /// Ranges of priorities, from the highest down, that cover all priorities. Bucket i has the
-/// priorities from lowest[i] up to those of bucket i - 1. The number of a bucket in `RankLists`
-/// does not change when buckets around it are made or merged.
+/// priorities from lowest[i] to below lowest[i - 1]. The number of a bucket in `RankLists` does not
+/// change when buckets around it are made or merged.
 struct RankBuckets {
   /// The place of the bucket for a priority.
   [[nodiscard]] std::size_t find(float priority) const noexcept {
@@ -116,7 +116,7 @@ class RankTable {
     return {priorities_.data(), priorities_.size()};
   }
 
-  /// Cuts the crowded buckets. `priorities` are those of their items; they are sorted in place.
+  /// Cuts the crowded buckets. `priorities` of their items are sorted in place.
   void cut(std::span<float> priorities) noexcept {
     std::ranges::sort(priorities, std::greater<>());
     changed_ = true;

@@ -9,8 +9,8 @@
 
 namespace reprise::storage {
 
-/// A range of zeroed bytes, in memory or in a mapped file. In a file a part needs disk space
-/// (`set_aside`) before anybody writes to it; there is no advice to memory but `expect_full`.
+/// A range of zeroed bytes, in memory or in a mapped file. In a file, `set_aside` has to get disk
+/// space for a part before it is written to. In memory, of the advice only `expect_full` counts.
 ///
 /// Thread safety: as `base::MappedFile`.
 class Pages {

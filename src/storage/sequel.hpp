@@ -39,7 +39,7 @@ class Sequel {
   }
 
   [[nodiscard]] std::uint64_t word() const noexcept { return word_.load(base::Order::Relaxed); }
-  /// The slot of this step, if the episode goes on with it in a chunk that was found; else kNil.
+  /// The slot of this step if the episode goes on with it in a chunk that was found, or kNil.
   [[nodiscard]] std::uint32_t slot(std::uint32_t mark) const noexcept {
     const std::uint64_t now = word();
     return now >> 32U == mark ? static_cast<std::uint32_t>(now) : kNil;

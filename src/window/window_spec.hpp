@@ -31,9 +31,9 @@ class WindowSpec {
   [[nodiscard]] const Window& options() const noexcept { return window_; }
   /// The name of the kind.
   [[nodiscard]] const char* name() const noexcept { return kind_->name(); }
-  /// Whether a batch has the steps of an item one by one; else it has its first.
+  /// Whether a batch has all steps of an item, and not only the first.
   [[nodiscard]] bool has_steps() const noexcept { return kind_->has_steps(); }
-  /// Whether frames before an episode are zeros; else its first frame is repeated.
+  /// Whether frames before an episode are zeros, and not copies of its first frame.
   [[nodiscard]] bool zeros_before() const noexcept {
     return kind_->stack_start() == StackStart::Zeros;
   }

@@ -111,7 +111,7 @@ void WriterCore::log_step(End end, std::span<const float> priorities) const {
                 .items = completing(end)});
 }
 
-/// Nothing once there is a chunk in hand and an insert booked, else why the step is not taken.
+/// Returns nothing once there is a chunk and a booked insert, or why the step is not taken.
 std::optional<CommitStatus> WriterCore::wait_for_room() {
   chunk_.announce_all();  // A sampler may have to draw what is decided before there is room.
   limiter::WaitTerms terms(&core_->life(), timeout_, stop_, hook_);
@@ -171,7 +171,7 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
 }
 
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
-/// window reads it, else its place is free again.
+/// window reads it; otherwise its place is free.
 void WriterCore::end_truncated() noexcept {
   if (log_ != nullptr) {
     log_->cut(slot_);

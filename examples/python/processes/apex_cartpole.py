@@ -22,7 +22,7 @@ import torch
 sys.path.append(str(Path(__file__).parents[1]))
 from dqn_cartpole import BATCH, BEGIN, BETA, Learner, greedy, make_buffer, make_network
 
-ENVIRONMENTS = 8  # Of each actor.
+ENVIRONMENTS = 8  # The environments of each actor.
 PUBLISH_EVERY, SHOW_EVERY, SCREEN_EVERY, KILL_AT = 10, 100, 250, 400  # Updates.
 SCREENED, TESTED, SOLVED = 20, 100, 475.0  # Episodes, episodes, mean return.
 START = multiprocessing.get_context("spawn")  # Any start method would do.

@@ -29,13 +29,13 @@ struct BatchView {
     std::byte* first = nullptr;
     std::size_t items = 0;
     std::size_t stride_bytes = 0;
-    std::size_t stack_bytes = 0;  ///< Of all steps of an item.
+    std::size_t stack_bytes = 0;  ///< The size of all stacks of an item.
     std::size_t frame_bytes = 0;
     /// Null: all begin at 0. A value above `last` counts as `last`.
     const std::uint32_t* begins = nullptr;
     std::uint32_t last = 0;
     std::size_t step_bytes = 0;  ///< Distance from the stack of a step to that of the next one.
-    std::size_t one_bytes = 0;   ///< Of the stack of one step.
+    std::size_t one_bytes = 0;   ///< The size of the stack of one step.
   };
 
   std::size_t size = 0;

@@ -34,8 +34,8 @@ class Counts(NamedTuple):
     request brings them back, so that a restarted coordinator can continue with the newest."""
 
     changes: int = 0  # The number of changes so far; the newest counts have the most.
-    inserted: int = 0  # Steps.
-    admitted: int = 0  # Items.
+    inserted: int = 0  # Steps that were appended or may be.
+    admitted: int = 0  # Items that were drawn or may be.
 
 
 class _Incarnation:

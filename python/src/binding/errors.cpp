@@ -50,8 +50,8 @@ std::string word_of(std::string_view enumerator) {
   return "'" + word + "'";
 }
 
-/// Rewords a message of the library for the package: calls of C++ become those of Python, members
-/// of options become parameters, and enumerators become words.
+/// Rewords a message of the library for the package: calls of C++ become calls of Python, members
+/// of options become parameters, and enumerators words.
 std::string in_python(const std::string& call, const std::exception& error) {
   const auto* const refusal = dynamic_cast<const Refusal*>(&error);
   if (refusal == nullptr) {

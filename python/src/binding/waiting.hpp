@@ -83,9 +83,9 @@ class SignalHook final : public WaitHook {
   /// `stats` gives the statistics of the buffer that the call waits for. From them comes the text
   /// of the warning that a wait without a timeout gives after some seconds.
   explicit SignalHook(std::function<Stats()> stats);
-  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. If a signal
-  /// handler raised meanwhile, that is thrown, whatever the call returns or throws. In a child that
-  /// a handler forked, the call ends at once.
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. An exception of
+  /// a signal handler is thrown in place of what the call returns or throws. In a child that a
+  /// handler forked, the call ends at once.
   template <class Call>
   auto wait(std::chrono::nanoseconds timeout, const Call& call) {
     decltype(call()) result{};
@@ -113,7 +113,7 @@ class SignalHook final : public WaitHook {
   const std::function<Stats()> stats_;
   const ::pid_t maker_;
   bool waiting_ = false;
-  /// Whether the next wait is the first, which begins whatever the timeout is and starts its time.
+  /// Whether the next wait is the first, which starts the time and begins even if there is none.
   bool first_ = false;
   bool told_ = false;  ///< Whether this wait has warned.
   Clock::time_point start_;

@@ -128,8 +128,8 @@ struct StepValues {
 /// The object if it is an array, else what numpy.asarray makes of it; ValueError if it fails.
 [[nodiscard]] nb::object array_of(nb::handle given, What what);
 
-/// Whether values of one of numpy's kinds convert to those of another: as numpy's casting
-/// "same_kind", but integers of either sign, whose range is checked.
+/// Whether values of one of numpy's kinds convert to another: as numpy's casting "same_kind", but
+/// also integers of either sign, whose range is checked.
 [[nodiscard]] bool casts(char from, char to) noexcept;
 
 /// A plain array of the type; ValueError if a number of `array` is out of the type's range.
@@ -194,7 +194,7 @@ struct Expected {
 };
 
 /// Reads every field of the call. ValueError for unknown and missing fields, which lists the
-/// fields; else errors are those of `Value::take`.
+/// fields. Other errors are as in `Value::take`.
 void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
                  StepValues& values);
 

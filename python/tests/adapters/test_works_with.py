@@ -37,7 +37,7 @@ def test_it_runs(name, tmp_path, monkeypatch):
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError as why:  # Of a part of the package, too: Ray is there without RLlib.
+        except ImportError as why:  # Also if a part is missing: Ray is there without RLlib.
             pytest.skip(str(why))
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
