@@ -15,7 +15,7 @@ function(reprise_add_tests folder)
     PROPERTIES LABELS ${folder})
 endfunction()
 
-# reprise_add_folder(FOLDER SOURCES...): the same of all FOLDER/*_test.cpp, with these sources.
+# reprise_add_folder(FOLDER SOURCES...): reprise_add_tests of FOLDER/*_test.cpp and these sources.
 function(reprise_add_folder folder)
   file(GLOB tests RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${folder}/*_test.cpp)
   reprise_add_tests(${folder} ${tests} ${ARGN})

@@ -86,8 +86,8 @@ class Batch {
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; with sequences that of each step, [B, T], 0 beyond the
-  /// item's last step. `std::logic_error` for a batch with sequences without n_step.
+  /// The n-step return of a reward, [B]; with sequences of each step, [B, T], 0 beyond the item's
+  /// last step. `std::logic_error` for a batch with sequences without n_step.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
@@ -98,7 +98,7 @@ class Batch {
   /// its last frame is repeated. `now` and `next` throw `std::logic_error` for an observation of
   /// such a batch with items, and `frames` does for one of another batch.
   ///
-  /// With sequences [B, F + T, S]: the stack of step t begins at frame t, and that of the
+  /// With sequences [B, F + T, S]: the stack of step t begins at frame t, and the stack of the
   /// observation after it at frame t + 1. Behind a shorter item there are zero bytes, so the stacks
   /// of steps that it does not have show its last frames, too.
   template <Element T, bool Shaped>
@@ -157,9 +157,9 @@ class Batch {
   /// after a termination. **Gamma is in it**: do not multiply by `Transitions::discount` again.
   /// With sequences 1, or 0 if a termination ended the episode with the last step.
   ///
-  /// With sequences and an n_step [B, T]: that of step t of item i is the factor for the value of
-  /// the item's observation number min(t + n_step, lengths()[i]), where number 0 is the first one
-  /// of `now`, and number k > 0 is number k - 1 of `next`. It is 0 beyond the item's last step.
+  /// With sequences and an n_step [B, T]: step t of item i has the factor for the value of the
+  /// item's observation min(t + n_step, lengths()[i]). Observation 0 is the first one of `now`, and
+  /// observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's last step.
   [[nodiscard]] std::span<float> discounts() const {
     return {view_->discounts, size() * view_->targets};
   }

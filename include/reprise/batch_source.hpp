@@ -65,10 +65,10 @@ struct SampleOptions {
   /// Ends the wait soon after stop is requested, from any thread. After that a call does not wait,
   /// as with a timeout of 0.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked while the call waits; if it ends the wait, the call is `Stopped`. Null: nobody is asked.
+  /// The hook, or null, is asked while the call waits. If it ends the wait, the call is `Stopped`.
   WaitHook* hook = nullptr;
-  /// False: only keys, weights and probabilities are filled; fields and what is computed from them
-  /// stay as they were.
+  /// If false, only keys, weights and probabilities are filled; fields and what is computed from
+  /// them stay as they were.
   bool gather = true;
 };
 

@@ -44,13 +44,12 @@ struct HindsightOptions {
 /// field says what each step achieved; the goals are values of it. Rewards under the new goals are
 /// the caller's to compute, over the whole batch.
 ///
-/// What it reaches: the steps of the episode that are in the buffer, in whatever chunks they lie,
-/// up to the newest that it had taken in when their shard was last locked, and the observation
-/// after each. So of an episode under way `Final` is the newest. An episode is followed to the
-/// first of its chunks (`Options::chunk_steps`) that has left: where one left before the chunks in
-/// front of it, as removers and, to within a chunk per shard, also `Fifo` may have it, what lies
-/// behind is not reached. A step that left may be a goal while others of its
-/// chunk are there.
+/// What it reaches: the steps of the episode that are in the buffer, in all chunks, up to the
+/// newest that the buffer had ingested when their shard was last locked, and the observation after
+/// each. So in an open episode `Final` is the newest. An episode is followed to the first of its
+/// chunks (`Options::chunk_steps`) that has left: where one left before the chunks in front of it,
+/// as removers and, to within a chunk per shard, also `Fifo` may have it, what lies behind is not
+/// reached. A step that left may be a goal while others of its chunk are there.
 ///
 /// Thread safety: one thread at a time; any number of them beside writers, samplers and updates.
 /// Lifetime: may outlive its buffer, whose memory it keeps. After `ReplayBuffer::restore` it finds

@@ -169,8 +169,7 @@ struct LoadResult;
 /// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error` with
 /// both process ids, instead of hanging on a lock that no thread there will release. `close` does
 /// nothing there, `closed` has no meaning, and destroying any of them is safe. Make the buffer
-/// after the fork. A child that is made without the handlers of
-/// `pthread_atfork` does not notice.
+/// after the fork. A child that is made without the handlers of `pthread_atfork` does not notice.
 class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.

@@ -43,8 +43,8 @@ struct WriterOptions {
   /// Ends such a wait soon after stop is requested, from any thread. After that no commit waits, as
   /// with a timeout of 0; a step for which there is room is still committed.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked while a commit waits; must outlive the writer. A commit that it ends is `Stopped`. Null:
-  /// nobody is asked.
+  /// The hook, or null, is asked while a commit waits. It must outlive the writer. A commit that it
+  /// ends is `Stopped`.
   WaitHook* hook = nullptr;
 };
 

@@ -327,7 +327,7 @@ class MixedSampler::State {
     sampler::weigh(probabilities, facts_, options.beta, options.normalise, weights);
   }
 
-  /// The first part whose keys have the tag; the number of parts if there is none.
+  /// The index of the first part whose keys have the tag; the number of parts if there is none.
   [[nodiscard]] std::size_t part_of(std::uint32_t tag) const noexcept {
     const auto found = std::ranges::find(cores_, tag, [](const Core& core) { return core->tag(); });
     return static_cast<std::size_t>(found - cores_.begin());

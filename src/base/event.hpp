@@ -23,7 +23,7 @@ class Waiters {
   /// E1: seq_cst, ordered before the sleeper's last look; partner: anybody.
   void enter() noexcept { registered_.fetch_add(1, Order::SeqCst); }
 
-  /// Relaxed: a waker that still sees the registration wakes nobody, harmlessly.
+  /// Relaxed: a waker that still sees the registration wakes no thread, which is harmless.
   void leave() noexcept { registered_.fetch_sub(1, Order::Relaxed); }
 
   /// E2: acquire; partner: advance. A thread with a later ticket sees what came before the wake.

@@ -63,7 +63,7 @@ class Life {
 
   // Every commit reads these; they are written once.
   alignas(kCacheLine) StdSync::Atomic<std::uint32_t> closed_{0};
-  /// Of the copy of the library that made this: a process may have several.
+  /// Belongs to the copy of the library that made this: a process may have several.
   const std::atomic<std::uint32_t>& forks_;
   const std::uint32_t made_at_;
   const std::int64_t maker_;  ///< Process id, for the refusal.

@@ -21,9 +21,9 @@ namespace reprise::limiter {
 /// Writers and samplers never wait for each other at the same time. The two gates of a ratio use
 /// the same counts. With error_buffer E, ratio r, block b and batch n, both are shut only if r * b
 /// + n > 2 * E, and `check_batch` refuses such a batch. No insert waits while fewer items are
-/// resident than sampling needs, or than a sampler demands
-/// (`Turns::demand`). Writers of a queue wait
-/// until fewer items than its size are left; samplers wait for at most as many items as its size.
+/// resident than sampling needs, or than a sampler demands (`Turns::demand`). Writers of a queue
+/// wait until fewer items than its size are left; samplers wait for at most as many items as its
+/// size.
 class Limiter {
  public:
   /// Throws std::invalid_argument that names the option, its value and what is allowed.

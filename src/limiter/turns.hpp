@@ -45,7 +45,7 @@ class Turns {
     bool let_in_ = false;  ///< Set by a thread that left; the call then waits no more.
   };
 
-  /// Threads behind the first one sleep on this event.
+  /// Threads behind the first in the queue sleep on this event.
   [[nodiscard]] base::Event& event() noexcept { return event_; }
 
   /// Whether a thread waits. Relaxed: a thread that misses one that has just come asks the gate as

@@ -44,7 +44,7 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
   if (snapshots_) {
     plans_.fill(&snapshot_);
   }
-  // A shard has at most two runs in a batch, after that of its fresh items.
+  // A shard has at most two runs in a batch, after the run of its fresh items.
   runs_.reserve(3 * core_->shards().size());
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxFields = 64;  // Writers keep one bit per field.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 48U;
-/// Compressed fields of less would take more for their places than they could save.
+/// For smaller fields, the offsets of compressed values take more bytes than compression saves.
 constexpr std::size_t kLeastCompressed = 512;
 
 }  // namespace

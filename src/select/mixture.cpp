@@ -25,7 +25,7 @@ struct Scales {
   double alike = 1.0;
 };
 
-/// A leaf's weight is the sum of its weights in both parts. Each part draws by itself, and the
+/// A leaf's weight is the sum of its weights in both parts. Each part draws separately, and the
 /// draws are merged by leaf, so that all draws of a leaf follow each other, as if it had one
 /// interval.
 class MixtureSelector final : public ShardSelector {

@@ -25,14 +25,13 @@ namespace reprise::shard {
 /// shards with the oldest chunks of the buffer evict (`Budget::among_oldest`); so no step stays
 /// because its shard gets no others (I13). Otherwise a shard over its share of the capacity evicts:
 /// the remover chooses a filled chunk, which stays the victim until it has no steps left; while
-/// there is no filled chunk, the victim is the oldest one. So, but for a limit of draws
-/// (`DrawLimit`), an open chunk loses steps only while there is no filled chunk. Therefore the
-/// partial chunks are, whatever the remover does, at most the one that it chose and one per writer;
-/// the sum in `buffer/plan.hpp` needs this bound.
+/// there is no filled chunk, the victim is the oldest one. So an open chunk loses steps only while
+/// there is no filled chunk, or by a limit of draws (`DrawLimit`). Therefore at most the chunk that
+/// the remover chose and one per writer are partial; the sum in `buffer/plan.hpp` needs this bound.
 ///
-/// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer; those
-/// that the remover sees, which asks for facts about chunks here, begin at 0 in each shard. `next`
-/// asks the remover once per victim; everything else is O(1).
+/// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer; the
+/// remover, which asks for facts about chunks here, uses numbers that begin at 0 in each shard.
+/// `next` asks the remover once per victim; everything else is O(1).
 class Victims final : public ShardChunks, public RowIndex {
  public:
   /// The parts of the shard that the choice depends on.

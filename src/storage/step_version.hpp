@@ -34,7 +34,7 @@ class StepVersion {
     return true;
   }
 
-  /// Calls `load`, which gets the words. False if these may be of two writes.
+  /// Calls `load`, which reads the words. Returns false if they may belong to two writes.
   template <class Load>
   [[nodiscard]] bool try_read(Load load) const noexcept {
     // V1: acquire; partner: the release of try_write. No word is older than this version.

@@ -28,7 +28,7 @@ namespace reprise::writer {
 /// One thread at a time.
 class StepWriter : public detail::RowView {
  public:
-  /// What steps are checked against; all of it outlives the writer.
+  /// What steps are checked against. All of it has to outlive the writer.
   struct Rules {
     const buffer::Format& format;
     const buffer::Selectors& selectors;

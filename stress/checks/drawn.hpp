@@ -33,7 +33,7 @@ struct Drawn {
   return "key " + std::to_string(key.bits);
 }
 
-/// The items of a batch, of which those without a fault can be used by other checks.
+/// The items of a batch. Other checks use only items without a fault.
 using CheckedItems = std::span<const CheckedItem>;
 
 }  // namespace stress

@@ -15,7 +15,7 @@ namespace stress {
 /// How often other writers, or other samplers, were let in while one waited for the rate limiter
 /// (I12). Any thread; all relaxed, because the counts need not be of the same moment.
 struct Turns {
-  std::uint64_t most = 0;  ///< Others may be let in so often during a wait.
+  std::uint64_t most = 0;  ///< How often others may be let in during a wait.
   std::atomic<std::uint64_t> let_in = 0;
   std::atomic<std::uint64_t> waits = 0;
   std::atomic<std::uint64_t> passed = 0;   ///< Waits during which more others were let in.

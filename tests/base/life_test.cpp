@@ -84,7 +84,7 @@ TEST(Life, OfAnotherProcessIsRefusedInAChildAndInItsChildren) {
   const auto refused = [](const Life& life, pid_t maker) {
     return test::unless_refused<std::logic_error>("check", maker, [&] { life.check(); });
   };
-  // Two forks one after the other: the second child is as far from its parent as the first.
+  // The second child of the same parent has to be refused like the first.
   for (int i = 0; i < 2; ++i) {
     test::expect_of_child([&] {
       std::string complaints = refused(of_parent, parent);

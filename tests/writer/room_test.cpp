@@ -152,7 +152,7 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   expect_accounted();
 }
 
-/// Refuses to wait after it was asked so often.
+/// Refuses to wait after it was asked `left` times.
 class Patience final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }

@@ -76,8 +76,8 @@ class InUse {
   bool& mark_;
 };
 
-/// Looks for signals while a call waits in C++, without ending the wait. Outside of `wait` it keeps
-/// calls from waiting at all: they try once, which no statistics count.
+/// Runs signal handlers while a call waits in C++, without ending the wait. Outside of `wait` calls
+/// do not wait at all: they try once, and no statistics count that as a wait.
 class SignalHook final : public WaitHook {
  public:
   /// `stats` gives the statistics of the buffer that the call waits for. From them comes the text
