@@ -169,8 +169,8 @@ std::size_t remove(BufferObject& self, const Keys& given) {
 void bind_items(Type<BufferObject>& type) {
   type.method<&gather>(
           "gather", "Batch",
-          R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in their sequence, without a
-draw: no limit counts it. Where an item is gone, `lengths` and `weights` are 0 and every field is
+          R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in their order, without a draw:
+no limit counts it. Where an item is gone, `lengths` and `weights` are 0 and every field is
 zeros; elsewhere weights are 1. Items drawn as often as max_times_sampled allows are there until
 they are evicted. ValueError for a key of another buffer. Other threads may append and draw.)",
           arg("keys"))

@@ -351,7 +351,7 @@ wait for items.)",
           arg("shard"), keyword("timeout", 0.0))
       .method<&Self::answer>(
           "answer",
-          R"(Takes the answer to a request, in any sequence, each once. ValueError for another one, or for bytes
+          R"(Takes the answer to a request, in any order, each once. ValueError for another one, or for bytes
 that are damaged; then nothing has changed.)",
           arg("shard"), arg("answer"))
       .method<&ShardClient::lose>("lose", kLose, arg("shard"), arg("restarted", false))

@@ -15,21 +15,21 @@
 
 namespace reprise::shard {
 
-/// Counts how often each item of a shard was drawn, if draws are limited, and says which
-/// chunks have to be evicted from first because they hold exhausted items. An item is exhausted
+/// Counts how often each item of a shard was drawn, if draws are limited, and says from which
+/// chunks steps have to be evicted first, because they hold exhausted items. An item is exhausted
 /// when it was drawn as often as the limit allows, or was removed.
 ///
 /// Steps leave a chunk oldest first, so an exhausted item cannot leave before an older one of its
 /// chunk that may be drawn again. The *front* of a chunk is the steps before its first item that
 /// may be drawn again. Fronts with exhausted items are evicted before any item that may be drawn
-/// again, and so are those of partial and of filled chunks that have steps without an item alone,
-/// as windows of more than one step make them: nobody else would free their memory.
+/// again. So are fronts of partial and of filled chunks that have only steps without an item, which
+/// windows of more than one step cause: nothing else would free their memory.
 ///
 /// A *partial* chunk has lost some of its steps and not all, so it holds memory for steps that are
 /// gone. Therefore fronts of partial chunks are evicted first, then filled chunks that are all
 /// front, one after the other, then other fronts, but these only while fewer than `most_partial`
 /// chunks are partial. Within a kind the oldest chunk comes first. The sum in `buffer/plan.hpp`
-/// needs this bound: partial are at most `most_partial` chunks, one chunk that was all front, and
+/// needs this bound: at most `most_partial` chunks are partial, and one that was all front, and
 /// open chunks that were emptied and got new steps.
 ///
 /// Externally synchronised by the shard's lock. Every call is O(log chunks), plus O(1) amortised

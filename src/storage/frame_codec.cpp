@@ -53,7 +53,7 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
   constexpr std::size_t kInToken = 15;
   static_assert(std::endian::native == std::endian::little, "The first byte is the lowest.");
   const std::size_t size = block.size();
-  const auto back = static_cast<std::uint16_t>(size);  // The key lies directly before the block.
+  const auto offset = static_cast<std::uint16_t>(size);  // The key lies directly before the block.
   const auto differ = [&](std::size_t at) {
     std::uint64_t a = 0;
     std::uint64_t b = 0;
@@ -61,30 +61,30 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
     std::memcpy(&b, block.data() + at, sizeof(b));
     return a ^ b;
   };
-  std::size_t taken = 0;
-  std::size_t done = 0;
-  const auto put = [&](std::size_t literals, std::size_t run) {
-    const std::size_t most = 3 + literals + literals / 255 + sizeof(back) + run / 255;
-    if (most > room - taken) {
+  std::size_t written = 0;
+  std::size_t encoded = 0;
+  const auto put_run = [&](std::size_t literals, std::size_t run) {
+    const std::size_t bound = 3 + literals + literals / 255 + sizeof(offset) + run / 255;
+    if (bound > room - written) {
       return false;
     }
     const std::size_t match = run - std::min(run, kLeast);
-    std::byte* out = to + taken;
+    std::byte* out = to + written;
     *out++ = static_cast<std::byte>(std::min(literals, kInToken) << 4U | std::min(match, kInToken));
     out = literals < kInToken ? out : put_length(out, literals - kInToken);
-    std::memcpy(out, block.data() + done, literals);
+    std::memcpy(out, block.data() + encoded, literals);
     out += literals;
     if (run != 0) {
-      std::memcpy(out, &back, sizeof(back));
-      out += sizeof(back);
+      std::memcpy(out, &offset, sizeof(offset));
+      out += sizeof(offset);
       out = match < kInToken ? out : put_length(out, match - kInToken);
     }
-    taken = static_cast<std::size_t>(out - to);
-    done += literals + run;
+    written = static_cast<std::size_t>(out - to);
+    encoded += literals + run;
     return true;
   };
   for (std::size_t at = 0; at + kLastBegin <= size; ++at) {
-    if (at - done > room - taken) {
+    if (at - encoded > room - written) {
       return 0;  // There is no room for what differs since the last run.
     }
     if (differ(at) != 0) {
@@ -97,11 +97,11 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
     }
     at += different == 0 ? 0 : static_cast<std::size_t>(std::countr_zero(different)) / 8;
     at = std::min(at, size - kLastEnd);
-    if (!put(begin - done, at - begin)) {
+    if (!put_run(begin - encoded, at - begin)) {
       return 0;
     }
   }
-  return put(size - done, 0) ? taken : 0;
+  return put_run(size - encoded, 0) ? written : 0;
 }
 
 /// Compresses a block into fewer bytes than `room` and than its own, or returns 0.

@@ -37,13 +37,11 @@ class BackOff {
   std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
 };
 
-/// Finds a chunk, from the shards in turn, so that shards stay level.
+/// Finds a chunk, from the shards in turn, so that all have about as many steps.
 ///
-/// Memory used before comes first, then room made in it, and then memory never touched, until the
-/// shard has used a few chunks more than have steps in a shard on average. In a full buffer the
-/// chunk that a writer closed in a shard waits there, and makes room when the writer comes round to
-/// that shard again. The other shards are tried when the next one is busy, and more untouched
-/// memory only if `urgent`.
+/// A free chunk that was used before comes first, then one that is emptied now, and then one that
+/// was never used, until the shard has used a few more than the average number of chunks with
+/// steps; or beyond that if `urgent`. The other shards are tried while the next one is busy.
 std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
                          int& disk_error) noexcept {
   const std::size_t shards = core.shards().size();

@@ -166,7 +166,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
                       .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
   auto& [served, line, meter, writer, sampler] = measured;
   const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
-  // Each kind gets another number of waits.
+  // Each kind gets a different number of waits.
   EXPECT_FALSE(meter.sample(sampler, 4, brief));
   writer.set_timeout(brief.timeout);
   for (int held = 0; held < 2;) {

@@ -145,8 +145,8 @@ class HostHook final : public WaitHook {
 };
 
 /// A thread that an object owns and that runs without the GIL. In a forked child the thread does
-/// not exist, its handle may name another one, and locks that it held stay locked, so there nothing
-/// of it is destroyed.
+/// not exist, its handle may name another one, and locks that it held stay locked, so the child
+/// destroys nothing of it.
 class OwnThread {
  public:
   /// `work` owns what it uses, and returns soon after stop is requested.

@@ -342,7 +342,7 @@ inline EVICT(others_busy) {
   fi
 }
 
-/* ShardSet::make_room, in any sequence of shards; `otherwise` ends it. */
+/* ShardSet::make_room, in any order of shards; `otherwise` ends it. */
 #define ROOM_IN(n) atomic { CAN_EVICT(n) && !lk[n] -> s = n; lk[n] = 1 } EVICT(0); UNLOCK(s)
 #define MAKE_ROOM(otherwise) do ROOMS :: otherwise -> break od
 

@@ -415,8 +415,8 @@ class World::Item {
   std::uint32_t n_step_ = 0;
   double gamma_ = 1.0;
   std::uint32_t steps_ = 1;   ///< Steps whose columns the item shows.
-  std::uint32_t whole_ = 1;   ///< The steps that it would show if it were not cut short.
-  std::uint32_t ahead_ = 1;   ///< Steps between a stack of `now` and that of `next`.
+  std::uint32_t whole_ = 1;   ///< Steps that the item would show if it were not cut short.
+  std::uint32_t ahead_ = 1;   ///< Steps between a stack of `now` and the stack of `next`.
   std::uint32_t behind_ = 1;  ///< Unique frames after the first stack.
   bool repeats_ = false;      ///< Whether values beyond the length repeat the last frame.
   std::uint32_t targets_ = 1;
