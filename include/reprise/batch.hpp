@@ -20,9 +20,9 @@ namespace window {
 struct BatchAccess;
 }
 
-/// The stack of each item of a batch: `stacks[i]` is that of item i, oldest frame first. With
-/// sequences it is the stacks of all steps, [T, F, S], or with unique frames the frames that they
-/// consist of, [T + F - 1, S].
+/// The stack of each item of a batch: `stacks[i]` belongs to item i, oldest frame first. With
+/// sequences it holds the stacks of all steps, [T, F, S], or with unique frames their frames, [T +
+/// F - 1, S].
 template <class T>
 class Stacks {
  public:

@@ -70,8 +70,7 @@ class Origin {
     unsigned& calls_;
   };
 
-  /// The mark of `restore`, beside which no other call may run. RuntimeError while one is under
-  /// way.
+  /// Marks the object as being restored. RuntimeError while another call is under way.
   [[nodiscard]] InUse restoring();
 
   /// RuntimeError in a forked child, before anything is written, because rows are not mapped there.

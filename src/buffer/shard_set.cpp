@@ -134,7 +134,7 @@ void ShardSet::make_room(const EvictIn& evict_in) noexcept {
 }
 
 void ShardSet::ingest_pending() noexcept {
-  // In later rounds shards go on that had stopped until others evicted.
+  // Later rounds serve shards that had to stop until other shards evicted.
   const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
   bool left = true;
   for (int round = 0; round < kIngestRounds && left; ++round) {
@@ -150,7 +150,7 @@ void ShardSet::drain() noexcept {
   const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
   for (std::size_t s = 0; s < size(); ++s) {
     while (ingest_one(s)) {
-      make_room(evict_in);  // It may have stopped until others evict.
+      make_room(evict_in);  // The shard may have stopped until other shards evict.
     }
   }
   make_room(evict_in);

@@ -64,9 +64,9 @@ class OpenStates {
 /// that spans it is; its header is read through its own item alone.
 class WriterCore final : public StepWriter {
  public:
-  /// `polls`: for a thread that must not wait. A commit without room then answers `Stopped`, and
-  /// the writer keeps its turn until the commit is repeated. It waits for no chunk either if the
-  /// hook refuses.
+  /// `polls`: set for a thread that must not wait. A commit without room then answers `Stopped`,
+  /// and the writer keeps its turn until the commit is repeated. The hook has to refuse to wait for
+  /// a chunk.
   WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
              const WriterOptions& options, bool polls = false);
   ~WriterCore() override;

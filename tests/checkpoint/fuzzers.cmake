@@ -1,6 +1,5 @@
-# fuzz_checkpoint_reader and fuzz_checkpoint_states, libFuzzer programs: the floor of checkpoints and
-# the decoders above it, compiled once more with coverage for the fuzzer and without checksums in its
-# way.
+# fuzz_checkpoint_reader and fuzz_checkpoint_states, libFuzzer programs. The code that reads
+# checkpoints and states is compiled again, with coverage for the fuzzer, without checksums.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "REPRISE_BUILD_FUZZERS needs clang; the compiler is ${CMAKE_CXX_COMPILER_ID}")
 endif()

@@ -209,8 +209,8 @@ class ShardModel {
       }
     }
   }
-  /// Whether a shard may evict: with a remover that chooses, if it is over its share; else if it
-  /// has a chunk that is hardly younger than the oldest.
+  /// Whether a shard may evict. With a remover that chooses, it has to be over its share; with
+  /// `Fifo` it has to have a chunk that is hardly younger than the oldest of all shards.
   [[nodiscard]] bool may_evict(const Part& part) const {
     if (rule_ != RemoverModel::Rule::Fifo) {
       return resident(static_cast<std::size_t>(&part - parts_.data())) >
