@@ -235,9 +235,15 @@ Listener::~Listener() {
   if (maker_ != ::getpid()) {
     return;
   }
-  ::shutdown(socket(), SHUT_RDWR);  // Closing is not enough: a forked child may have a copy.
+  hang_up();
   if (address_.front() != '@') {
     ::unlink(address_.c_str());
+  }
+}
+
+void Listener::hang_up() noexcept {
+  ::shutdown(socket(), SHUT_RDWR);  // Closing is not enough: a forked child may have a copy.
+  while (accept().valid()) {        // Each is closed at once.
   }
 }
 
@@ -254,7 +260,7 @@ Peer peer_of(int socket) noexcept {
   return {who.pid, static_cast<std::int64_t>(who.uid)};
 }
 
-Descriptor connect(const std::string& address, limiter::Wait& wait) {
+Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come) {
   const Address at = address_of(address);
   for (;;) {
     Descriptor made = make_socket();
@@ -262,9 +268,9 @@ Descriptor connect(const std::string& address, limiter::Wait& wait) {
       return made;
     }
     const int error = errno;
-    const bool may_come =
-        error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == EINTR;
-    const auto end = may_come ? wait.over() : limiter::WaitEnd::TimedOut;
+    const bool absent = error == ECONNREFUSED || error == ENOENT;
+    const bool waits = (absent && may_come) || error == EAGAIN || error == EINTR;
+    const auto end = waits ? wait.over() : limiter::WaitEnd::TimedOut;
     if (end) {
       fail(*end == limiter::WaitEnd::Stopped ? ECANCELED : error, address,
            "attaching to a buffer at");

@@ -111,6 +111,8 @@ class Listener {
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  /// Refuses every process that wants to attach, also those that wait to be accepted.
+  void hang_up() noexcept;
   /// The socket of the next process that wants to attach; not valid if there is none.
   [[nodiscard]] Descriptor accept() const noexcept;
 
@@ -127,8 +129,8 @@ struct Peer {
 };
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
-/// A socket connected to a listener. Waits until there is a listener, or throws
-/// `std::system_error`, which names the address.
-[[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait);
+/// A socket connected to a listener; throws `std::system_error`, which names the address. With
+/// `may_come` it waits until there is a listener, else only until the listener has room.
+[[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come);
 
 }  // namespace reprise::process

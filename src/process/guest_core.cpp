@@ -176,7 +176,7 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   if (closed()) {
     base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
   }
-  return open_connection(address_, hello, asks_);
+  return open_connection(address_, hello, asks_, false);
 }
 
 bool GuestCore::take(limiter::Wait& wait) {

@@ -85,6 +85,7 @@ void Server::run(const std::stop_token& stop) {
       std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
       guests_.clear();
       count();
+      listener_.hang_up();
       return;
     }
     wait(pause);

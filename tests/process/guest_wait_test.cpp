@@ -33,6 +33,7 @@ std::error_code ended(const Call& call) {
     call();
   } catch (const std::system_error& error) {
     return error.code();
+  } catch (const std::runtime_error&) {  // The host is gone.
   }
   return {};
 }
@@ -109,6 +110,35 @@ TEST(GuestWait, IsForAnAnswerUpToATimeout) {
   Asked asked({});
   EXPECT_EQ(ended([&] { static_cast<void>(attach(asked.hosted.address(), {.timeout = 20ms})); }),
             std::errc::timed_out);
+}
+
+/// The close also ends the waits of those who connected before it and were not accepted yet.
+TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
+  Line line;
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  hosted.thread = {};
+  std::atomic<bool> timed_out = false;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] {
+        const std::error_code code = ended([&] {
+          i == 0 ? static_cast<void>(guest.writer())
+                 : static_cast<void>(attach(hosted.address(), {.timeout = 30s}));
+        });
+        timed_out = timed_out || code == std::errc::timed_out;
+      });
+    }
+    std::this_thread::sleep_for(20ms);
+    line.replay.close();
+    hosted.serve();
+  }
+  EXPECT_FALSE(timed_out);
+  EXPECT_EQ(ended([&] { static_cast<void>(attach(hosted.address(), {.timeout = 0s})); }),
+            std::errc::connection_refused);
+  EXPECT_THROW(static_cast<void>(guest.writer()), std::runtime_error);
 }
 
 /// An update of more keys than a socket holds.

@@ -54,7 +54,7 @@ class RawWriter {
 inline process::Channel raw_channel(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::seconds(60)});
-  return process::Channel(process::connect(address, host.wait));
+  return process::Channel(process::connect(address, host.wait, true));
 }
 
 /// The next message; nothing once the other end has hung up.
