@@ -36,6 +36,8 @@ import os, signal, threading, time
 import reprise
 from testing.guests import guest_of, numbered
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # Whatever the parent has set.
+
 def interrupt():
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGINT)
@@ -53,8 +55,8 @@ with guest_of(replay, ring_steps=8) as guest:
         lambda: [writers.append(action=[0], reward=[0], next_id=[0], end=[0]) for _ in range(100)],
         lambda: reprise.attach("@reprise-nobody", timeout=600),
     ):
-        threading.Thread(target=interrupt).start()
         try:
+            threading.Thread(target=interrupt).start()
             call()
             print("no interrupt")
         except KeyboardInterrupt:
@@ -72,6 +74,8 @@ STOPPED = """
 import os, signal, threading, time
 import reprise
 from testing.guests import hosting
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # Whatever the parent has set.
 
 def interrupt():
     time.sleep(0.3)
@@ -97,9 +101,9 @@ if __name__ == "__main__":
             lambda: [writer.append(**step) for _ in range(1000)],
             lambda: reprise.attach(address, timeout=600),
         ):
-            threading.Thread(target=interrupt).start()
             start = time.monotonic()
             try:
+                threading.Thread(target=interrupt).start()
                 call()
                 print("no interrupt")
             except KeyboardInterrupt:
