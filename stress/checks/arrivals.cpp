@@ -55,7 +55,7 @@ void Arrivals::draw(CheckedItems items, std::uint64_t since) {
   Ages ages;
   // The arrivals of a loaded buffer's items are not known.
   for (std::size_t i = 0; since != 0 && i < items.size(); ++i) {
-    if (!items[i].right) {
+    if (!items[i].right || items[i].name.of_guest()) {
       continue;
     }
     const StepName& name = items[i].name;

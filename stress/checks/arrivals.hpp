@@ -28,7 +28,8 @@ inline void raise(std::atomic<std::uint64_t>& most, std::uint64_t to) noexcept {
 /// Records when each step arrived, counted in the steps of all writers, and whether the item that
 /// begins with it was drawn. So it knows how old items become, and which are never drawn. Any
 /// thread. A step is counted after its commit. What is counted after an item also came after it,
-/// except for one step of each writer, which may have been committed before the item.
+/// except for one step of each writer, which may have been committed before the item. Steps of
+/// guests are left out, because they arrive some time after their commit.
 ///
 /// An episode is forgotten once `kept` steps arrived after its last one. An item that was not drawn
 /// by then counts as never drawn, although a remover may have kept it.

@@ -19,6 +19,10 @@ void add_load(CLI::App& app, Options& o) {
   app.add_option("--actors", o.actors, "Threads that append")->check(CLI::Range(1, 4096));
   app.add_option("--learners", o.learners, "Threads that sample and update priorities")
       ->check(CLI::Range(0, 256));
+  app.add_option("--guests", o.guests,
+                 "So many of the last actors, and of the last learners, attach to the buffer as "
+                 "another process does, and use it through shared memory and sockets")
+      ->check(CLI::Range(0, 4096));
   app.add_option("--environments", o.environments,
                  "Environments of each actor, which steps a part of them at a time by a "
                  "VectorWriter; 0: one, by a Writer that dies in mid-episode and whose simulator "

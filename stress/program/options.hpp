@@ -9,6 +9,8 @@ namespace stress {
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;
+  /// How many of the last actors, and of the last learners, attach as another process does.
+  std::size_t guests = 0;
   /// Environments of each actor's `VectorWriter`; 0: the actor has a `Writer`.
   std::size_t environments = 0;
   double seconds = 2.0;

@@ -9,9 +9,10 @@ using Number = unsigned long long;
 
 void print_load(const Options& o) {
   std::printf(
-      "load      %zu actors, %zu learners, batches of %zu%s; capacity %zu, observations of %zu "
+      "load      %zu actors, %zu learners, %zu guests of each, batches of %zu%s; capacity %zu, "
+      "observations of %zu "
       "bytes, n-step %u, frame stack %u, seed %llu\n",
-      o.actors, o.learners, o.batch, o.churn ? ", churn" : "", o.capacity_steps,
+      o.actors, o.learners, o.guests, o.batch, o.churn ? ", churn" : "", o.capacity_steps,
       o.observation_bytes, o.n_step, o.frame_stack, static_cast<Number>(o.seed));
   std::printf("buffer    selector %s, remover %s, window %s, limiter %s, draws %s",
               o.selector.c_str(), o.remover.c_str(), o.window.c_str(), o.limiter.c_str(),

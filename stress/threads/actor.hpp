@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,9 +24,10 @@ class Actor {
   Actor(Shared& shared, std::size_t number)
       : shared_(shared),
         state_(shared.actors[number]),
-        name_(shared.next_writer.fetch_add(1, std::memory_order_relaxed)),
+        guest_(shared.guest_acts(number)),
+        name_(shared.new_writer(guest_)),
         rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
-        watch_(shared.writers) {}
+        watch_(guest_ ? shared.guests : shared.writers) {}
 
   /// Returns false if the buffer was closed, or the run ends.
   bool live() {
@@ -34,9 +36,15 @@ class Actor {
     bool open = true;
     try {
       const bool hasty = shared_.options.churn && rng_.one_in(2);
-      reprise::Writer writer = shared_.replay.writer(shared_.writer_options(hasty, watch_));
-      state_.writers = 1;
-      open = play_episodes(writer);
+      const reprise::WriterOptions options = shared_.writer_options(hasty, watch_);
+      std::optional<reprise::Writer> writer;
+      if (!guest_) {
+        writer.emplace(shared_.replay.writer(options));
+      } else if (shared_.await_writers()) {
+        writer = shared_.of_guest([&](reprise::Guest& guest) { return guest.writer(options); });
+      }
+      state_.writers = writer ? 1 : 0;
+      open = writer && play_episodes(*writer);
     } catch (const SimulatorError&) {
       ++state_.exceptions;  // The exception destroyed the writer.
     }
@@ -64,7 +72,9 @@ class Actor {
     state_.open = 0;
     StepName step = shared_.world.begin(
         writer, {.writer = name_, .episode = number, .round = shared_.episodes.round()});
-    shared_.arrivals.begin(step);
+    if (!guest_) {
+      shared_.arrivals.begin(step);
+    }
     for (; step.position < episode.length; ++step.position) {
       stand_still_if_asked(step.position);
       if (step.position == episode.stumble) {
@@ -113,7 +123,9 @@ class Actor {
       }
     }
     stress::count(state_.committed, 1);
-    shared_.arrivals.add(step);
+    if (!guest_) {
+      shared_.arrivals.add(step);
+    }
     return true;
   }
 
@@ -158,6 +170,7 @@ class Actor {
 
   Shared& shared_;
   ActorState& state_;
+  const bool guest_;
   const std::uint32_t name_;
   Rng rng_;
   std::vector<float> priorities_;

@@ -39,12 +39,13 @@ class Learner {
         me_(number < options_.learners ? std::optional(number) : std::nullopt),
         rng_(mix(options_.seed ^ mix(number + 1) ^ std::uint64_t{shared.episodes.round()} << 40U ^
                  state_.lives++ << 20U)),
-        watch_(shared.samplers),
+        guest_(shared.guest_learns(number)),
+        watch_(guest_ ? shared.guests : shared.samplers),
         sampler_(
             shared.replay.sampler(Shared::sampler_options(rng_.next(), shared.strategies.fresh))),
         windows_({shared.world, shared.episodes, shared.windows}, shared.cutting, shared.findings),
         priorities_check_(options_, shared.strategies, shared.slots_per_shard, shared.findings) {
-    if (const std::size_t n = options_.batch; shared.strategies.mixed && n > 1) {
+    if (const std::size_t n = options_.batch; shared.strategies.mixed && n > 1 && !guest_) {
       const std::vector<reprise::MixedPart> halves{{shared.replay, n / 2},
                                                    {shared.replay, n - n / 2}};
       mixed_.emplace(halves, Shared::sampler_options(rng_.next(), 0.0F));
@@ -59,6 +60,14 @@ class Learner {
   /// Returns false if the buffer was closed.
   bool live() {
     const Gate::Presence presence(shared_.gate);
+    if (guest_) {
+      there_ = shared_.of_guest([&](reprise::Guest& guest) {
+        return guest.sampler(Shared::sampler_options(rng_.next(), shared_.strategies.fresh));
+      });
+      if (!there_) {
+        return false;
+      }
+    }
     const std::uint64_t batches = options_.churn ? rng_.between(1, 300) : ~std::uint64_t{0};
     for (std::uint64_t b = 0; b < batches && !shared_.stop.load(std::memory_order_relaxed); ++b) {
       if (shared_.gate.closed()) {
@@ -155,6 +164,9 @@ class Learner {
     how.draws = rng_.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
     how.normalise = static_cast<reprise::Normalise>(rng_.below(3));
     how.draws = shared_.strategies.draws.value_or(how.draws);
+    if (there_) {
+      return note(there_->sample(options_.batch, how), how);
+    }
     if (!mixed_) {
       return note(sampler_.sample(options_.batch, how), how);
     }
@@ -368,8 +380,9 @@ class Learner {
 
   reprise::UpdateResult apply(std::span<const reprise::ItemKey> keys,
                               std::span<const float> priorities) {
-    return mixed_ ? mixed_->update_priorities(keys, priorities)
-                  : shared_.replay.update_priorities(keys, priorities);
+    return there_   ? there_->update_priorities(keys, priorities)
+           : mixed_ ? mixed_->update_priorities(keys, priorities)
+                    : shared_.replay.update_priorities(keys, priorities);
   }
 
   void update() {
@@ -385,6 +398,9 @@ class Learner {
     const auto result = apply(keys_, priorities_);
     count(state_.applied, result.applied);
     count(state_.stale, result.stale);
+    if (there_ && shared_.closing.load(std::memory_order_acquire)) {
+      return;  // The close of the buffer ends a guest's wait for an answer.
+    }
     if (result.applied + result.stale != keys_.size()) {
       shared_.findings.add(Finding::AccountingError,
                            "update of " + std::to_string(keys_.size()) +
@@ -421,7 +437,8 @@ class Learner {
     } catch (const std::invalid_argument&) {
       return true;
     }
-    return false;
+    // A guest whose host is gone looks at nothing.
+    return there_ && shared_.closing.load(std::memory_order_acquire);
   }
 
   Shared& shared_;
@@ -429,8 +446,10 @@ class Learner {
   LearnerState& state_;
   const std::optional<std::size_t> me_;
   Rng rng_;
+  const bool guest_;
   WaitWatch watch_;
   reprise::Sampler sampler_;
+  std::optional<reprise::GuestSampler> there_;  ///< The sampler of a guest, which draws instead.
   /// A mix whose two parts are both the buffer of the round.
   std::optional<reprise::MixedSampler> mixed_;
   std::size_t kept_ = 0;  ///< Items of the mix's unfinished batch.

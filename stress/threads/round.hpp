@@ -1,5 +1,7 @@
 #pragma once
 
+#include <reprise/host.hpp>
+
 #include "checks/account_check.hpp"
 #include "checks/residence_check.hpp"
 #include "program/live_line.hpp"
@@ -16,6 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -33,6 +37,11 @@ class Round {
         checkpoints_(shared_),
         tally_(tally),
         live_(live) {
+    if (options_.guests != 0) {
+      host_.emplace(shared_.replay, reprise::HostOptions{.ring_steps = 8});
+      shared_.address = host_->address();
+      serve();
+    }
     shared_.actors.resize(options_.actors);
     shared_.learners.resize(options_.learners + 1);
     shared_.priorities.assign(std::max<std::size_t>(options_.learners, 1),
@@ -112,6 +121,38 @@ class Round {
       shared_.cutting.store(true, std::memory_order_release);
     }
     shared_.stop.store(true, std::memory_order_release);
+  }
+
+  void serve() {
+    if (host_) {
+      serving_ = std::jthread([this](const std::stop_token& stop) {
+        try {
+          host_->run(stop);
+        } catch (const std::exception& error) {
+          shared_.findings.add(Finding::UnexpectedError, error.what());
+        }
+      });
+    }
+  }
+  /// Serves no guest from now on. What those have committed is in the buffer then, as far as a rate
+  /// limiter lets it in, and the writers are gone whose guests have left.
+  void rest() {
+    const Clock::time_point end = Clock::now() + kPatience;
+    while (host_ && !shared_.strategies.hold_writers() && !all_taken()) {
+      if (Clock::now() > end) {
+        give_up(shared_.findings, "a host does not take what guests have committed");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    serving_ = {};
+  }
+  [[nodiscard]] bool all_taken() const {
+    std::uint64_t writers = 0;
+    for (const ActorState& actor : shared_.actors) {
+      writers += actor.writers;
+    }
+    const reprise::Stats stats = shared_.replay.stats();
+    return stats.committed_steps >= committed() && stats.writers <= writers;
   }
 
   void start_actors() {
@@ -220,7 +261,9 @@ class Round {
     if (!shared_.gate.close(kPatience)) {
       give_up(shared_.findings, "a thread does not return from its call");
     }
+    rest();
     residence_.at_rest(verify(conductor));
+    serve();
     shared_.gate.open();
   }
 
@@ -251,7 +294,7 @@ class Round {
   /// Appends with a single actor until all present items can leave. False if the limiter would hold
   /// it.
   bool append_alone() {
-    if (shared_.strategies.hold_writers()) {
+    if (shared_.strategies.hold_writers() || shared_.guest_acts(0)) {
       return false;
     }
     const std::uint64_t enough = shared_.arrivals.count() + shared_.oldest_allowed();
@@ -266,8 +309,12 @@ class Round {
   /// Waits for all threads; `conductor` is null if the buffer was closed.
   void finish(Learner* conductor) {
     join(conductor == nullptr ? "a thread does not end after close()" : "a thread does not end");
+    if (conductor == nullptr && serving_.joinable()) {
+      serving_.join();  // Nobody asks it to stop: it ends with the buffer.
+    }
     residence_.turns();
     if (conductor != nullptr) {
+      rest();
       verify(*conductor);
       const bool alone = append_alone();
       residence_.at_end(verify(*conductor), alone);
@@ -296,7 +343,9 @@ class Round {
   Checkpoints checkpoints_;
   Tally& tally_;
   LiveLine& live_;
+  std::optional<reprise::Host> host_;  ///< If there are guests.
   Threads threads_;
+  std::jthread serving_;
 };
 
 }  // namespace stress

@@ -23,6 +23,8 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.remover = CheckedRemover(strategies.remover, options.max_times_sampled != 0, findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
+  // Writers of guests that have left may have steps to bring.
+  result.max_writers *= options.guests != 0 ? 3U : 1U;
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
   result.episode_index = true;  // With the index, items can be looked up without a draw.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/guest.hpp>
 #include <reprise/reprise.hpp>
 
 #include "checks/arrivals.hpp"
@@ -18,7 +19,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace stress {
@@ -96,6 +101,48 @@ struct Shared {
     const reprise::Options& o = replay.options();
     return o.capacity_steps + (o.max_writers + o.shards) * o.chunk_steps;
   }
+  /// Whether the actor, or the learner, of this number is a guest.
+  [[nodiscard]] bool guest_acts(std::size_t number) const {
+    return number + std::min(options.guests, options.actors) >= options.actors;
+  }
+  [[nodiscard]] bool guest_learns(std::size_t number) const {
+    return number < options.learners &&
+           number + std::min(options.guests, options.learners) >= options.learners;
+  }
+  /// The number of a new writer.
+  [[nodiscard]] std::uint32_t new_writer(bool guest) {
+    return next_writer.fetch_add(1, std::memory_order_relaxed) | (guest ? StepName::kOfGuest : 0U);
+  }
+  /// What `make` makes of a new guest; nothing once the buffer is closed.
+  template <class Make>
+  [[nodiscard]] auto of_guest(const Make& make)
+      -> std::optional<decltype(make(std::declval<reprise::Guest&>()))> {
+    try {
+      reprise::Guest guest =
+          reprise::attach(address, {.timeout = std::chrono::seconds(60), .hook = &until_closing});
+      return make(guest);
+    } catch (const std::exception&) {
+      // Acquire; partner: the conductor's store before it closes.
+      if (closing.load(std::memory_order_acquire)) {
+        return std::nullopt;
+      }
+      throw;
+    }
+  }
+  /// Stands still until many of the writers are gone whose guests have left: what those have
+  /// appended may wait for the rate limiter. False once the run ends.
+  [[nodiscard]] bool await_writers() {
+    while (replay.stats().writers > replay.options().max_writers / 2) {
+      if (stop.load(std::memory_order_relaxed) || closing.load(std::memory_order_relaxed)) {
+        return false;
+      }
+      if (gate.closed()) {
+        gate.park();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
   [[nodiscard]] double max_writers() const {
     return static_cast<double>(replay.options().max_writers);
   }
@@ -104,6 +151,15 @@ struct Shared {
   /// because it can stand still only between calls.
   [[nodiscard]] reprise::WriterOptions writer_options(bool hasty, WaitWatch& watch) const;
   [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
+
+  /// Ends the waits of guests for their host once the buffer is being closed.
+  struct UntilClosing final : reprise::WaitHook {
+    explicit UntilClosing(const std::atomic<bool>& is) : closing(is) {}
+    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
+      return !closing.load(std::memory_order_relaxed);
+    }
+    const std::atomic<bool>& closing;
+  };
 
   const Options& options;
   const Strategies strategies;
@@ -116,11 +172,14 @@ struct Shared {
   const std::size_t slots;
   const std::size_t slots_per_shard;
   Turns samplers, writers;  ///< Samplers and writers that wait for the rate limiter.
+  Turns guests;             ///< Guests wait for their host, and nobody judges their turns.
+  std::string address;      ///< Of the host.
   DrawCounts draw_counts;
   Arrivals arrivals;
   Gate gate;
   std::atomic<bool> stop = false;     ///< Threads finish the episode or batch, then leave.
   std::atomic<bool> closing = false;  ///< `close` was called, or is about to be.
+  UntilClosing until_closing{closing};
   /// Episodes may end early: by `close`, or because a writer that the rate limiter holds has to
   /// stop.
   std::atomic<bool> cutting = false;

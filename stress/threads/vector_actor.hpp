@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,25 +23,36 @@ class VectorActor {
         rng_(mix(shared.options.seed ^ mix(~number) ^
                  std::uint64_t{shared.episodes.round()} << 32U ^ state_.lives << 8U)),
         environments_(shared.options.environments),
-        watch_(shared.writers) {}
+        guest_(shared.guest_acts(number)),
+        watch_(guest_ ? shared.guests : shared.writers) {}
 
   /// Returns false if the buffer was closed, or the run ends.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
     const bool hasty = shared_.options.churn && rng_.one_in(2);
-    reprise::VectorWriter writers(shared_.replay, environments_.size(),
-                                  shared_.writer_options(hasty, watch_));
+    const reprise::WriterOptions options = shared_.writer_options(hasty, watch_);
+    std::optional<reprise::VectorWriter> writers;
+    if (!guest_) {
+      writers.emplace(shared_.replay, environments_.size(), options);
+    } else if (shared_.await_writers()) {
+      writers = shared_.of_guest([&](reprise::Guest& guest) {
+        return guest.vector_writer(environments_.size(), options);
+      });
+    }
+    if (!writers) {
+      return false;
+    }
     state_.writers = environments_.size();
     for (Environment& one : environments_) {
-      one.name = shared_.next_writer.fetch_add(1, std::memory_order_relaxed);
+      one.name = shared_.new_writer(guest_);
       one.episode = shared_.episodes.episode(one.name, 0);
       one.episodes = shared_.options.churn ? rng_.between(1, 20) : ~std::uint64_t{0};
     }
     bool open = true;
     while (open && choose()) {
       stand_still_if_asked();
-      open = step(writers);
+      open = step(*writers);
     }
     state_.writers = 0;
     state_.open = 0;
@@ -91,7 +103,7 @@ class VectorActor {
       ends_.push_back(one.episode.end_of(one.steps + 1));
       names_.push_back(
           {one.name, one.number, one.steps, shared_.episodes.round(), writers[e].episode_id()});
-      if (one.steps == 0) {
+      if (one.steps == 0 && !guest_) {
         shared_.arrivals.begin(names_.back());
       }
       shared_.add_priorities(names_.back(), one.episode, priorities_);
@@ -166,7 +178,9 @@ class VectorActor {
                              : writers[chosen_[row]].episode_steps() == one.steps + 1;
       if (moved && !taken_[row]) {
         taken_[row] = true;
-        shared_.arrivals.add(names_[row]);
+        if (!guest_) {
+          shared_.arrivals.add(names_[row]);
+        }
         ++one.steps;
         ++count;
       }
@@ -190,6 +204,7 @@ class VectorActor {
   ActorState& state_;
   Rng rng_;
   std::vector<Environment> environments_;
+  const bool guest_;
   std::vector<std::size_t> chosen_;
   std::vector<reprise::End> ends_;
   std::vector<StepName> names_;

@@ -18,6 +18,11 @@ struct StepName {
 
   friend bool operator==(const StepName&, const StepName&) = default;
 
+  /// A bit in the number of a guest's writer. Such a writer counts its own episodes, so the episode
+  /// ids in its names are not those of the buffer.
+  static constexpr std::uint32_t kOfGuest = std::uint32_t{1} << 31U;
+  [[nodiscard]] bool of_guest() const noexcept { return (writer & kOfGuest) != 0; }
+
   /// The name of the step that comes `steps` after this one, or before it if negative.
   [[nodiscard]] StepName after(std::int64_t steps) const noexcept {
     StepName name = *this;
