@@ -59,10 +59,10 @@ class Agent:
             value = self.target(torch.hstack((after, goal))).amax(1)
             # Each further step costs at most 1, so values are bounded by the discounted sum of
             # ones.
-            wanted = (DISCOUNT * value - 1).clamp(-1 / (1 - DISCOUNT), 0) * ~reached
+            targets = (DISCOUNT * value - 1).clamp(-1 / (1 - DISCOUNT), 0) * ~reached
         action = torch.from_numpy(batch["action"])
-        got = self.online(torch.hstack((torch.from_numpy(batch["bits"]), goal)))
-        loss = nn.functional.smooth_l1_loss(got.gather(1, action[:, None]).squeeze(1), wanted)
+        values = self.online(torch.hstack((torch.from_numpy(batch["bits"]), goal)))
+        loss = nn.functional.smooth_l1_loss(values.gather(1, action[:, None]).squeeze(1), targets)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()

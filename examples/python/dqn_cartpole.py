@@ -129,9 +129,9 @@ class Learner:
         with torch.no_grad():
             best = self.online(next_state).argmax(1, keepdim=True)
             value = self.target(next_state).gather(1, best).squeeze(1)
-            wanted = returns + discounts * value
-        got = self.online(state).gather(1, action.unsqueeze(1)).squeeze(1)
-        losses = nn.functional.smooth_l1_loss(got, wanted, reduction="none")
+            targets = returns + discounts * value
+        values = self.online(state).gather(1, action.unsqueeze(1)).squeeze(1)
+        losses = nn.functional.smooth_l1_loss(values, targets, reduction="none")
         self.optimizer.zero_grad()
         (weights * losses).mean().backward()
         self.optimizer.step()
@@ -139,7 +139,7 @@ class Learner:
             for average, parameter in self.pairs:
                 average.lerp_(parameter, AVERAGING)
         self.updates += 1
-        return (wanted - got.detach()).abs().numpy()
+        return (targets - values.detach()).abs().numpy()
 
 
 def solved(learner, seed, started):

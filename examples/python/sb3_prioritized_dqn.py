@@ -20,14 +20,14 @@ class PrioritizedDQN(DQN):
             with torch.no_grad():
                 best = self.q_net(data.next_observations).argmax(1, keepdim=True)
                 value = self.q_net_target(data.next_observations).gather(1, best)
-                wanted = data.rewards + (1 - data.dones) * data.discounts * value
-            got = self.q_net(data.observations).gather(1, data.actions.long())
-            losses = functional.smooth_l1_loss(got, wanted, reduction="none")
+                targets = data.rewards + (1 - data.dones) * data.discounts * value
+            values = self.q_net(data.observations).gather(1, data.actions.long())
+            losses = functional.smooth_l1_loss(values, targets, reduction="none")
             self.policy.optimizer.zero_grad()
             (data.weights * losses).mean().backward()
             torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
             self.policy.optimizer.step()
-            self.replay_buffer.update_priorities(data.item_keys, (wanted - got).abs())
+            self.replay_buffer.update_priorities(data.item_keys, (targets - values).abs())
         self._n_updates += gradient_steps
 
 

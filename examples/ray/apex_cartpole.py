@@ -124,14 +124,14 @@ class Progress:
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target
-        got = mean_return(network, SCREENED, (seed, self.learner.updates, 0))
-        self.rows.append((self.seconds(), got, rate))
-        self.say(f"mean return {got:5.1f}, {rate:8,.0f} samples/s")
-        if got >= SOLVED:
-            got = mean_return(network, TESTED, (seed, self.learner.updates, 1))
-            self.say(f"test of {TESTED} episodes: mean return {got:5.1f}")
+        score = mean_return(network, SCREENED, (seed, self.learner.updates, 0))
+        self.rows.append((self.seconds(), score, rate))
+        self.say(f"mean return {score:5.1f}, {rate:8,.0f} samples/s")
+        if score >= SOLVED:
+            score = mean_return(network, TESTED, (seed, self.learner.updates, 1))
+            self.say(f"test of {TESTED} episodes: mean return {score:5.1f}")
         self.last, self.samples = time.monotonic(), samples
-        return got >= SOLVED
+        return score >= SOLVED
 
     def draw(self, path):
         import matplotlib

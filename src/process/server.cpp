@@ -89,12 +89,12 @@ void Server::run(const std::stop_token& stop) {
       return;
     }
     wait(pause);
-    bool said = false;
+    bool heard = false;
     Session::Did most = Session::Did::Nothing;
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       Guest& guest = *guests_[i];
       if ((polled_[1 + 2 * i].revents | polled_[2 + 2 * i].revents) != 0) {
-        said = receive(guest) || said;
+        heard = receive(guest) || heard;
       }
       most = std::max(most, serve(guest));
       if (guest.channel.broken()) {
@@ -106,14 +106,14 @@ void Server::run(const std::stop_token& stop) {
     });
     if ((polled_.front().revents & POLLIN) != 0) {
       accept();
-      said = true;
+      heard = true;
     }
     if (changed_) {
       count();
     }
     if (most == Session::Did::AsMuchAsItMay) {
       pause = std::chrono::nanoseconds(0);
-    } else if (said || most != Session::Did::Nothing) {
+    } else if (heard || most != Session::Did::Nothing) {
       pause = kShortest;
     } else {
       pause = std::clamp(2 * pause, kShortest, kLongest);

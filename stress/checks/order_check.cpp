@@ -75,10 +75,10 @@ void OrderCheck::check_by_age(const Drawn& drawn, CheckedItems items) {
     const StepName& id = items[i].name;
     const std::uint64_t step = std::uint64_t{id.episode} << 32U | id.position;
     const auto [place, first] = last_.try_emplace(id.writer, step);
-    const bool right =
+    const bool in_order =
         first || (drawing_ == Drawing::Oldest ? place->second < step : place->second > step);
     place->second = step;
-    if (!right) {
+    if (!in_order) {
       findings_.add(Finding::WrongOrder, "writer " + std::to_string(id.writer) + ", episode " +
                                              std::to_string(id.episode) + ", position " +
                                              std::to_string(id.position) +

@@ -91,14 +91,14 @@ void expect_told(const Case& wanted) {
       filled.push_back(std::make_unique<Filled>(wanted.options, wanted.steps));
     }
     const auto used = static_cast<double>(resident_bytes() - before);
-    const auto told = static_cast<double>(wanted.buffers * filled[0]->replay.stats().touched_bytes);
-    const bool well = before != 0 && used >= wanted.least * told &&
-                      used <= 1.1 * told + static_cast<double>(wanted.pages) &&
+    const auto sum = static_cast<double>(wanted.buffers * filled[0]->replay.stats().touched_bytes);
+    const bool well = before != 0 && used >= wanted.least * sum &&
+                      used <= 1.1 * sum + static_cast<double>(wanted.pages) &&
                       used <= static_cast<double>(wanted.most);
     return well ? ""
                 : std::to_string(wanted.buffers) + " buffers of " +
-                      std::to_string(wanted.options.capacity_steps) + " steps: told " +
-                      std::to_string(told) + " bytes, used " + std::to_string(used);
+                      std::to_string(wanted.options.capacity_steps) + " steps: counted " +
+                      std::to_string(sum) + " bytes, used " + std::to_string(used);
   });
 }
 

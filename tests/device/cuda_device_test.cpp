@@ -73,11 +73,11 @@ Result take_block(const char* call, bool on_host, void* block) {
 }
 
 Result note(const char* call, std::vector<Handle> handles) {
-  std::string said = call;
+  std::string entry = call;
   for (const Handle handle : handles) {
-    said += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(handle));
+    entry += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(handle));
   }
-  fake->calls.push_back(said);
+  fake->calls.push_back(entry);
   return answer(call);
 }
 

@@ -25,15 +25,15 @@ using namespace std::chrono_literals;
 /// The parts of what a call throws, each after the number of its kind; empty if it does not throw.
 template <class Call>
 std::string refusal_of(const Call& call) {
-  std::string said;
+  std::string parts;
   try {
     call();
   } catch (const std::exception& error) {
     for (const auto& [is, text] : dynamic_cast<const Refusal&>(error).parts()) {
-      said += std::to_string(static_cast<int>(is)) + text + "|";
+      parts += std::to_string(static_cast<int>(is)) + text + "|";
     }
   }
-  return said;
+  return parts;
 }
 
 TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
@@ -183,10 +183,10 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
   GuestSampler there = guest.sampler({.fresh = 0.5F});
   for (const SampleOptions& wrong :
        {SampleOptions{.beta = 2.0F}, SampleOptions{.draws = Draws::Epoch}}) {
-    const std::string said = refusal_of([&] { here.sample(4, wrong); });
-    EXPECT_NE(said, "");
-    EXPECT_EQ(refusal_of([&] { there.sample(4, wrong); }), said);
-    EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), wrong); }), said);
+    const std::string refusal = refusal_of([&] { here.sample(4, wrong); });
+    EXPECT_NE(refusal, "");
+    EXPECT_EQ(refusal_of([&] { there.sample(4, wrong); }), refusal);
+    EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), wrong); }), refusal);
   }
   EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), {}); }), "");
   expect_refusal<std::invalid_argument>([&] { sampler.sample(4, {.timeout = -1ns}); },

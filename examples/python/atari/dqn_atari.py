@@ -72,15 +72,15 @@ class Learner:
             following = batch["next_frame"]
             best = self.online(following).argmax(1, keepdim=True)
             value = self.target(following).gather(1, best).squeeze(1)
-            wanted = batch.returns["reward"] + batch.discounts * value
-        got = self.online(batch["frame"]).gather(1, batch["action"][:, None]).squeeze(1)
-        losses = nn.functional.smooth_l1_loss(got, wanted, reduction="none")
+            targets = batch.returns["reward"] + batch.discounts * value
+        values = self.online(batch["frame"]).gather(1, batch["action"][:, None]).squeeze(1)
+        losses = nn.functional.smooth_l1_loss(values, targets, reduction="none")
         self.optimizer.zero_grad()
         (batch.weights * losses).mean().backward()
         nn.utils.clip_grad_norm_(self.online.parameters(), 10.0)
         self.optimizer.step()
         self.updates += 1
-        return (wanted - got.detach()).abs()
+        return (targets - values.detach()).abs()
 
 
 class Games:
@@ -173,7 +173,7 @@ def train(options):
     writers.begin(frame=games.frames)
     batches = loader(replay, options.batch, device=options.device, beta=BETA, seed=options.seed)
     replaying, owed = Share(), 0.0
-    started = said = time.perf_counter()
+    started = printed_at = time.perf_counter()
 
     def figures():
         seconds = time.perf_counter() - started
@@ -201,8 +201,8 @@ def train(options):
                 with replaying:
                     batches.update_priorities(batch.item_keys, errors)
                 owed -= 1
-            if time.perf_counter() - said > options.say_every:
-                said = time.perf_counter()
+            if time.perf_counter() - printed_at > options.say_every:
+                printed_at = time.perf_counter()
                 print(figures(), flush=True)
             if len(games.returns) >= EPISODES and games.mean_return() >= options.target:
                 break

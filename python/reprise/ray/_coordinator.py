@@ -87,7 +87,7 @@ class _WaitingList:
     def before(self, who: str) -> int:
         """The sum of the steps or items for which others have waited longer."""
         end = time.monotonic() - SILENT_SECONDS
-        self._waiting = {one: its for one, its in self._waiting.items() if its[1] >= end}
+        self._waiting = {name: entry for name, entry in self._waiting.items() if entry[1] >= end}
         longer = takewhile(lambda one: one != who, self._waiting)
         return sum(self._waiting[one][0] for one in longer)
 

@@ -127,12 +127,12 @@ class Shard:
             kept, oldest = self._kept(client, oldest)
             answer = kept.get(number)
             # A late call whose repetition was answered is not worked on again.
-            right = (
+            current = (
                 number >= oldest
                 and incarnation in (0, self.incarnation)
                 and not self._buffer.closed
             )
-            if answer is None and right:
+            if answer is None and current:
                 answer = kept[number] = self._replay_shard.exchange(request)
         return self.info(), answer
 
@@ -217,7 +217,7 @@ class Shard:
             if heard > end:
                 continue
             del self._heard[process]
-            for writer in [one for one, its in self._writers.items() if its == process]:
+            for writer in [one for one, user in self._writers.items() if user == process]:
                 del self._writers[writer]
                 self._close(writer)
         closed = before - len(self._writers)

@@ -87,7 +87,7 @@ void set_os_error(const std::system_error& error, const std::string& text,
 
 /// Rethrows the exception that is being handled, and sets Python's error accordingly.
 void translate(const std::string& call) {
-  const auto said = [&](const std::exception& error) { return in_python(call, error); };
+  const auto message_of = [&](const std::exception& error) { return in_python(call, error); };
   try {
     throw;
   } catch (nb::python_error& error) {
@@ -105,17 +105,17 @@ void translate(const std::string& call) {
   } catch (const std::filesystem::filesystem_error& error) {
     set_os_error(error, error.what(), error.path1().string());
   } catch (const std::system_error& error) {
-    set_os_error(error, said(error));
+    set_os_error(error, message_of(error));
   } catch (const std::out_of_range& error) {
     set(PyExc_IndexError, error.what());
   } catch (const std::invalid_argument& error) {
-    set(PyExc_ValueError, said(error));
+    set(PyExc_ValueError, message_of(error));
   } catch (const std::logic_error& error) {
-    set(PyExc_RuntimeError, said(error));
+    set(PyExc_RuntimeError, message_of(error));
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
-    set(PyExc_RuntimeError, said(error));
+    set(PyExc_RuntimeError, message_of(error));
   }
 }
 

@@ -39,12 +39,12 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     return Clock::now() - start_ < timeout_;
   }
   // The reason is made before the GIL is taken, because it takes the locks of shards.
-  std::string told;
+  std::string warning;
   const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold;
   if (tells && ::getpid() == maker_) {
     told_ = true;
     try {
-      told = reason(waited);
+      warning = reason(waited);
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -52,7 +52,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   const PyGILState_STATE state = PyGILState_Ensure();
   try {
     check_signals();
-    if (!told.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, told.c_str(), 1) != 0) {
+    if (!warning.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, warning.c_str(), 1) != 0) {
       throw nb::python_error();
     }
   } catch (...) {

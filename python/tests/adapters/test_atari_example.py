@@ -20,12 +20,12 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
     size = "--steps 1000 --environments 8 --longest 400 --begin 200 --batch 8"
     options = ["--game", "breakout", "--device", "cpu", *size.split(), "--target", "0"]
     assert main([*options, "--plot", str(plot)]) == 0
-    said = re.findall(
+    lines = re.findall(
         r"(\d+) steps, return +(\S+); +\d+ frames/s, +[\d.]+ updates/s; "
         r"replay: +[\d.]+% of the time, ([\d.]+) GB per million steps\n",
         capsys.readouterr().out,
     )
-    steps, mean, gigabytes = map(float, said[-1])
+    steps, mean, gigabytes = map(float, lines[-1])
     assert steps >= 1000 and 0 <= mean < 20
     assert 0.1 < gigabytes < 5  # A million uncompressed frames take 7 GB.
     assert "<svg" in plot.read_text("utf-8")

@@ -36,11 +36,11 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
 def test_progress_is_told(tmp_path):
     buffer = plain_buffer(4096, chunk_steps=64)
     fill(buffer, 1000)
-    told = []
-    result = buffer.save(tmp_path, progress=told.append)
-    assert isinstance(told[0], reprise.SaveProgress)
-    assert [p.chunks_written for p in told] == list(range(1, len(told) + 1))
-    assert len(told) == result.chunks_written
+    reports = []
+    result = buffer.save(tmp_path, progress=reports.append)
+    assert isinstance(reports[0], reprise.SaveProgress)
+    assert [p.chunks_written for p in reports] == list(range(1, len(reports) + 1))
+    assert len(reports) == result.chunks_written
 
 
 def test_what_progress_raises_ends_the_save(buffer, tmp_path):

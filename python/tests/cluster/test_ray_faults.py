@@ -169,8 +169,8 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
         assert not stats["notes"]
         assert stats["shards"][0]["loaded_steps"] <= saved[0]
         check_priorities(replay)
-    said = [one.getMessage() for one in caplog.records if "is lost" in one.getMessage()]
-    assert len(said) == 1 and "shard 0 is lost" in said[0]
+    messages = [one.getMessage() for one in caplog.records if "is lost" in one.getMessage()]
+    assert len(messages) == 1 and "shard 0 is lost" in messages[0]
 
 
 def wait_in_shard(local, shard, where):

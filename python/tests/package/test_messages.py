@@ -182,11 +182,11 @@ def test_each_is_said():
     rows = re.findall(r"^\| `([^`]+)` \|", text, re.M)
     shown = {plain(message) for message in [*rows, *re.findall(r"`(timed out after [^`]+)`", text)]}
     assert len(shown) >= len(CALLS)
-    said = []
+    raised = []
     for call in CALLS:
         with pytest.raises((Exception, RuntimeWarning)) as error:
             call()
-        said.append(plain(str(error.value)))
-    assert [message for message in shown if not any(message in one for one in said)] == []
+        raised.append(plain(str(error.value)))
+    assert [message for message in shown if not any(message in one for one in raised)] == []
     # And each call is there for a message that is shown.
-    assert [one for one in said if not any(message in one for message in shown)] == []
+    assert [one for one in raised if not any(message in one for message in shown)] == []

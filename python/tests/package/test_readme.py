@@ -12,6 +12,6 @@ def test_the_code_runs(capsys):
     assert len(blocks) == 1
     names = {}
     exec(compile(blocks[0], str(README), "exec"), names)
-    said = re.search(r"print\(.*\)  # (.*)", blocks[0])[1]
-    assert capsys.readouterr().out == said + "\n"
+    output = re.search(r"print\(.*\)  # (.*)", blocks[0])[1]
+    assert capsys.readouterr().out == output + "\n"
     assert len(names["replay"]) == 200

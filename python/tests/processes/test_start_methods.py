@@ -58,8 +58,8 @@ with replay.share() as address:
                 exec(call)
                 print("no error:", call)
             except RuntimeError as error:
-                said = str(error)
-                assert "a fork of it" in said and "`share`" in said and "`attach`" in said, said
+                message = str(error)
+                assert "a fork of it" in message and "`share`" in message and "`attach`" in message, message
         guest.close(), writer.close()
         del sampler, writer, guest
         write_all_here()

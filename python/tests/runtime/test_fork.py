@@ -120,12 +120,12 @@ signal.signal(signal.SIGALRM, fork)
 signal.setitimer(signal.ITIMER_REAL, 0.001)
 try:
     buffer.save(tempfile.mkdtemp(dir={folder!r}))
-    said = ""
+    message = ""
 except RuntimeError as error:
-    said = str(error)
+    message = str(error)
 if children == [0]:
-    os._exit(11 if "fork" in said else 12)
-assert said == "", said
+    os._exit(11 if "fork" in message else 12)
+assert message == "", message
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) if children else 13)
 """
 

@@ -113,14 +113,14 @@ def filled(replay, steps=300):
 def append_until_no_room(writer):
     """Appends steps until the rate limiter has no room for more; returns how many. An append that
     times out for another reason is repeated."""
-    taken, said = 0, ""
-    while "the rate limiter has no room" not in said:
+    taken, message = 0, ""
+    while "the rate limiter has no room" not in message:
         assert taken < 2000, "it has room"
         try:
             append(writer, 0, taken, taken + 1)
             taken += 1
         except TimeoutError as error:
-            said = str(error)
+            message = str(error)
     return taken
 
 
