@@ -130,7 +130,7 @@ struct Peer {
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
 /// A socket connected to a listener; throws `std::system_error`, which names the address. With
-/// `may_come` it waits until there is a listener, else only until the listener has room.
+/// `may_come` it waits until there is a listener, otherwise only until the listener has room.
 [[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come);
 
 }  // namespace reprise::process

@@ -63,8 +63,8 @@ struct Connection {
 /// Throws that a call got no answer although the host is there.
 [[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
-/// Asks the host at an address for a connection. `std::system_error` if there is none, once it did
-/// not come in time if it may come; `std::runtime_error` with the reason if it refuses.
+/// Asks the host at an address for a connection. `std::system_error` if there is none, or with
+/// `may_come` if none comes in time; `std::runtime_error` with the reason if it refuses.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
                                                           const AttachOptions& options,

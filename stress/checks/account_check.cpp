@@ -28,8 +28,7 @@ void AccountCheck::check(const reprise::Stats& stats, bool all_in) {
     applied += learner.applied.load(std::memory_order_relaxed);
     stale += learner.stale.load(std::memory_order_relaxed);
   }
-  // What guests have committed may wait for the rate limiter, and is lost with a close; so are
-  // their updates.
+  // Committed steps and updates of guests may wait for the rate limiter. A close loses them.
   const bool guests = shared_.options.guests != 0;
   const bool waits = guests && shared_.strategies.hold_writers();
   if ((waits || (guests && !all_in)) && stats.committed_steps <= committed) {

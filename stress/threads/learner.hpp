@@ -61,10 +61,10 @@ class Learner {
   bool live() {
     const Gate::Presence presence(shared_.gate);
     if (guest_) {
-      there_ = shared_.of_guest([&](reprise::Guest& guest) {
+      guest_sampler_ = shared_.of_guest([&](reprise::Guest& guest) {
         return guest.sampler(Shared::sampler_options(rng_.next(), shared_.strategies.fresh));
       });
-      if (!there_) {
+      if (!guest_sampler_) {
         return false;
       }
     }
@@ -164,8 +164,8 @@ class Learner {
     how.draws = rng_.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
     how.normalise = static_cast<reprise::Normalise>(rng_.below(3));
     how.draws = shared_.strategies.draws.value_or(how.draws);
-    if (there_) {
-      return note(there_->sample(options_.batch, how), how);
+    if (guest_sampler_) {
+      return note(guest_sampler_->sample(options_.batch, how), how);
     }
     if (!mixed_) {
       return note(sampler_.sample(options_.batch, how), how);
@@ -380,9 +380,9 @@ class Learner {
 
   reprise::UpdateResult apply(std::span<const reprise::ItemKey> keys,
                               std::span<const float> priorities) {
-    return there_   ? there_->update_priorities(keys, priorities)
-           : mixed_ ? mixed_->update_priorities(keys, priorities)
-                    : shared_.replay.update_priorities(keys, priorities);
+    return guest_sampler_ ? guest_sampler_->update_priorities(keys, priorities)
+           : mixed_       ? mixed_->update_priorities(keys, priorities)
+                          : shared_.replay.update_priorities(keys, priorities);
   }
 
   void update() {
@@ -398,7 +398,7 @@ class Learner {
     const auto result = apply(keys_, priorities_);
     count(state_.applied, result.applied);
     count(state_.stale, result.stale);
-    if (there_ && shared_.closing.load(std::memory_order_acquire)) {
+    if (guest_sampler_ && shared_.closing.load(std::memory_order_acquire)) {
       return;  // The close of the buffer ends a guest's wait for an answer.
     }
     if (result.applied + result.stale != keys_.size()) {
@@ -437,8 +437,8 @@ class Learner {
     } catch (const std::invalid_argument&) {
       return true;
     }
-    // A guest whose host is gone looks at nothing.
-    return there_ && shared_.closing.load(std::memory_order_acquire);
+    // A guest whose host is gone cannot check anything.
+    return guest_sampler_ && shared_.closing.load(std::memory_order_acquire);
   }
 
   Shared& shared_;
@@ -449,7 +449,7 @@ class Learner {
   const bool guest_;
   WaitWatch watch_;
   reprise::Sampler sampler_;
-  std::optional<reprise::GuestSampler> there_;  ///< The sampler of a guest, which draws instead.
+  std::optional<reprise::GuestSampler> guest_sampler_;  ///< Draws if the learner is a guest.
   /// A mix whose two parts are both the buffer of the round.
   std::optional<reprise::MixedSampler> mixed_;
   std::size_t kept_ = 0;  ///< Items of the mix's unfinished batch.

@@ -134,8 +134,8 @@ class Round {
       });
     }
   }
-  /// Serves no guest from now on. What those have committed is in the buffer then, as far as a rate
-  /// limiter lets it in, and the writers are gone whose guests have left.
+  /// Stops to serve guests. Afterwards the steps that guests have committed are in the buffer, as
+  /// far as a rate limiter lets them in, and writers whose guests have left are gone.
   void rest() {
     const Clock::time_point end = Clock::now() + kPatience;
     while (host_ && !shared_.strategies.hold_writers() && !all_taken()) {
@@ -343,7 +343,7 @@ class Round {
   Checkpoints checkpoints_;
   Tally& tally_;
   LiveLine& live_;
-  std::optional<reprise::Host> host_;  ///< If there are guests.
+  std::optional<reprise::Host> host_;  ///< Empty without guests.
   Threads threads_;
   std::jthread serving_;
 };

@@ -23,7 +23,7 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.remover = CheckedRemover(strategies.remover, options.max_times_sampled != 0, findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
-  // Writers of guests that have left may have steps to bring.
+  // Guests that have left may still have steps for the buffer.
   result.max_writers *= options.guests != 0 ? 3U : 1U;
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;

@@ -113,7 +113,7 @@ struct Shared {
   [[nodiscard]] std::uint32_t new_writer(bool guest) {
     return next_writer.fetch_add(1, std::memory_order_relaxed) | (guest ? StepName::kOfGuest : 0U);
   }
-  /// What `make` makes of a new guest; nothing once the buffer is closed.
+  /// Makes a writer or sampler of a new guest by `make`; nothing once the buffer is closed.
   template <class Make>
   [[nodiscard]] auto of_guest(const Make& make)
       -> std::optional<decltype(make(std::declval<reprise::Guest&>()))> {
@@ -129,8 +129,8 @@ struct Shared {
       throw;
     }
   }
-  /// Stands still until many of the writers are gone whose guests have left: what those have
-  /// appended may wait for the rate limiter. False once the run ends.
+  /// Waits until most writers whose guests have left are gone, because their steps may wait for the
+  /// rate limiter. False once the run ends.
   [[nodiscard]] bool await_writers() {
     while (replay.stats().writers > replay.options().max_writers / 2) {
       if (stop.load(std::memory_order_relaxed) || closing.load(std::memory_order_relaxed)) {
@@ -172,8 +172,8 @@ struct Shared {
   const std::size_t slots;
   const std::size_t slots_per_shard;
   Turns samplers, writers;  ///< Samplers and writers that wait for the rate limiter.
-  Turns guests;             ///< Guests wait for their host, and nobody judges their turns.
-  std::string address;      ///< Of the host.
+  Turns guests;             ///< Guests wait for their host; no check looks at their turns.
+  std::string address;      ///< The address of the host.
   DrawCounts draw_counts;
   Arrivals arrivals;
   Gate gate;

@@ -112,7 +112,7 @@ TEST(GuestWait, IsForAnAnswerUpToATimeout) {
             std::errc::timed_out);
 }
 
-/// The close also ends the waits of those who connected before it and were not accepted yet.
+/// The close also ends the waits of processes that have connected but were not accepted yet.
 TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
   Line line;
   Hosted hosted(line.replay);

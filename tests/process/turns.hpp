@@ -9,12 +9,12 @@
 
 namespace reprise::test {
 
-/// Counts how often each of three threads was let in by a rate limiter: first the one of a guest,
-/// and then two of the host, which always wait in front of it.
+/// Counts how often a rate limiter let in each of three threads: one of a guest, and two of the
+/// host, which always wait before it.
 using LetIn = std::array<std::atomic<std::uint64_t>, 3>;
 
-/// Makes room for one of them 300 times, each time once somebody has used the room before, and
-/// returns how often that was the guest. Without a turn of its own it would get next to nothing.
+/// Makes room for one of them 300 times, each time after the room before was used, and returns how
+/// often the guest used it. Without turns the guest would get next to nothing.
 template <class MakeRoom>
 [[nodiscard]] std::uint64_t turns_of_guest(const LetIn& let_in, const MakeRoom& make_room) {
   const auto total = [&] {
@@ -24,12 +24,12 @@ template <class MakeRoom>
     const std::uint64_t before = total();
     const std::uint64_t of_guest = let_in[0];
     make_room();
-    // Some room lets nobody in.
+    // Some room is too small for any of them.
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
     while (total() == before && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
     }
-    if (let_in[0] != of_guest) {  // The guest stands in line again once its message has come.
+    if (let_in[0] != of_guest) {  // The guest waits in line again once its message has come.
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   };
