@@ -1,5 +1,5 @@
-// Measures a remote buffer without its carrier, in one thread: 256 small steps packed, shipped and
-// appended, and a learner's cycle over four shards.
+// Measures the two ends of a remote buffer in one thread, without a network between them: 256 small
+// steps packed and appended, and a learner's cycle over four shards.
 
 #include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>

@@ -49,8 +49,8 @@ class RecentReturns {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<float> returns_;  // Guarded by mutex_; a ring.
-  std::size_t episodes_ = 0;    // Guarded by mutex_; ever added.
+  std::vector<float> returns_;  // A ring, guarded by mutex_.
+  std::size_t episodes_ = 0;    // All so far, guarded by mutex_.
 };
 
 /// What the learner's thread and the actors' threads share.

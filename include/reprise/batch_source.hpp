@@ -174,11 +174,11 @@ class BatchSource {
 /// prefetcher is destroyed. Finished batches pass through a lock-free queue.
 class Prefetcher {
  public:
-  /// Batches of n items, `depth` (1 to 1024) of them ahead, in `memory` (null: the heap). The
-  /// source outlives the prefetcher where it is, and while `run` runs, only its thread uses it:
-  /// update priorities through the buffer, or another `MixedSampler` of the same buffers. Errors as
-  /// for the source's `sample_into`. The timeout, the stop token and the hook in `sample` are not
-  /// used: `run` draws until it is stopped.
+  /// Draws batches of n items, `depth` (1 to 1024) of them ahead, in `memory` (null: the heap). The
+  /// source has to outlive the prefetcher and must not be moved. While `run` runs, only its thread
+  /// uses the source: update priorities through the buffer, or another `MixedSampler` of the same
+  /// buffers. Errors as for the source's `sample_into`. The timeout, the stop token and the hook in
+  /// `sample` are not used: `run` draws until it is stopped.
   Prefetcher(BatchSource& source, std::size_t n, const SampleOptions& sample = {},
              std::size_t depth = 2, std::pmr::memory_resource* memory = nullptr);
   ~Prefetcher();

@@ -283,10 +283,9 @@ class VectorWriter {
 
   /// Chooses the environments of the following calls' rows, E of them or fewer, in this order,
   /// until `choose` or `choose_all` is called again. At first all are chosen. The calls below say E
-  /// for the number chosen, and environment e for the e-th of them. If other environments are
-  /// chosen than before, or in another order, the next commit repeats none. Throws
-  /// `std::invalid_argument` for a number that is no environment's, or comes twice; then nothing is
-  /// changed.
+  /// for the number chosen, and environment e for the e-th of them. A commit after another choice
+  /// is a new call, which repeats no step. Throws `std::invalid_argument` for a number of no
+  /// environment, or one given twice; then nothing is changed.
   void choose(std::span<const std::size_t> environments);
   /// Chooses all environments, in the order of their numbers.
   void choose_all();

@@ -166,8 +166,8 @@ class Shipper:
         parts = [part for part in waiting if part[0].shard == index]
         ends = [queue for queue in queues if index in queue.left]
         heartbeat = now - self._sent_at[index] > self._membership.spec.heartbeat_seconds
-        lives = heartbeat and any(queue.used and queue.shard == index for queue in queues)
-        if not (parts or ends or lives):
+        keeps_alive = heartbeat and any(queue.used and queue.shard == index for queue in queues)
+        if not (parts or ends or keeps_alive):
             return
         for queue, one in parts:
             queue.in_flight += 1

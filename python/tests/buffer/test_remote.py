@@ -1,4 +1,4 @@
-"""A remote buffer without its carrier: the test itself hands over the bytes."""
+"""A remote buffer whose bytes the test itself hands over."""
 
 import pickle
 
