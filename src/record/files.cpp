@@ -23,7 +23,7 @@ auto uninterrupted(const Call& call) {
   return result;
 }
 
-/// As `uninterrupted`; throws if the last answer is an error. `if_absent`: the kind of the error
+/// Makes a call as `uninterrupted` does, and throws if it fails. `if_absent`: the kind of the error
 /// for a name that does not exist.
 template <class Call>
 auto checked(const Call& call, const std::string& file, const char* doing, std::uint64_t offset = 0,

@@ -30,12 +30,12 @@ inline constexpr float kStepWithoutItem = -3.0F;  ///< A step with which no item
 /// The shared words of one chunk; the writer's and the samplers' are on different cache lines.
 struct alignas(base::kCacheLine) Chunk {
   Bell<base::StdSync> bell;
-  /// Rows written. Only the chunk's owner uses it; it changes hands with the chunk, through the
-  /// free and open lists.
+  /// Rows written. Only the chunk's owner uses `cursor` and the next two; the chunk gets another
+  /// owner through the free and open lists.
   std::uint32_t cursor = 0;
-  /// Recurrent states stored, from the front; owned as `cursor`.
+  /// Recurrent states stored, from the front.
   std::uint32_t states = 0;
-  std::uint32_t states_touched = 0;  ///< The largest `states` ever; owned as `cursor`.
+  std::uint32_t states_touched = 0;  ///< The largest `states` ever.
   // Statistics, stored by the owner and read by anybody.
   std::atomic<std::uint32_t> frame_rows{0};           ///< Rows whose frames are in the frame room.
   std::atomic<std::uint32_t> frame_bytes{0};          ///< Bytes of these frames.

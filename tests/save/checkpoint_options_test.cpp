@@ -184,7 +184,7 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   save::encode(fields, schema);
   const std::vector<std::byte> stored = std::move(fields).take();
   const auto decode_schema = [](record::Decoder& from) { (void)save::decode_schema(from); };
-  // The shape is a scalar's, without numbers.
+  // The role and the type come before the shape, which for a scalar is only its length, 0.
   const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);
   EXPECT_EQ(refused(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
             CheckpointError::Kind::Unsupported);
