@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ namespace remote {
 class PackedSteps;
 class RemoteWriters;
 class ShardServer;
+class Deliveries;
 class ClientCore;
 class RatioOfSums;
 }  // namespace remote
@@ -106,19 +108,79 @@ struct AppendResult {
   std::size_t restarted = 0;
 };
 
+/// The shipment of one writer, among those of a process.
+struct ShipmentOf {
+  std::uint64_t writer_id = 0;
+  std::span<const std::byte> shipment = {};  ///< Empty: the writer has ended.
+};
+/// Shipments of the writers of one process as one call, for `ReplayShard::append_all`; none at all
+/// say that the process lives. `process`: 64 bits that no other process has. `incarnation`: of the
+/// shard that they are for; 0: of any.
+[[nodiscard]] Blob shipments_of(std::uint64_t process, std::uint64_t incarnation,
+                                std::span<const ShipmentOf> shipments);
+
+/// What became of one of them.
+struct ShipmentOutcome {
+  /// Whether it is in.
+  enum class Is : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
+    Appended,
+    TimedOut,  ///< A part may be in, as of the next ones: send it again.
+    NoWriter,  ///< Beyond `Options::max_writers`.
+    Closed,    ///< The buffer is.
+    Invalid,   ///< `ReplayShard::append` throws `std::invalid_argument`; and so on.
+    System,
+    Memory,
+    Other,
+  };
+  Is is = Is::Appended;   ///< Whether it is in.
+  std::size_t steps = 0;  ///< Appended by this call.
+  std::string said = {};  ///< Why not.
+};
+/// Those in an answer of `ReplayShard::append_all`, of as many shipments as it took.
+[[nodiscard]] std::vector<ShipmentOutcome> outcomes_of(std::span<const std::byte> answer);
+
+/// What every answer of a shard says of it.
+struct ShardState {
+  std::uint64_t incarnation = 0;  ///< The start of the shard that answered.
+  std::uint64_t committed = 0;    ///< Steps.
+  bool closed = false;            ///< The buffer is.
+  bool done = false;  ///< Whether it did what it was asked; not if that was for another start.
+};
+/// The state in an answer of `ReplayShard`.
+[[nodiscard]] ShardState state_of(std::span<const std::byte> answer);
+
+/// How long a shard waits for whom it does not hear of.
+struct ShardPatience {
+  /// A process that was silent for so long loses its writers if others need their places.
+  std::chrono::nanoseconds silent = std::chrono::seconds(5);
+  /// Its writers are closed then, and answers that a client did not take are forgotten.
+  std::chrono::nanoseconds forgotten = std::chrono::seconds(60);
+};
+
+/// What became of writers whose steps came by `ReplayShard::append_all`.
+struct DeliveryCounts {
+  std::uint64_t restarted_episodes = 0;     ///< As `AppendResult::restarted`, in all.
+  std::uint64_t silent_writers_closed = 0;  ///< Of processes that were silent.
+};
+
 /// A buffer that remote writers append to and remote learners draw from, beside its own writers and
 /// samplers.
 ///
+/// A carrier may bring a call twice, also by different ways: each request and each shipment is
+/// worked on once, by its number. One for an earlier incarnation is refused, as its keys may be of
+/// a buffer that is gone, and its steps in a checkpoint that this one was loaded from.
+///
 /// Thread safety: every method from any thread. Shipments of one writer exclude each other, and so
-/// do exchanges. Lifetime: may outlive the buffer, which then reads as closed; after
-/// `ReplayBuffer::restore` make another one. Destroying it closes its remote writers.
+/// do exchanges, and calls of `append_all`. Lifetime: may outlive the buffer, which then reads as
+/// closed; after `ReplayBuffer::restore` make another one. Destroying it closes its remote writers.
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
   /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`.
   /// `incarnation`: random by default; each restart of a shard has another one.
   explicit ReplayShard(ReplayBuffer& buffer, std::uint64_t seed = 0,
-                       std::optional<std::uint64_t> incarnation = std::nullopt);
+                       std::optional<std::uint64_t> incarnation = std::nullopt,
+                       const ShardPatience& patience = {});
   ~ReplayShard();
   ReplayShard(ReplayShard&&) noexcept;
   ReplayShard& operator=(ReplayShard&&) noexcept;
@@ -140,14 +202,32 @@ class ReplayShard {
   /// The number of remote writers that have a writer of the buffer.
   [[nodiscard]] std::size_t writers() const;
 
-  /// Does what a `ShardClient` asks: updates first, then draws. Returns the answer. A key that this
-  /// buffer never gave is stale, like a key of a shard that is gone: the client may not know yet
-  /// that this shard took its place. `std::invalid_argument` also for a batch beyond memory.
-  [[nodiscard]] Blob exchange(std::span<const std::byte> request);
+  /// Does what a `ShardClient` asks, once: updates first, then draws. Returns the answer, in memory
+  /// of `room` if there is one, and keeps it until a later request says that the client has it. A
+  /// key that this buffer never gave is stale, as of a shard that is gone: the client may not know
+  /// yet that this one took its place. `std::invalid_argument` also for a batch beyond memory.
+  [[nodiscard]] Blob exchange(std::span<const std::byte> request, const Room& room = {});
+
+  /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
+  /// their outcomes; behind one that failed, others of its writer have the same.
+  [[nodiscard]] Blob append_all(std::span<const std::byte> call,
+                                std::chrono::nanoseconds timeout = kNoTimeout,
+                                std::size_t most = ~std::size_t{0});
+  /// A process with shipments lives; `append_all` says so too.
+  void hear(std::uint64_t process);
+  /// Whether a process with shipments was not heard of for `ShardPatience::silent`.
+  [[nodiscard]] bool is_silent(std::uint64_t process) const;
+  /// Sums over all of them.
+  [[nodiscard]] DeliveryCounts deliveries() const;
+
+  /// `exchange` or `append_all`, without waiting for room: for `HostOptions::service`.
+  [[nodiscard]] Blob serve(std::span<const std::byte> call, const Room& room);
 
  private:
+  std::shared_ptr<buffer::BufferCore> core_;
   std::unique_ptr<remote::RemoteWriters> writers_;
   std::unique_ptr<remote::ShardServer> server_;
+  std::unique_ptr<remote::Deliveries> deliveries_;
 };
 
 /// What a client knows of a shard, as of its last answer.

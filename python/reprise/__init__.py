@@ -49,6 +49,7 @@ from ._reprise import (
     SegmentTree,
     SelectorHandle,
     ShardClient,
+    ShardConnection,
     ShardedLimiter,
     StepPacker,
     VectorWriter,

@@ -81,6 +81,7 @@ def _refuse_pickle(made: Any) -> NoReturn:
 for _kind in (
     *(_reprise.Writer, _reprise.VectorWriter, _reprise.Sampler, _reprise.Mix, _reprise.Hindsight),
     *(_reprise.Prefetcher, _reprise.StepPacker, _reprise.ReplayShard, _reprise.ShardClient),
+    _reprise.ShardConnection,
 ):
     copyreg.pickle(_kind, _refuse_pickle)
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/batch.hpp>
+#include <reprise/host.hpp>
 #include <reprise/replay_buffer.hpp>
 
 #include "binding/type.hpp"
@@ -114,6 +115,10 @@ std::span<const T> copied(std::span<const T> given) {
 /// A batch of n items that `gather` fills without the GIL.
 [[nodiscard]] nb::object gathered(BufferObject& self, std::size_t n,
                                   const std::function<void(Batch&)>& gather);
+
+/// reprise.Host, with its thread.
+[[nodiscard]] nb::object make_host(const std::shared_ptr<SharedBuffer>& shared,
+                                   const HostOptions& options);
 
 void bind_episodes(nb::module_& module, Type<BufferObject>& type);
 /// Adds calls to ReplayBuffer and to SelectorHandle.

@@ -71,10 +71,14 @@ nb::object share(BufferObject& self, std::optional<std::string> address,
   const HostOptions options{.address = address.value_or(""),
                             .ring_steps = ring_steps.value_or(0),
                             .max_batch_bytes = max_batch_bytes};
-  return make_object<HostObject>(self.shared, std::make_unique<Host>(self.buffer(), options));
+  return make_host(self.shared, options);
 }
 
 }  // namespace
+
+nb::object make_host(const std::shared_ptr<SharedBuffer>& shared, const HostOptions& options) {
+  return make_object<HostObject>(shared, std::make_unique<Host>(shared->buffer, options));
+}
 
 void bind_host(nb::module_& module, Type<BufferObject>& type) {
   type.method<&share>("share", "Host", kShare, arg("address", std::nullopt),

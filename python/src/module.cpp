@@ -10,6 +10,7 @@ void bind_mix(nb::module_& module);
 void bind_remote(nb::module_& module);
 void bind_schema(nb::module_& module);
 void bind_segment_tree(nb::module_& module);
+void bind_shard(nb::module_& module);
 void bind_strategies(nb::module_& module);
 
 NB_MODULE(_reprise, module) {
@@ -27,6 +28,7 @@ NB_MODULE(_reprise, module) {
   bind_mix(module);
   bind_remote(module);
   bind_segment_tree(module);
+  bind_shard(module);
   bind_strategies(module);
   module.attr("_signatures") = signatures();
   module.attr("__version__") = REPRISE_VERSION;

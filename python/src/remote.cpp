@@ -1,5 +1,6 @@
 #include <reprise/remote.hpp>
 
+#include "fields/blobs.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
 
@@ -8,24 +9,6 @@
 /// StepPacker, ReplayShard and ShardClient, whose bytes any transport may carry.
 namespace reprise::python {
 
-/// The bytes of an object that supports the buffer protocol, without a copy.
-struct Bytes {
-  nb::object owner;
-  std::span<const std::byte> bytes;
-};
-template <>
-struct Conversion<Bytes> {
-  static std::string hint() { return "Any"; }
-  static Bytes from(nb::handle given, What what) {
-    nb::object owner = vocabulary("bytes_of")(given, (what.text() + " is").c_str(), false);
-    const Array array(owner);
-    return {std::move(owner), {array.data(), array.size()}};
-  }
-};
-
-template <>
-inline constexpr auto members_of<AppendResult> =
-    members<&AppendResult::steps, &AppendResult::repeated, &AppendResult::restarted>;
 template <>
 inline constexpr auto members_of<ShardTotals> =
     members<&ShardTotals::alive, &ShardTotals::incarnation, &ShardTotals::total,
@@ -36,21 +19,6 @@ inline constexpr auto members_of<ShardClientOptions> =
     members<&ShardClientOptions::selector, &ShardClientOptions::seed>;
 
 namespace {
-
-/// A numpy array over a blob, which it keeps alive.
-nb::object array_of(Blob made) {
-  auto* const blob = new Blob(std::move(made));
-  const auto destroy = [](PyObject* capsule) {
-    delete static_cast<Blob*>(PyCapsule_GetPointer(capsule, nullptr));
-  };
-  PyObject* const owner = PyCapsule_New(blob, nullptr, destroy);
-  if (owner == nullptr) {
-    delete blob;
-    throw nb::python_error();
-  }
-  const nb::object keeper = nb::steal(owner);
-  return view_of(DType::U8, {{blob->bytes().size()}}, blob->bytes().data(), keeper);
-}
 
 template <class T>
 nb::object copied_array(const std::vector<T>& values) {
@@ -83,50 +51,6 @@ void make_packer(PackerObject* place, BufferObject& buffer, std::optional<std::u
 
 std::uint64_t steps_of(const Bytes& shipment) {
   return StepPacker::steps_of(shipment.bytes);
-}
-
-/// reprise.ReplayShard.
-struct ShardObject {
-  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
-  [[nodiscard]] ReplayShard& core() { return shard; }
-
-  nb::object append(CallName call, const Bytes& shipment, std::chrono::nanoseconds timeout) {
-    const auto start = std::chrono::steady_clock::now();
-    AppendResult all;
-    for (auto left = timeout;;) {
-      const AppendResult result =
-          without_gil([&] { return shard.append(shipment.bytes, std::min(left, kSlice)); });
-      all.status = result.status;
-      all.steps += result.steps;
-      all.restarted += result.restarted;
-      all.repeated = result.repeated;
-      if (result.status != CommitStatus::TimedOut || left.count() == 0) {
-        break;
-      }
-      check_signals();
-      const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;
-      left = std::max(timeout - waited, std::chrono::nanoseconds(0));
-    }
-    if (all.status == CommitStatus::Closed) {
-      throw Closed(std::string(call.text) + ": closed");
-    }
-    if (all.status != CommitStatus::Committed) {
-      fail<TimedOut>(call.text, ": timed out with ", all.steps,
-                     " steps appended; append the shipment again for the others");
-    }
-    return named_tuple("AppendResult", all);
-  }
-  nb::object exchange(const Bytes& request) {
-    return array_of(without_gil([&] { return shard.exchange(request.bytes); }));
-  }
-
-  const std::shared_ptr<SharedBuffer> shared;
-  ReplayShard shard;
-};
-
-void make_shard(ShardObject* place, BufferObject& buffer, std::uint64_t seed,
-                std::optional<std::uint64_t> incarnation) {
-  new (place) ShardObject{buffer.shared, ReplayShard(buffer.buffer(), seed, incarnation)};
 }
 
 /// reprise.ShardClient.
@@ -228,24 +152,6 @@ takes them at random. lanes: how many, one for each shard. first_lane: of the fi
 longest_run: after so many steps in one lane an episode goes on in another that has had fewer steps,
 where it begins in the middle; None for never.)";
 
-constexpr const char* kShard =
-    R"(Serves a buffer to remote writers and remote learners, beside its own writers and samplers. Any
-thread. Shipments of one writer exclude each other, and so do exchanges.)";
-
-constexpr const char* kMakeShard =
-    R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
-an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
-moment.
-seed: of its draws. incarnation: 64 bits, others after each restart; None takes them at random.)";
-
-constexpr const char* kAppend =
-    R"(Appends the steps of a shipment. AppendResult(steps, repeated, restarted).
-
-timeout: seconds that it may wait for room; None waits for ever. After a TimeoutError a part may be
-in: append the shipment again, and it goes on where it stopped.
-ValueError for bytes that are no shipment of this schema and window, are damaged, or come after a
-later shipment of their writer; then nothing has changed. Closed; RuntimeError beyond max_writers.)";
-
 constexpr const char* kClient =
     R"(Draws batches from several shards as if they were one buffer; the caller carries the bytes.
 
@@ -317,26 +223,6 @@ appended again, it changes nothing.)",
       .property<&StepPacker::bytes>("nbytes", "About the bytes of these steps.")
       .property<&StepPacker::writer_id>("writer_id", "The id of the remote writer of lane 0.")
       .property<&PackerObject::sequence>("sequence", "Number of the next shipment of lane 0.")
-      .add(module);
-  Type<ShardObject>("ReplayShard", kShard)
-      .constructor<&make_shard>(kMakeShard, arg("buffer"), keyword("seed", 0U),
-                                keyword("incarnation", std::nullopt))
-      .method<&ShardObject::append>("append", "AppendResult", kAppend, arg("shipment"),
-                                    keyword("timeout", kNoTimeout))
-      .method<&ReplayShard::close_writer, true>(
-          "close_writer",
-          R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
-Returns how many environments it had; 0 if it is unknown.)",
-          arg("writer_id"))
-      .method<&ShardObject::exchange>(
-          "exchange", "NDArray[np.uint8]",
-          R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
-request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
-this buffer never gave are stale, as of a shard that is gone.)",
-          arg("request"))
-      .property<&ReplayShard::incarnation>("incarnation", "Of this shard.")
-      // The GIL is released, because the call waits for appends under way.
-      .property<&ReplayShard::writers, true>("writers", "Remote writers, not closed.")
       .add(module);
   using Self = ClientObject;
   Type<Self>("ShardClient", kClient)

@@ -9,7 +9,8 @@
 namespace reprise::remote {
 namespace {
 
-constexpr const char* kNames[] = {"?", "shipment", "request", "answer"};
+constexpr const char* kNames[] = {"?",         "shipment", "request", "answer",
+                                  "shipments", "outcomes", "refusal", "end"};
 
 void encode(record::Encoder& to, const Transitions& window) {
   to.u32(window.n_step);
@@ -57,7 +58,14 @@ void seal(Blob& blob, BlobHeader header) noexcept {
 }
 
 BlobHeader open(Bytes blob, BlobKind kind) {
-  const char* const name = kNames[static_cast<std::size_t>(kind)];
+  const BlobHeader header = open_any(blob, kNames[static_cast<std::size_t>(kind)]);
+  base::require(header.kind == kind, kNames[static_cast<std::size_t>(kind)], ": a blob of kind ",
+                static_cast<std::uint32_t>(header.kind),
+                "; allowed: ", static_cast<std::uint32_t>(kind));
+  return header;
+}
+
+BlobHeader open_any(Bytes blob, const char* name) {
   BlobHeader header;
   base::require(blob.size() >= sizeof(header), name, ": ", blob.size(),
                 " bytes; allowed: at least ", sizeof(header));
@@ -69,9 +77,6 @@ BlobHeader open(Bytes blob, BlobKind kind) {
                 header.bytes);
   base::require(record::checksums_agree(header.checksum, record::checksum(behind_checksum(blob))),
                 name, ": the checksum disagrees: bytes were changed on the way");
-  base::require(header.kind == kind, name, ": a blob of kind ",
-                static_cast<std::uint32_t>(header.kind),
-                "; allowed: ", static_cast<std::uint32_t>(kind));
   return header;
 }
 

@@ -19,7 +19,11 @@ using record::Bytes;
 enum class BlobKind : std::uint32_t {  // NOLINT(performance-enum-size)
   Shipment = 1,
   Request = 2,
-  Answer = 3
+  Answer = 3,
+  Shipments = 4,  ///< Shipments of many writers of one process.
+  Outcomes = 5,   ///< The answer to them.
+  Refused = 6,    ///< An answer: the call is for another start of the shard, or came too late.
+  Closed = 7,     ///< An answer: the buffer is closed.
 };
 
 /// The first bytes of every blob, as they lie in memory.
@@ -33,9 +37,10 @@ struct BlobHeader {
   BlobKind kind = BlobKind::Shipment;
   std::uint64_t fingerprint = 0;  ///< A hash of schema and window.
   std::uint64_t bytes = 0;        ///< The size of the whole blob.
-  std::uint64_t origin = 0;       ///< The writer's id, or the shard's incarnation.
-  std::uint64_t number = 0;       ///< The number of the shipment or of the request.
-  std::uint64_t steps = 0;        ///< The number of steps in a shipment.
+  /// The id of the writer, client or process; in an answer, the shard's incarnation.
+  std::uint64_t origin = 0;
+  std::uint64_t number = 0;  ///< The number of the shipment or of the request.
+  std::uint64_t steps = 0;   ///< Steps in a shipment; in an answer, those committed in the shard.
 };
 static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeader>);
 
@@ -45,6 +50,8 @@ static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeade
 /// Writes the header, its size and its checksum into a blob whose other bytes are complete.
 void seal(Blob& blob, BlobHeader header) noexcept;
 
+/// Returns the header of a whole blob of any kind, which errors call by this name.
+[[nodiscard]] BlobHeader open_any(Bytes blob, const char* name);
 /// Returns the header of a whole blob of this kind, of any schema. `std::invalid_argument` for
 /// other bytes.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind);

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "buffer/update.hpp"
+#include "remote/random_id.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,7 @@ ClientCore::ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size
       fingerprint_(fingerprint(core_->schema(), core_->options().window)),
       selector_(options.selector),
       random_(options.seed),
+      id_(random_id()),
       shards_(shards) {
   base::require(shards != 0 && shards <= std::numeric_limits<std::uint32_t>::max(),
                 base::Call{"ShardClient"}, shards, " shards; allowed: at least 1");
@@ -90,14 +92,20 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
             shard.keys.size() * (sizeof(ItemKey) + sizeof(float)) +
             draws.size() * sizeof(DrawRequest));
   BlobWriter writer(blob);
-  writer.value(RequestHead{.timeout_ns = static_cast<std::uint64_t>(timeout.count()),
-                           .updates = shard.keys.size(),
-                           .selector = static_cast<std::uint32_t>(selector_),
-                           .draws = static_cast<std::uint32_t>(draws.size())});
+  writer.value(RequestHead{
+      .timeout_ns = static_cast<std::uint64_t>(timeout.count()),
+      .updates = shard.keys.size(),
+      .selector = static_cast<std::uint32_t>(selector_),
+      .draws = static_cast<std::uint32_t>(draws.size()),
+      .incarnation = shard.totals.alive ? shard.totals.incarnation : 0,
+      .oldest = shard.in_flight.empty() ? next_request_ : shard.in_flight.begin()->first});
   writer.bytes(std::as_bytes(std::span(shard.keys)));
   writer.bytes(std::as_bytes(std::span(shard.priorities)));
   writer.bytes(std::as_bytes(std::span(draws)));
-  seal(blob, {.kind = BlobKind::Request, .fingerprint = fingerprint_, .number = next_request_});
+  seal(blob, {.kind = BlobKind::Request,
+              .fingerprint = fingerprint_,
+              .origin = id_,
+              .number = next_request_});
   InFlight& sent = shard.in_flight.emplace(next_request_, std::move(in_flight)).first->second;
   // Nothing throws from here on.
   ++next_request_;

@@ -81,6 +81,7 @@ class ClientCore {
   const std::uint64_t fingerprint_;
   const std::size_t selector_;
   base::Random random_;
+  const std::uint64_t id_;  ///< By which shards know it, besides the numbers of its requests.
   std::vector<Shard> shards_;
   std::map<ShardClient::Ticket, Draft> drafts_;
   ShardClient::Ticket next_ticket_ = 0;

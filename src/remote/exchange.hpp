@@ -20,8 +20,10 @@ struct RequestHead {
   std::uint64_t updates = 0;
   std::uint32_t selector = 0;
   std::uint32_t draws = 0;
+  std::uint64_t incarnation = 0;  ///< Of the shard that it is for; 0: of any.
+  std::uint64_t oldest = 0;       ///< The smallest number whose answer the client waits for.
 };
-static_assert(sizeof(RequestHead) == 24);
+static_assert(sizeof(RequestHead) == 40);
 
 /// A batch, or this shard's part of one. 0 items only ask whether there is something to draw.
 struct DrawRequest {

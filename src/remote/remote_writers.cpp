@@ -216,6 +216,19 @@ void RemoteWriters::give_back_idle() {
 }
 
 AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout) {
+  const std::optional<AppendResult> result = attempt(blob, timeout);
+  if (!result) {
+    base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, no_place());
+  }
+  return *result;
+}
+
+std::string RemoteWriters::no_place() const {
+  return base::text("max_writers is ", core_->options().max_writers,
+                    ", and that many writers are alive");
+}
+
+std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nanoseconds timeout) {
   base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
                 timeout.count(), " ns; allowed: at least 0");
   core_->life().check();
@@ -227,12 +240,7 @@ AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout)
     give_back_idle();
     result = append(*remote, shipment, deadline);
   }
-  if (!result) {
-    base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, "max_writers is ",
-                                     core_->options().max_writers,
-                                     ", and that many writers are alive");
-  }
-  return *result;
+  return result;
 }
 
 /// Returns nothing if there is no place for a writer that the shipment needs.

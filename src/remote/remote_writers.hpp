@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -72,6 +74,11 @@ class RemoteWriters {
   explicit RemoteWriters(std::shared_ptr<buffer::BufferCore> core);
 
   AppendResult append(Bytes shipment, std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
+  /// As `append`; nothing if there is no place for a writer that it needs.
+  std::optional<AppendResult> attempt(Bytes shipment, std::chrono::nanoseconds timeout)
+      REPRISE_EXCLUDES(mutex_);
+  /// Says that.
+  [[nodiscard]] std::string no_place() const;
   std::size_t close(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t size() const REPRISE_EXCLUDES(mutex_);
 

@@ -2,10 +2,12 @@
 
 #include "api/access.hpp"
 #include "base/text.hpp"
+#include "remote/deliveries.hpp"
 #include "remote/random_id.hpp"
 #include "remote/remote_writers.hpp"
 #include "remote/shard_server.hpp"
 
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -24,10 +26,13 @@ std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> 
 }  // namespace
 
 ReplayShard::ReplayShard(ReplayBuffer& buffer, std::uint64_t seed,
-                         std::optional<std::uint64_t> incarnation)
-    : writers_(std::make_unique<remote::RemoteWriters>(checked(detail::Access::core(buffer)))),
+                         std::optional<std::uint64_t> incarnation, const ShardPatience& patience)
+    : core_(checked(detail::Access::core(buffer))),
+      writers_(std::make_unique<remote::RemoteWriters>(core_)),
       server_(std::make_unique<remote::ShardServer>(
-          detail::Access::core(buffer), seed, incarnation ? *incarnation : remote::random_id())) {}
+          core_, seed, incarnation ? *incarnation : remote::random_id(), patience.forgotten)),
+      deliveries_(std::make_unique<remote::Deliveries>(*core_, *writers_, server_->incarnation(),
+                                                       patience)) {}
 
 ReplayShard::~ReplayShard() = default;
 ReplayShard::ReplayShard(ReplayShard&&) noexcept = default;
@@ -46,8 +51,43 @@ std::size_t ReplayShard::close_writer(std::uint64_t writer_id) {
 std::size_t ReplayShard::writers() const {
   return writers_->size();
 }
-Blob ReplayShard::exchange(std::span<const std::byte> request) {
-  return server_->exchange(request);
+Blob ReplayShard::exchange(std::span<const std::byte> request, const Room& room) {
+  return server_->exchange(request, room);
+}
+Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanoseconds timeout,
+                             std::size_t most) {
+  return deliveries_->take(call, timeout, most);
+}
+void ReplayShard::hear(std::uint64_t process) {
+  deliveries_->hear(process);
+}
+bool ReplayShard::is_silent(std::uint64_t process) const {
+  return deliveries_->is_silent(process);
+}
+DeliveryCounts ReplayShard::deliveries() const {
+  return deliveries_->counts();
+}
+
+Blob ReplayShard::serve(std::span<const std::byte> call, const Room& room) {
+  return remote::open_any(call, "call").kind == remote::BlobKind::Shipments
+             ? append_all(call, std::chrono::nanoseconds(0))
+             : exchange(call, room);
+}
+
+ShardState state_of(std::span<const std::byte> answer) {
+  using remote::BlobKind;
+  remote::BlobHeader header;
+  base::require(answer.size() >= sizeof(header), "answer: ", answer.size(),
+                " bytes; allowed: at least ", sizeof(header));
+  std::memcpy(&header, answer.data(), sizeof(header));
+  const BlobKind kind = header.kind;
+  base::require(header.magic == remote::BlobHeader::kMagic && kind != BlobKind::Shipment &&
+                    kind != BlobKind::Request && kind != BlobKind::Shipments,
+                "answer: it is none of a shard");
+  return {.incarnation = header.origin,
+          .committed = header.steps,
+          .closed = kind == BlobKind::Closed,
+          .done = kind == BlobKind::Answer || kind == BlobKind::Outcomes};
 }
 
 }  // namespace reprise

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
+#include "remote/deliveries.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -63,11 +64,12 @@ struct ShardServer::Request {
 };
 
 ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
-                         std::uint64_t incarnation)
+                         std::uint64_t incarnation, std::chrono::nanoseconds forgotten)
     : core_(std::move(core)),
       fingerprint_(fingerprint(core_->schema(), core_->options().window)),
       incarnation_(incarnation),
-      kinds_(core_->schema(), core_->window()) {
+      kinds_(core_->schema(), core_->window()),
+      forgotten_(forgotten) {
   check_options(*core_);
   for (std::size_t s = 0; s < core_->selectors().size(); ++s) {
     samplers_.push_back(
@@ -102,12 +104,48 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   return request;
 }
 
-Blob ShardServer::exchange(Bytes blob) {
+Blob ShardServer::exchange(Bytes blob, const Room& room) {
   core_->life().check();
   const Request request = parse(blob);
-  const AnswerLayout layout(kinds_, request.draws);
-  Blob answer(layout.bytes());
   const base::MutexLock lock(mutex_);
+  Client& client = client_of(request);
+  const std::uint64_t number = request.header.number;
+  if (const auto kept = client.answers.find(number); kept != client.answers.end()) {
+    return kept->second;
+  }
+  const std::uint64_t incarnation = request.head.incarnation;
+  // A late call whose repetition was answered is not worked on again.
+  const bool right = number >= client.oldest && (incarnation == 0 || incarnation == incarnation_);
+  if (!right || core_->closed()) {
+    return refusal(*core_, incarnation_);
+  }
+  const auto made = client.answers.emplace(number, Blob()).first;
+  try {
+    made->second = answer(request, room);
+  } catch (...) {
+    client.answers.erase(made);
+    throw;
+  }
+  return made->second;
+}
+
+/// Without the answers that it has, and those of clients that were silent for long.
+ShardServer::Client& ShardServer::client_of(const Request& request) {
+  Client& client = clients_[request.header.origin];
+  client.heard = base::Clock::now();
+  client.oldest = std::max(client.oldest, request.head.oldest);
+  client.answers.erase(client.answers.begin(), client.answers.lower_bound(client.oldest));
+  if (client.heard - looked_ > std::chrono::seconds(1)) {
+    looked_ = client.heard;
+    std::erase_if(clients_,
+                  [&](const auto& one) { return looked_ - one.second.heard > forgotten_; });
+  }
+  return client;
+}
+
+Blob ShardServer::answer(const Request& request, const Room& room) {
+  const AnswerLayout layout(kinds_, request.draws);
+  Blob answer = room ? room(layout.bytes()) : Blob(layout.bytes());
   const base::Clock::time_point deadline = base::deadline_after(
       std::chrono::nanoseconds(static_cast<std::int64_t>(request.head.timeout_ns)));
   // The call checks all keys and priorities before it changes anything.
@@ -127,7 +165,8 @@ Blob ShardServer::exchange(Bytes blob) {
   seal(answer, {.kind = BlobKind::Answer,
                 .fingerprint = fingerprint_,
                 .origin = incarnation_,
-                .number = request.header.number});
+                .number = request.header.number,
+                .steps = head.inserts});
   return answer;
 }
 

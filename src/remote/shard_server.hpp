@@ -6,26 +6,37 @@
 #include "remote/exchange.hpp"
 #include "sampler/sampler_core.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 namespace reprise::remote {
 
-/// Answers the requests of clients for one buffer. Any thread; one request at a time.
+/// Answers the requests of clients for one buffer. Each is worked on once: its answer is kept until
+/// the client says with a later request that it has it. Any thread; one exchange at a time.
 class ShardServer {
  public:
   /// Throws as `ReplayShard`.
   ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
-              std::uint64_t incarnation);
+              std::uint64_t incarnation, std::chrono::nanoseconds forgotten);
 
   [[nodiscard]] std::uint64_t incarnation() const noexcept { return incarnation_; }
-  [[nodiscard]] Blob exchange(Bytes request) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] Blob exchange(Bytes request, const Room& room) REPRISE_EXCLUDES(mutex_);
 
  private:
   struct Request;
+  /// What a client has not said to have, and when it was heard of.
+  struct Client {
+    std::map<std::uint64_t, Blob> answers;
+    std::uint64_t oldest = 0;
+    base::Clock::time_point heard;
+  };
   [[nodiscard]] Request parse(Bytes blob) const;
+  [[nodiscard]] Blob answer(const Request& request, const Room& room) REPRISE_REQUIRES(mutex_);
+  [[nodiscard]] Client& client_of(const Request& request) REPRISE_REQUIRES(mutex_);
   [[nodiscard]] DrawStatus draw(const Request& request, std::size_t draw, std::byte* place,
                                 base::Clock::time_point deadline) REPRISE_REQUIRES(mutex_);
   [[nodiscard]] AnswerHead totals(std::size_t selector) const;
@@ -34,7 +45,10 @@ class ShardServer {
   const std::uint64_t fingerprint_;
   const std::uint64_t incarnation_;
   const BatchKinds kinds_;
+  const std::chrono::nanoseconds forgotten_;
   base::Mutex mutex_;
+  std::map<std::uint64_t, Client> clients_ REPRISE_GUARDED_BY(mutex_);
+  base::Clock::time_point looked_ REPRISE_GUARDED_BY(mutex_);  ///< For clients to be forgotten.
   /// One sampler for each selector.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_ REPRISE_GUARDED_BY(mutex_);
 };

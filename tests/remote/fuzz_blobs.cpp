@@ -22,7 +22,7 @@ using reprise::test::Blobs;
 using reprise::test::Bytes;
 
 constexpr std::size_t kHead = 64;
-constexpr std::size_t kRequestHead = 24;
+constexpr std::size_t kRequestHead = 40;
 
 /// The values in an input, one after the other, followed by zeros.
 class Input {

@@ -171,8 +171,12 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   options.key_tag = 8;
   shards.lines[0] = std::make_unique<Line>(options);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
-  // The client does not know yet, so it sends updates that are stale there.
+  // The client does not know yet: what it sends is refused, and then for the successor to judge.
   EXPECT_EQ(update(), 0U);
+  const Blob refused = shards.shards[0]->exchange(shards.client->request(0).bytes());
+  EXPECT_FALSE(state_of(refused.bytes()).done);
+  EXPECT_THROW(shards.client->answer(0, refused.bytes()), std::invalid_argument);
+  shards.client->lose(0, true);
   shards.ask(0);
   EXPECT_EQ(shards.client->totals(0).stale_updates, 1U);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 0U);

@@ -18,7 +18,6 @@ import reprise
 from ._coordinator import CLIENT_COUNTERS, Counts
 from ._options import Spec
 from ._shard import ShardInfo
-from ._waiting import SLICE_SECONDS
 
 log = logging.getLogger("reprise.ray")
 
@@ -26,20 +25,12 @@ PROBE_SECONDS = 0.25  # Between two probes of a lost shard.
 UPKEEP_SECONDS = 0.02  # Between two rounds of the upkeep thread.
 REPORT_SECONDS = 0.5  # Between two reports to the coordinator, if counters changed.
 REPEAT_SECONDS = 5.0  # Between two equal reports, which a restarted coordinator needs.
-ATTEMPTS = 2  # A shard that does not answer so many attempts is taken out.
 LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
     ray.exceptions.WorkerCrashedError,
     ray.exceptions.NodeDiedError,
 )
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether the object store had no room for an answer. It gets room as other answers are
-    read."""
-    full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
-    return isinstance(error, full) or isinstance(getattr(error, "cause", None), full)
 
 
 def ask(call: Any, timeout: float = 30.0) -> Any:
@@ -68,60 +59,6 @@ class Remote:
         self.probed = 0.0
 
 
-class Request:
-    """A call to a shard, which is made again with the same arguments until there is an answer or
-    the shard is taken out."""
-
-    def __init__(self, membership: Membership, remote: Remote) -> None:
-        self.membership, self.remote = membership, remote
-        self.incarnation = remote.info.incarnation
-        self.calls: list[Any] = []  # Calls of Ray that may still be answered.
-        self.connection: Any = None  # The connection of the first attempt, if it used one.
-        self.attempts = 0
-        self._sent = 0.0  # When the last attempt began.
-
-    def begin(self) -> None:
-        self.attempts += 1
-        self._sent = time.monotonic()
-
-    def call(self, method: Any, *arguments: Any) -> BaseException | None:
-        """Calls the shard by Ray. Returns the error if it is lost."""
-        self.begin()
-        try:
-            self.calls.append(method.remote(*arguments))
-        except LOST as error:
-            failure: BaseException = error
-            return failure
-        except ray.exceptions.RayError as error:
-            if not is_full(error):
-                raise
-            self.found_no_room()
-        return None
-
-    def found_no_room(self, call: Any = None) -> None:
-        """Notes that the object store had no room for arguments, or for the answer to a call."""
-        self.membership.count("full_object_store")
-        if call is not None:
-            self.calls.remove(call)
-        self.attempts -= 1
-        self._sent = time.monotonic()
-
-    def retry(
-        self, ask: Callable[[Any], None], give_up: Callable[[Any, BaseException], None]
-    ) -> None:
-        """Asks again if nothing is under way, or if the answer is late."""
-        waited = time.monotonic() - self._sent
-        if not (self.calls or self.connection):
-            if waited > SLICE_SECONDS:
-                ask(self)
-        elif waited > self.membership.spec.answer_timeout:
-            if self.attempts < ATTEMPTS:
-                self.membership.count("asked_again")
-                ask(self)
-            else:
-                give_up(self, TimeoutError("it does not answer"))
-
-
 class Membership:
     """Which shards are alive. Any thread; no thread waits for an answer while it holds the lock."""
 
@@ -129,7 +66,9 @@ class Membership:
         self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
         self.spec, self.coordinator = spec, coordinator
+        # This process, at the coordinator and at shards.
         self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.number = int.from_bytes(os.urandom(8), "little")
         self.remotes = [
             Remote(i, actor, given) for i, (actor, given) in enumerate(zip(actors, incarnations))
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,6 +117,12 @@ class Spec:
     def heartbeat_seconds(self) -> float:
         """A process sends heartbeats to its writers' shards several times per timeout."""
         return self.answer_timeout / 5
+
+    def address(self, shard: int, incarnation: int) -> str:
+        """Where a shard serves processes of its node: a name in no file system. It contains the
+        node, so tests that start several nodes on one machine use Ray between them."""
+        of = f"{ray.get_runtime_context().get_node_id()} {self.name} {shard} {incarnation}"
+        return f"@reprise-{hashlib.blake2b(of.encode(), digest_size=24).hexdigest()}"
 
     def buffer(self, shard: int, **changed: Any) -> reprise.ReplayBuffer:
         """The in-process buffer of a shard. It has no rate limiter, because rates are held over all

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +33,7 @@ class Process:
         """The newest session of a selector, which also sends updates; `new` makes another."""
         with self.lock:
             if new or selector not in self.sessions:
-                name = f"{selector}-{uuid.uuid4().hex[:6]}"
-                self.sessions[selector] = ClientSession(self.membership, name, selector, **options)
+                self.sessions[selector] = ClientSession(self.membership, selector, **options)
             return self.sessions[selector]
 
     def update(self, keys: Any, priorities: Any, selector: int) -> Update:

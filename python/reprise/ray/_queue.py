@@ -30,8 +30,7 @@ class Recorder:
             first_lane=first,
             longest_run=membership.spec.longest_run,
         )
-        # Appends wait while steps move from the packer into a queue, so that every step is always
-        # in one of the two.
+        # Held while steps move from the packer into a queue. Appends do not wait for it.
         self.lock = threading.Lock()
         self.flush = False
         self.closing = False
@@ -89,9 +88,9 @@ class ShipmentQueue:
         takes = bool(due and len(self.shipped) < QUEUED_SHIPMENTS and not packer.empty(lane))
         if takes:
             with recorder.lock:
-                self.shipped.append(
-                    Shipment(self.writer_id, packer.steps_in(lane), packer.take(lane))
-                )
+                blob = packer.take(lane)
+                steps = packer.steps_of(blob)
+                self.shipped.append(Shipment(self.writer_id, steps, blob))
             self.taken_at, self.used = now, True
         if recorder.closing and not self.closed and packer.empty(lane):
             if self.used:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ import ray
 import reprise
 
 from ._checkpoint import kept_with, load_shard, shard_directory
-from ._connection import Listener
 from ._coordinator import Counts
 from ._local import Local
 from ._options import NAMESPACE, Spec
@@ -47,40 +46,34 @@ class NoWriter(RuntimeError):
     """`max_writers` remote writers are open already."""
 
 
-class _ClientAnswers:
-    """The answers that a client has not acknowledged, by number, and when it last asked."""
+OUTCOMES = (None, TimeoutError, NoWriter, reprise.Closed, ValueError, OSError, MemoryError)
 
-    def __init__(self) -> None:
-        self.answers: dict[int, Any] = {}
-        self.oldest = 0
-        self.heard = 0.0
+
+def error_of(outcome: int, said: str) -> BaseException | None:
+    """The error because of which a shipment has to be sent again, in `ReplayShard.outcomes_of`."""
+    kind = OUTCOMES[outcome] if outcome < len(OUTCOMES) else RuntimeError
+    return None if kind is None else kind(said)
+
+
+def told_by(shard: int, answer: Any) -> tuple[ShardInfo, bool]:
+    """What an answer says of its shard, and whether the shard did what it was asked."""
+    incarnation, committed, closed, done = reprise.ReplayShard.state_of(answer)
+    return ShardInfo(shard, incarnation, committed, closed), done
 
 
 class Shard:
-    """Calls may come late or twice, because a client that waited too long sends them again:
-
-    - S1: the shard works once on each request, by its number. It keeps the answer until a later
-      request says that the client has it. A request for an earlier incarnation is refused, because
-      its keys may belong to a buffer that is gone.
-    - S2: the shard appends each shipment once (`reprise.ReplayShard`). A shipment for an earlier
-      incarnation is refused, because a checkpoint of that incarnation may contain it already.
-    """
+    """Calls may come late or twice, by Ray or over a connection: `reprise.ReplayShard` works on each
+    request and on each shipment once, and refuses those for an earlier incarnation."""
 
     def __init__(self, index: int, spec: Spec, start: str | None) -> None:
         # Found by name: a handle would be an argument in the object store, which may be lost before
         # a restart.
         coordinator = ray.get_actor(f"{spec.name}.coordinator", namespace=NAMESPACE)
         self._index, self._spec, self._coordinator = index, spec, coordinator
-        self._lock = threading.Lock()  # Guards _answers.
-        self._append_lock = threading.Lock()  # Keeps the shipments of one call together.
-        # Clients, those that were silent for the longest time first.
-        self._answers: OrderedDict[str, _ClientAnswers] = OrderedDict()
-        # The process of each remote writer that is open here.
-        self._writers: dict[int, str] = {}
-        self._heard: dict[str, float] = {}  # When each process was last heard of.
-        # The credit that a writer's oldest shipment has taken, if it has not been appended yet.
-        self._counted: dict[int, int] = {}
-        self._restarted = self._closed_writers = 0
+        self._append_lock = threading.Lock()  # Guards _counted.
+        # The credit that a writer's oldest shipment has taken, if it has not been appended yet, and
+        # the writer's process.
+        self._counted: dict[int, tuple[int, int]] = {}
         self._counts = Counts()
         self._ended = threading.Event()
         known = ray.get(coordinator.starting_state.remote(index), timeout=30)
@@ -91,14 +84,19 @@ class Shard:
         self._note = ""
         self._buffer = self._load(again)
         self._replay_shard = reprise.ReplayShard(
-            self._buffer, seed=self.incarnation % (1 << 63), incarnation=self.incarnation
+            self._buffer,
+            seed=self.incarnation % (1 << 63),
+            incarnation=self.incarnation,
+            silent=spec.answer_timeout,
+            forgotten=max(FORGET_SECONDS, 10 * spec.answer_timeout),
         )
         self._loaded = self._committed()
         if known["closed"]:
             self._buffer.close()
         started = coordinator.started.remote(index, self.incarnation, self._loaded, self._note)
         ray.get(started, timeout=30)
-        self._listener = Listener(spec.name, index, self.incarnation, self.exchange)
+        with contextlib.suppress(OSError):  # Then all calls come by Ray.
+            self._host = self._replay_shard.share(spec.address(index, self.incarnation))
         threading.Thread(target=self._heartbeat, daemon=True, name="reprise.ray heartbeat").start()
 
     def _load(self, again: bool) -> reprise.ReplayBuffer:
@@ -118,115 +116,55 @@ class Shard:
     def info(self) -> ShardInfo:
         return ShardInfo(self._index, self.incarnation, self._committed(), self._buffer.closed)
 
-    def exchange(
-        self, client: str, number: int, oldest: int, incarnation: int, request: Any
-    ) -> tuple[ShardInfo, Any]:
-        """Returns the answer to a request, or None for one of another incarnation. `oldest`: the
-        smallest number whose answer the client does not have."""
-        with self._lock:
-            kept, oldest = self._kept(client, oldest)
-            answer = kept.get(number)
-            # A late call whose repetition was answered is not worked on again.
-            current = (
-                number >= oldest
-                and incarnation in (0, self.incarnation)
-                and not self._buffer.closed
-            )
-            if answer is None and current:
-                answer = kept[number] = self._replay_shard.exchange(request)
-        return self.info(), answer
-
-    def _kept(self, client: str, oldest: int) -> tuple[dict[int, Any], int]:
-        """Forgets a client's answers before `oldest`; returns the others, and the highest `oldest`
-        that the client has sent."""
-        state = self._answers.setdefault(client, _ClientAnswers())
-        self._answers.move_to_end(client)
-        state.heard = time.monotonic()
-        oldest = state.oldest = max(state.oldest, oldest)
-        for one in [one for one in state.answers if one < oldest]:
-            del state.answers[one]
-        longest = max(FORGET_SECONDS, 10 * self._spec.answer_timeout)
-        while next(iter(self._answers.values())).heard < state.heard - longest:
-            self._answers.popitem(last=False)
-        return state.answers, oldest
+    def exchange(self, request: Any) -> Any:
+        """Returns the answer to a request of a client."""
+        return self._replay_shard.exchange(request)
 
     def append(
-        self, process: str, incarnation: int, shipments: Sequence[Shipment]
-    ) -> tuple[ShardInfo, list[BaseException | None]]:
-        """Appends shipments. Returns for each None, or the error because of which it has to be sent
-        again. The list ends where the rate limiter has no credit for the next shipment, and is
-        empty for another incarnation. A call without shipments is a heartbeat."""
-        outcomes: list[BaseException | None] = []
-        self._heard[process] = time.monotonic()  # First, because the call may wait for the lock.
+        self, who: str, process: int, call: Any, shipments: Sequence[tuple[int, int]]
+    ) -> Any:
+        """Appends the shipments of a call of a process; returns the answer. It has the outcomes of
+        those for which the rate limiter had credit. `shipments`: the writer and the steps of
+        each."""
+        if not self._spec.rate_limiter_holds_writers:
+            return self._replay_shard.append_all(call, timeout=ROOM_SECONDS)
+        self._replay_shard.hear(process)  # Before the lock, for which it may wait.
         with self._append_lock:
-            self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
-            if not self._buffer.closed and incarnation in (0, self.incarnation):
-                refused: dict[int, BaseException] = {}
-                for one, steps in self._admitted(process, shipments):
-                    outcome = refused.get(one.writer)
-                    if outcome is not None:
-                        self._return_credit(steps)  # An earlier shipment of its writer was refused.
-                    else:
-                        outcome = self._append(process, one, steps)
-                    if outcome is not None:
-                        refused[one.writer] = outcome
-                    outcomes.append(outcome)
-        return self.info(), outcomes
+            counted, sizes = dict(self._counted), []
+            for writer, steps in shipments:
+                sizes.append(0 if counted.pop(writer, None) else steps)
+            let_in = self._take_credit(who, sizes)
+            answer = self._replay_shard.append_all(call, timeout=ROOM_SECONDS, most=let_in)
+            self._settle(process, shipments, sizes[:let_in], answer)
+        return answer
 
-    def _admitted(self, process: str, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
-        """The first shipments, as far as there is credit, each with the credit taken now."""
-        counted, sizes = dict(self._counted), []
-        for one in shipments:
-            sizes.append(0 if counted.pop(one.writer, 0) else one.steps)
-        return list(zip(shipments[: self._take_credit(process, sizes)], sizes))
-
-    def _append(self, process: str, one: Shipment, counted: int) -> BaseException | None:
-        if one.blob is None:
-            self._writers.pop(one.writer, None)
-            self._close(one.writer)
-            return None
-        counted += self._counted.pop(one.writer, 0)
-        try:
-            appended = self._append_blob(one)
-        except Exception as error:
-            self._counted[one.writer] = counted
-            return error
-        if not appended.repeated:
-            self._writers[one.writer] = process
-        self._restarted += appended.restarted
-        if counted:
-            self._return_credit(counted - appended.steps)  # For repeated or missing steps.
-        return None
-
-    def _append_blob(self, one: Shipment) -> Any:
-        while True:
-            try:
-                return self._replay_shard.append(one.blob, timeout=ROOM_SECONDS)
-            except RuntimeError as error:
-                if self._buffer.closed:
-                    raise
-                if not self._close_silent(self._spec.answer_timeout):
-                    raise NoWriter(str(error)) from None
-
-    def _close_silent(self, seconds: float) -> int:
-        """Closes the writers of processes that were silent for so long. A process that is killed
-        does not close its own. Returns how many it closed."""
-        before = len(self._writers)
-        end = time.monotonic() - seconds
-        for process, heard in list(self._heard.items()):
-            if heard > end:
+    def _settle(
+        self, process: int, shipments: Sequence[tuple[int, int]], sizes: list[int], answer: Any
+    ) -> None:
+        """Returns the credit of these sizes that was not used, and keeps that of a shipment that
+        comes again."""
+        done = told_by(self._index, answer)[1]
+        outcomes = self._replay_shard.outcomes_of(answer) if done else []
+        unused, refused = sum(sizes[len(outcomes) :]), set()
+        for (writer, _), size, (outcome, steps, _) in zip(shipments, sizes, outcomes):
+            if writer in refused:
+                unused += size
                 continue
-            del self._heard[process]
-            for writer in [one for one, user in self._writers.items() if user == process]:
-                del self._writers[writer]
-                self._close(writer)
-        closed = before - len(self._writers)
-        self._closed_writers += closed
-        return closed
+            left = size + self._counted.pop(writer, (0, 0))[0] - steps
+            if outcome:
+                refused.add(writer)
+                self._counted[writer] = left, process
+            else:
+                unused += left  # It came twice.
+        self._return_credit(unused)
 
-    def _close(self, writer: int) -> None:
-        self._return_credit(self._counted.pop(writer, 0))
-        self._replay_shard.close_writer(writer)
+    def _forget_silent(self) -> None:
+        """Returns the credit of processes that are gone."""
+        with self._append_lock:
+            for writer, (steps, process) in list(self._counted.items()):
+                if self._replay_shard.is_silent(process):
+                    del self._counted[writer]
+                    self._return_credit(steps)
 
     def _take_credit(self, who: str, sizes: list[int]) -> int:
         """Takes credit from the coordinator for the first shipments; returns for how many."""
@@ -256,8 +194,7 @@ class Shard:
             **self._buffer.stats(),
             "incarnation": self.incarnation,
             "loaded_steps": self._loaded,
-            "restarted_episodes": self._restarted,
-            "silent_writers_closed": self._closed_writers,
+            **self._replay_shard.deliveries,
             "pid": os.getpid(),
         }
 
@@ -296,6 +233,7 @@ class Shard:
     def _heartbeat(self) -> None:
         """Reports steps, to count losses, and counts, in case the coordinator was restarted."""
         while not self._ended.wait(HEARTBEAT_SECONDS):
+            self._forget_silent()
             stats = self._buffer.stats()
             try:
                 report = self._coordinator.heartbeat.remote(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -12,9 +13,10 @@ import ray
 
 import reprise
 
-from ._membership import LOST, Membership, Remote, Request, is_full
+from ._calls import Calls, Request, is_full
+from ._membership import LOST, Membership, Remote
 from ._queue import SHIP_SECONDS, ShipmentQueue, Part, Recorder, waiting_in
-from ._shard import NoWriter
+from ._shard import NoWriter, error_of, told_by
 from ._waiting import SLICE_SECONDS, Wait
 
 log = logging.getLogger("reprise.ray")
@@ -30,9 +32,18 @@ class _Append(Request):
     def __init__(
         self, membership: Membership, remote: Remote, ends: list[ShipmentQueue], parts: list[Part]
     ) -> None:
-        super().__init__(membership, remote)
         self.ends, self.parts = ends, parts
         self.shipments = [queue.end() for queue in ends] + [one for _, one in parts]
+        call = reprise.ReplayShard.shipments_of(
+            membership.number,
+            remote.info.incarnation,
+            [(one.writer, one.blob) for one in self.shipments],
+        )
+        sizes = [(one.writer, one.steps) for one in self.shipments]
+        by_ray = functools.partial(
+            remote.actor.append.remote, membership.client, membership.number, call, sizes
+        )
+        super().__init__(membership, remote, call, by_ray)
 
 
 class Shipper:
@@ -41,6 +52,8 @@ class Shipper:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
+        # A shipment that needs credit of the coordinator comes by Ray.
+        self._calls = Calls(membership, direct=not membership.spec.rate_limiter_holds_writers)
         self._lock = threading.Lock()  # Guards _queues.
         self._queues: list[ShipmentQueue] = []
         self._requests: dict[int, _Append] = {}
@@ -97,18 +110,16 @@ class Shipper:
         for remote in self._membership.alive():
             if remote.index not in self._requests and now >= self._resume_at[remote.index]:
                 self._ship(remote, queues, waiting, now)
-        calls = {call: one for one in self._requests.values() for call in one.calls}
-        if not calls:
+        requests = list(self._requests.values())
+        if not requests:
             self._wake.wait(SHIP_SECONDS / 4 if queues else 1.0)
             self._wake.clear()
-            self._retry_late()
             return
-        ready, _ = ray.wait(list(calls), num_returns=1, timeout=SHIP_SECONDS / 4)
-        for call in ready:
-            self._answered(calls[call], call)
+        for request, answer in self._calls.collect(requests, Wait("ship", SHIP_SECONDS / 4, str)):
+            self._answered(request, answer)
             self._tell()
-        if not ready:
-            self._retry_late()
+        for request in list(self._requests.values()):
+            request.retry(self._ask, self._failed)
 
     def _choose_shard(self, queue: ShipmentQueue) -> None:
         """Ships a queue whose shard is lost to another shard, until its own is back."""
@@ -178,35 +189,32 @@ class Shipper:
         self._ask(request)
 
     def _ask(self, request: _Append) -> None:
-        append, client = request.remote.actor.append, self._membership.client
-        failure = request.call(append, client, request.incarnation, request.shipments)
+        failure = self._calls.ask(request)
         if failure is not None:
             self._failed(request, failure)
 
-    def _answered(self, request: _Append, call: Any) -> None:
+    def _answered(self, request: _Append, answer: Any) -> None:
         index = request.remote.index
         if self._requests.get(index) is not request:
             return
-        try:
-            info, outcomes = ray.get(call)
-        except LOST as error:
-            self._failed(request, error)
-            return
-        except ray.exceptions.RayError as error:
-            if is_full(error):
-                request.found_no_room(call)
-            else:
-                cause = getattr(error, "cause", None) or error
-                self._resume_at[index] = time.monotonic() + SLICE_SECONDS
-                self._ended(request, [cause] * len(request.shipments))
-            return
-        self._membership.learn(info)
-        if request.incarnation not in (0, info.incarnation):
-            self._failed(request, RuntimeError("it was restarted"))
-            return
-        if len(outcomes) < len(request.shipments) and not info.closed:
-            self.credit = 0
-        self._ended(request, outcomes)
+        if isinstance(answer, LOST):
+            self._failed(request, answer)
+        elif isinstance(answer, BaseException) and is_full(answer):
+            request.found_no_room()
+        elif isinstance(answer, BaseException):
+            cause = getattr(answer, "cause", None) or answer
+            self._resume_at[index] = time.monotonic() + SLICE_SECONDS
+            self._ended(request, [cause] * len(request.shipments))
+        else:
+            info, done = told_by(index, answer)
+            self._membership.learn(info)
+            if request.incarnation not in (0, info.incarnation):
+                self._failed(request, RuntimeError("it was restarted"))
+                return
+            outcomes = reprise.ReplayShard.outcomes_of(answer) if done else []
+            if len(outcomes) < len(request.shipments) and not info.closed:
+                self.credit = 0
+            self._ended(request, [error_of(outcome, said) for outcome, _, said in outcomes])
 
     def _ended(self, request: _Append, outcomes: Sequence[BaseException | None]) -> None:
         """Takes the outcomes of a request's shipments. There was no credit for any beyond them."""
@@ -266,10 +274,6 @@ class Shipper:
             self._give_up(queue, queue.in_flight)
             queue.in_flight = 0
 
-    def _retry_late(self) -> None:
-        for request in list(self._requests.values()):
-            request.retry(self._ask, self._failed)
-
 
 class Writer:
     """As reprise.Writer or reprise.VectorWriter, in any process. `append` records the step in this
@@ -286,7 +290,7 @@ class Writer:
     ) -> None:
         self._membership, self._shipper, self._timeout = membership, shipper, timeout
         self._recorder = Recorder(membership, first, writers)
-        self._packer, self._lock = self._recorder.packer, self._recorder.lock
+        self._packer = self._recorder.packer
         self._writer = make(self._recorder.prototype)
         self._ship_at = membership.spec.run_steps
         self._most = 2 * membership.spec.run_steps
@@ -367,18 +371,15 @@ class Writer:
 
     def append(self, **fields: Any) -> None:
         self._ready()
-        with self._lock:
-            self._writer.append(**fields)
+        self._writer.append(**fields)
 
     def append_episode(self, **fields: Any) -> None:
         self._ready()
-        with self._lock:
-            self._writer.append_episode(**fields)
+        self._writer.append_episode(**fields)
 
     def append_transition(self, **fields: Any) -> None:
         self._ready()
-        with self._lock:
-            self._writer.append_transition(**fields)
+        self._writer.append_transition(**fields)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every recorded step is in a shard, or counted as lost. TimeoutError."""
@@ -399,8 +400,7 @@ class Writer:
         """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
         recorder = self._recorder
         if not recorder.closing:
-            with self._lock:
-                self._writer.close()
+            self._writer.close()
             recorder.flush = recorder.closing = True
         if not self._membership.closed:
             done = lambda: all(one.closed and not one.shipped for one in recorder.queues)

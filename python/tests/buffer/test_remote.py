@@ -1,6 +1,7 @@
 """A remote buffer whose bytes the test itself hands over."""
 
 import pickle
+import uuid
 
 import numpy as np
 import pytest
@@ -189,6 +190,47 @@ def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_
     weights = dict(zip(batch["action"].tolist(), (batch.probabilities * 17).round(3).tolist()))
     # `close_writer` cut the last window short.
     assert weights == {0: 4.0, 1: 4.0, 2: 4.0, 3: 4.0, 4: 1.0}
+
+
+def test_calls_over_a_connection_and_others_are_worked_on_once():
+    cluster = Cluster(shards=1)
+    shard, client = cluster.shards[0], cluster.client
+    address = f"@reprise-test-{uuid.uuid4()}"
+    refuses(OSError, "refused", reprise.ShardConnection, address)
+
+    def over(connection, call):
+        connection.ask(7, call)
+        while not (answers := connection.take()):
+            assert not connection.closed
+            reprise.ShardConnection.wait([connection], 1.0)
+        ((number, answer),) = answers
+        assert number == 7
+        return answer
+
+    with shard.share(address) as shared:
+        assert shared == address
+        connection = reprise.ShardConnection(address)
+        request = client.request(0)
+        answer = over(connection, request)
+        assert np.array_equal(answer, shard.exchange(request))
+        assert shard.state_of(answer) == (shard.incarnation, 20, False, True)
+        client.answer(0, answer)
+        local = prototype()
+        packer = reprise.StepPacker(local)
+        write(local.writer(), 5)
+        call = shard.shipments_of(3, 0, [(packer.writer_id, packer.take()), (9, None)])
+        assert shard.outcomes_of(over(connection, call)) == [(0, 5, ""), (0, 0, "")]
+        assert shard.outcomes_of(shard.append_all(call, most=1)) == [(0, 0, "")]
+        assert over(connection, b"no call") is None
+        assert shard.deliveries == {"restarted_episodes": 0, "silent_writers_closed": 0}
+        shard.hear(4)
+        assert [shard.is_silent(process) for process in (3, 4, 5)] == [False, False, True]
+    assert reprise.ShardConnection.wait([connection], 10.0)
+    assert connection.take() == [] and connection.closed
+    (outcome,) = shard.outcomes_of(shard.append_all(shard.shipments_of(3, 0, [(1, b"none")])))
+    assert outcome[:2] == (4, 0) and "shipment" in outcome[2]
+    with pytest.raises(TypeError):
+        shard.shipments_of(3, 0, [(1, 2)])
 
 
 def test_a_lost_shard_is_told_to_the_client():

@@ -15,7 +15,6 @@ import reprise
 import reprise.ray
 from reprise.ray import _checkpoint
 from reprise.ray._coordinator import Coordinator, Counts
-from reprise.ray._shard import Shipment
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
 
@@ -105,9 +104,10 @@ class RecordingActor:
 
 def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    actor = RecordingActor()
-    membership = reprise.ray._membership.Membership(spec(), actor, [actor], [5])
-    session = reprise.ray._session.ClientSession(membership, "one")
+    membership = reprise.ray._membership.Membership(
+        spec(), RecordingActor(), [RecordingActor()], [5]
+    )
+    session = reprise.ray._session.ClientSession(membership)
     (request,) = session.send()
     session._give_up(request, TimeoutError("it does not answer"))
     assert not membership.alive() and not session.asked()
@@ -162,37 +162,16 @@ def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
     assert _checkpoint.oldest_named(str(tmp_path), 3, keep=3) == [0, 0, 0]
 
 
-def test_a_request_that_comes_late_behind_the_answer_to_its_repetition_is_not_done(cluster):
-    with make(shards=1) as replay:
-        record(replay, 0, 0, 100)
-        batch = replay.sampler().sample(16, timeout=SECONDS)
-        client = reprise.ShardClient(reprise.ray._session.prototype_of(replay._spec), 1)
-        keys = batch.item_keys
-        parts = [np.ascontiguousarray(keys[name]) for name in ("key", "shard", "incarnation")]
-        client.update(*parts, np.full(16, 2.0))
-        first, second = client.request(0), client.request(0)
-        incarnation = int(keys["incarnation"][0])
-
-        def exchange(number, oldest, request):
-            call = replay._actors[0].exchange.remote("me", number, oldest, incarnation, request)
-            return ray.get(call, timeout=SECONDS)[1]
-
-        answer = exchange(0, 0, first)
-        assert np.array_equal(exchange(0, 0, first), answer)  # The shard works on it once.
-        assert exchange(1, 1, second) is not None
-        assert exchange(0, 0, first) is None  # `oldest` has said that the client has the answer.
-        assert replay.stats()["applied_updates"] == 16
-
-
 def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
     with make(shards=1, rate_limiter=LIMITER) as replay:
         local = reprise.ray._session.prototype_of(replay._spec)
         packer = reprise.StepPacker(local)
         append(local.writer(), 0, 0, 20)
-        shipment = Shipment(packer.writer_id, 20, packer.take())
-        for _ in range(2):
-            call = replay._actors[0].append.remote("me", 0, [shipment])
-            assert ray.get(call, timeout=SECONDS)[1] == [None]
+        call = reprise.ReplayShard.shipments_of(5, 0, [(packer.writer_id, packer.take())])
+        for steps in (20, 0):
+            made = replay._actors[0].append.remote("me", 5, call, [(packer.writer_id, 20)])
+            answer = ray.get(made, timeout=SECONDS)
+            assert reprise.ReplayShard.outcomes_of(answer) == [(0, steps, "")]
         wait_for(lambda: replay.stats()["inserted_steps"] == 20)
         assert replay.stats()["committed_steps"] == 20
 

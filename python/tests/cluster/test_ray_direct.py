@@ -1,71 +1,47 @@
 """reprise.ray: exchanges over connections to shards of the same node."""
 
-import socket
+import dataclasses
+import os
+import signal
 
 import numpy as np
 import pytest
 
-from testing.ray_cluster import (
-    ray,
-    SECONDS,
-    answer_late,
-    append,
-    check,
-    filled,
-    kill_shard,
-    make,
-    wait_for,
-)
+from testing.ray_cluster import ray, SECONDS, append, check, filled, kill_shard, make, record
+from testing.ray_cluster import wait_for
 
 import reprise
-from reprise.ray import _connection
+from reprise.ray._calls import connect_to
 
 
 def connections_of(sampler):
-    return [
-        connection
-        for _, connection in sampler._session._connections.values()
-        if connection is not None
-    ]
+    return [one for one in sampler._session._calls.connections() if not one.closed]
 
 
-def break_connections(sampler, how):
-    """Ends the connections of a sampler at the shards."""
-    for shard in sampler._membership.remotes:
-        ray.get(shard.actor.__ray_call__.remote(how), timeout=SECONDS)
+def no_calls_of_ray(shard):
+    """Calls of Ray fail from now on."""
+    shard._replay_shard = None
 
 
-def test_a_request_of_more_than_a_message_is_not_sent():
-    """A socket would carry only its beginning to the shard."""
-    mine, other = socket.socketpair(socket.AF_UNIX, _connection.KIND)
-    with mine, other:
-        mine.setblocking(False)
-        other.setblocking(False)
-        connection = _connection.Connection(mine)
-        with pytest.raises(BlockingIOError, match="too large"):
-            connection.send(1, 0, 0, bytes(_connection.MESSAGE_BYTES + 1))
-        with pytest.raises(BlockingIOError):
-            other.recv(1)
-        connection.send(2, 0, 0, bytes(_connection.MESSAGE_BYTES))
-        assert len(other.recv(1 << 20)) == _connection.REQUEST.size + _connection.MESSAGE_BYTES
+def in_shards(replay, what):
+    for actor in replay._actors:
+        ray.get(actor.__ray_call__.remote(what), timeout=SECONDS)
 
 
-def test_a_shard_of_this_node_is_asked_over_its_connection(cluster):
+def test_shards_of_this_node_are_asked_and_get_steps_over_connections(cluster):
     with make(answer_timeout=SECONDS) as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
         assert len(connections_of(sampler)) == 2
-
-        def refuse(shard):
-            shard.exchange = None  # Calls of Ray would fail.
-
-        for actor in replay._actors:
-            ray.get(actor.__ray_call__.remote(refuse), timeout=SECONDS)
+        in_shards(replay, no_calls_of_ray)
         for _ in range(20):
             batch = sampler.sample(64, timeout=SECONDS)
             check(batch)
             replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
-        assert replay.stats()["applied_updates"] == 20 * 64
+        totals = [sampler._session.client.totals(shard) for shard in range(2)]
+        assert sum(one["applied_updates"] for one in totals) == 20 * 64
+        record(replay, 2, 0, 3000)
+        assert sampler.sample(512, timeout=SECONDS)["writer"].max() == 2
 
 
 def test_without_connections_calls_of_ray_do_the_same(cluster, monkeypatch):
@@ -79,8 +55,7 @@ def test_without_connections_calls_of_ray_do_the_same(cluster, monkeypatch):
         assert replay.stats()["applied_updates"] == 64
 
 
-def test_requests_and_answers_of_many_messages(cluster):
-    """Rows of 4 KiB: answers of megabytes. Updates of more than a message go by Ray."""
+def test_requests_and_answers_of_megabytes(cluster):
     schema = reprise.Schema().observation("at", np.int64, (512,)).reward()
     with make(4000, schema, selectors=reprise.Uniform()) as replay:
         for _ in range(2):
@@ -95,10 +70,9 @@ def test_requests_and_answers_of_many_messages(cluster):
             np.testing.assert_array_equal(batch["at"], at)
             np.testing.assert_array_equal(batch["next_at"], at + 1000)
         assert len(connections_of(sampler)) == 2
-        keys = np.concatenate([batch.item_keys] * 40)
-        assert len(keys) * 12 / 2 > _connection.MESSAGE_BYTES
+        keys = np.concatenate([batch.item_keys] * 200)
         replay.update_priorities(keys, np.ones(len(keys))).wait(SECONDS)
-        assert replay.stats()["applied_updates"] == 40_000
+        assert replay.stats()["applied_updates"] == 200_000
 
 
 @pytest.mark.parametrize("when", ["idle", "under way"])
@@ -106,30 +80,52 @@ def test_a_connection_that_breaks_loses_nothing(cluster, when):
     with make() as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        if when == "under way":
-            for actor in replay._actors:
-                answer_late(actor, "exchange", 0.5)
-
-        def shut(shard):
-            listener = shard._listener
-            listener._listener.close()
-            for connection in listener.connections:
-                connection.shutdown(socket.SHUT_RDWR)
-
+        writer = replay.writer()
+        append(writer, 2, 0, 50)
+        writer.flush(SECONDS)
+        stop = lambda shard: shard._host.close()
         if when == "idle":
-            break_connections(sampler, shut)
+            in_shards(replay, stop)
         else:
             session = sampler._session
             assert all(request.connection is not None for request in session.send())
-            break_connections(sampler, shut)
+            append(writer, 2, 50, 100)
+            in_shards(replay, stop)
         for _ in range(3):
             batch = sampler.sample(64, timeout=SECONDS)
             check(batch)
             replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
+        append(writer, 2, 100, 150)
+        writer.close(SECONDS)
         assert not connections_of(sampler)
         stats = replay.stats()
         assert stats["applied_updates"] == 3 * 64
-        assert stats["lost_shards"] == 0
+        assert stats["lost_shards"] == stats["lost_in_flight_steps"] == 0
+        assert stats["committed_steps"] == 600 + (100 if when == "idle" else 150)
+
+
+def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster):
+    """The call over the connection lies in its socket when the call of Ray comes."""
+    with make(shards=1, answer_timeout=2.0) as replay:
+        record(replay, 0, 0, 100)
+        sampler = replay.sampler()
+        batch = sampler.sample(64, timeout=SECONDS)
+        writer = replay.writer()
+        append(writer, 1, 0, 50)
+        writer.flush(SECONDS)
+        pid = replay.stats()["shards"][0]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            append(writer, 1, 50, 100)
+            replay.update_priorities(batch.item_keys, np.ones(64))
+            wait_for(lambda: replay._process.membership.counters["asked_again"] >= 2)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        writer.close(SECONDS)
+        check(sampler.sample(64, timeout=SECONDS))
+        stats = replay.stats()
+        assert stats["lost_shards"] == stats["lost_in_flight_steps"] == 0
+        assert stats["committed_steps"] == 200 and stats["applied_updates"] == 64
 
 
 def test_a_shard_that_came_back_has_a_connection_again(cluster):
@@ -138,10 +134,7 @@ def test_a_shard_that_came_back_has_a_connection_again(cluster):
         check(sampler.sample(64, timeout=SECONDS))
         kill_shard(replay, 0)
         wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["restarts"] > 0)
-        writers = [replay.writer() for _ in range(2)]
-        for who, writer in enumerate(writers):
-            append(writer, who, 0, 10)
-            writer.close(SECONDS)
+        filled(replay, 10)
         wait_for(lambda: replay.shards_alive == 2)
         check(sampler.sample(64, timeout=SECONDS))
         assert len(connections_of(sampler)) == 2
@@ -149,11 +142,12 @@ def test_a_shard_that_came_back_has_a_connection_again(cluster):
 
 def test_connections_of_another_buffer_or_incarnation_are_not_found(cluster):
     with make() as replay:
-        membership = replay._process.membership
-        known = membership.remotes[0].info.incarnation
-        assert _connection.connect_to(membership.spec.name, 0, known, "somebody") is not None
-        assert _connection.connect_to(membership.spec.name, 0, known + 1, "somebody") is None
-        assert _connection.connect_to("another", 0, known, "somebody") is None
+        spec, (remote, _) = replay._spec, replay._process.membership.remotes
+        known = remote.info.incarnation
+        other = dataclasses.replace(spec, name="another")
+        assert connect_to(spec.address(0, known)) is not None
+        assert connect_to(spec.address(0, known + 1)) is None
+        assert connect_to(other.address(0, known)) is None
 
 
 def test_unique_frames_come_once_from_the_shards(cluster):

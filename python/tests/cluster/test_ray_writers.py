@@ -297,7 +297,8 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
             with pytest.raises(TimeoutError):
                 writer.flush(1.0)
             # Another process's heartbeat does not wait behind the first call.
-            call = replay._actors[0].append.remote("somebody", 0, [])
+            lives = reprise.ReplayShard.shipments_of(5, 0, [])
+            call = replay._actors[0].append.remote("somebody", 5, lives, [])
             assert ray.wait([call], timeout=SECONDS)[0]
             with pytest.raises(TimeoutError):
                 writer.flush(2.0)

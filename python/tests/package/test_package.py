@@ -68,6 +68,7 @@ def instances(tmp_path_factory):
         made = (
             buffer.share(),
             reprise.attach(address),
+            reprise.ShardConnection(address),
             schema,
             buffer,
             writer,

@@ -221,6 +221,11 @@ def many_processes() -> int:
         client.answer(0, shard.exchange(client.request(0)))
     batch, shards, incarnations = client.finish(ticket)
     assert client.update(batch.item_keys, shards, incarnations, np.ones(4)) == 0
+    with shard.share(f"@reprise-typed-{packer.writer_id}") as address:
+        connection: reprise.ShardConnection = reprise.ShardConnection(address)
+        connection.ask(1, shard.shipments_of(2, shard.incarnation, [(packer.writer_id, None)]))
+        while not connection.take():
+            reprise.ShardConnection.wait([connection], 1.0)
     limiter: reprise.ShardedLimiter = reprise.ShardedLimiter(reprise.MinSize(1), 1_000)
     limiter.tell(0, len(batch))
     return appended.steps if limiter.admit(4) else 0

@@ -1,0 +1,279 @@
+#include <reprise/guest.hpp>
+#include <reprise/host.hpp>
+#include <reprise/remote.hpp>
+
+#include "buffer.hpp"
+#include "fields/blobs.hpp"
+#include "options.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// A shard of a buffer over many processes, and calls of it in another process of its machine.
+namespace reprise::python {
+
+template <>
+inline constexpr auto members_of<AppendResult> =
+    members<&AppendResult::steps, &AppendResult::repeated, &AppendResult::restarted>;
+template <>
+inline constexpr auto members_of<DeliveryCounts> =
+    members<&DeliveryCounts::restarted_episodes, &DeliveryCounts::silent_writers_closed>;
+
+namespace {
+
+/// reprise.ReplayShard.
+struct ShardObject {
+  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
+  [[nodiscard]] ReplayShard& core() { return *shard; }
+
+  nb::object append(CallName call, const Bytes& shipment, std::chrono::nanoseconds timeout) {
+    const auto start = std::chrono::steady_clock::now();
+    AppendResult all;
+    for (auto left = timeout;;) {
+      const AppendResult result =
+          without_gil([&] { return shard->append(shipment.bytes, std::min(left, kSlice)); });
+      all.status = result.status;
+      all.steps += result.steps;
+      all.restarted += result.restarted;
+      all.repeated = result.repeated;
+      if (result.status != CommitStatus::TimedOut || left.count() == 0) {
+        break;
+      }
+      check_signals();
+      const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;
+      left = std::max(timeout - waited, std::chrono::nanoseconds(0));
+    }
+    if (all.status == CommitStatus::Closed) {
+      throw Closed(std::string(call.text) + ": closed");
+    }
+    if (all.status != CommitStatus::Committed) {
+      fail<TimedOut>(call.text, ": timed out with ", all.steps,
+                     " steps appended; append the shipment again for the others");
+    }
+    return named_tuple("AppendResult", all);
+  }
+  nb::object exchange(const Bytes& request) {
+    return array_of(without_gil([&] { return shard->exchange(request.bytes); }));
+  }
+  nb::object append_all(const Bytes& call, std::chrono::nanoseconds timeout,
+                        std::optional<std::size_t> most) {
+    return array_of(without_gil(
+        [&] { return shard->append_all(call.bytes, timeout, most.value_or(~std::size_t{0})); }));
+  }
+  nb::object share(std::string address) {
+    return make_host(
+        shared, {.address = std::move(address),
+                 .service = [served = shard](std::span<const std::byte> call, const Room& room) {
+                   return served->serve(call, room);
+                 }});
+  }
+
+  const std::shared_ptr<SharedBuffer> shared;
+  const std::shared_ptr<ReplayShard> shard;
+};
+
+void make_shard(ShardObject* place, BufferObject& buffer, std::uint64_t seed,
+                std::optional<std::uint64_t> incarnation, std::chrono::nanoseconds silent,
+                std::chrono::nanoseconds forgotten) {
+  new (place) ShardObject{
+      buffer.shared,
+      std::make_shared<ReplayShard>(buffer.buffer(), seed, incarnation,
+                                    ShardPatience{.silent = silent, .forgotten = forgotten})};
+}
+
+nb::object deliveries(ReplayShard& shard) {
+  return to_python(shard.deliveries());
+}
+
+/// Pairs of a writer and its shipment, read in place.
+struct ShipmentList {
+  std::vector<Bytes> blobs;
+  std::vector<ShipmentOf> shipments;
+};
+
+nb::object packed_shipments(std::uint64_t process, std::uint64_t incarnation,
+                            const ShipmentList& list) {
+  return array_of(without_gil([&] { return shipments_of(process, incarnation, list.shipments); }));
+}
+
+nb::object told_state(const Bytes& answer) {
+  const ShardState state = state_of(answer.bytes);
+  return nb::make_tuple(state.incarnation, state.committed, state.closed, state.done);
+}
+
+nb::object told_outcomes(const Bytes& answer) {
+  nb::list all;
+  for (const ShipmentOutcome& one : outcomes_of(answer.bytes)) {
+    all.append(nb::make_tuple(static_cast<unsigned>(one.is), one.steps, text_of(one.said)));
+  }
+  return all;
+}
+
+/// reprise.ShardConnection.
+struct ConnectionObject {
+  explicit ConnectionObject(const std::string& address) : client(address) {}
+
+  void ask(std::uint64_t number, const Bytes& call) {
+    const Released released;
+    client.ask(number, call.bytes);
+  }
+  nb::object take() {
+    nb::list answers;
+    while (const auto answer = without_gil([&] { return client.take(); })) {
+      answers.append(
+          nb::make_tuple(answer->number, answer->error ? nb::none() : array_of(answer->bytes)));
+    }
+    return answers;
+  }
+  [[nodiscard]] bool closed() const { return client.closed(); }
+
+  ServiceClient client;
+};
+
+void make_connection(ConnectionObject* place, const std::string& address) {
+  new (place) ConnectionObject(address);
+}
+
+/// Connections that are kept as long as the call runs.
+struct Connections {
+  nb::object list;
+  std::vector<ServiceClient*> clients;
+};
+
+bool wait(const Connections& connections, std::chrono::nanoseconds timeout) {
+  const Released released;
+  return ServiceClient::wait(connections.clients, timeout);
+}
+
+constexpr const char* kShard =
+    R"(Serves a buffer to remote writers and remote learners, beside its own writers and samplers. Any
+thread. Shipments of one writer exclude each other, and so do exchanges.)";
+
+constexpr const char* kMakeShard =
+    R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
+an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
+moment.
+seed: of its draws. incarnation: 64 bits, others after each restart; None takes them at random.)";
+
+constexpr const char* kAppend =
+    R"(Appends the steps of a shipment. AppendResult(steps, repeated, restarted).
+
+timeout: seconds that it may wait for room; None waits for ever. After a TimeoutError a part may be
+in: append the shipment again, and it goes on where it stopped.
+ValueError for bytes that are no shipment of this schema and window, are damaged, or come after a
+later shipment of their writer; then nothing has changed. Closed; RuntimeError beyond max_writers.)";
+
+constexpr const char* kAppendAll =
+    R"(Appends the first `most` of the shipments that a call of `shipments_of` has, each as `append`.
+The answer has their outcomes (`outcomes_of`): behind one that was refused, others of its writer are
+too. timeout: seconds that each may wait for room.)";
+
+constexpr const char* kConnection =
+    R"(Calls of a ReplayShard in another process of this machine, at the address of its `share`: `ask`
+sends a request of ShardClient, or shipments, and `take` gives the answers. Neither waits for the
+shard; a connection whose shard is gone is `closed`. Any thread.)";
+
+}  // namespace
+
+template <>
+struct Conversion<ShipmentList> {
+  static std::string hint() { return "Iterable[tuple[int, Any]]"; }
+  static ShipmentList from(nb::handle given, What what) {
+    ShipmentList list;
+    for (const nb::handle one : nb::iter(given)) {
+      const nb::object blob = one[1];
+      list.blobs.push_back(blob.is_none() ? Bytes{} : Conversion<Bytes>::from(blob, what));
+      list.shipments.push_back(
+          {Conversion<std::uint64_t>::from(nb::object(one[0]), what), list.blobs.back().bytes});
+    }
+    return list;
+  }
+};
+template <>
+struct Conversion<Connections> {
+  static std::string hint() { return "Iterable[ShardConnection]"; }
+  static Connections from(nb::handle given, What /*what*/) {
+    Connections all{nb::steal(PySequence_List(given.ptr())), {}};
+    for (const nb::handle one : nb::iter(all.list)) {
+      all.clients.push_back(&nb::cast<ConnectionObject&>(one).client);
+    }
+    return all;
+  }
+};
+
+void bind_shard(nb::module_& module) {
+  Type<ShardObject>("ReplayShard", kShard)
+      .constructor<&make_shard>(kMakeShard, arg("buffer"), keyword("seed", 0U),
+                                keyword("incarnation", std::nullopt),
+                                keyword("silent", ShardPatience().silent),
+                                keyword("forgotten", ShardPatience().forgotten))
+      .method<&ShardObject::append>("append", "AppendResult", kAppend, arg("shipment"),
+                                    keyword("timeout", kNoTimeout))
+      .method<&ReplayShard::close_writer, true>(
+          "close_writer",
+          R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
+Returns how many environments it had; 0 if it is unknown.)",
+          arg("writer_id"))
+      .method<&ShardObject::exchange>(
+          "exchange", "NDArray[np.uint8]",
+          R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
+request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
+this buffer never gave are stale, as of a shard that is gone.)",
+          arg("request"))
+      .method<&ShardObject::append_all>("append_all", "NDArray[np.uint8]", kAppendAll, arg("call"),
+                                        keyword("timeout", kNoTimeout),
+                                        keyword("most", std::nullopt))
+      .method<&ReplayShard::hear>(
+          "hear", "A process with shipments lives; `append_all` says so too.", arg("process"))
+      .method<&ReplayShard::is_silent>(
+          "is_silent", "Whether a process with shipments was not heard of for `silent`.",
+          arg("process"))
+      .method<&ShardObject::share>(
+          "share", "Host",
+          "Serves ShardConnections at this address, by a thread that never takes the GIL.",
+          arg("address"))
+      .static_method<&packed_shipments>(
+          "shipments_of", "NDArray[np.uint8]",
+          R"(Shipments of writers of one process as one call of `append_all`, as pairs of a writer's id and its
+shipment; None in its place: the writer has ended. process: 64 bits that no other one has.
+incarnation: of the shard that they are for; 0: of any.)",
+          arg("process"), arg("incarnation"), arg("shipments"))
+      .static_method<&told_state>(
+          "state_of", "tuple[int, int, bool, bool]",
+          R"(What an answer of a shard says of it: its incarnation, the steps committed there, whether it is
+closed, and whether it did what it was asked; not if that was for another incarnation.)",
+          arg("answer"))
+      .static_method<&told_outcomes>(
+          "outcomes_of", "list[tuple[int, int, str]]",
+          R"(The outcomes in an answer of `append_all`: 0 if the shipment is in, 1 if there was no room for all of
+it, 2 beyond max_writers, 3 once the buffer is closed, 4 for wrong bytes, 5 of the system, 6 without
+memory, 7 otherwise; the steps appended by this call; what the error said.)",
+          arg("answer"))
+      .property<&deliveries>("deliveries", "dict[str, int]",
+                             "restarted_episodes and silent_writers_closed, of `append_all`.")
+      .property<&ReplayShard::incarnation>("incarnation", "Of this shard.")
+      // Without the GIL: it waits for appends under way.
+      .property<&ReplayShard::writers, true>("writers", "Remote writers, not closed.")
+      .add(module);
+  Type<ConnectionObject>("ShardConnection", kConnection)
+      .constructor<&make_connection>("OSError if nobody listens at the address.", arg("address"))
+      .method<&ConnectionObject::ask>("ask", "Sends a call under a number of the caller's.",
+                                      arg("number"), arg("call"))
+      .method<&ConnectionObject::take>(
+          "take", "list[tuple[int, Any]]",
+          R"(The answers that have come, each with the number of its call; None for one that the shard refused
+with an error.)")
+      .static_method<&wait>("wait", "bool",
+                            "Waits until one of them has news; False after so many seconds.",
+                            arg("connections"), arg("timeout"))
+      .property<&ConnectionObject::closed>("closed", "Whether the shard is gone.")
+      .add(module);
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,260 @@
+#include "remote/deliveries.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace reprise {
+
+using Is = ShipmentOutcome::Is;
+
+namespace remote {
+namespace {
+
+/// Behind it lie the heads of all shipments, and then the shipments.
+struct ShipmentsHead {
+  std::uint64_t incarnation = 0;
+  std::uint64_t count = 0;
+};
+struct ShipmentHead {
+  std::uint64_t writer_id = 0;
+  std::uint64_t bytes = 0;
+};
+/// Behind it lies what it says.
+struct OutcomeHead {
+  std::uint64_t steps = 0;
+  std::uint32_t is = 0;
+  std::uint32_t said = 0;
+};
+
+struct Parsed {
+  BlobHeader header;
+  ShipmentsHead head;
+  std::vector<ShipmentOf> shipments;
+};
+
+Parsed parse(Bytes call) {
+  Parsed parsed{open(call, BlobKind::Shipments), {}, {}};
+  BlobReader reader(call, "shipments");
+  parsed.head = reader.value<ShipmentsHead>();
+  std::vector<ShipmentHead> heads;
+  for (std::uint64_t i = 0; i < parsed.head.count; ++i) {
+    heads.push_back(reader.value<ShipmentHead>());
+  }
+  for (const ShipmentHead& one : heads) {
+    parsed.shipments.push_back({one.writer_id, reader.bytes(one.bytes)});
+  }
+  reader.finish();
+  return parsed;
+}
+
+Is kind_of(const std::exception& error) noexcept {
+  if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) {
+    return Is::Invalid;
+  }
+  if (dynamic_cast<const std::system_error*>(&error) != nullptr) {
+    return Is::System;
+  }
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? Is::Memory : Is::Other;
+}
+
+ShipmentOutcome outcome_of(const AppendResult& result) {
+  ShipmentOutcome outcome{.steps = result.steps};
+  if (result.status == CommitStatus::TimedOut) {
+    outcome.is = Is::TimedOut;
+    outcome.said = "the shard has no room for more steps yet";
+  } else if (result.status != CommitStatus::Committed) {
+    outcome.is = Is::Closed;
+    outcome.said = "the buffer is closed";
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Blob refusal(buffer::BufferCore& core, std::uint64_t incarnation) {
+  Blob answer(sizeof(BlobHeader));
+  seal(answer, {.kind = core.closed() ? BlobKind::Closed : BlobKind::Refused,
+                .origin = incarnation,
+                .steps = core.slots().committed()});
+  return answer;
+}
+
+Deliveries::Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::uint64_t incarnation,
+                       const ShardPatience& patience)
+    : core_(core), writers_(writers), incarnation_(incarnation), patience_(patience) {}
+
+Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most) {
+  core_.life().check();
+  const Parsed parsed = parse(call);
+  const std::uint64_t process = parsed.header.origin;
+  hear(process);  // Before the turn, for which it may wait.
+  std::vector<ShipmentOutcome> outcomes;
+  {
+    const base::MutexLock lock(turn_);
+    close_silent(patience_.forgotten);
+    const std::uint64_t incarnation = parsed.head.incarnation;
+    if (core_.closed() || (incarnation != 0 && incarnation != incarnation_)) {
+      return refusal(core_, incarnation_);
+    }
+    std::map<std::uint64_t, ShipmentOutcome> refused;
+    for (const ShipmentOf& one :
+         std::span(parsed.shipments).first(std::min(most, parsed.shipments.size()))) {
+      if (const auto earlier = refused.find(one.writer_id); earlier != refused.end()) {
+        outcomes.push_back(earlier->second);
+        outcomes.back().steps = 0;
+        continue;
+      }
+      outcomes.push_back(take(one, process, timeout));
+      if (outcomes.back().is != Is::Appended) {
+        refused.emplace(one.writer_id, outcomes.back());
+      }
+    }
+  }
+  std::size_t bytes = sizeof(BlobHeader);
+  for (const ShipmentOutcome& one : outcomes) {
+    bytes += sizeof(OutcomeHead) + one.said.size();
+  }
+  Blob answer(bytes);
+  BlobWriter writer(answer);
+  for (const ShipmentOutcome& one : outcomes) {
+    writer.value(OutcomeHead{.steps = one.steps,
+                             .is = static_cast<std::uint32_t>(one.is),
+                             .said = static_cast<std::uint32_t>(one.said.size())});
+    writer.bytes(std::as_bytes(std::span(one.said)));
+  }
+  seal(answer, {.kind = BlobKind::Outcomes,
+                .origin = incarnation_,
+                .number = outcomes.size(),
+                .steps = core_.slots().committed()});
+  return answer;
+}
+
+ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
+                                 std::chrono::nanoseconds timeout) {
+  if (one.shipment.empty()) {
+    processes_.erase(one.writer_id);
+    static_cast<void>(writers_.close(one.writer_id));
+    return {};
+  }
+  try {
+    const std::optional<AppendResult> result = append(one.shipment, timeout);
+    if (!result) {
+      return {.is = Is::NoWriter, .said = writers_.no_place()};
+    }
+    if (!result->repeated) {
+      processes_[one.writer_id] = process;
+    }
+    const base::MutexLock lock(mutex_);
+    counts_.restarted_episodes += result->restarted;
+    return outcome_of(*result);
+  } catch (const std::exception& error) {
+    return {.is = kind_of(error), .said = error.what()};
+  }
+}
+
+/// Nothing if there is no place, also without the writers of silent processes.
+std::optional<AppendResult> Deliveries::append(Bytes shipment, std::chrono::nanoseconds timeout) {
+  for (;;) {
+    std::optional<AppendResult> result = writers_.attempt(shipment, timeout);
+    if (result || close_silent(patience_.silent) == 0) {
+      return result;
+    }
+  }
+}
+
+void Deliveries::hear(std::uint64_t process) {
+  const base::MutexLock lock(mutex_);
+  heard_[process] = base::Clock::now();
+}
+
+/// Closes the writers of processes that were silent for so long. Says how many.
+std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
+  std::set<std::uint64_t> gone;
+  {
+    const base::MutexLock lock(mutex_);
+    const base::Clock::time_point now = base::Clock::now();
+    for (auto one = heard_.begin(); one != heard_.end();) {
+      if (now - one->second > silent) {
+        gone.insert(one->first);
+        one = heard_.erase(one);
+      } else {
+        ++one;
+      }
+    }
+  }
+  std::size_t closed = 0;
+  for (auto one = processes_.begin(); !gone.empty() && one != processes_.end();) {
+    if (gone.contains(one->second)) {
+      static_cast<void>(writers_.close(one->first));
+      one = processes_.erase(one);
+      ++closed;
+    } else {
+      ++one;
+    }
+  }
+  const base::MutexLock lock(mutex_);
+  counts_.silent_writers_closed += closed;
+  return closed;
+}
+
+bool Deliveries::is_silent(std::uint64_t process) const {
+  const base::MutexLock lock(mutex_);
+  const auto found = heard_.find(process);
+  return found == heard_.end() || base::Clock::now() - found->second > patience_.silent;
+}
+
+DeliveryCounts Deliveries::counts() const {
+  const base::MutexLock lock(mutex_);
+  return counts_;
+}
+
+}  // namespace remote
+
+Blob shipments_of(std::uint64_t process, std::uint64_t incarnation,
+                  std::span<const ShipmentOf> shipments) {
+  using namespace remote;
+  std::size_t bytes = sizeof(BlobHeader) + sizeof(ShipmentsHead);
+  for (const ShipmentOf& one : shipments) {
+    bytes += sizeof(ShipmentHead) + one.shipment.size();
+  }
+  Blob call(bytes);
+  BlobWriter writer(call);
+  writer.value(ShipmentsHead{.incarnation = incarnation, .count = shipments.size()});
+  for (const ShipmentOf& one : shipments) {
+    writer.value(ShipmentHead{.writer_id = one.writer_id, .bytes = one.shipment.size()});
+  }
+  for (const ShipmentOf& one : shipments) {
+    writer.bytes(one.shipment);
+  }
+  seal(call, {.kind = BlobKind::Shipments, .origin = process});
+  return call;
+}
+
+std::vector<ShipmentOutcome> outcomes_of(std::span<const std::byte> answer) {
+  using namespace remote;
+  const BlobHeader header = open(answer, BlobKind::Outcomes);
+  BlobReader reader(answer, "outcomes");
+  std::vector<ShipmentOutcome> outcomes;
+  for (std::uint64_t i = 0; i < header.number; ++i) {
+    const auto head = reader.value<OutcomeHead>();
+    reader.require(head.is <= static_cast<std::uint32_t>(Is::Other), "an outcome of kind ",
+                   head.is);
+    const Bytes said = reader.bytes(head.said);
+    outcomes.push_back({.is = static_cast<Is>(head.is),
+                        .steps = static_cast<std::size_t>(head.steps),
+                        .said = {reinterpret_cast<const char*>(said.data()), said.size()}});
+  }
+  reader.finish();
+  return outcomes;
+}
+
+}  // namespace reprise

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <reprise/remote.hpp>
+
+#include "base/event.hpp"
+#include "base/mutex.hpp"
+#include "buffer/buffer_core.hpp"
+#include "remote/blob.hpp"
+#include "remote/remote_writers.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace reprise::remote {
+
+/// The answer to a call that is not worked on.
+[[nodiscard]] Blob refusal(buffer::BufferCore& core, std::uint64_t incarnation);
+
+/// Takes shipments of many writers with one call of their process, and knows which process has
+/// which writer: a killed one closes none. Any thread; one call at a time.
+class Deliveries {
+ public:
+  /// All outlive it.
+  Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::uint64_t incarnation,
+             const ShardPatience& patience);
+
+  [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most)
+      REPRISE_EXCLUDES(mutex_, turn_);
+  void hear(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] bool is_silent(std::uint64_t process) const REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] DeliveryCounts counts() const REPRISE_EXCLUDES(mutex_);
+
+ private:
+  [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
+                                     std::chrono::nanoseconds timeout) REPRISE_REQUIRES(turn_);
+  [[nodiscard]] std::optional<AppendResult> append(Bytes shipment, std::chrono::nanoseconds timeout)
+      REPRISE_REQUIRES(turn_);
+  std::size_t close_silent(std::chrono::nanoseconds silent) REPRISE_REQUIRES(turn_);
+
+  buffer::BufferCore& core_;
+  RemoteWriters& writers_;
+  const std::uint64_t incarnation_;
+  const ShardPatience patience_;
+  base::Mutex turn_;  ///< Keeps the shipments of one call together.
+  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(turn_);  ///< By writer.
+  mutable base::Mutex mutex_;                                                   ///< After `turn_`.
+  std::map<std::uint64_t, base::Clock::time_point> heard_ REPRISE_GUARDED_BY(mutex_);
+  DeliveryCounts counts_ REPRISE_GUARDED_BY(mutex_);
+};
+
+}  // namespace reprise::remote

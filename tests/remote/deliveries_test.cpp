@@ -1,0 +1,261 @@
+#include <reprise/remote.hpp>
+
+#include "remote/blobs.hpp"
+#include "remote/shards.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Is = ShipmentOutcome::Is;
+
+bool same(const Blob& a, const Blob& b) {
+  return std::ranges::equal(a.bytes(), b.bytes());
+}
+
+TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  shards.ask_all();
+  ReplayShard& shard = *shards.shards[0];
+  Batch batch = shards.make_batch(4);
+  const auto ticket = shards.client->begin(batch, 0, 4);
+  const ItemKey key = shards.lines[0]->keys().begin()->second;
+  EXPECT_EQ(shards.update(key, 2.0F), 0U);
+  const Blob request = shards.client->request(0);
+  const Blob answer = shard.exchange(request.bytes());
+  const Stats before = shards.lines[0]->replay.stats();
+  EXPECT_EQ(before.applied_updates, 1U);
+  EXPECT_TRUE(same(shard.serve(request.bytes(), {}), answer)) << "by another way";
+  EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
+  EXPECT_EQ(shards.lines[0]->replay.stats().sampled_items, before.sampled_items);
+  shards.client->answer(0, answer.bytes());
+  static_cast<void>(shards.client->finish(*ticket));
+  shards.ask(0);  // Says that the client has it.
+  EXPECT_FALSE(state_of(shard.exchange(request.bytes()).bytes()).done);
+  EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
+}
+
+TEST(Exchange, KeepsTheAnswersThatAClientHasNotTakenThoughLaterOnesWere) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  const Blob first = shards.client->request(0);
+  const Blob second = shards.client->request(0);
+  const Blob answer = shards.shards[0]->exchange(first.bytes());
+  shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
+  shards.ask(0);
+  EXPECT_TRUE(same(shards.shards[0]->exchange(first.bytes()), answer));
+}
+
+TEST(Exchange, IsRefusedByAnotherStartOfTheShardAndByAClosedBuffer) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  shards.ask_all();
+  const Blob request = shards.client->request(0);
+  Line& line = *shards.lines[0];
+  ReplayShard other(line.replay, 0, 99);
+  const ShardState refused = state_of(other.exchange(request.bytes()).bytes());
+  EXPECT_FALSE(refused.done || refused.closed);
+  EXPECT_EQ(refused.incarnation, 99U);
+  EXPECT_EQ(refused.committed, line.replay.stats().committed_steps);
+  line.replay.close();
+  const ShardState closed = state_of(shards.shards[0]->exchange(request.bytes()).bytes());
+  EXPECT_TRUE(closed.closed && !closed.done);
+}
+
+TEST(Exchange, AnswersInTheRoomThatTheCarrierHas) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  std::size_t asked = 0;
+  const Room room = [&](std::size_t size) {
+    asked = size;
+    Blob made(size);
+    std::ranges::fill(made.bytes(), std::byte{0xff});  // As of an earlier answer.
+    return made;
+  };
+  const Blob answer = shards.shards[0]->serve(shards.client->request(0).bytes(), room);
+  EXPECT_EQ(asked, answer.bytes().size());
+  shards.client->answer(0, answer.bytes());
+  EXPECT_TRUE(shards.client->totals(0).alive);
+}
+
+TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  Line& line = *shards.lines[0];
+  ReplayShard shard(line.replay, 0, std::nullopt, {.forgotten = 0ns});
+  static_cast<void>(shards.update(line.keys().begin()->second, 2.0F));
+  const Blob request = shards.client->request(0);
+  static_cast<void>(shard.exchange(request.bytes()));
+  EXPECT_EQ(line.replay.stats().applied_updates, 1U);
+  ShardClient other(line.replay, 1);
+  yield_while([&] {
+    static_cast<void>(shard.exchange(other.request(0).bytes()));
+    static_cast<void>(shard.exchange(request.bytes()));
+    return line.replay.stats().applied_updates == 1;  // It is worked on again in the end.
+  });
+}
+
+/// Processes whose writers ship to one shard with two places.
+class Delivered : public testing::Test {
+ protected:
+  struct Remote {
+    explicit Remote(const Options& options) : line(options), packer(line.replay) {}
+    Blob ship(std::uint64_t first, std::size_t steps) {
+      if (!writer) {
+        writer.emplace(line.replay.writer());
+      }
+      line.append_many(*writer, first, steps);
+      return packer.take();
+    }
+    Line line;
+    StepPacker packer;
+    std::optional<Writer> writer;
+  };
+
+  static Options options() {
+    Options made = shard_options();
+    made.max_writers = 2;
+    return made;
+  }
+  static constexpr std::uint64_t kProcess = 7;
+
+  std::vector<ShipmentOutcome> take(std::vector<ShipmentOf> all, std::uint64_t process = kProcess,
+                                    std::size_t most = ~std::size_t{0}) {
+    const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns, most);
+    EXPECT_TRUE(state_of(answer.bytes()).done);
+    EXPECT_EQ(state_of(answer.bytes()).committed, committed());
+    return outcomes_of(answer.bytes());
+  }
+  static std::vector<Is> kinds(const std::vector<ShipmentOutcome>& outcomes) {
+    std::vector<Is> kinds;
+    for (const ShipmentOutcome& one : outcomes) {
+      kinds.push_back(one.is);
+    }
+    return kinds;
+  }
+  [[nodiscard]] std::uint64_t committed() const { return line.replay.stats().committed_steps; }
+
+  Line line{options()};
+  ReplayShard shard{line.replay, 0, 5, {.silent = 50ms, .forgotten = 10s}};
+  std::vector<std::unique_ptr<Remote>> remotes = [] {
+    std::vector<std::unique_ptr<Remote>> made;
+    for (int i = 0; i < 3; ++i) {
+      made.push_back(std::make_unique<Remote>(options()));
+    }
+    return made;
+  }();
+};
+
+TEST_F(Delivered, ShipmentsOfManyWritersComeWithOneCallAndOnce) {
+  const Blob a = remotes[0]->ship(0, 5);
+  const Blob b = remotes[1]->ship(100, 4);
+  const Blob c = remotes[0]->ship(5, 3);
+  const std::vector<ShipmentOf> all{{remotes[0]->packer.writer_id(), a.bytes()},
+                                    {remotes[1]->packer.writer_id(), b.bytes()},
+                                    {remotes[0]->packer.writer_id(), c.bytes()}};
+  EXPECT_EQ(take(all, kProcess, 1).size(), 1U);
+  EXPECT_EQ(committed(), 5U);
+  std::vector<ShipmentOutcome> outcomes = take(all);
+  EXPECT_EQ(kinds(outcomes), std::vector<Is>(3, Is::Appended));
+  EXPECT_EQ(outcomes[0].steps, 0U);
+  EXPECT_EQ(outcomes[1].steps, 4U);
+  EXPECT_EQ(outcomes[2].steps, 3U);
+  EXPECT_EQ(committed(), 12U);
+  EXPECT_EQ(kinds(take(all)), std::vector<Is>(3, Is::Appended));
+  EXPECT_EQ(committed(), 12U);
+  EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
+  EXPECT_EQ(shard.writers(), 2U);
+  EXPECT_EQ(kinds(take({{remotes[0]->packer.writer_id(), {}}})), std::vector<Is>{Is::Appended});
+  EXPECT_EQ(shard.writers(), 1U);
+}
+
+TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
+  const Blob a = remotes[0]->ship(0, 5);
+  const Blob b = remotes[0]->ship(5, 4);
+  const Blob c = remotes[1]->ship(100, 3);
+  const std::vector<std::byte> broken(80);
+  const std::uint64_t writer = remotes[0]->packer.writer_id();
+  const std::vector<ShipmentOutcome> outcomes = take({{writer, a.bytes()},
+                                                      {writer, broken},
+                                                      {writer, b.bytes()},
+                                                      {remotes[1]->packer.writer_id(), c.bytes()}});
+  EXPECT_EQ(kinds(outcomes),
+            (std::vector<Is>{Is::Appended, Is::Invalid, Is::Invalid, Is::Appended}));
+  EXPECT_EQ(outcomes[2].said, outcomes[1].said);
+  EXPECT_EQ(committed(), 8U);
+}
+
+TEST_F(Delivered, AWriterBeyondThePlacesGetsThatOfASilentProcess) {
+  const Blob a = remotes[0]->ship(0, 5);
+  const Blob b = remotes[1]->ship(100, 5);
+  const Blob c = remotes[2]->ship(200, 5);
+  const auto of = [&](std::size_t i, const Blob& blob) {
+    return std::vector<ShipmentOf>{{remotes[i]->packer.writer_id(), blob.bytes()}};
+  };
+  EXPECT_EQ(kinds(take(of(0, a), 1)), std::vector<Is>{Is::Appended});
+  EXPECT_EQ(kinds(take(of(1, b), 2)), std::vector<Is>{Is::Appended});
+  const std::vector<ShipmentOutcome> none = take(of(2, c), 3);
+  EXPECT_EQ(none[0].is, Is::NoWriter);
+  EXPECT_NE(none[0].said.find("max_writers is 2"), std::string::npos);
+  EXPECT_FALSE(shard.is_silent(1));
+  EXPECT_TRUE(shard.is_silent(4)) << "never heard of";
+  std::this_thread::sleep_for(60ms);
+  EXPECT_TRUE(shard.is_silent(1));
+  EXPECT_TRUE(take({}, 2).empty());  // It lives.
+  EXPECT_FALSE(shard.is_silent(2));
+  EXPECT_EQ(kinds(take(of(2, c), 3)), std::vector<Is>{Is::Appended});
+  EXPECT_EQ(shard.deliveries().silent_writers_closed, 1U);
+  EXPECT_EQ(shard.writers(), 2U);
+  const Blob more = remotes[1]->ship(105, 5);
+  EXPECT_EQ(kinds(take(of(1, more), 2)), std::vector<Is>{Is::Appended});
+  EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
+}
+
+TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
+  const Blob a = remotes[0]->ship(0, 5);
+  const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}};
+  for (const std::uint64_t incarnation : {4U, 6U}) {
+    const Blob answer = shard.append_all(shipments_of(kProcess, incarnation, one).bytes());
+    EXPECT_FALSE(state_of(answer.bytes()).done);
+    EXPECT_THROW(static_cast<void>(outcomes_of(answer.bytes())), std::invalid_argument);
+  }
+  EXPECT_EQ(committed(), 0U);
+  EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).done);
+  line.replay.close();
+  EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).closed);
+}
+
+TEST_F(Delivered, DamagedCallsChangeNothing) {
+  const Blob a = remotes[0]->ship(0, 5);
+  const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}, {9, {}}};
+  const Bytes call = copy_of(shipments_of(kProcess, 0, one));
+  for (std::size_t at = 0; at < call.size(); ++at) {
+    Bytes damaged = call;
+    damaged[at] ^= std::byte{1};
+    EXPECT_THROW(static_cast<void>(shard.serve(damaged, {})), std::invalid_argument) << at;
+    damaged = call;
+    damaged.resize(at);
+    EXPECT_THROW(static_cast<void>(shard.serve(damaged, {})), std::invalid_argument) << at;
+    sign(damaged);
+    if (at >= 64) {
+      EXPECT_THROW(static_cast<void>(shard.serve(damaged, {})), std::invalid_argument) << at;
+    }
+  }
+  EXPECT_EQ(committed(), 0U);
+  EXPECT_EQ(kinds(outcomes_of(shard.serve(call, {}).bytes())), std::vector<Is>(2, Is::Appended));
+}
+
+}  // namespace
+}  // namespace reprise::test
