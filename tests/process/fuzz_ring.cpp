@@ -134,6 +134,7 @@ class Guests {
       case 0:
       case 1: {  // Such a row is likely to be taken.
         std::byte* const row = layout_.row(memory_.data(), e, published_[e]);
+        input_.fill({row + sizeof(StepHeader), input_.below(32)});
         const StepHeader header{.end = static_cast<std::uint8_t>(input_.below(8) == 0 ? 1 : 0),
                                 .first = static_cast<std::uint8_t>(published_[e] == 0 ? 1 : 0)};
         std::memcpy(row, &header, sizeof(header));
@@ -224,6 +225,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     Guests guests(replay, input);
     while (!input.empty()) {
       guests.step();
+    }
+  }
+  // Whatever fields hold, weights and probabilities are numbers.
+  Sampler sampler = replay.sampler();
+  if (const SampleResult batch = sampler.sample(64, {.timeout = std::chrono::nanoseconds(0)})) {
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      demand(batch->probabilities()[i] > 0.0 && batch->probabilities()[i] <= 1.0);
+      demand(batch->weights()[i] > 0.0F && batch->weights()[i] <= 1.0F);
     }
   }
   const Stats stats = replay.stats();

@@ -7,9 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -90,6 +92,40 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
   yield_while([&] { return !writer.lost(); });
   world.await_alone();
   EXPECT_EQ(world.committed(), 0U);
+}
+
+/// The host takes any values of fields, and draws by none of them.
+TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
+  HostileWorld world(Small{.window = Transitions{.n_step = 3}});
+  world.line.append_many(0, 40);
+  RawWriter writer(world.hosted.address());
+  constexpr std::uint64_t kSteps = 10;
+  for (std::uint64_t step = 0; step <= kSteps; ++step) {
+    std::byte* const row = writer.row(step);
+    std::fill(row, writer.layout.priorities(row), std::byte{0xFF});  // NaN, as a float.
+    writer.header(step, {.end = step == kSteps - 1 ? std::uint8_t{1} : std::uint8_t{0},
+                         .first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
+  }
+  writer.words().publish(kSteps + 1);
+  world.hosted.await_steps(40 + kSteps);
+  Sampler sampler = world.line.replay.sampler();
+  std::size_t hostile = 0;
+  for (int round = 0; round < 2; ++round) {
+    const auto batch = require_batch(sampler.sample(500));
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const bool own = batch->now(world.line.id)[i] < 40;
+      hostile += own ? 0 : 1;
+      EXPECT_EQ(std::isfinite(batch->returns(world.line.reward)[i]), own);
+      EXPECT_GT(batch->probabilities()[i], 0.0);
+      EXPECT_LE(batch->probabilities()[i], 1.0);
+      EXPECT_GT(batch->weights()[i], 0.0F);
+      EXPECT_LE(batch->weights()[i], 1.0F);
+    }
+    const std::vector<float> priorities(batch->size(), 0.5F);
+    EXPECT_EQ(sampler.update_priorities(batch->keys(), priorities).stale, 0U);
+  }
+  EXPECT_GT(hostile, 0U);
+  expect_accounted(world.line.replay);
 }
 
 /// A step that the limiter has refused stays as it was, whatever becomes of its row.
