@@ -229,7 +229,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   // Whatever fields hold, weights and probabilities are numbers.
   Sampler sampler = replay.sampler();
-  if (const SampleResult batch = sampler.sample(64, {.timeout = std::chrono::nanoseconds(0)})) {
+  if (const SampleResult batch = sampler.sample(8, {.timeout = std::chrono::nanoseconds(0)})) {
     for (std::size_t i = 0; i < batch->size(); ++i) {
       demand(batch->probabilities()[i] > 0.0 && batch->probabilities()[i] <= 1.0);
       demand(batch->weights()[i] > 0.0F && batch->weights()[i] <= 1.0F);
