@@ -130,9 +130,8 @@ class RepriseRows {
   }
   /// Gives the last batch goals of its episodes.
   void relabel() {
-    const std::size_t relabelled =
-        hindsight_.relabel(batch_->keys(), std::span(goals_), std::span(distances_));
-    benchmark::DoNotOptimize(relabelled);
+    benchmark::DoNotOptimize(
+        hindsight_.relabel(batch_->keys(), std::span(goals_), std::span(distances_)));
   }
   double memory_bytes() const { return static_cast<double>(replay_.stats().touched_bytes); }
   double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }

@@ -2,6 +2,7 @@
 
 #include <reprise/selector.hpp>
 
+#include "base/text.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -25,8 +26,7 @@ std::vector<float> weigh(const WeightRule& rule, std::vector<float> priorities) 
 void expect_refused(const Proportional& options, const char* option, float value) {
   test::expect_refusal<std::invalid_argument>(
       [&] { static_cast<void>(options.make_selector_rule()); },
-      {std::string("Proportional::") + option + " is " + testing::PrintToString(value),
-       "allowed: "});
+      {base::text("Proportional::", option, " is ", value), "allowed: "});
 }
 
 TEST(WeightRule, RefusesBadOptionsByNameAndValue) {
