@@ -4,6 +4,9 @@
 #include "network.hpp"
 
 #include <dlfcn.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/serialize.h>
 
 #include <algorithm>
 #include <mutex>

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <torch/torch.h>
+// As few of torch's headers as will do: all of them take twice as long to compile.
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
 
 #include <cstddef>
 #include <cstdint>
