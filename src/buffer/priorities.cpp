@@ -15,7 +15,7 @@ namespace reprise::buffer {
 namespace {
 
 /// Keys that are looked up under one lock per shard; it bounds the scratch on the stack.
-constexpr std::size_t kBlock = 2048;
+constexpr std::size_t kTogether = 2048;
 
 /// Replaces each weight by the smallest priority that has this weight, or the nearest larger one; a
 /// NaN stays. Weights do not fall while priorities rise, and floats of at least 0 rise with their
@@ -23,9 +23,9 @@ constexpr std::size_t kBlock = 2048;
 void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
   constexpr auto kMost = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
   // Each array is written before it is read.
-  std::array<std::uint32_t, kBlock> low;   // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<std::uint32_t, kBlock> high;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<float, kBlock> tried;         // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kTogether> low;   // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kTogether> high;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<float, kTogether> tried;         // NOLINT(cppcoreguidelines-pro-type-member-init)
   const std::span<float> weighed = std::span(tried).first(weights.size());
   std::fill_n(low.begin(), weights.size(), 0U);
   std::fill_n(high.begin(), weights.size(), kMost);
@@ -54,9 +54,10 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
   base::require(keys.size() == priorities.size(), base::Call{"priorities"}, keys.size(),
                 " keys and room for ", priorities.size(), " priorities; allowed: equal counts");
   check_keys("priorities", core, keys);
-  std::array<std::uint32_t, kBlock> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  for (std::size_t done = 0; done < keys.size(); done += kBlock) {
-    const std::span<const ItemKey> part = keys.subspan(done, std::min(kBlock, keys.size() - done));
+  std::array<std::uint32_t, kTogether> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (std::size_t done = 0; done < keys.size(); done += kTogether) {
+    const std::span<const ItemKey> part =
+        keys.subspan(done, std::min(kTogether, keys.size() - done));
     const std::span<float> weights = priorities.subspan(done, part.size());
     std::uint64_t alphas_set = 0;
     const auto changed = [&] {

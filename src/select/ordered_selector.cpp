@@ -17,9 +17,6 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// Leaves that are handled together, with their keys on the stack.
-constexpr std::size_t kBlock = 256;
-
 /// The item that comes first.
 enum class First : std::uint8_t { Oldest, Youngest, Highest, Lowest };
 
@@ -34,6 +31,9 @@ std::int64_t rank(float priority) noexcept {
 /// leaf without an item has 0. The key of a hidden item is stored as its complement, below 0.
 class OrderedSelector final : public ShardSelector {
  public:
+  /// Leaves that are handled together, with their keys on the stack.
+  static constexpr std::size_t kBlock = 256;
+
   OrderedSelector(First first, const WeightRule& rule, std::size_t leaves)
       : first_(first), rule_(rule), keys_(leaves) {}
 

@@ -20,8 +20,6 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// Leaves handled together, with their priorities on the stack.
-constexpr std::size_t kBlock = 512;
 /// Leaves prefetched together.
 constexpr std::size_t kFetched = 64;
 
@@ -30,6 +28,9 @@ constexpr std::size_t kFetched = 64;
 /// once.
 class RankSelector final : public ShardSelector {
  public:
+  /// Leaves handled together, with their priorities on the stack.
+  static constexpr std::size_t kBlock = 512;
+
   RankSelector(const WeightRule& initial, std::size_t leaves)
       : initial_(initial), priorities_(leaves), lists_(leaves) {
     weight_[0] = 1.0F;

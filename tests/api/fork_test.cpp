@@ -23,13 +23,9 @@
 namespace reprise::test {
 namespace {
 
-Options n_step_options() {
-  return Small{.window = Transitions{.n_step = 3}};
-}
-
 /// A buffer with one of every object that it makes, in the middle of episodes.
 struct BufferInUse {
-  Line line{n_step_options()};
+  Line line{Small{.window = Transitions{.n_step = 3}}};
   std::optional<Writer> writer{line.replay.writer()};
   std::optional<Writer> idle{line.replay.writer()};
   std::optional<VectorWriter> vector{std::in_place, line.replay, std::size_t{2}};

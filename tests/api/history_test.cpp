@@ -144,11 +144,12 @@ class Recorded {
   Keys keys_;
 };
 
-constexpr std::uint64_t kParts = 4;
+struct ConcurrentHistory : testing::TestWithParam<std::uint64_t> {
+  static constexpr std::uint64_t kParts = 4;
+};
 
-class ConcurrentHistory : public testing::TestWithParam<std::uint64_t> {};
-
-INSTANTIATE_TEST_SUITE_P(Parts, ConcurrentHistory, testing::Range(std::uint64_t{1}, kParts + 1));
+INSTANTIATE_TEST_SUITE_P(Parts, ConcurrentHistory,
+                         testing::Range(std::uint64_t{1}, ConcurrentHistory::kParts + 1));
 
 TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
   const std::size_t histories = scaled(1000, 50);

@@ -245,11 +245,11 @@ bool surely_feasible(const Trial& trial) {
   return needed <= room;
 }
 
-constexpr std::uint64_t kParts = 4;
+struct ProgressOf : testing::TestWithParam<std::uint64_t> {
+  static constexpr std::uint64_t kParts = 4;
+};
 
-class ProgressOf : public testing::TestWithParam<std::uint64_t> {};
-
-INSTANTIATE_TEST_SUITE_P(Parts, ProgressOf, testing::Range(std::uint64_t{0}, kParts));
+INSTANTIATE_TEST_SUITE_P(Parts, ProgressOf, testing::Range(std::uint64_t{0}, ProgressOf::kParts));
 
 TEST_P(ProgressOf, WritersAndSamplersNeverEnds) {
   const std::size_t trials = scaled(3'000 / kParts, 50);

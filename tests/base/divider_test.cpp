@@ -11,7 +11,7 @@
 namespace reprise::base {
 namespace {
 
-constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kLargest = std::numeric_limits<std::uint32_t>::max();
 
 void expect_like_division(std::uint32_t n, std::uint32_t d) {
   const Divider divider(d);
@@ -21,14 +21,14 @@ void expect_like_division(std::uint32_t n, std::uint32_t d) {
 }
 
 TEST(Divider, DividesLikeTheOperatorWhereRoundingIsTightest) {
-  std::vector<std::uint32_t> divisors = {2, 3, 5, 7, 641, 1000, 6700417, kMost - 1, kMost};
+  std::vector<std::uint32_t> divisors = {2, 3, 5, 7, 641, 1000, 6700417, kLargest - 1, kLargest};
   for (std::uint32_t bit = 2; bit < 32; ++bit) {
     const std::uint32_t power = 1U << bit;
     divisors.insert(divisors.end(), {power - 1, power, power + 1});
   }
   for (const std::uint32_t d : divisors) {
-    const std::uint32_t last = kMost / d * d;  // The largest multiple, with its neighbours.
-    for (const std::uint32_t n : {0U, 1U, d - 1, d, last - 1, last, kMost - 1, kMost}) {
+    const std::uint32_t last = kLargest / d * d;  // The largest multiple, with its neighbours.
+    for (const std::uint32_t n : {0U, 1U, d - 1, d, last - 1, last, kLargest - 1, kLargest}) {
       expect_like_division(n, d);
     }
   }
@@ -37,7 +37,7 @@ TEST(Divider, DividesLikeTheOperatorWhereRoundingIsTightest) {
 RC_GTEST_PROP(Divider, DividesLikeTheOperatorAnywhere, ()) {
   const auto n = *rc::gen::arbitrary<std::uint32_t>();
   const auto bits = *rc::gen::inRange(2, 33);
-  const auto d = *rc::gen::inRange<std::uint32_t>(2, kMost >> (32 - bits));
+  const auto d = *rc::gen::inRange<std::uint32_t>(2, kLargest >> (32 - bits));
   expect_like_division(n, d);
 }
 

@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/not_finite.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -15,8 +16,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 using Probabilities = std::map<std::uint64_t, double>;
 
 /// A buffer of four items with the priorities 1, 2, 3 and 4, in one shard or in two.

@@ -2,6 +2,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/not_finite.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -15,8 +16,6 @@
 
 namespace reprise::test {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// Items numbered from 0 in one or several shards.
 class PriorityLife : public testing::TestWithParam<std::size_t> {

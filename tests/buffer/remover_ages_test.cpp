@@ -142,7 +142,7 @@ class Watched {
 };
 
 /// Options with a writer for each shard.
-Options options_of(const Remover& remover, std::size_t shards = 1) {
+Options sharded_options(const Remover& remover, std::size_t shards = 1) {
   return Small{.capacity_steps = kCapacity,
                .episode_index = true,
                .remover = remover,
@@ -211,7 +211,7 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
       for (const double draws_per_step : {0.0, 0.25, 1.0, 8.0}) {
         SCOPED_TRACE(testing::Message() << shards << " shards, " << draws_per_step
                                         << " draws per step, prioritized: " << prioritized);
-        Watched watched(options_of(GetParam().remover, shards));
+        Watched watched(sharded_options(GetParam().remover, shards));
         watched.append(3.0, draws_per_step, kEven, prioritized);
         watched.count_anew();
         watched.append(static_cast<double>(scaled(9, 3)), draws_per_step, kEven, prioritized);
@@ -223,7 +223,7 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
 
 /// Steps that were often drawn leave some time after the draws end.
 TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
-  Watched watched(options_of(GetParam().remover));
+  Watched watched(sharded_options(GetParam().remover));
   watched.append(3.0, 8.0, kEven);
   watched.append(2.5, 0.0, kEven);
   watched.count_anew();
@@ -233,9 +233,9 @@ TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
 
 TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
   const auto hot = [](std::uint64_t number) { return number >= 600 && number < 615 ? 1.0F : 0.0F; };
-  Watched watched(options_of(GetParam().remover));
-  constexpr double kCapacities = 13.0;
-  watched.append(kCapacities, 1.0, hot);
+  Watched watched(sharded_options(GetParam().remover));
+  constexpr double kTurnovers = 13.0;
+  watched.append(kTurnovers, 1.0, hot);
   switch (promise_.hot) {
     case Hot::LeavesLikeOthers:
       EXPECT_LE(watched.oldest(), promise_.oldest);
@@ -245,7 +245,7 @@ TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
       EXPECT_GE(watched.oldest(), 5.0) << "it outlives others";
       break;
     case Hot::Stays:
-      EXPECT_GT(watched.oldest(), kCapacities - 0.5);
+      EXPECT_GT(watched.oldest(), kTurnovers - 0.5);
   }
 }
 

@@ -99,22 +99,22 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
 /// In 16 blocks of 64 steps every other one is drawn again and again, the rest never. Returns how
 /// many of the 512 drawn steps remain after 256 more were appended.
 std::size_t drawn_steps_left(const Remover& remover) {
-  constexpr std::uint64_t kCapacity = 1024;
+  constexpr std::uint64_t kRoom = 1024;
   const auto hot = [](std::uint64_t number) { return number / 64 % 2 == 0; };
-  Line line(options_of(remover, kCapacity));
-  line.append_many(0, kCapacity, [&](std::uint64_t number) { return hot(number) ? 1.0F : 0.0F; });
+  Line line(options_of(remover, kRoom));
+  line.append_many(0, kRoom, [&](std::uint64_t number) { return hot(number) ? 1.0F : 0.0F; });
   Sampler sampler = line.replay.sampler({.seed = 1});
   for (int batch = 0; batch < 40; ++batch) {
     EXPECT_TRUE(sampler.sample(512, kAtOnce));
   }
-  for (std::uint64_t number = kCapacity; number < kCapacity + 256; ++number) {
+  for (std::uint64_t number = kRoom; number < kRoom + 256; ++number) {
     line.append(number, hot(number) ? 1.0F : 0.0F);
     (void)line.replay.size();
   }
   const std::vector<std::uint64_t> left = line.numbers();
-  EXPECT_EQ(left.size(), kCapacity);
+  EXPECT_EQ(left.size(), kRoom);
   return static_cast<std::size_t>(std::count_if(
-      left.begin(), left.end(), [&](std::uint64_t n) { return n < kCapacity && hot(n); }));
+      left.begin(), left.end(), [&](std::uint64_t n) { return n < kRoom && hot(n); }));
 }
 
 /// 32 chunks leave. A remover that ignores draws takes half of them, 128 steps, from the drawn

@@ -9,13 +9,12 @@ namespace reprise::test {
 namespace {
 
 using Kind = Operation::Kind;
-using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kSectorBytes = 512;
 
 /// Copies part of a write into a file.
-void write_part(Bytes& file, const Operation& write, std::size_t from, std::size_t to,
-                std::byte filler) {
+void write_part(std::vector<std::byte>& file, const Operation& write, std::size_t from,
+                std::size_t to, std::byte filler) {
   if (from >= to) {
     return;
   }
@@ -95,7 +94,7 @@ class Disk {
     }
   }
 
-  void crash_in(Bytes& file, const Operation& write) {
+  void crash_in(std::vector<std::byte>& file, const Operation& write) {
     const std::size_t size = write.bytes.size();
     const std::byte filler = rng_.chance(0.5) ? std::byte{0} : static_cast<std::byte>(rng_.next());
     if (unsynced_ != Unsynced::AtRandom || rng_.chance(0.5)) {
@@ -122,7 +121,8 @@ class Disk {
 
   const Unsynced unsynced_;
   Rng& rng_;
-  std::map<std::uint64_t, Bytes> contents_;  ///< What is on the disk, by the number of the file.
+  std::map<std::uint64_t, std::vector<std::byte>>
+      contents_;  ///< What is on the disk, by the number of the file.
   std::map<std::uint64_t, std::vector<const Operation*>> writes_;
   std::map<std::string, std::uint64_t> names_;
   std::vector<const Operation*> changes_;

@@ -16,6 +16,7 @@ namespace {
 
 using test::Contents;
 using test::ContentsMaker;
+using test::kDirectory;
 using test::load;
 using test::MemoryFiles;
 using test::MemoryFileSystem;
@@ -23,7 +24,6 @@ using test::Operation;
 using test::save;
 using test::Unsynced;
 
-constexpr const char* kDirectory = "checkpoints";
 /// One or two chunks fill a data file, so some saves need several.
 constexpr std::uint64_t kFullBytes = 2000;
 

@@ -27,12 +27,12 @@ namespace {
 using test::ByteVector;
 using test::Contents;
 using test::ContentsMaker;
+using test::kDirectory;
 using test::load;
 using test::MemoryFiles;
 using test::MemoryFileSystem;
 using test::save;
 
-constexpr const char* kDirectory = "checkpoints";
 constexpr std::size_t kDetectableBytes = 700;
 
 /// One save that is small enough to damage every bit of it.

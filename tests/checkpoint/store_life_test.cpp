@@ -26,14 +26,13 @@ using test::ByteVector;
 using test::Contents;
 using test::ContentsMaker;
 using test::expect_error;
+using test::kDirectory;
 using test::list;
 using test::Listing;
 using test::load;
 using test::MemoryFiles;
 using test::MemoryFileSystem;
 using test::save;
-
-constexpr const char* kDirectory = "checkpoints";
 
 TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
   MemoryFileSystem system;

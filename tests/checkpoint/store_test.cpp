@@ -29,13 +29,12 @@ namespace {
 using test::ByteVector;
 using test::Contents;
 using test::ContentsMaker;
+using test::kDirectory;
 using test::list;
 using test::Listing;
 using test::load;
 using test::MemoryFileSystem;
 using test::save;
-
-constexpr const char* kDirectory = "checkpoints";
 
 TEST(Names, ReadBackAsTheyWereMadeAndAreStrict) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -270,14 +269,14 @@ TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
 }
 
 TEST(Store, BeginsAnotherFileOnceOneIsFull) {
-  constexpr std::uint64_t kFullBytes = 3000;
+  constexpr std::uint64_t kFileBytes = 3000;
   MemoryFileSystem system;
   test::Rng rng(1);
   Contents contents;
   for (std::uint32_t i = 0; i < 10; ++i) {
     contents.chunks[i] = {{i, 0, 1, i < 6}, test::random_bytes(rng, 1000)};
   }
-  save(system, kDirectory, contents, {}, {}, kFullBytes);
+  save(system, kDirectory, contents, {}, {}, kFileBytes);
   // Three records fill a file; closed chunks and open ones are in different files.
   std::vector<std::uint64_t> sizes;
   for (const DataName& name : list(system).data) {
@@ -287,7 +286,7 @@ TEST(Store, BeginsAnotherFileOnceOneIsFull) {
       record::FileHeader::kBytes + 3 * (record::BlockHeader::kBytes + 1000);
   ASSERT_EQ(sizes.size(), 4U);
   EXPECT_EQ(std::vector(sizes.begin(), sizes.begin() + 3), std::vector(3, kThree));
-  EXPECT_LT(sizes.back(), kFullBytes);
+  EXPECT_LT(sizes.back(), kFileBytes);
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
 }
 

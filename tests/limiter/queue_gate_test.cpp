@@ -19,7 +19,7 @@ namespace {
 
 using Answer = Limiter::Answer;
 using Gate = QueueGate<base::StdSync>;
-constexpr std::size_t kCapacity = 1000;
+constexpr std::size_t kMostItems = 1000;
 
 /// A look at the shards that fails the test, because it is not needed.
 std::size_t no_look() {
@@ -28,13 +28,13 @@ std::size_t no_look() {
 }
 
 TEST(QueueGate, RefusesSizesOutsideTheCapacityAndBatchesBeyondTheSize) {
-  for (const std::size_t size : {std::size_t{0}, kCapacity + 1}) {
+  for (const std::size_t size : {std::size_t{0}, kMostItems + 1}) {
     test::expect_refusal<std::invalid_argument>(
-        [&] { Limiter(Queue{size}, kCapacity, 1); },
+        [&] { Limiter(Queue{size}, kMostItems, 1); },
         {"Queue::size is " + std::to_string(size) + ";", "1 to capacity_steps = 1000"});
   }
-  EXPECT_NO_THROW(Limiter(Queue{kCapacity}, kCapacity, 1));
-  const Limiter limiter(Queue{64}, kCapacity, 1);
+  EXPECT_NO_THROW(Limiter(Queue{kMostItems}, kMostItems, 1));
+  const Limiter limiter(Queue{64}, kMostItems, 1);
   EXPECT_NO_THROW(limiter.check_batch(64));
   test::expect_refusal<std::invalid_argument>([&] { limiter.check_batch(65); },
                                               {"batch size is 65;", "at most Queue::size = 64"});
@@ -45,7 +45,7 @@ TEST(QueueGate, BooksBlocksOfHalfTheSizeSharedOutOverTheWriters) {
     std::size_t size, writers, block;
   } cases[] = {{1, 1, 1}, {64, 8, 4}, {64, 256, 1}, {1000, 1, 64}, {9, 2, 2}};
   for (const auto& [size, writers, block] : cases) {
-    Limiter limiter(Queue{size}, kCapacity, writers);
+    Limiter limiter(Queue{size}, kMostItems, writers);
     EXPECT_TRUE(limiter.limits_inserts());
     EXPECT_EQ(limiter.book_inserts(no_look), block) << size << " items, " << writers << " writers";
   }
@@ -90,7 +90,7 @@ TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
 }
 
 TEST(QueueGate, AdmitsABatchWhenItsItemsAreThereAndReservesThem) {
-  Limiter limiter(Queue{64}, kCapacity, 1);
+  Limiter limiter(Queue{64}, kMostItems, 1);
   const auto eight = [] { return 8; };
   EXPECT_EQ(limiter.needed(9), 9U);
   EXPECT_EQ(limiter.admit_samples(9, eight), Answer::TooFewItems);
@@ -121,19 +121,19 @@ TEST(QueueGate, CountsNothingForABatchThatAnotherOneOvertook) {
 }
 
 TEST(QueueGate, ExplainsHowManyItemsWait) {
-  EXPECT_EQ(Limiter(Queue{64}, kCapacity, 1).explain(64),
+  EXPECT_EQ(Limiter(Queue{64}, kMostItems, 1).explain(64),
             "64 items wait to be sampled, of 64 allowed");
-  EXPECT_EQ(Limiter(Unlimited{}, kCapacity, 1).explain(0), "unlimited: nobody waits");
+  EXPECT_EQ(Limiter(Unlimited{}, kMostItems, 1).explain(0), "unlimited: nobody waits");
 }
 
 TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
-  constexpr std::size_t kSize = 40;
-  constexpr std::size_t kBlock = 4;
+  constexpr std::size_t kQueued = 40;
+  constexpr std::size_t kBooked = 4;
   constexpr std::size_t kWriters = 4;
   constexpr std::size_t kSamplers = 2;
   constexpr std::size_t kBatch = 10;
   const std::size_t batches = test::scaled(5000, 500);
-  Gate gate(kSize, kBlock);
+  Gate gate(kQueued, kBooked);
   // Signed, so that items drawn twice show as a negative number.
   std::atomic<std::int64_t> waiting{0};
   std::atomic<bool> done{false};
@@ -170,7 +170,7 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
     done.store(true);
   }
   EXPECT_LE(*std::ranges::max_element(most),
-            static_cast<std::int64_t>(kSize + (kWriters - 1) * kBlock));
+            static_cast<std::int64_t>(kQueued + (kWriters - 1) * kBooked));
   EXPECT_GE(*std::ranges::min_element(least), 0);
 }
 

@@ -81,12 +81,12 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
 TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kSamplers = 2;
-  constexpr std::size_t kSize = 32;
-  constexpr std::size_t kBlock = 2;  ///< Inserts booked at a time: 32 / (2 * 8 writers).
+  constexpr std::size_t kStacked = 32;
+  constexpr std::size_t kBooked = 2;  ///< Inserts booked at a time: 32 / (2 * 8 writers).
   constexpr std::uint64_t kOfWriter = 1'000'000;
   const std::size_t steps = scaled(6000, 600);
   for (const std::size_t n : {1U, 4U}) {
-    Line line(stack_options(kSize, kSize + kWriters * kBlock, 2));
+    Line line(stack_options(kStacked, kStacked + kWriters * kBooked, 2));
     std::mutex mutex;
     std::map<std::uint64_t, std::size_t> counts;
     {

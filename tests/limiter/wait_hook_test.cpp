@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 /// Answers with a function of how often it was asked before.
-class Hook final : public WaitHook {
+class CountedHook final : public WaitHook {
  public:
-  explicit Hook(std::function<bool(int)> answer) : answer_(std::move(answer)) {}
+  explicit CountedHook(std::function<bool(int)> answer) : answer_(std::move(answer)) {}
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     EXPECT_EQ(waited == 0ns, asked == 0);
     if (asked != 0) {
@@ -35,14 +35,14 @@ class Hook final : public WaitHook {
 };
 
 /// Options in which only the limiter can hold a writer: steps are sampled at most once.
-Options queue_options() {
+Options holding_options() {
   return Small{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }
 
 TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
   Line line;
   Sampler sampler = line.replay.sampler();
-  Hook hook([](int) { return false; });
+  CountedHook hook([](int) { return false; });
   EXPECT_EQ(sampler.sample(2, {.hook = &hook}).status().code, Code::Stopped);
   EXPECT_EQ(hook.asked, 1);
   EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 0U);
@@ -54,7 +54,7 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
 
 TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
   Line line;
-  Hook hook([](int) { return true; });
+  CountedHook hook([](int) { return true; });
   const SampleStatus status =
       line.replay.sampler().sample(2, {.timeout = 220ms, .hook = &hook}).status();
   EXPECT_EQ(status.code, Code::TimedOut);
@@ -66,7 +66,7 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
 
 TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
   Line line;
-  Hook hook([](int asked) { return asked < 3; });
+  CountedHook hook([](int asked) { return asked < 3; });
   const SampleStatus status = line.replay.sampler().sample(2, {.hook = &hook}).status();
   EXPECT_EQ(status.code, Code::Stopped);
   EXPECT_EQ(hook.asked, 4);
@@ -80,7 +80,7 @@ TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
 
 TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
   Line line;
-  Hook hook([&](int asked) {
+  CountedHook hook([&](int asked) {
     if (asked == 2) {
       EXPECT_EQ(line.replay.stats().samplers_for_items.waiting_now, 1U);
       EXPECT_GE(line.replay.stats().samplers_for_items.waiting_for, 100ms);
@@ -95,8 +95,8 @@ TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
 }
 
 TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
-  Line line(queue_options());
-  Hook hook([](int) { return false; });
+  Line line(holding_options());
+  CountedHook hook([](int) { return false; });
   Writer writer = line.replay.writer({.hook = &hook});
   const std::uint64_t committed = line.append_until_held(writer, CommitStatus::Stopped);
   EXPECT_EQ(hook.asked, 1);
@@ -108,10 +108,10 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
 }
 
 TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
-  Line line(queue_options());
+  Line line(holding_options());
   bool drawing = false;
   Sampler sampler = line.replay.sampler();
-  Hook hook([&](int asked) {
+  CountedHook hook([&](int asked) {
     if (drawing && asked == 1) {
       EXPECT_TRUE(sampler.sample(8, kAtOnce));
     }
@@ -133,8 +133,8 @@ TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
 }
 
 TEST(WaitHook, WithOneAWriterTimesOutInOneWait) {
-  Line line(queue_options());
-  Hook hook([](int) { return true; });
+  Line line(holding_options());
+  CountedHook hook([](int) { return true; });
   Writer writer = line.replay.writer({.timeout = 120ms, .hook = &hook});
   line.append_until_held(writer);
   const WaitStats waits = line.replay.stats().writers_for_limiter;

@@ -26,6 +26,9 @@ struct Operation {
 
 using MemoryFiles = std::map<std::string, std::vector<std::byte>>;
 
+/// A name for the directory of a file system that has but one.
+inline constexpr const char* kDirectory = "checkpoints";
+
 /// A file system in memory with a single directory, which records its calls. Any thread.
 class MemoryFileSystem final : public record::FileSystem {
  public:

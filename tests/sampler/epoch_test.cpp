@@ -20,10 +20,6 @@ namespace {
 
 const SampleOptions kEpoch{.draws = Draws::Epoch, .timeout = std::chrono::nanoseconds(0)};
 
-Options sharded(std::size_t shards) {
-  return Small{.shards = shards};
-}
-
 /// The numbers of the items in the next batch of n.
 std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t n) {
   const SampleResult batch = sampler.sample(n, kEpoch);
@@ -32,17 +28,12 @@ std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t 
   return {ids.begin(), ids.end()};
 }
 
-std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> numbers) {
-  std::ranges::sort(numbers);
-  return numbers;
-}
-
 class EpochIn : public testing::TestWithParam<std::size_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Shards, EpochIn, testing::Values(1U, 3U));
 
 TEST_P(EpochIn, EachItemComesOncePerPassInASequenceOfItsOwn) {
-  Line line(sharded(GetParam()));
+  Line line(Small{.shards = GetParam()});
   line.append_many(0, 60, [](std::uint64_t i) { return 1.0F + static_cast<float>(i); });
   Sampler sampler = line.replay.sampler({.seed = 3});
   std::set<std::vector<std::uint64_t>> sequences;
@@ -94,7 +85,7 @@ TEST(Epoch, OfManyItemsIsListedInParts) {
 
 TEST(Epoch, OfALoadedBufferBeginsANewPass) {
   const ScratchDirectory directory;
-  Line line(sharded(2));
+  Line line(Small{.shards = 2});
   line.append_many(0, 20);
   Sampler sampler = line.replay.sampler();
   ASSERT_EQ(draw(line, sampler, 25).size(), 25U);

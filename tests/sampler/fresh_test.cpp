@@ -20,10 +20,6 @@
 namespace reprise::test {
 namespace {
 
-Options sharded(std::size_t shards) {
-  return Small{.shards = shards};
-}
-
 /// The numbers of a batch's fresh items.
 std::vector<std::uint64_t> fresh_of(const Line& line, Sampler& sampler, std::size_t n,
                                     const SampleOptions& how = kAtOnce) {
@@ -34,11 +30,6 @@ std::vector<std::uint64_t> fresh_of(const Line& line, Sampler& sampler, std::siz
   }
   const auto ids = batch->now(line.id).first(batch.status().fresh);
   return {ids.begin(), ids.end()};
-}
-
-std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> numbers) {
-  std::ranges::sort(numbers);
-  return numbers;
 }
 
 TEST(Fresh, ItemsComeOnceOldestFirstInTheirShareOfEachBatch) {
@@ -64,7 +55,7 @@ class FreshIn : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, FreshIn, testing::Values(1U, 3U));
 
 TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
-  Options options = sharded(GetParam());
+  Options options = Small{.shards = GetParam()};
   options.capacity_steps = 2000;
   Line line(options);
   Sampler sampler = line.replay.sampler({.seed = 1, .fresh = 1.0F});
@@ -92,7 +83,7 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
 }
 
 TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
-  Line line(sharded(GetParam()));
+  Line line(Small{.shards = GetParam()});
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
   line.append_many(0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
@@ -132,7 +123,7 @@ TEST_P(FreshIn, RemovedItemsAreNotFresh) {
 }
 
 TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
-  Options options = sharded(3);
+  Options options = Small{.shards = 3};
   options.selectors = {kRaw, Fifo{}};
   Line line(options);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
@@ -193,7 +184,7 @@ TEST(Fresh, RefusesWhatItCannotBePutBefore) {
 TEST(FreshRace, NoItemIsFreshTwice) {
   for (std::size_t round = 0; round < scaled(20, 4); ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << round);
-    Options options = sharded(1 + round % 3);
+    Options options = Small{.shards = 1 + round % 3};
     // In some rounds nothing is evicted, so each item has to be fresh once.
     options.capacity_steps = round % 2 == 0 ? 64 : 4000;
     Line line(options);

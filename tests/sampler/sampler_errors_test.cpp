@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/not_finite.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
 
 TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {

@@ -128,11 +128,11 @@ TEST_P(SelectorLaws, HoldWhileItemsComeChangeAndLeave) {
 
 /// Each batch follows the law of what earlier ones left, until nothing is left.
 TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
-  constexpr std::size_t kItems = 64;
+  constexpr std::size_t kDrawnThrice = 64;
   static_assert(static_cast<int>(Draws::WithoutReplacement) == 2);
   Options options = LawCheck::options(shards);
   options.max_times_sampled = 3;
-  std::vector<float> priorities(kItems);
+  std::vector<float> priorities(kDrawnThrice);
   Rng rng(5);
   std::ranges::generate(priorities, [&] { return static_cast<float>(1 + rng.below(20)); });
   DrawCounts counts;
@@ -140,12 +140,12 @@ TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
     LawCheck check(law, options, seed);
     check.append(priorities);
     const std::size_t n = seed % 4 == 3 && !law.in_order ? 4 : 1;
-    for (std::size_t drawn = 0; drawn < 3 * kItems && !HasFailure(); drawn += n) {
+    for (std::size_t drawn = 0; drawn < 3 * kDrawnThrice && !HasFailure(); drawn += n) {
       check.draw(n, {.beta = 1.0F,
                      .normalise = Normalise::Not,
                      .draws = n == 1 ? static_cast<Draws>(seed % 3) : Draws::Stratified,
                      .timeout = {}});
-      if (drawn == kItems) {
+      if (drawn == kDrawnThrice) {
         // Counted early, because in the end each item is drawn three times by any law.
         counts.add(check.counts());
       }

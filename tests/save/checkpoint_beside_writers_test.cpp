@@ -22,7 +22,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr const char* kDirectory = "checkpoints";
 constexpr std::uint32_t kNStep = 3;
 
 /// Calls a function once, when items have entered.

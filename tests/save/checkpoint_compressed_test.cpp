@@ -22,8 +22,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr const char* kDirectory = "checkpoints";
-
 Options options_of(const Window& window) {
   return {.capacity_steps = 120,
           .window = window,

@@ -32,9 +32,9 @@ void expect_refused(const std::function<void()>& call, Kind kind, int error_numb
 }
 
 /// A buffer with 10 steps.
-class Ten {
+class TenSteps {
  public:
-  Ten() : writer_(line_.replay.writer()) { line_.append_many(writer_, 0, 10); }
+  TenSteps() : writer_(line_.replay.writer()) { line_.append_many(writer_, 0, 10); }
   ReplayBuffer& replay() { return line_.replay; }
 
  private:
@@ -44,7 +44,7 @@ class Ten {
 
 void expect_both_refused(const std::string& path, Kind save, Kind load, int error_number) {
   SCOPED_TRACE(path.substr(0, 60));
-  Ten ten;
+  TenSteps ten;
   expect_refused([&] { ten.replay().save(path); }, save, error_number, path);
   expect_refused([&] { (void)ReplayBuffer::load(path); }, load, error_number, path);
   expect_refused([&] { ten.replay().restore(path); }, load, error_number, path);
@@ -98,7 +98,7 @@ TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
     EXPECT_EQ(::chmod(scratch.path().c_str(), 0777), 0);
     const Nobody nobody;
     const std::string path = scratch.path() + "/checkpoints";
-    Ten ten;
+    TenSteps ten;
     ten.replay().save(path);
     const auto mode = [](const std::string& of, mode_t bits) {
       EXPECT_EQ(::chmod(of.c_str(), bits), 0) << of;

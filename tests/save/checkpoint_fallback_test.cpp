@@ -28,8 +28,6 @@ namespace {
 using Kind = CheckpointError::Kind;
 using Change = std::function<void(CopiedCheckpoint&)>;
 
-constexpr const char* kDirectory = "checkpoints";
-
 /// Two checkpoints: the first with 10 steps, the second with 30.
 class TwoCheckpoints {
  public:

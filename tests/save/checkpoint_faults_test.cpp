@@ -27,8 +27,6 @@ namespace {
 using Kind = CheckpointError::Kind;
 using How = Fault::How;
 
-constexpr const char* kDirectory = "checkpoints";
-
 std::string text(const Fault& fault) {
   return base::text(name_of(fault.call), " number ", fault.nth, ", errno ", fault.error, ", way ",
                     static_cast<int>(fault.how));
@@ -72,9 +70,9 @@ class Saved {
 };
 
 /// Loads the checkpoint; `skipped` receives what the load skipped.
-std::map<std::uint64_t, double> loaded(record::FileSystem& files,
-                                       std::vector<SkippedCheckpoint>* skipped = nullptr,
-                                       const buffer::BufferCore* like = nullptr) {
+std::map<std::uint64_t, double> loaded_numbers(record::FileSystem& files,
+                                               std::vector<SkippedCheckpoint>* skipped = nullptr,
+                                               const buffer::BufferCore* like = nullptr) {
   Line line;
   save::Loaded made = save::load(files, kDirectory, {}, like);
   core_of(line.replay) = std::move(made.core);
@@ -131,13 +129,13 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
     EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
   }
   std::vector<SkippedCheckpoint> skipped;
-  const auto found = loaded(files, &skipped);
+  const auto found = loaded_numbers(files, &skipped);
   EXPECT_TRUE(skipped.empty());
   EXPECT_TRUE(found == after || (!saved && found == before));
   // The buffer still works, and its next save succeeds and cleans up.
   buffer.go_on();
   buffer.save(files);
-  EXPECT_TRUE(loaded(files) == buffer.now());
+  EXPECT_TRUE(loaded_numbers(files) == buffer.now());
   EXPECT_TRUE(strays(files).empty());
   return faulty.struck();
 }
@@ -197,7 +195,7 @@ TEST(CheckpointFaults, ADamagedBaseGivesWayToAFullSave) {
   const SaveResult result = damaged.buffer.save(damaged.files);
   EXPECT_EQ(result.chunks_reused, 0U);
   EXPECT_GT(result.chunks_written, 2U);
-  EXPECT_TRUE(loaded(damaged.files) == damaged.buffer.now());
+  EXPECT_TRUE(loaded_numbers(damaged.files) == damaged.buffer.now());
 }
 
 TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
@@ -213,7 +211,7 @@ TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
       EXPECT_EQ(sparse.buffer.save(sparse.files).chunks_reused, 0U);
       ++failed;
     }
-    EXPECT_TRUE(loaded(sparse.files) == sparse.buffer.now());
+    EXPECT_TRUE(loaded_numbers(sparse.files) == sparse.buffer.now());
     if (!faulty.struck()) {
       break;
     }
@@ -271,7 +269,7 @@ TEST(CheckpointFaults, OfTheFirstSaveLeaveNoCheckpointOrAWholeOne) {
           EXPECT_TRUE(faulty.struck());
         }
         try {
-          EXPECT_TRUE(loaded(files) == buffer.now());
+          EXPECT_TRUE(loaded_numbers(files) == buffer.now());
         } catch (const CheckpointError& error) {
           EXPECT_FALSE(saved) << error.what();
           EXPECT_EQ(error.kind(), Kind::Missing);
@@ -295,7 +293,7 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
   FaultyFileSystem faulty(files, fault);
   try {
     std::vector<SkippedCheckpoint> skipped;
-    const auto found = loaded(faulty, &skipped, &like.core());
+    const auto found = loaded_numbers(faulty, &skipped, &like.core());
     if (skipped.empty()) {
       EXPECT_TRUE(found == two.second);
     } else {

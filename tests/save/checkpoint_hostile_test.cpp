@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,8 +30,6 @@
 /// Checkpoints with correct checksums and wrong contents, which no disk makes, but a person may.
 namespace reprise::test {
 namespace {
-
-constexpr const char* kDirectory = "checkpoints";
 
 using Contents = CopiedCheckpoint::Contents;
 

@@ -32,8 +32,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr const char* kDirectory = "checkpoints";
-
 /// Options none of which has its default.
 Options unusual_options() {
   return {

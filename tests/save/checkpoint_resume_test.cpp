@@ -20,8 +20,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr const char* kDirectory = "checkpoints";
-
 void save_and_restore(Line& line) {
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});

@@ -14,10 +14,10 @@
 namespace reprise::storage {
 namespace {
 
-using Word = PinWord<base::StdSync>;
+using Tested = PinWord<base::StdSync>;
 
 TEST(PinWord, PinsMayBeGivenBackUnderTheLockOrWithoutIt) {
-  Word word;
+  Tested word;
   for (int i = 0; i < 4; ++i) {
     word.pin();
   }
@@ -29,7 +29,7 @@ TEST(PinWord, PinsMayBeGivenBackUnderTheLockOrWithoutIt) {
 }
 
 TEST(PinWord, RetiringFreesIfAllPinsWereGivenBackUnderTheLock) {
-  Word word;
+  Tested word;
   word.pin();
   word.pin();
   EXPECT_FALSE(word.unpin_locked());
@@ -40,7 +40,7 @@ TEST(PinWord, RetiringFreesIfAllPinsWereGivenBackUnderTheLock) {
 TEST(PinWord, ExactlyOneOfRetirerAndReadersFreesAndAfterAllReads) {
   constexpr int kReaders = 3;
   constexpr int kRounds = 3000;
-  Word word;
+  Tested word;
   // Plain memory, so that only the word orders reads and reuse.
   std::array<std::uint64_t, 8> chunk{};
   std::atomic<int> freers{0};

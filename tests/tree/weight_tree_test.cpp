@@ -163,19 +163,19 @@ TEST(WeightTree, NegativeZeroIsZero) {
 }
 
 TEST(WeightTree, TakesTheWholeRangeOfFloat) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+  constexpr float kLarge = std::numeric_limits<float>::max();
+  constexpr float kSmall = std::numeric_limits<float>::denorm_min();
   constexpr std::size_t kLeaves = std::size_t{1} << 16U;
   WeightTree tree(kLeaves);
-  tree.assign_run(0, std::vector(kLeaves, kLargest));
-  EXPECT_EQ(tree.total(), static_cast<double>(kLargest) * kLeaves);
-  tree.assign_run(0, std::vector(kLeaves, kSmallest));
-  EXPECT_EQ(tree.total(), static_cast<double>(kSmallest) * kLeaves);
-  EXPECT_EQ(tree.min_positive(), kSmallest);
+  tree.assign_run(0, std::vector(kLeaves, kLarge));
+  EXPECT_EQ(tree.total(), static_cast<double>(kLarge) * kLeaves);
+  tree.assign_run(0, std::vector(kLeaves, kSmall));
+  EXPECT_EQ(tree.total(), static_cast<double>(kSmall) * kLeaves);
+  EXPECT_EQ(tree.min_positive(), kSmall);
   EXPECT_EQ(find(tree, {tree.total() / 2}).leaves[0], kLeaves / 2);
-  tree.assign(std::vector{1234U}, std::vector{kLargest});
-  EXPECT_EQ(tree.min_positive(), kSmallest);
-  EXPECT_EQ(tree.max(), kLargest);
+  tree.assign(std::vector{1234U}, std::vector{kLarge});
+  EXPECT_EQ(tree.min_positive(), kSmall);
+  EXPECT_EQ(tree.max(), kLarge);
   EXPECT_EQ(find(tree, {0.0}).leaves[0], 0U);
   EXPECT_EQ(find(tree, {tree.total() / 2}).leaves[0], 1234U);
 }

@@ -22,15 +22,15 @@
 namespace reprise::test {
 namespace {
 
-using Numbers = std::set<std::uint64_t>;
+using FirstNumbers = std::set<std::uint64_t>;
 
-Options options_with(const Sequences& window) {
+Options recurrent_options(const Sequences& window) {
   return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
 /// The numbers of the first steps of a batch's items; checks the states of each.
-Numbers checked_items(const RecurrentLine& line, const Batch& batch) {
-  Numbers numbers;
+FirstNumbers checked_items(const RecurrentLine& line, const Batch& batch) {
+  FirstNumbers numbers;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     numbers.insert(line.expect_states(batch, i));
   }
@@ -40,7 +40,7 @@ Numbers checked_items(const RecurrentLine& line, const Batch& batch) {
 TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
   for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     const Sequences window{.length = 4, .period = 3, .end = end};
-    RecurrentLine line(options_with(window));
+    RecurrentLine line(recurrent_options(window));
     Writer writer = line.replay.writer();
     for (std::uint64_t i = 0; i < 10; ++i) {
       SCOPED_TRACE(testing::Message() << "step " << i << ", end " << static_cast<int>(end));
@@ -59,7 +59,7 @@ TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
 }
 
 TEST(RecurrentState, LeftOutWhereItMayBeIsNotWhatAnErrorNames) {
-  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  RecurrentLine line(recurrent_options({.length = 2, .period = 2}));
   Writer writer = line.replay.writer();
   line.append(writer, 0);
   writer.now(line.action) = 1;
@@ -74,7 +74,7 @@ TEST(RecurrentState, IsRefusedWithTransitions) {
 }
 
 TEST(RecurrentState, OfAnotherSchemaIsRefused) {
-  RecurrentLine line(options_with({.length = 2}));
+  RecurrentLine line(recurrent_options({.length = 2}));
   Schema other;
   const auto column = other.column<float>("column", {2, 3});
   Writer writer = line.replay.writer();
@@ -84,7 +84,7 @@ TEST(RecurrentState, OfAnotherSchemaIsRefused) {
 }
 
 TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
-  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  RecurrentLine line(recurrent_options({.length = 2, .period = 2}));
   Writer writer = line.replay.writer();
   std::vector<float> lstm(6);
   std::vector<std::uint8_t> gates(5);
@@ -108,11 +108,11 @@ TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
       {"field 'gate' is missing as now"});
   Sampler sampler = line.replay.sampler();
   const SampleResult batch = require_batch(sampler.sample(12, kAtOnce));
-  EXPECT_EQ(checked_items(line, *batch), (Numbers{20, 22, 24}));
+  EXPECT_EQ(checked_items(line, *batch), (FirstNumbers{20, 22, 24}));
 }
 
 TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
-  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  RecurrentLine line(recurrent_options({.length = 2, .period = 2}));
   constexpr std::size_t kEnvironments = 3;
   VectorWriter writers(line.replay, kEnvironments);
   const auto number = [](std::size_t e, std::uint64_t t) { return 100 * e + t; };
@@ -144,7 +144,7 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
   }
   Sampler sampler = line.replay.sampler();
   const SampleResult batch = require_batch(sampler.sample(32, kAtOnce));
-  EXPECT_EQ(checked_items(line, *batch), (Numbers{0, 2, 100, 102, 200, 202}));
+  EXPECT_EQ(checked_items(line, *batch), (FirstNumbers{0, 2, 100, 102, 200, 202}));
 }
 
 /// Bytes that the process has in memory; 0 if the system does not say.
@@ -164,7 +164,7 @@ struct Use {
 /// The memory of a full buffer whose steps have a large state.
 Use use_of(Schema schema, const auto& state, const Sequences& window) {
   const auto id = schema.observation<std::uint64_t>("id");
-  Options options = options_with(window);
+  Options options = recurrent_options(window);
   options.capacity_steps = 4000;
   options.max_writers = 1;
   const std::size_t before = resident_bytes();
@@ -235,7 +235,7 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
   const auto lstm = schema.recurrent_state<float>("lstm", {2});
-  Options options = options_with({.length = 3, .period = 1});
+  Options options = recurrent_options({.length = 3, .period = 1});
   options.capacity_steps = 10;
   options.max_writers = 2;
   options.chunk_steps = 6;

@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 #include <reprise/window.hpp>
 
+#include "testing/fixtures/not_finite.hpp"
 #include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/require_batch.hpp"
 
@@ -17,9 +18,6 @@ namespace {
 
 using Floats = std::vector<float>;
 using Lengths = std::vector<std::uint32_t>;
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Floats priorities(const Floats& errors, const Lengths& lengths,
                   const SequencePriorityOptions& options = {}) {

@@ -87,12 +87,13 @@ TEST_P(StackedSequences, ShowWhatTheirEpisodesHad) {
 
 /// The cases are single transitions, sequences, and compressed sequences.
 TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
-  constexpr std::size_t kFrame = 1031;  // It is odd, so that frames begin anywhere in a cache line.
+  constexpr std::size_t kOddFrame =
+      1031;  // It is odd, so that frames begin anywhere in a cache line.
   for (const int kind : {0, 1, 2}) {
     const bool sequences = kind != 0;
     const std::size_t items = sequences ? 500 : 1000;
     Schema schema;
-    const auto frame = schema.observation<std::uint8_t>("frame", {kFrame});
+    const auto frame = schema.observation<std::uint8_t>("frame", {kOddFrame});
     if (kind == 2) {
       schema.compress(frame);
     }
@@ -126,7 +127,7 @@ TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
         ASSERT_TRUE(std::ranges::equal(unique->next_stacks(frame).at(i, t),
                                        whole->next_stacks(frame).at(i, t)));
       }
-      const auto beyond = whole->next_stacks(frame)[i].subspan(there * 3 * kFrame);
+      const auto beyond = whole->next_stacks(frame)[i].subspan(there * 3 * kOddFrame);
       ASSERT_TRUE(std::ranges::all_of(beyond, [](std::uint8_t byte) { return byte == 0; }));
     }
   }

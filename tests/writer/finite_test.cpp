@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/not_finite.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -19,9 +20,6 @@
 
 namespace reprise::test {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Checked {
   explicit Checked(bool on = true) {

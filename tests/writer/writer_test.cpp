@@ -1,20 +1,17 @@
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
+#include "testing/fixtures/not_finite.hpp"
 #include "testing/fixtures/refusal.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
 namespace reprise::test {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Options n_step_options(std::uint32_t n_step) {
   return Small{.window = Transitions{.n_step = n_step, .discount = 0.5F}, .chunk_steps = 16};
