@@ -138,7 +138,7 @@ ShardServer::Client& ShardServer::client_of(const Request& request) {
   if (client.heard - looked_ > std::chrono::seconds(1)) {
     looked_ = client.heard;
     std::erase_if(clients_,
-                  [&](const auto& one) { return looked_ - one.second.heard > forgotten_; });
+                  [&](const auto& one) { return client.heard - one.second.heard > forgotten_; });
   }
   return client;
 }
