@@ -44,18 +44,13 @@ class Ends {
   reprise::Observation<std::uint8_t> state_ = schema_.observation<std::uint8_t>("state", {32});
   reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
   reprise::Reward reward_ = schema_.reward("reward");
-  reprise::ReplayBuffer local_{schema_,
-                               {.capacity_steps = 1024,
-                                .rate_limiter = reprise::Unlimited{},
-                                .max_writers = 1,
-                                .shards = 1}};
-  reprise::StepPacker packer_{local_};
-  reprise::Writer writer_ = local_.writer();
+  reprise::Options options_{
+      .capacity_steps = kCapacity,
+      .selectors = {reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}}};
+  reprise::StepPacker packer_{schema_, options_};
+  reprise::Writer writer_ = packer_.writer();
   std::size_t steps_ = 0;
-  reprise::ReplayBuffer replay_{
-      schema_,
-      {.capacity_steps = kCapacity,
-       .selectors = {reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}}}};
+  reprise::ReplayBuffer replay_{schema_, options_};
   reprise::ReplayShard shard_{replay_};
 };
 
@@ -82,8 +77,9 @@ class FourShards {
         ends_.back()->shard_.append(ends_.back()->pack().bytes());
       }
     }
-    client_ = std::make_unique<reprise::ShardClient>(ends_[0]->replay_, kShards);
-    batch_ = std::make_unique<reprise::Batch>(ends_[0]->replay_.make_batch(bench::kBatch));
+    client_ =
+        std::make_unique<reprise::ShardClient>(ends_[0]->schema_, ends_[0]->options_, kShards);
+    batch_ = std::make_unique<reprise::Batch>(client_->make_batch(bench::kBatch));
     ask();
   }
 

@@ -24,10 +24,10 @@ def schema_of(rows):
     return reprise.Schema().observation("obs", dtype, shape).column("action", np.int32).reward()
 
 
-def buffer_of(rows, capacity=None):
+def buffer_of(rows):
     return reprise.ReplayBuffer(
         schema_of(rows),
-        capacity or ROWS[rows][3],
+        ROWS[rows][3],
         selectors=reprise.Proportional(),
         max_writers=1024,
     )
@@ -105,9 +105,8 @@ class Pipe(Host):
 
     @staticmethod
     def appender(pipe, rows):
-        local = buffer_of(rows, 4_096)
-        packer = reprise.StepPacker(local)
-        append = steps_into(local.vector_writer(ROWS[rows][2], autoreset="disabled"), rows)
+        packer = reprise.StepPacker(schema_of(rows))
+        append = steps_into(packer.vector_writer(ROWS[rows][2], autoreset="disabled"), rows)
 
         def append_and_send():
             append()

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,28 +48,35 @@ struct PackerLanes {
   std::size_t longest_run = ~std::size_t{0};
 };
 
-/// Records the steps that the writers of a local buffer commit, and packs them for shards.
+/// Records the steps of its writers, and packs them for shards. It checks each step as the shards'
+/// buffers would; it has no buffer itself.
 ///
 /// Each shard has a lane. An episode goes to the lane that has had the fewest steps, so that even
 /// one writer fills all shards, and the oldest steps of each are about as old.
 ///
-/// The local buffer has the schema, the window and the selectors of the shards; it checks every
-/// step as theirs would, and needs room for a few windows only. Give it the rate limiter
-/// `Unlimited`.
-///
-/// Thread safety: every method from any thread. Cost: a lock and a copy per step; memory for the
-/// steps that were not taken, which nothing bounds. A commit throws `std::bad_alloc` without
-/// memory; its step is not taken.
-/// Lifetime: may be destroyed before the buffer, whose steps are then recorded for nobody.
-/// `ReplayBuffer::restore` of the local buffer ends the recording.
+/// Thread safety: every method from any thread. Cost: a lock and a copy per step; memory for two
+/// rows of each writer, and for the steps that were not taken, which nothing bounds.
+/// Lifetime: destroying it closes its writers.
+/// Fork: `std::logic_error` in a forked child.
 class StepPacker {
  public:
-  /// Make it before the buffer's writers: `std::logic_error` if there are any, or if the buffer has
-  /// a packer. `writer_id`: random by default; lane i is the remote writer of the id `writer_id` +
-  /// i, and no two remote writers of a shard may share one. `std::invalid_argument` for lanes that
-  /// are not allowed.
-  explicit StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id = std::nullopt,
-                      const PackerLanes& lanes = {});
+  /// `schema`, `of_shards`: of the shards' buffers; of these options `window`, `selectors` and
+  /// `max_writers` count. `writer_id`: random by default; lane i is the remote writer of the id
+  /// `writer_id` + i, and no two remote writers of a shard may share one. `std::invalid_argument`
+  /// for lanes that are not allowed, and as the constructor of `ReplayBuffer`.
+  StepPacker(const Schema& schema, const Options& of_shards,
+             std::optional<std::uint64_t> writer_id = std::nullopt, const PackerLanes& lanes = {});
+  ~StepPacker();
+  StepPacker(StepPacker&&) noexcept;
+  StepPacker& operator=(StepPacker&&) noexcept;
+
+  /// A writer for one environment. As `ReplayBuffer::writer`, but a commit never waits;
+  /// `Committed` means that the step will be in a shipment; without memory it throws
+  /// `std::bad_alloc`, and the step is not taken; `Writer::episode_id` is unique in the packer.
+  [[nodiscard]] Writer writer();
+  /// A writer for each environment. Errors as for `writer`.
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
+                                           AutoReset auto_reset = AutoReset::Disabled);
 
   /// Packs the steps of a lane since the last call as one blob, a shipment; empty without steps and
   /// ends of episodes. Send the shipments of a lane to one shard one after the other, and keep each
@@ -266,11 +274,17 @@ struct ShardClientOptions {
 /// Thread safety: one thread at a time. Cost: O(n) per batch, plus a copy of its rows.
 class ShardClient {
  public:
-  /// `like`: a buffer with the schema, window and selectors of the shards, by which it checks.
-  ShardClient(const ReplayBuffer& like, std::size_t shards, const ShardClientOptions& options = {});
+  /// `schema`, `of_shards`: of the shards' buffers; of these options `window` and `selectors`
+  /// count. `std::invalid_argument` for those that `ReplayBuffer` or `ReplayShard` refuses.
+  ShardClient(const Schema& schema, const Options& of_shards, std::size_t shards,
+              const ShardClientOptions& options = {});
   ~ShardClient();
   ShardClient(ShardClient&&) noexcept;
   ShardClient& operator=(ShardClient&&) noexcept;
+
+  /// As `ReplayBuffer::make_batch`, for any thread.
+  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory = nullptr,
+                                 bool unique_frames = false) const;
 
   /// Names a batch that was begun.
   using Ticket = std::uint64_t;

@@ -669,13 +669,24 @@ class Mix:
 class StepPacker:
     def __init__(
         self,
-        buffer: ReplayBuffer,
+        schema: Schema,
         *,
+        window: _Window | None = None,
+        selectors: _Selector | Sequence[_Selector] | None = None,
+        max_writers: int = 256,
         writer_id: int | None = None,
         lanes: int = 1,
         first_lane: int = 0,
         longest_run: int | None = None,
     ) -> None: ...
+    def writer(self, *, timeout: float | None = None) -> Writer: ...
+    def vector_writer(
+        self,
+        environments: Any,
+        *,
+        autoreset: _Autoreset | Enum | None = None,
+        timeout: float | None = None,
+    ) -> VectorWriter: ...
     def take(self, lane: int = 0) -> NDArray[np.uint8] | None: ...
     def empty(self, lane: int = 0) -> bool: ...
     def steps_in(self, lane: int) -> int: ...
@@ -695,9 +706,11 @@ class StepPacker:
 class ShardClient:
     def __init__(
         self,
-        buffer: ReplayBuffer,
+        schema: Schema,
         shards: int,
         *,
+        window: _Window | None = None,
+        selectors: _Selector | Sequence[_Selector] | None = None,
         selector: int = 0,
         seed: int = 0,
         allocator: Callable[[int], Any] | None = None,

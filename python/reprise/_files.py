@@ -121,9 +121,3 @@ def _reduce(schema: Schema) -> tuple[Any, ...]:
 
 
 copyreg.pickle(Schema, _reduce)
-
-
-def uncompressed(schema: Schema) -> Schema:
-    """An equal schema without compression."""
-    _, (fields, finite, _) = _reduce(schema)
-    return schema_of(fields, finite, ())

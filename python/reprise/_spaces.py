@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._extend import method
-from ._reprise import Guest, ReplayBuffer, Schema, VectorWriter
+from ._reprise import Guest, ReplayBuffer, Schema, StepPacker, VectorWriter
 
 _ARRAYS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
@@ -183,6 +183,7 @@ def _take_environments(kind: Any) -> None:
 
 _take_environments(ReplayBuffer)
 _take_environments(Guest)
+_take_environments(StepPacker)
 
 
 def _of_host_alone(self: Guest, name: str) -> Any:

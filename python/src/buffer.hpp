@@ -19,10 +19,10 @@
 namespace reprise::python {
 
 /// A buffer of this process.
-class SharedBuffer final : public Origin {
+class SharedBuffer final : public AnyBuffer {
  public:
   explicit SharedBuffer(ReplayBuffer made)
-      : Origin(made.schema(), made.options().window), buffer(std::move(made)) {}
+      : AnyBuffer(made.schema(), made.options().window), buffer(std::move(made)) {}
   ~SharedBuffer() override { buffer.close(); }
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
@@ -152,7 +152,7 @@ class UserMemory final : public std::pmr::memory_resource {
 class BatchPool {
  public:
   /// An allocator of None stands for the heap. TypeError for an object that cannot be called.
-  BatchPool(const Origin& origin, nb::handle allocator, bool unique = false)
+  BatchPool(const AnyBuffer& origin, nb::handle allocator, bool unique = false)
       : BatchPool(origin.schema(), origin.shared_table, origin.window, allocator, unique) {}
   BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
             nb::handle allocator, bool unique);

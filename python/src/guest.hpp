@@ -13,7 +13,7 @@
 namespace reprise::python {
 
 /// A buffer of another process.
-class SharedGuest final : public Origin {
+class SharedGuest final : public AnyBuffer {
   /// Turns any exception of a call into Closed if the host is gone.
   template <class Call>
   auto of_host(const Call& call) const {
@@ -29,7 +29,7 @@ class SharedGuest final : public Origin {
 
  public:
   explicit SharedGuest(Guest attached)
-      : Origin(attached.schema(), attached.window()), guest_(std::move(attached)) {}
+      : AnyBuffer(attached.schema(), attached.window()), guest_(std::move(attached)) {}
 
   [[nodiscard]] const Schema& schema() const override { return guest_.schema(); }
   [[nodiscard]] Writer writer(const WriterOptions& options) override {

@@ -19,8 +19,8 @@ namespace reprise::python {
 /// A sampler of a buffer of this process, or of a guest.
 using AnySampler = std::variant<Sampler, GuestSampler>;
 
-/// Makes writers and samplers, and serves them afterwards: a buffer of this process
-/// (`SharedBuffer`), or a guest of one (`SharedGuest`). They keep it alive.
+/// Makes writers, and serves them afterwards: a buffer (`AnyBuffer`), or a packer of steps for the
+/// buffers of other processes (`SharedPacker`). They keep it alive.
 class Origin {
  public:
   Origin(const Schema& schema, const Window& items)
@@ -29,16 +29,11 @@ class Origin {
   Origin(const Origin&) = delete;
   Origin& operator=(const Origin&) = delete;
 
-  [[nodiscard]] virtual const Schema& schema() const = 0;
   // These may wait for another process, without the GIL, and throw Closed once that is gone.
   [[nodiscard]] virtual Writer writer(const WriterOptions& options) = 0;
   [[nodiscard]] virtual VectorWriter vector_writer(std::size_t environments,
                                                    const WriterOptions& options,
                                                    AutoReset autoreset) = 0;
-  [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options, std::size_t selector) = 0;
-  virtual UpdateResult update_priorities(std::span<const ItemKey> keys,
-                                         std::span<const float> priorities,
-                                         std::size_t selector) = 0;
   [[nodiscard]] virtual Stats stats() = 0;
   /// Whether steps are refused from now on.
   [[nodiscard]] virtual bool takes_nothing() = 0;
@@ -91,6 +86,20 @@ class Origin {
   const unsigned forks_at_start_ = forks();
   unsigned calls_ = 0;
   bool restoring_ = false;
+};
+
+/// Makes samplers too: a buffer of this process (`SharedBuffer`), or a guest of one
+/// (`SharedGuest`).
+class AnyBuffer : public Origin {
+ public:
+  using Origin::Origin;
+
+  [[nodiscard]] virtual const Schema& schema() const = 0;
+  // As those of Origin.
+  [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options, std::size_t selector) = 0;
+  virtual UpdateResult update_priorities(std::span<const ItemKey> keys,
+                                         std::span<const float> priorities,
+                                         std::size_t selector) = 0;
 };
 
 /// The marks that a call of a writer, sampler or prefetcher holds.

@@ -3,11 +3,17 @@
 #include "fields/blobs.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
+#include "writer.hpp"
 
 #include <map>
 
 /// StepPacker, ReplayShard and ShardClient, whose bytes any transport may carry.
 namespace reprise::python {
+
+/// The options of the shards' buffers by which the other ends check.
+struct OfShards : Options {};
+template <>
+inline constexpr auto members_of<OfShards> = members<&Options::window, &Options::selectors>;
 
 template <>
 inline constexpr auto members_of<ShardTotals> =
@@ -27,26 +33,25 @@ nb::object copied_array(const std::vector<T>& values) {
   return made;
 }
 
-/// reprise.StepPacker.
-struct PackerObject {
-  nb::object take(std::size_t lane) {
-    Blob blob = without_gil([&] { return packer.take(lane); });
-    return blob.empty() ? nb::none() : array_of(std::move(blob));
-  }
-  [[nodiscard]] std::uint64_t sequence() const { return packer.sequence(); }
-  [[nodiscard]] StepPacker& core() { return packer; }
+nb::object take(PackerObject& self, std::size_t lane) {
+  Blob blob = without_gil([&] { return self.core().take(lane); });
+  return blob.empty() ? nb::none() : array_of(std::move(blob));
+}
 
-  const std::shared_ptr<SharedBuffer> shared;
-  StepPacker packer;
-};
+std::uint64_t sequence(PackerObject& self) {
+  return self.core().sequence();
+}
 
-void make_packer(PackerObject* place, BufferObject& buffer, std::optional<std::uint64_t> writer_id,
-                 std::size_t lanes, std::size_t first_lane,
-                 std::optional<std::size_t> longest_run) {
+void make_packer(PackerObject* place, Schema& schema, const OfShards& options,
+                 std::size_t max_writers, std::optional<std::uint64_t> writer_id, std::size_t lanes,
+                 std::size_t first_lane, std::optional<std::size_t> longest_run) {
+  Options of_shards = options;
+  of_shards.max_writers = max_writers;
   const PackerLanes how{.count = lanes,
                         .first = first_lane,
                         .longest_run = longest_run.value_or(PackerLanes().longest_run)};
-  new (place) PackerObject{buffer.shared, StepPacker(buffer.buffer(), writer_id, how)};
+  new (place) PackerObject{std::make_shared<SharedPacker>(
+      schema, of_shards, StepPacker(schema, of_shards, writer_id, how))};
 }
 
 std::uint64_t steps_of(const Bytes& shipment) {
@@ -56,13 +61,13 @@ std::uint64_t steps_of(const Bytes& shipment) {
 /// reprise.ShardClient.
 class ClientObject {
  public:
-  ClientObject(std::shared_ptr<SharedBuffer> buffer, std::size_t shards,
+  ClientObject(const Schema& schema, std::size_t shards, const OfShards& of_shards,
                const ShardClientOptions& options, nb::handle allocator, bool unique_frames)
-      : shared_(std::move(buffer)),
-        pool_(std::make_shared<BatchPool>(*shared_, allocator, unique_frames)),
-        client_(shared_->buffer, shards, options) {}
+      : client_(schema, of_shards, shards, options),
+        pool_(std::make_shared<BatchPool>(schema, std::make_shared<FieldTable>(schema),
+                                          of_shards.window, allocator, unique_frames)) {}
 
-  [[nodiscard]] Entered enter(const char* call) { return {in_use_, "ShardClient", *shared_, call}; }
+  [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "ShardClient"}; }
   [[nodiscard]] ShardClient& core() { return client_; }
 
   [[nodiscard]] std::uint64_t begin(Count n, const HowDrawn& how) {
@@ -109,16 +114,15 @@ class ClientObject {
   nb::object totals(std::size_t shard) { return to_python(client_.totals(shard)); }
 
  private:
-  std::shared_ptr<SharedBuffer> shared_;
-  std::shared_ptr<BatchPool> pool_;
   ShardClient client_;
+  std::shared_ptr<BatchPool> pool_;
   std::map<ShardClient::Ticket, nb::object> batches_;
   bool in_use_ = false;
 };
 
-void make_client(ClientObject* place, BufferObject& buffer, std::size_t shards,
+void make_client(ClientObject* place, Schema& schema, std::size_t shards, const OfShards& of_shards,
                  const ShardClientOptions& options, Allocator allocator, bool unique_frames) {
-  new (place) ClientObject(buffer.shared, shards, options, allocator, unique_frames);
+  new (place) ClientObject(schema, shards, of_shards, options, allocator, unique_frames);
 }
 
 void make_limiter(ShardedLimiter* place, const RateLimiter& limiter, std::size_t capacity_steps,
@@ -139,14 +143,19 @@ double balance(ShardedLimiter& limiter) {
 }
 
 constexpr const char* kPacker =
-    R"(Records the steps that writers of a local buffer append, and packs them for ReplayShards, each of
-which has a lane. An episode goes to the lane that has had the fewest steps.
+    R"(Records the steps that its writers append, and packs them for ReplayShards, each of which has a lane.
+An episode goes to the lane that has had the fewest steps.
 
-The local buffer has the schema, window and selectors of the shards and checks every step as theirs
-would. It needs room for a few windows only; give it rate_limiter=Unlimited(). Any thread.)";
+    packer = reprise.StepPacker(schema, window=window, selectors=selectors)  # Those of the shards.
+    with packer.writer() as writer: ...
+    shard.append(packer.take())
+
+It checks every step as the shards' buffers would, and has no buffer itself: memory for two steps of
+each writer, and for the steps that were not taken, which nothing bounds. Its writers are those of
+ReplayBuffer; an append never waits. Any thread.)";
 
 constexpr const char* kMakePacker =
-    R"(buffer: a ReplayBuffer without writers yet. RuntimeError if it has any, or a packer.
+    R"(schema, window, selectors, max_writers: those of the shards' buffers.
 writer_id: 64 bits that no other remote writer has, of lane 0; lane i has the id writer_id + i. None
 takes them at random. lanes: how many, one for each shard. first_lane: of the first episode.
 longest_run: after so many steps in one lane an episode goes on in another that has had fewer steps,
@@ -167,8 +176,9 @@ A draw's probability is the one with which it really was made, however old the t
 client knows. One thread at a time.)";
 
 constexpr const char* kMakeClient =
-    R"(buffer: a small local ReplayBuffer with the schema and window of the shards.
-shards: how many there are; they are numbered from 0. selector: its place in the buffers' options.
+    R"(schema, window, selectors: those of the shards' buffers. ValueError for selectors that ReplayShard
+refuses.
+shards: how many there are; they are numbered from 0. selector: its place among the selectors.
 seed: of the rounding of draws to shards. allocator, unique_frames: as of ReplayBuffer.sampler.)";
 
 constexpr const char* kBegin =
@@ -202,11 +212,15 @@ capacity_steps: of all shards together. max_writers: of all remote writers.)";
 }  // namespace
 
 void bind_remote(nb::module_& module) {
-  Type<PackerObject>("StepPacker", kPacker)
-      .constructor<&make_packer>(kMakePacker, arg("buffer"), keyword("writer_id", std::nullopt),
-                                 keyword("lanes", 1U), keyword("first_lane", 0U),
-                                 keyword("longest_run", std::nullopt))
-      .method<&PackerObject::take>(
+  Type<PackerObject> packer("StepPacker", kPacker);
+  packer.constructor<&make_packer>(kMakePacker, arg("schema"),
+                                   keyword("max_writers", Options().max_writers),
+                                   keyword("writer_id", std::nullopt), keyword("lanes", 1U),
+                                   keyword("first_lane", 0U), keyword("longest_run", std::nullopt));
+  add_writer(packer);
+  add_vector_writer(packer);
+  packer
+      .method<&take>(
           "take", "NDArray[np.uint8] | None",
           R"(The steps of a lane since the last call as one shipment; None if there are none, and no end of an
 episode. Send the shipments of a lane one after the other, and keep each until it was appended:
@@ -222,11 +236,11 @@ appended again, it changes nothing.)",
       .property<&StepPacker::most_steps>("most_steps", "Those of the lane that has the most.")
       .property<&StepPacker::bytes>("nbytes", "About the bytes of these steps.")
       .property<&StepPacker::writer_id>("writer_id", "The id of the remote writer of lane 0.")
-      .property<&PackerObject::sequence>("sequence", "Number of the next shipment of lane 0.")
+      .property<&sequence>("sequence", "Number of the next shipment of lane 0.")
       .add(module);
   using Self = ClientObject;
   Type<Self>("ShardClient", kClient)
-      .constructor<&make_client>(kMakeClient, arg("buffer"), arg("shards"),
+      .constructor<&make_client>(kMakeClient, arg("schema"), arg("shards"),
                                  keyword("allocator", "None"), keyword("unique_frames", false))
       .method<&Self::begin>("begin", kBegin, arg("n"))
       .method<&Self::request>(

@@ -115,7 +115,7 @@ void raise_status(const SampleStatus& status, const char* call) {
   }
 }
 
-SamplerObject::SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector,
+SamplerObject::SamplerObject(std::shared_ptr<AnyBuffer> origin, std::size_t selector,
                              const SamplerOptions& options, nb::handle allocator)
     : origin_(std::move(origin)),
       selector_(selector),

@@ -44,8 +44,8 @@ struct Conversion<Count> : Conversion<std::size_t> {
 class SamplerObject {
  public:
   /// `selector` is its index.
-  SamplerObject(std::shared_ptr<Origin> origin, std::size_t selector, const SamplerOptions& options,
-                nb::handle allocator);
+  SamplerObject(std::shared_ptr<AnyBuffer> origin, std::size_t selector,
+                const SamplerOptions& options, nb::handle allocator);
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);
@@ -59,7 +59,7 @@ class SamplerObject {
   [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
   [[nodiscard]] const AnySampler& sampler() const noexcept { return sampler_; }
-  [[nodiscard]] const Origin& origin() const noexcept { return *origin_; }
+  [[nodiscard]] const AnyBuffer& origin() const noexcept { return *origin_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 
  private:
@@ -67,7 +67,7 @@ class SamplerObject {
   /// Closed if the buffer was restored since, because `sampler_` does not know the new items.
   void check_current(CallName call) const;
 
-  std::shared_ptr<Origin> origin_;
+  std::shared_ptr<AnyBuffer> origin_;
   const unsigned restored_ = origin_->restored;  ///< The count of restores when it was made.
   const std::size_t selector_;                   ///< The index of its selector.
   const SamplerOptions options_;

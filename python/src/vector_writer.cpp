@@ -381,6 +381,7 @@ void add_vector_writer(Type<Self>& type) {
 }
 template void add_vector_writer(Type<BufferObject>& type);
 template void add_vector_writer(Type<GuestObject>& type);
+template void add_vector_writer(Type<PackerObject>& type);
 
 void bind_vector_writer(nb::module_& module) {
   using Self = VectorWriterObject;

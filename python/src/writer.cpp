@@ -398,6 +398,7 @@ rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers
 }
 template void add_writer(Type<BufferObject>& type);
 template void add_writer(Type<GuestObject>& type);
+template void add_writer(Type<PackerObject>& type);
 
 void bind_writer(nb::module_& module) {
   using Self = WriterObject;

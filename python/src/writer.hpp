@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/remote.hpp>
 #include <reprise/writer.hpp>
 
 #include "buffer.hpp"
@@ -215,6 +216,43 @@ class VectorWriterObject {
   std::vector<AnyValue> rows_;
   std::vector<AnyValue> finals_;
   LooseRows loose_;
+};
+
+/// A packer of steps. Its writers never wait.
+class SharedPacker final : public Origin {
+ public:
+  SharedPacker(const Schema& schema, const Options& of_shards, StepPacker made)
+      : Origin(schema, of_shards.window),
+        packer(std::move(made)),
+        max_writers_(of_shards.max_writers) {}
+
+  [[nodiscard]] Writer writer(const WriterOptions& /*options*/) override { return packer.writer(); }
+  [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
+                                           const WriterOptions& /*options*/,
+                                           AutoReset autoreset) override {
+    return packer.vector_writer(environments, autoreset);
+  }
+  /// Those of no buffer. std::logic_error in a forked child.
+  [[nodiscard]] Stats stats() override {
+    Stats made;
+    made.committed_steps = packer.steps();
+    return made;
+  }
+  [[nodiscard]] bool takes_nothing() override { return false; }
+  [[nodiscard]] std::size_t max_writers() const { return max_writers_; }
+
+  StepPacker packer;
+
+ private:
+  const std::size_t max_writers_;
+};
+
+/// reprise.StepPacker: shares its packer with its writers.
+struct PackerObject {
+  [[nodiscard]] Origin::Call enter(const char* call) const { return {*shared, call}; }
+  [[nodiscard]] StepPacker& core() const { return shared->packer; }
+
+  std::shared_ptr<SharedPacker> shared;
 };
 
 }  // namespace reprise::python

@@ -2,19 +2,17 @@
 
 #include <reprise/options.hpp>
 #include <reprise/schema.hpp>
-#include <reprise/selector.hpp>
 
 #include "base/event.hpp"
 #include "base/life.hpp"
 #include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "base/sync.hpp"
-#include "base/text.hpp"
 #include "buffer/format.hpp"
 #include "buffer/item_numbers.hpp"
 #include "buffer/plan.hpp"
+#include "buffer/selectors.hpp"
 #include "buffer/shard_set.hpp"
-#include "buffer/step_log.hpp"
 #include "buffer/writer_slots.hpp"
 #include "checkpoint/names.hpp"
 #include "limiter/limiter.hpp"
@@ -25,7 +23,6 @@
 #include "window/gather.hpp"
 #include "window/window_spec.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -35,54 +32,6 @@
 #include <vector>
 
 namespace reprise::buffer {
-
-/// The rules of a buffer's selectors, which all shards share. Any thread.
-class Selectors {
- public:
-  /// Throws what the selectors' `make_selector_rule` throw.
-  explicit Selectors(std::span<const Selector> selectors) {
-    for (const Selector& selector : selectors) {
-      rules_.push_back(selector.make_selector_rule());
-    }
-  }
-
-  [[nodiscard]] std::span<const std::unique_ptr<SelectorRule>> rules() const noexcept {
-    return rules_;
-  }
-  [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
-  /// Throws std::invalid_argument for an unknown selector.
-  [[nodiscard]] const SelectorRule& at(std::size_t selector) const {
-    base::require(selector < size(), "selector is ", selector, "; allowed: 0 to ", size() - 1);
-    return *rules_[selector];
-  }
-  /// How often an exponent was set. No exponent changes while the caller holds a shard's lock.
-  /// A1: acquire; partner: set_alpha. Weights computed after this call use the exponent counted
-  /// here or a later one.
-  [[nodiscard]] std::uint64_t alphas_set() const noexcept {
-    return alphas_set_.load(std::memory_order_acquire);
-  }
-  /// Sets the exponent of the rule only, not the weights in the shards. All shards' locks are held.
-  /// False if the rule does not have this exponent then.
-  [[nodiscard]] bool set_alpha(float alpha, std::size_t selector) noexcept {
-    const bool set = rules_[selector]->set_alpha(alpha) && rules_[selector]->alpha() == alpha;
-    // A1: release; partner: alphas_set.
-    alphas_set_.fetch_add(1, std::memory_order_release);
-    return set;
-  }
-  /// Whether a selector needs item numbers, because it draws in the order in which items were
-  /// decided.
-  [[nodiscard]] bool need_item_numbers() const noexcept {
-    return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_item_numbers(); });
-  }
-  /// Whether a selector requires a priority from the writer of each new item.
-  [[nodiscard]] bool need_caller() const noexcept {
-    return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_caller(); });
-  }
-
- private:
-  std::vector<std::unique_ptr<SelectorRule>> rules_;
-  std::atomic<std::uint64_t> alphas_set_{0};
-};
 
 /// Statistics of a buffer since it was made; a load restores them. They have a cache line of their
 /// own, because every commit reads the members around them. Any thread. Relaxed: no other data
@@ -172,8 +121,6 @@ class BufferCore {
   /// were taken before the save.
   void restore(std::span<const shard::ShardImage> images, std::uint64_t item_numbers) noexcept;
   Saves saves;
-  /// Sees what writers commit. Set before the first writer is made; usually there is none.
-  std::shared_ptr<StepLog> step_log;
 
   // The events on which threads sleep, and statistics of their waits.
   base::Event items_event;  ///< Samplers wait here for items or inserts.

@@ -97,6 +97,11 @@ void refuse_disk(const Storage& storage, int error, const char* what, std::size_
                  "': disk space for ", what, ", ", bytes, " bytes"));
 }
 
+void check_outline(const Options& options) {
+  require_range("max_writers", options.max_writers, 1, kMaxWriters);
+  require_range("number of selectors", options.selectors.size(), 1, kMaxSelectors);
+}
+
 void check_storage(const Storage& storage) {
   const MappedFile* const file = std::get_if<MappedFile>(&storage);
   base::require(file == nullptr || !file->path.empty(),
@@ -108,8 +113,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
                const window::WindowSpec& window) {
   Options o = options;
   require_range("capacity_steps", o.capacity_steps, 1, kMaxSlots);
-  require_range("max_writers", o.max_writers, 1, kMaxWriters);
-  require_range("number of selectors", o.selectors.size(), 1, kMaxSelectors);
+  check_outline(o);
   check_storage(o.storage);
   check_ratio(o);
   check_queue(o);

@@ -26,6 +26,9 @@ struct Plan {
   shard::Extras extras;
 };
 
+/// Throws std::invalid_argument for numbers of writers and selectors that no buffer has.
+void check_outline(const Options& options);
+
 /// Throws std::invalid_argument for a mapped file without a path.
 void check_storage(const Storage& storage);
 

@@ -60,14 +60,14 @@ Guest& Guest::operator=(Guest&&) noexcept = default;
 Guest::~Guest() = default;
 
 const Schema& Guest::schema() const noexcept {
-  return core_->format().format.schema;
+  return core_->outline().format.schema;
 }
 const Window& Guest::window() const noexcept {
-  return core_->format().format.window.options();
+  return core_->outline().format.window.options();
 }
 
 std::size_t Guest::max_writers() const noexcept {
-  return core_->format().max_writers;
+  return core_->outline().max_writers;
 }
 
 Writer Guest::writer(const WriterOptions& options) {

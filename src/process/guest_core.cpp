@@ -75,8 +75,9 @@ DrawClient::DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions&
     : caller_(std::move(opened)),
       selector_(selector),
       unique_frames_(options.unique_frames),
-      store_(new window::BatchStore(caller_.format().format.schema, caller_.format().format.window,
-                                    nullptr, options.unique_frames)),
+      store_(new window::BatchStore(caller_.outline().format.schema,
+                                    caller_.outline().format.window, nullptr,
+                                    options.unique_frames)),
       batch_(window::BatchAccess::batch(store_)) {}
 
 SampleCall DrawClient::call_of(std::size_t n, const SampleOptions& options) const {
@@ -146,7 +147,7 @@ SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
 }
 
 Batch DrawClient::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
-  const buffer::Format& format = caller_.format().format;
+  const buffer::Format& format = caller_.outline().format;
   return window::BatchAccess::make(format.schema, format.window, n, memory, unique_frames_);
 }
 
@@ -163,7 +164,7 @@ SampleStatus DrawClient::outlook(std::size_t n) const {
 }
 
 void DrawClient::check(const window::BatchStore& batch, std::size_t offset, std::size_t n) const {
-  const buffer::Format& format = caller_.format().format;
+  const buffer::Format& format = caller_.outline().format;
   batch.check_places("GuestSampler::sample_into", format.schema, format.window, offset, n);
 }
 

@@ -23,7 +23,7 @@ class Caller {
  public:
   explicit Caller(std::unique_ptr<Connection> opened) noexcept : connection_(std::move(opened)) {}
 
-  [[nodiscard]] const GuestFormat& format() const noexcept { return *connection_->format; }
+  [[nodiscard]] const buffer::Outline& outline() const noexcept { return *connection_->outline; }
   [[nodiscard]] base::Life& life() noexcept { return connection_->life; }
   [[nodiscard]] const base::Life& life() const noexcept { return connection_->life; }
 
@@ -112,7 +112,7 @@ class GuestCore {
  public:
   GuestCore(std::string address, std::unique_ptr<Connection> opened)
       : address_(std::move(address)),
-        format_(opened->format),
+        outline_(opened->outline),
         asks_(opened->asks),
         caller_(std::move(opened)) {}
   ~GuestCore() { close(); }
@@ -123,7 +123,7 @@ class GuestCore {
     return Guest(std::make_shared<GuestCore>(address, std::move(opened)));
   }
 
-  [[nodiscard]] const GuestFormat& format() const noexcept { return *format_; }
+  [[nodiscard]] const buffer::Outline& outline() const noexcept { return *outline_; }
   /// Opens another connection to the host. `std::runtime_error` once the guest is closed.
   [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
@@ -137,7 +137,7 @@ class GuestCore {
   [[nodiscard]] bool take(limiter::Wait& wait) REPRISE_TRY_ACQUIRE(true, mutex_);
 
   const std::string address_;
-  const std::shared_ptr<const GuestFormat> format_;
+  const std::shared_ptr<const buffer::Outline> outline_;
   const AttachOptions asks_;
   base::Mutex mutex_;
   Caller caller_ REPRISE_GUARDED_BY(mutex_);

@@ -81,10 +81,11 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
       base::require(greets && welcome, base::Call{"attach"}, "what listens at '", address,
                     "' is no host");
       made->welcome = *welcome;
-      made->format = std::make_shared<const GuestFormat>(
-          description_of(std::span(answer->bytes).subspan(sizeof(Welcome))));
+      const Description described =
+          description_of(std::span(answer->bytes).subspan(sizeof(Welcome)));
+      made->outline = std::make_shared<const buffer::Outline>(described.schema, described.options);
       if (answer->file.valid()) {
-        const RingLayout layout(made->format->format, hello.environments, welcome->ring_rows);
+        const RingLayout layout(made->outline->format, hello.environments, welcome->ring_rows);
         made->memory = Region::map(std::move(answer->file), layout.bytes());
       }
       return made;
@@ -102,7 +103,7 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
 
 WriterConnection::WriterConnection(std::unique_ptr<Connection> opened, std::size_t environments)
     : connection(std::move(opened)),
-      layout(connection->format->format, environments, connection->welcome.ring_rows) {}
+      layout(connection->outline->format, environments, connection->welcome.ring_rows) {}
 
 WriterConnection::~WriterConnection() {
   if (!connection->life.forked()) {
@@ -112,8 +113,8 @@ WriterConnection::~WriterConnection() {
 
 RingWriter::RingWriter(std::shared_ptr<WriterConnection> connection, std::size_t environment,
                        const WriterOptions& options)
-    : StepWriter({connection->connection->format->format, connection->connection->format->selectors,
-                  connection->connection->life},
+    : StepWriter({connection->connection->outline->format,
+                  connection->connection->outline->selectors, connection->connection->life},
                  options),
       connection_(std::move(connection)),
       layout_(connection_->layout),

@@ -2,6 +2,7 @@
 
 #include <reprise/guest.hpp>
 
+#include "buffer/outline.hpp"
 #include "process/channel.hpp"
 #include "process/messages.hpp"
 #include "process/ring.hpp"
@@ -16,18 +17,6 @@
 #include <utility>
 
 namespace reprise::process {
-
-/// What a guest knows of the host's buffer. Immutable.
-struct GuestFormat {
-  explicit GuestFormat(const Description& description)
-      : format(description.schema, description.options.window),
-        selectors(description.options.selectors),
-        max_writers(description.options.max_writers) {}
-
-  const buffer::Format format;
-  const buffer::Selectors selectors;
-  const std::size_t max_writers;
-};
 
 /// How long a call of a guest waits for its host.
 struct HostWait {
@@ -44,7 +33,7 @@ struct HostWait {
 /// A connection of a guest that the host has accepted. One thread at a time.
 struct Connection {
   Channel channel;
-  std::shared_ptr<const GuestFormat> format;
+  std::shared_ptr<const buffer::Outline> outline;
   Welcome welcome;
   Region memory;    ///< For a writer.
   base::Life life;  ///< Closed once the host is known to be gone.

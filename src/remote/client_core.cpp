@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "buffer/update.hpp"
 #include "remote/random_id.hpp"
+#include "window/batch_access.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,17 +14,26 @@
 
 namespace reprise::remote {
 
-ClientCore::ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size_t shards,
+ClientCore::ClientCore(const Schema& schema, const Options& of_shards, std::size_t shards,
                        const ShardClientOptions& options)
-    : core_(std::move(like)),
-      kinds_(core_->schema(), core_->window()),
-      fingerprint_(fingerprint(core_->schema(), core_->options().window)),
+    : outline_(schema, of_shards),
+      kinds_(outline_.format.schema, outline_.format.window),
+      fingerprint_(fingerprint(schema, of_shards.window)),
       selector_(options.selector),
       random_(options.seed),
       id_(random_id()),
       shards_(shards) {
+  check_laws("ShardClient", outline_.selectors);
   base::require(shards != 0 && shards <= std::numeric_limits<std::uint32_t>::max(),
                 base::Call{"ShardClient"}, shards, " shards; allowed: at least 1");
+  base::require(selector_ < outline_.selectors.size(), base::OptionsOf{"ShardClientOptions"},
+                "selector is ", selector_, "; allowed: 0 to ", outline_.selectors.size() - 1);
+}
+
+Batch ClientCore::make_batch(std::size_t n, std::pmr::memory_resource* memory,
+                             bool unique_frames) const {
+  return window::BatchAccess::make(outline_.format.schema, outline_.format.window, n, memory,
+                                   unique_frames);
 }
 
 void ClientCore::check_shard(std::size_t shard) const {
@@ -54,7 +64,8 @@ std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, 
                 base::Enumerator{"Epoch"}, "; allowed: ", base::Enumerator{"Stratified"}, " and ",
                 base::Enumerator{"Independent"},
                 ", as a pass that a lost shard has begun could not be taken up by another");
-  batch.check_places("ShardClient::begin", core_->schema(), core_->window(), offset, n);
+  batch.check_places("ShardClient::begin", outline_.format.schema, outline_.format.window, offset,
+                     n);
   std::vector<Draft::Known> known(shards_.size());
   bool any = false;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
@@ -188,7 +199,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
     return;
   }
   // Nothing is written to the answer, so the cast is safe.
-  window::BatchStore items(core_->schema(), core_->window(), nullptr,
+  window::BatchStore items(outline_.format.schema, outline_.format.window, nullptr,
                            piece.draw.unique_frames != 0);
   items.lay_over(const_cast<std::byte*>(blob.data()) + parsed.layout.place(draw), run->count);
   found->second.fill(*run, items, parsed.header.origin);
@@ -287,7 +298,7 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
     check_shard(shards[i]);
   }
   // Checked here, because a shard would refuse the whole request, with its draws.
-  buffer::check_priorities("ShardClient::update", priorities, core_->selectors().at(selector_));
+  buffer::check_priorities("ShardClient::update", priorities, outline_.selectors.at(selector_));
   std::size_t stale = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Shard& shard = shards_[shards[i]];

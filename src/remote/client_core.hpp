@@ -4,7 +4,7 @@
 
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
-#include "buffer/buffer_core.hpp"
+#include "buffer/outline.hpp"
 #include "remote/draft.hpp"
 #include "remote/exchange.hpp"
 #include "window/batch_store.hpp"
@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,9 +24,12 @@ namespace reprise::remote {
 /// One thread at a time.
 class ClientCore {
  public:
-  /// `like`: a buffer with schema, window and selectors of the shards.
-  ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size_t shards,
+  /// Throws as `ShardClient`.
+  ClientCore(const Schema& schema, const Options& of_shards, std::size_t shards,
              const ShardClientOptions& options);
+
+  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory,
+                                 bool unique_frames) const;
 
   [[nodiscard]] std::optional<ShardClient::Ticket> begin(window::BatchStore& batch,
                                                          std::size_t offset, std::size_t n,
@@ -76,7 +79,7 @@ class ClientCore {
   [[nodiscard]] Draft& draft(ShardClient::Ticket ticket);
   [[nodiscard]] const Draft& draft(ShardClient::Ticket ticket) const;
 
-  const std::shared_ptr<const buffer::BufferCore> core_;
+  const buffer::Outline outline_;
   const BatchKinds kinds_;
   const std::uint64_t fingerprint_;
   const std::size_t selector_;

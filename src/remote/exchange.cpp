@@ -9,6 +9,16 @@
 
 namespace reprise::remote {
 
+void check_laws(const char* call, const buffer::Selectors& selectors) {
+  for (std::size_t s = 0; s < selectors.size(); ++s) {
+    base::require(
+        selectors.at(s).law() == Law::ByWeight, base::Call{call}, "selectors[", s,
+        "] draws in an order, by rank, or by a sum or an age over the whole buffer, which "
+        "needs all shards at one moment; allowed: selectors that draw by the weight of "
+        "each item alone, such as Uniform and Proportional");
+  }
+}
+
 AnswerLayout::AnswerLayout(const BatchKinds& kinds, std::span<const DrawRequest> draws)
     : bytes_(sizeof(BlobHeader) + sizeof(AnswerHead) + draws.size() * sizeof(DrawStatus)) {
   places_.reserve(draws.size());

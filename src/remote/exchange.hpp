@@ -3,6 +3,7 @@
 #include <reprise/item.hpp>
 #include <reprise/sampler.hpp>
 
+#include "buffer/selectors.hpp"
 #include "remote/blob.hpp"
 #include "window/batch_store.hpp"
 
@@ -10,9 +11,12 @@
 #include <cstdint>
 #include <vector>
 
-// The layout of requests and answers.
+// What both ends of a draw agree on: the laws of selectors, and the layout of requests and answers.
 
 namespace reprise::remote {
+
+/// Throws std::invalid_argument for selectors of which no draw from several shards is proportional.
+void check_laws(const char* call, const buffer::Selectors& selectors);
 
 /// The keys, the priorities and the draws follow it.
 struct RequestHead {

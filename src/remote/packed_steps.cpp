@@ -1,8 +1,6 @@
 #include "remote/packed_steps.hpp"
 
-#include "api/access.hpp"
 #include "base/text.hpp"
-#include "remote/random_id.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -30,33 +28,68 @@ void add(std::vector<std::byte>& to, const std::byte* from, std::size_t bytes) {
 
 std::size_t PackedSteps::Parts::bytes() const noexcept {
   return sizeof(Segment) + rows.size() + states.size() +
-         (any_priority ? counts.size() * sizeof(std::uint32_t) + priorities.size() * sizeof(float)
-                       : 0);
+         (priorities.empty() ? 0 : counts.size() * sizeof(std::uint32_t)) +
+         priorities.size() * sizeof(float);
 }
 
 void PackedSteps::Parts::write(BlobWriter& to) const noexcept {
   Segment written = head;
-  written.priorities = any_priority ? static_cast<std::uint32_t>(priorities.size()) : 0;
+  written.priorities = static_cast<std::uint32_t>(priorities.size());
   to.value(written);
   to.bytes(rows);
   to.bytes(states);
-  if (any_priority) {
+  if (!priorities.empty()) {
     to.bytes(std::as_bytes(std::span(counts)));
     to.bytes(std::as_bytes(std::span(priorities)));
   }
 }
 
-PackedSteps::PackedSteps(const buffer::BufferCore& core, std::uint64_t writer_id,
+PackedSteps::PackedSteps(const Schema& schema, const Options& of_shards, std::uint64_t writer_id,
                          const PackerLanes& lanes)
-    : sizes_(core),
-      headers_end_(core.layout().headers_end()),
-      observations_end_(core.layout().observations_end()),
-      fingerprint_(fingerprint(core.schema(), core.options().window)),
+    : outline(schema, of_shards),
+      sizes_(outline.format),
+      headers_end_(outline.format.layout.headers_end()),
+      observations_end_(outline.format.layout.observations_end()),
+      fingerprint_(fingerprint(schema, of_shards.window)),
       writer_id_(writer_id),
       longest_run_(lanes.longest_run),
-      streams_(core.options().max_writers),
       lanes_(lanes.count),
-      next_lane_(lanes.first) {}
+      next_lane_(lanes.first) {
+  base::require(lanes.count != 0, base::Call{"StepPacker"},
+                "PackerLanes::count is 0; allowed: at least 1");
+  base::require(lanes.first < lanes.count, base::Call{"StepPacker"}, "PackerLanes::first is ",
+                lanes.first, "; allowed: 0 to ", lanes.count - 1);
+  base::require(lanes.longest_run != 0, base::Call{"StepPacker"},
+                "PackerLanes::longest_run is 0; allowed: at least 1");
+}
+
+std::size_t PackedSteps::add_stream() {
+  life.check();
+  const base::MutexLock lock(mutex_);
+  auto stream = std::ranges::find(streams_, false, &Stream::has_writer);
+  if (stream == streams_.end()) {
+    if (streams_.size() == outline.max_writers) {
+      base::refuse<std::runtime_error>("max_writers is ", outline.max_writers,
+                                       ", and that many writers are alive");
+    }
+    stream = streams_.emplace(stream);
+  }
+  stream->has_writer = true;
+  return static_cast<std::size_t>(stream - streams_.begin());
+}
+
+void PackedSteps::leave(std::size_t stream) noexcept {
+  const base::MutexLock lock(mutex_);
+  end_episode(stream);
+  streams_[stream].has_writer = false;
+}
+
+std::uint64_t PackedSteps::begin_episode(std::size_t stream) {
+  life.check();
+  const base::MutexLock lock(mutex_);
+  end_episode(stream);
+  return episodes_++;
+}
 
 /// Whether a step at this position begins another run: a new episode, or one that has had too many
 /// steps in its lane. An episode moves only at a step that keeps its states.
@@ -86,9 +119,9 @@ void PackedSteps::end_run(Stream& stream) noexcept {
   last_run_ = stream.run;
 }
 
-void PackedSteps::commit(const buffer::LoggedStep& step) {
+void PackedSteps::commit(const Step& step) {
   const base::MutexLock lock(mutex_);
-  Stream& stream = streams_[step.slot];
+  Stream& stream = streams_[step.stream];
   const bool new_run = is_over(stream, step.position);
   const std::size_t lane = !new_run            ? stream.lane
                            : stream.in_episode ? emptiest(stream.lane)
@@ -99,7 +132,7 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
     make_room(parts.rows, row_bytes);
     make_room(parts.states, sizes_.states);
     make_room(parts.counts, 1);
-    make_room(parts.priorities, step.items);
+    make_room(parts.priorities, step.priorities.size());
   };
   const bool begins =
       leaves || !stream.goes_on ||
@@ -107,7 +140,7 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
   if (begins) {
     begun_ = Parts();
     begun_.lane = lane;
-    begun_.head = {.stream = static_cast<std::uint32_t>(step.slot),
+    begun_.head = {.stream = static_cast<std::uint32_t>(step.stream),
                    .episode = step.episode,
                    .position = step.position};
     make_room_in(begun_, sizes_.observations + sizes_.step());
@@ -123,7 +156,7 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
       next_lane_ = (lane + 1) % lanes_.size();
     }
     if (leaves) {
-      cut(stream, step.slot);
+      cut(stream, step.stream);
     }
     begin_run(stream, lane);
   }
@@ -136,11 +169,8 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
   if (step.state != nullptr) {
     add(parts.states, step.state, sizes_.states);
   }
-  parts.counts.push_back(static_cast<std::uint32_t>(step.items));
-  for (std::size_t i = 0; i < step.items; ++i) {
-    parts.priorities.push_back(i < step.priorities.size() ? step.priorities[i] : kInitialPriority);
-  }
-  parts.any_priority = parts.any_priority || !step.priorities.empty();
+  parts.counts.push_back(static_cast<std::uint32_t>(step.priorities.size()));
+  parts.priorities.insert(parts.priorities.end(), step.priorities.begin(), step.priorities.end());
   ++parts.head.steps;
   parts.head.end = static_cast<std::uint32_t>(step.end);
   stream.goes_on = stream.in_episode = step.end == End::Continue;
@@ -155,23 +185,23 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
   }
 }
 
-void PackedSteps::cut(std::size_t slot) noexcept {
-  const base::MutexLock lock(mutex_);
-  Stream& stream = streams_[slot];
+/// The episode under way ended at its last step, as truncated.
+void PackedSteps::end_episode(std::size_t number) noexcept {
+  Stream& stream = streams_[number];
   if (!stream.in_episode) {
-    return;  // No step of the episode was committed.
+    return;  // Or there is no step of it.
   }
-  cut(stream, slot);
+  cut(stream, number);
   end_run(stream);
   stream.goes_on = stream.in_episode = false;
 }
 
 /// Ends the stream's open episode in its lane.
-void PackedSteps::cut(Stream& stream, std::size_t slot) noexcept {
+void PackedSteps::cut(Stream& stream, std::size_t number) noexcept {
   if (!stream.goes_on) {  // All steps of the last segment were taken.
     Parts parts;
     parts.lane = stream.lane;
-    parts.head = {.stream = static_cast<std::uint32_t>(slot),
+    parts.head = {.stream = static_cast<std::uint32_t>(number),
                   .episode = stream.episode,
                   .position = stream.position};
     stream.segments.push_back(std::move(parts));
@@ -215,18 +245,21 @@ Blob PackedSteps::take(std::size_t lane) {
 }
 
 void PackedSteps::check(std::size_t lane) const {
+  life.check();
   const base::MutexLock lock(mutex_);
   base::require(lane < lanes_.size(), base::Call{"StepPacker"}, "lane ", lane, "; allowed: 0 to ",
                 lanes_.size() - 1);
 }
 
 std::size_t PackedSteps::steps() const {
+  life.check();
   const base::MutexLock lock(mutex_);
   return std::accumulate(lanes_.begin(), lanes_.end(), std::size_t{0},
                          [](std::size_t sum, const Lane& lane) { return sum + lane.steps; });
 }
 
 std::size_t PackedSteps::most_steps() const {
+  life.check();
   const base::MutexLock lock(mutex_);
   return std::ranges::max(lanes_, {}, &Lane::steps).steps;
 }
@@ -246,6 +279,7 @@ bool PackedSteps::empty(std::size_t lane) const {
 }
 
 std::size_t PackedSteps::bytes() const {
+  life.check();
   const base::MutexLock lock(mutex_);
   return bytes_;
 }
@@ -257,55 +291,3 @@ std::uint64_t PackedSteps::sequence(std::size_t lane) const {
 }
 
 }  // namespace reprise::remote
-
-namespace reprise {
-
-StepPacker::StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id,
-                       const PackerLanes& lanes) {
-  buffer::BufferCore& core = *detail::Access::core(buffer);
-  core.life().check();
-  base::require(lanes.count != 0, base::Call{"StepPacker"},
-                "PackerLanes::count is 0; allowed: at least 1");
-  base::require(lanes.first < lanes.count, base::Call{"StepPacker"}, "PackerLanes::first is ",
-                lanes.first, "; allowed: 0 to ", lanes.count - 1);
-  base::require(lanes.longest_run != 0, base::Call{"StepPacker"},
-                "PackerLanes::longest_run is 0; allowed: at least 1");
-  if (core.slots().alive() != 0 || core.step_log) {
-    base::refuse<std::logic_error>(base::Call{"StepPacker"}, "the buffer has ",
-                                   core.step_log ? "a packer" : "writers",
-                                   "; make it before the writers, and once");
-  }
-  steps_ = std::make_shared<remote::PackedSteps>(core, writer_id ? *writer_id : remote::random_id(),
-                                                 lanes);
-  core.step_log = steps_;
-}
-
-Blob StepPacker::take(std::size_t lane) {
-  return steps_->take(lane);
-}
-std::size_t StepPacker::steps_of(std::span<const std::byte> shipment) {
-  return static_cast<std::size_t>(remote::open(shipment, remote::BlobKind::Shipment).steps);
-}
-std::size_t StepPacker::steps() const {
-  return steps_->steps();
-}
-std::size_t StepPacker::most_steps() const {
-  return steps_->most_steps();
-}
-std::size_t StepPacker::steps_in(std::size_t lane) const {
-  return steps_->steps_in(lane);
-}
-bool StepPacker::empty(std::size_t lane) const {
-  return steps_->empty(lane);
-}
-std::size_t StepPacker::bytes() const {
-  return steps_->bytes();
-}
-std::uint64_t StepPacker::writer_id() const noexcept {
-  return steps_->writer_id();
-}
-std::uint64_t StepPacker::sequence(std::size_t lane) const {
-  return steps_->sequence(lane);
-}
-
-}  // namespace reprise

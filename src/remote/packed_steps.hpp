@@ -2,23 +2,49 @@
 
 #include <reprise/remote.hpp>
 
+#include "base/life.hpp"
 #include "base/mutex.hpp"
-#include "buffer/step_log.hpp"
+#include "buffer/outline.hpp"
 #include "remote/shipment.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace reprise::remote {
 
-/// The steps that a `StepPacker` recorded and that were not taken yet. Any thread.
-class PackedSteps final : public buffer::StepLog {
+/// The steps that the writers of a `StepPacker` committed and that were not taken yet. Any thread.
+class PackedSteps {
  public:
-  PackedSteps(const buffer::BufferCore& core, std::uint64_t writer_id, const PackerLanes& lanes);
+  /// Throws as `StepPacker`.
+  PackedSteps(const Schema& schema, const Options& of_shards, std::uint64_t writer_id,
+              const PackerLanes& lanes);
 
-  void commit(const buffer::LoggedStep& step) override REPRISE_EXCLUDES(mutex_);
-  void cut(std::size_t slot) noexcept override REPRISE_EXCLUDES(mutex_);
+  const buffer::Outline outline;  ///< Of the shards' buffers.
+  base::Life life;                ///< Closed with the packer.
+
+  /// A place for the steps of one writer, whose calls come one after the other.
+  /// `std::runtime_error` if there is none.
+  [[nodiscard]] std::size_t add_stream() REPRISE_EXCLUDES(mutex_);
+  /// Its writer is gone: ends its episode.
+  void leave(std::size_t stream) noexcept REPRISE_EXCLUDES(mutex_);
+  /// Ends the episode under way, and gives the next one's id, which no other episode has: the
+  /// stream may have been another writer's.
+  [[nodiscard]] std::uint64_t begin_episode(std::size_t stream) REPRISE_EXCLUDES(mutex_);
+  /// One step as its writer commits it.
+  struct Step {
+    std::size_t stream;
+    std::uint64_t episode;
+    std::uint64_t position;  ///< In the episode.
+    const std::byte* now;    ///< The step's row.
+    const std::byte* next;   ///< The row with the observation after it.
+    const std::byte* state;  ///< Recurrent states; null where they are not kept.
+    End end;
+    std::span<const float> priorities;  ///< None, or one for each item decided.
+  };
+  /// If it throws, the step is not taken.
+  void commit(const Step& step) REPRISE_EXCLUDES(mutex_);
 
   [[nodiscard]] Blob take(std::size_t lane) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t steps() const REPRISE_EXCLUDES(mutex_);
@@ -36,14 +62,14 @@ class PackedSteps final : public buffer::StepLog {
     Segment head;
     std::vector<std::byte> rows;
     std::vector<std::byte> states;
-    std::vector<std::uint32_t> counts;
+    std::vector<std::uint32_t> counts;  ///< Left out without priorities.
     std::vector<float> priorities;
-    bool any_priority = false;  ///< If false, counts and priorities are left out.
 
     [[nodiscard]] std::size_t bytes() const noexcept;
     void write(BlobWriter& to) const noexcept;
   };
   struct Stream {
+    bool has_writer = false;
     std::vector<Parts> segments;  ///< The last one may still grow.
     std::uint64_t episode = 0;
     std::uint64_t position = 0;  ///< The position after its last step.
@@ -66,7 +92,8 @@ class PackedSteps final : public buffer::StepLog {
   [[nodiscard]] std::size_t emptiest(std::size_t first) const noexcept REPRISE_REQUIRES(mutex_);
   void begin_run(Stream& stream, std::size_t lane) noexcept REPRISE_REQUIRES(mutex_);
   void end_run(Stream& stream) noexcept REPRISE_REQUIRES(mutex_);
-  static void cut(Stream& stream, std::size_t slot) noexcept;
+  void end_episode(std::size_t number) noexcept REPRISE_REQUIRES(mutex_);
+  static void cut(Stream& stream, std::size_t number) noexcept;
 
   const StepBytes sizes_;
   const std::size_t headers_end_;
@@ -75,8 +102,9 @@ class PackedSteps final : public buffer::StepLog {
   const std::uint64_t writer_id_;
   const std::uint64_t longest_run_;
   mutable base::Mutex mutex_;
-  std::vector<Stream> streams_ REPRISE_GUARDED_BY(mutex_);  ///< One for each writer slot.
+  std::vector<Stream> streams_ REPRISE_GUARDED_BY(mutex_);
   std::vector<Lane> lanes_ REPRISE_GUARDED_BY(mutex_);
+  std::uint64_t episodes_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Begun so far.
   std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Preferred among lanes of equal load.
   std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the run that ended last.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;

@@ -139,7 +139,7 @@ CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& b
 
 RemoteWriters::RemoteWriters(std::shared_ptr<buffer::BufferCore> core)
     : core_(std::move(core)),
-      bytes_(*core_),
+      bytes_(core_->format()),
       fingerprint_(fingerprint(core_->schema(), core_->options().window)) {}
 
 std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t writer_id) {

@@ -1,9 +1,6 @@
 #include <reprise/remote.hpp>
 
-#include "api/access.hpp"
 #include "base/one_thread.hpp"
-#include "base/text.hpp"
-#include "buffer/buffer_core.hpp"
 #include "remote/client_core.hpp"
 #include "window/batch_access.hpp"
 
@@ -13,18 +10,18 @@ namespace reprise {
 
 using Inside = base::OneThread::Inside;
 
-ShardClient::ShardClient(const ReplayBuffer& like, std::size_t shards,
-                         const ShardClientOptions& options) {
-  const buffer::BufferCore& core = *detail::Access::core(like);
-  base::require(options.selector < core.selectors().size(), base::OptionsOf{"ShardClientOptions"},
-                "selector is ", options.selector, "; allowed: 0 to ", core.selectors().size() - 1);
-  core_ = std::make_unique<remote::ClientCore>(detail::Access::core(like), shards, options);
-}
+ShardClient::ShardClient(const Schema& schema, const Options& of_shards, std::size_t shards,
+                         const ShardClientOptions& options)
+    : core_(std::make_unique<remote::ClientCore>(schema, of_shards, shards, options)) {}
 
 ShardClient::~ShardClient() = default;
 ShardClient::ShardClient(ShardClient&&) noexcept = default;
 ShardClient& ShardClient::operator=(ShardClient&&) noexcept = default;
 
+Batch ShardClient::make_batch(std::size_t n, std::pmr::memory_resource* memory,
+                              bool unique_frames) const {
+  return core_->make_batch(n, memory, unique_frames);
+}
 std::optional<ShardClient::Ticket> ShardClient::begin(Batch& batch, std::size_t offset,
                                                       std::size_t n, const SampleOptions& options) {
   const Inside inside(core_->one_thread, "ShardClient::begin");

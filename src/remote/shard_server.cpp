@@ -12,20 +12,6 @@
 namespace reprise::remote {
 namespace {
 
-void check_options(const buffer::BufferCore& core) {
-  base::require(core.options().max_times_sampled == 0, base::Call{"ReplayShard"},
-                "max_times_sampled is ", core.options().max_times_sampled,
-                "; allowed: 0, as each such draw needs all shards at one moment");
-  for (std::size_t s = 0; s < core.selectors().size(); ++s) {
-    const SelectorRule& rule = core.selectors().at(s);
-    base::require(
-        rule.law() == Law::ByWeight, base::Call{"ReplayShard"}, "selectors[", s,
-        "] draws in an order, by rank, or by a sum or an age over the whole buffer, which "
-        "needs all shards at one moment; allowed: selectors that draw by the weight of "
-        "each item alone, such as Uniform and Proportional");
-  }
-}
-
 template <class T>
 std::vector<T> values(Bytes bytes) {
   std::vector<T> result(bytes.size() / sizeof(T));
@@ -70,7 +56,10 @@ ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t
       incarnation_(incarnation),
       kinds_(core_->schema(), core_->window()),
       forgotten_(forgotten) {
-  check_options(*core_);
+  base::require(core_->options().max_times_sampled == 0, base::Call{"ReplayShard"},
+                "max_times_sampled is ", core_->options().max_times_sampled,
+                "; allowed: 0, as each such draw needs all shards at one moment");
+  check_laws("ReplayShard", core_->selectors());
   for (std::size_t s = 0; s < core_->selectors().size(); ++s) {
     samplers_.push_back(
         std::make_unique<sampler::SamplerCore>(core_, SamplerOptions{.seed = seed + s}, s));

@@ -24,10 +24,8 @@ void check_priorities(const BlobReader& reader, const SegmentView& segment,
   for (std::size_t i = 0; i < segment.head.priorities; ++i) {
     float priority = 0.0F;
     std::memcpy(&priority, segment.priorities.data() + i * sizeof(priority), sizeof(priority));
-    if (priority != kInitialPriority) {
-      for (const auto& rule : core.selectors().rules()) {
-        buffer::check_priorities("ReplayShard::append", std::span(&priority, 1), *rule);
-      }
+    for (const auto& rule : core.selectors().rules()) {
+      buffer::check_priorities("ReplayShard::append", std::span(&priority, 1), *rule);
     }
   }
 }
@@ -36,7 +34,7 @@ void check_priorities(const BlobReader& reader, const SegmentView& segment,
 
 Shipment parse_shipment(Bytes blob, const buffer::BufferCore& core, std::uint64_t fingerprint) {
   Shipment shipment{open(blob, BlobKind::Shipment, fingerprint), {}};
-  const StepBytes bytes(core);
+  const StepBytes bytes(core.format());
   BlobReader reader(blob, "shipment");
   const auto count = reader.value<std::uint64_t>();
   std::uint64_t all_steps = 0;

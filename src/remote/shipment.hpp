@@ -12,7 +12,7 @@ namespace reprise::remote {
 /// Consecutive steps of one episode in a shipment. Unless it has no steps, these follow it:
 ///  - the observations before its first step, then columns and next observations of each step;
 ///  - recurrent states of the steps that keep theirs;
-///  - with priorities, for each step how many items its commit decided, then their priorities.
+///  - with priorities, for each step how many its commit brought, then these.
 struct Segment {
   std::uint32_t stream = 0;  ///< The number of the environment at the remote writer.
   std::uint32_t steps = 0;
@@ -28,11 +28,11 @@ static_assert(sizeof(Segment) == 32);
 
 /// Sizes of a segment's arrays by step; observations and columns are blocks of a row.
 struct StepBytes {
-  explicit StepBytes(const buffer::BufferCore& core) noexcept
-      : observations(core.layout().observations_end() - core.layout().headers_end()),
-        columns(core.layout().stride() - core.layout().observations_end()),
-        states(core.layout().state_stride()),
-        every(core.window().item_every()) {}
+  explicit StepBytes(const buffer::Format& format) noexcept
+      : observations(format.layout.observations_end() - format.layout.headers_end()),
+        columns(format.layout.stride() - format.layout.observations_end()),
+        states(format.layout.state_stride()),
+        every(format.window.item_every()) {}
 
   std::size_t observations;
   std::size_t columns;

@@ -6,8 +6,8 @@
 
 #include "base/life.hpp"
 #include "base/one_thread.hpp"
-#include "buffer/buffer_core.hpp"
 #include "buffer/format.hpp"
+#include "buffer/selectors.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -20,7 +20,8 @@ namespace reprise::writer {
 
 /// What all writers share, wherever their steps go: the episode under way, and every check of a
 /// step before it is taken. `WriterCore` has its rows in the chunks of a buffer of this process,
-/// `process::RingWriter` in memory from which the process of the buffer takes them.
+/// `process::RingWriter` in memory from which the process of the buffer takes them,
+/// `PackingWriter` of `src/remote` in its own, from which it packs each step.
 ///
 /// An open step is a committed step whose window is not complete, whether an item is to begin with
 /// it or not.

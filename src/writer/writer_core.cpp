@@ -18,7 +18,6 @@ WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slo
       core_(std::move(core)),
       slot_(slot),
       polls_(polls),
-      log_(core_->step_log.get()),
       chunk_(*core_, slot),
       inserts_(*core_),
       states_(core_->layout(), core_->window()) {}
@@ -68,9 +67,6 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
       return *status;
     }
   }
-  if (log_ != nullptr) {
-    log_step(end, priorities);
-  }
   inserts_.use_one();
 
   core_->slots().count_step(slot_);
@@ -96,19 +92,6 @@ CommitStatus WriterCore::add_transitions(std::span<const End> ends,
                                          std::size_t& done) {
   const OpenChunk::OneRing one_ring(chunk_);
   return StepWriter::add_transitions(ends, values, done);
-}
-
-void WriterCore::log_step(End end, std::span<const float> priorities) const {
-  const bool kept = core_->layout().state_mask() != 0 && states_.kept(position_);
-  log_->commit({.slot = slot_,
-                .episode = episode_,
-                .position = position_,
-                .now = rows[kNow],
-                .next = rows[kNext],
-                .state = kept ? rows[kState] : nullptr,
-                .end = end,
-                .priorities = priorities,
-                .items = completing(end)});
 }
 
 /// Returns nothing once there is a chunk and a booked insert, or why the step is not taken.
@@ -173,9 +156,6 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
 /// window reads it; otherwise its place is free.
 void WriterCore::end_truncated() noexcept {
-  if (log_ != nullptr) {
-    log_->cut(slot_);
-  }
   if (!can_decide()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);

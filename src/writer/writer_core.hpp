@@ -121,8 +121,6 @@ class WriterCore final : public StepWriter {
 
  private:
   [[nodiscard]] std::uint64_t take_episode_id() noexcept;
-  /// Out of line: most buffers have no log.
-  [[gnu::noinline]] void log_step(End end, std::span<const float> priorities) const;
   void decide(End end, std::span<const float> priorities) noexcept;
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
   void end_truncated() noexcept;
@@ -133,7 +131,6 @@ class WriterCore final : public StepWriter {
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t slot_;
   const bool polls_;
-  buffer::StepLog* const log_;  ///< Null in most buffers.
 
   OpenChunk chunk_;
   BookedInserts inserts_;

@@ -321,11 +321,10 @@ TEST(AllocationFailure, WhileMakingManyWritersLeavesNoneBehind) {
 TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   Options options = Small{.max_writers = 2};
   Line shipped(options);
-  Line local(options);
-  StepPacker packer(local.replay, 5);
-  Writer writers[] = {local.replay.writer(), local.replay.writer()};
+  StepPacker packer(shipped.schema, options, 5);
+  Writer writers[] = {packer.writer(), packer.writer()};
   for (Writer& writer : writers) {
-    local.append(writer, 7, End::Terminated);
+    shipped.append(writer, 7, End::Terminated);
   }
   const Blob shipment = packer.take();
   ReplayShard shard(shipped.replay);
@@ -335,6 +334,34 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   EXPECT_EQ(shipped.replay.stats().committed_steps, 2U);
   EXPECT_EQ(shard.close_writer(5), 2U);
   EXPECT_EQ(shipped.replay.stats().writers, 0U);
+}
+
+TEST(AllocationFailure, WhilePackingTakesNoStepAndLosesNone) {
+  const Options options = Small{.capacity_steps = 200, .window = Transitions{.n_step = 3}};
+  Line shipped(options);
+  Line beside(options);
+  ReplayShard shards[] = {ReplayShard(shipped.replay), ReplayShard(beside.replay)};
+  std::optional<StepPacker> packer;
+  sweep(
+      [&] {
+        packer.emplace(shipped.schema, options, 5, PackerLanes{.count = 2, .longest_run = 20});
+      },
+      [] {});
+  std::optional<Writer> writer;
+  sweep([&] { writer.emplace(packer->writer()); }, [&] { EXPECT_EQ(packer->steps(), 0U); });
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    const End end = number % 70 == 69 ? End::Truncated : End::Continue;
+    sweep([&] { (void)shipped.append(*writer, number, end); },
+          [&] { EXPECT_EQ(packer->steps(), number); });
+    ASSERT_EQ(packer->steps(), number + 1);
+  }
+  for (std::size_t lane = 0; lane < 2; ++lane) {
+    Blob blob;
+    const std::size_t steps = packer->steps_in(lane);
+    sweep([&] { blob = packer->take(lane); }, [&] { EXPECT_EQ(packer->steps_in(lane), steps); });
+    EXPECT_EQ(shards[lane].append(blob.bytes()).steps, steps);
+  }
+  EXPECT_EQ(shipped.replay.stats().committed_steps + beside.replay.stats().committed_steps, 100U);
 }
 
 TEST(AllocationFailure, WhileAppendingLosesNoStep) {

@@ -26,7 +26,7 @@ class RawWriter {
       : connection(process::open_connection(
             address, {.purpose = process::Purpose::Writer, .environments = environments},
             {.timeout = std::chrono::seconds(60)})),
-        layout(connection->format->format, environments, connection->welcome.ring_rows),
+        layout(connection->outline->format, environments, connection->welcome.ring_rows),
         memory(connection->memory.data()) {}
 
   [[nodiscard]] process::RingLayout::Words& words(std::size_t environment = 0) const {

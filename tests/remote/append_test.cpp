@@ -27,27 +27,19 @@ Options options_of(const Window& window) {
                  .key_tag = 9};
 }
 
-Options local_options_of(const Window& window) {
-  Options options = options_of(window);
-  options.rate_limiter = Unlimited{};
-  options.shards = 1;
-  return options;
-}
-
 /// Appends the same steps to two buffers: to one by its writers, to the other by shipments.
 class Twins {
  public:
   explicit Twins(const Window& window, bool with_states = false, bool compressed = false)
       : world({.states = with_states, .compressed = compressed}),
         direct(world.schema(), options_of(window)),
-        local(world.schema(), local_options_of(window)),
         shipped(world.schema(), options_of(window)),
-        packer(local, 77),
+        packer(world.schema(), options_of(window), 77),
         shard(shipped) {}
 
   /// Adds a writer to each buffer.
   std::size_t add_environment() {
-    writers.push_back({direct.writer(), local.writer()});
+    writers.push_back({direct.writer(), packer.writer()});
     return writers.size() - 1;
   }
 
@@ -60,12 +52,18 @@ class Twins {
       const End end = roll == 1 ? End::Terminated : roll == 2 ? End::Truncated : End::Continue;
       const bool with_priorities = random.next() % 2 == 0;
       const std::uint64_t seed = random.next();
+      if (begins) {
+        pair[0].begin_episode();
+        pair[1].begin_episode();
+      }
+      // Both by the id that the episode has in the process.
+      const StepName name = World::name_of(pair[0].episode_id(), pair[0].episode_steps());
       for (Writer& writer : pair) {
         if (begins) {
-          world.begin(writer);
+          world.write_first(writer, name);
         }
-        world.write_step(writer);
-        world.write_states(writer);
+        world.write_step(writer, name);
+        world.write_states(writer, name);
         Rng priority(seed);
         std::vector<float> priorities(with_priorities ? writer.completing(end) : 0);
         for (float& one : priorities) {
@@ -101,7 +99,6 @@ class Twins {
 
   World world;
   ReplayBuffer direct;
-  ReplayBuffer local;
   ReplayBuffer shipped;
   StepPacker packer;
   ReplayShard shard;
@@ -189,9 +186,8 @@ TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
   options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0};
   ReplayBuffer replay(world.schema(), options);
   ReplayShard shard(replay);
-  ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
-  StepPacker packer(local);
-  Writer writer = local.writer();
+  StepPacker packer(world.schema(), options_of(Transitions{}));
+  Writer writer = packer.writer();
   world.append(writer, 64);
   const Blob blob = packer.take();
   Sampler sampler = replay.sampler();
@@ -215,9 +211,8 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
   for (const Window& window :
        {Window(Transitions{.n_step = 3}), Window(Sequences{.length = 4, .period = 3})}) {
     World world;
-    ReplayBuffer local(world.schema(), local_options_of(window));
-    StepPacker packer(local);
-    Writer writer = local.writer();
+    StepPacker packer(world.schema(), options_of(window));
+    Writer writer = packer.writer();
     world.append(writer, 10);
     const Blob lost = packer.take();
     world.append(writer, 11, End::Terminated);
@@ -230,8 +225,10 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
     EXPECT_EQ(result.steps, sequences ? 9U : 11U) << "sequences begin at multiples of 3";
     Sampler sampler = replay.sampler();
     const SampleResult batch = require_batch(sampler.sample(64));
-    for (const std::uint64_t position : batch->positions()) {
-      EXPECT_LT(position, result.steps);
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      EXPECT_LT(batch->positions()[i], result.steps);
+      EXPECT_EQ(world.name_in(*batch, i)->position, batch->positions()[i] + 21 - result.steps)
+          << "the observation before its first step came with the shipment";
     }
     EXPECT_THROW(static_cast<void>(shard.append(lost.bytes())), std::invalid_argument)
         << "a shipment out of sequence would be appended behind later steps";
@@ -240,11 +237,10 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
 
 TEST(Append, BehindALostShipmentBeginsTheEpisodeAnew) {
   World world;
-  ReplayBuffer local(world.schema(), local_options_of(Transitions{.n_step = 3}));
   ReplayBuffer replay(world.schema(), options_of(Transitions{.n_step = 3}));
-  StepPacker packer(local);
+  StepPacker packer(world.schema(), options_of(Transitions{.n_step = 3}));
   ReplayShard shard(replay);
-  Writer writer = local.writer();
+  Writer writer = packer.writer();
   for (int shipment = 0; shipment < 3; ++shipment) {
     world.append(writer, 5);
     const Blob blob = packer.take();
@@ -285,9 +281,8 @@ TEST(Append, RemembersTheLastWritersThatWereClosed) {
   constexpr std::uint64_t kRemembered = remote::RemoteWriters::kRemembered;
   std::vector<Blob> blobs;
   for (std::uint64_t id = 0; id < 2 * kRemembered + 1; ++id) {
-    ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
-    StepPacker packer(local, id);
-    Writer writer = local.writer();
+    StepPacker packer(world.schema(), options_of(Transitions{}), id);
+    Writer writer = packer.writer();
     world.append(writer);
     blobs.push_back(packer.take());
     ASSERT_EQ(shard.append(blobs.back().bytes()).steps, 1U);
@@ -308,11 +303,10 @@ TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
   ReplayBuffer replay(world.schema(), options);
   ReplayShard shard(replay);
   Writer taken = replay.writer();
-  ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
-  StepPacker packer(local);
+  StepPacker packer(world.schema(), options_of(Transitions{}));
   std::vector<Writer> writers;
   for (int e = 0; e < 2; ++e) {
-    writers.push_back(local.writer());
+    writers.push_back(packer.writer());
     world.append(writers.back(), 1, End::Terminated);
   }
   const Blob blob = packer.take();
@@ -333,9 +327,9 @@ TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
   std::vector<std::thread> threads;
   for (int w = 0; w < kWriters; ++w) {
     threads.emplace_back([&, w] {
-      ReplayBuffer local(world.schema(), local_options_of(Transitions{.n_step = 3}));
-      StepPacker packer(local, static_cast<std::uint64_t>(w));
-      Writer writer = local.writer();
+      StepPacker packer(world.schema(), options_of(Transitions{.n_step = 3}),
+                        static_cast<std::uint64_t>(w));
+      Writer writer = packer.writer();
       for (std::size_t i = 0; i < shipments; ++i) {
         world.append(writer, 20, i % 3 == 0 ? End::Terminated : End::Continue);
         const Blob shipment = packer.take();
@@ -344,7 +338,7 @@ TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
       }
     });
   }
-  ShardClient client(replay, 1);
+  ShardClient client(world.schema(), options, 1);
   Batch batch = replay.make_batch(16);
   for (std::size_t i = 0; i < shipments; ++i) {
     client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
@@ -362,19 +356,7 @@ TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
   EXPECT_EQ(shard.writers(), 3U);
 }
 
-TEST(StepPacker, IsMadeBeforeTheWriters) {
-  World world;
-  ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
-  {
-    const Writer writer = local.writer();
-    EXPECT_THROW(StepPacker packer(local), std::logic_error);
-  }
-  const StepPacker packer(local);
-  EXPECT_THROW(StepPacker another(local), std::logic_error);
-  EXPECT_EQ(packer.steps(), 0U);
-}
-
-TEST(ReplayShard, RefusesWhatNeedsAllShardsAtOneMoment) {
+TEST(ShardEnds, RefuseWhatNeedsAllShardsAtOneMoment) {
   World world;
   Options limited = options_of(Transitions{});
   limited.max_times_sampled = 2;
@@ -386,6 +368,7 @@ TEST(ReplayShard, RefusesWhatNeedsAllShardsAtOneMoment) {
     options.selectors = {selector};
     ReplayBuffer replay(world.schema(), options);
     EXPECT_THROW(ReplayShard shard(replay), std::invalid_argument);
+    EXPECT_THROW(ShardClient client(world.schema(), options, 1), std::invalid_argument);
   }
 }
 

@@ -37,9 +37,10 @@ class Blobs {
   explicit Blobs(bool sequences = true)
       : world({.states = sequences}),
         replay(world.schema(), options(sequences)),
-        local(world.schema(), options(sequences)),
+        packer(world.schema(), options(sequences), 5),
+        client(world.schema(), options(sequences), 1),
         batch_begun(replay.make_batch(4, nullptr, !sequences)) {
-    Writer writer = local.writer();
+    Writer writer = packer.writer();
     std::vector<float> priorities;
     const auto run = [&](int steps) {
       world.begin(writer);
@@ -92,10 +93,9 @@ class Blobs {
 
   World world;
   ReplayBuffer replay;
-  ReplayBuffer local;
-  StepPacker packer{local, 5};
+  StepPacker packer;
   ReplayShard shard{replay, 0, 1234};
-  ShardClient client{replay, 1};
+  ShardClient client;
   Batch batch_begun;
   std::optional<ShardClient::Ticket> begun;
   Bytes shipment;

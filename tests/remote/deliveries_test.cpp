@@ -99,7 +99,7 @@ TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
   const Blob request = shards.client->request(0);
   static_cast<void>(shard.exchange(request.bytes()));
   EXPECT_EQ(line.replay.stats().applied_updates, 1U);
-  ShardClient other(line.replay, 1);
+  ShardClient other(line.schema, line.replay.options(), 1);
   yield_while([&] {
     static_cast<void>(shard.exchange(other.request(0).bytes()));
     static_cast<void>(shard.exchange(request.bytes()));
@@ -111,10 +111,10 @@ TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
 class Delivered : public testing::Test {
  protected:
   struct Remote {
-    explicit Remote(const Options& options) : line(options), packer(line.replay) {}
+    explicit Remote(const Options& options) : line(options), packer(line.schema, options) {}
     Blob ship(std::uint64_t first, std::size_t steps) {
       if (!writer) {
-        writer.emplace(line.replay.writer());
+        writer.emplace(packer.writer());
       }
       line.append_many(*writer, first, steps);
       return packer.take();

@@ -12,7 +12,6 @@
 #include <numeric>
 #include <stdexcept>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {
@@ -39,22 +38,21 @@ class Spread {
       servers.push_back(std::make_unique<ReplayShard>(lines.back()->replay, s));
     }
     for (std::size_t w = 0; w < writers; ++w) {
-      locals.push_back(std::make_unique<Line>(options_of(64 * environments, environments)));
       packers.push_back(std::make_unique<StepPacker>(
-          locals.back()->replay, 1000 * w,
+          lines[0]->schema, options_of(capacity, environments), 1000 * w,
           PackerLanes{.count = shards, .first = w % shards, .longest_run = longest_run}));
       for (std::size_t e = 0; e < environments; ++e) {
-        environments_.push_back({w, locals.back()->replay.writer()});
+        environments_.push_back(packers.back()->writer());
       }
     }
   }
 
   /// Appends a step of each environment. All episodes end together.
   void step(std::size_t episode_steps) {
-    for (auto& [w, writer] : environments_) {
+    for (Writer& writer : environments_) {
       const bool ends = writer.in_episode() && writer.episode_steps() + 1 == episode_steps;
       const End end = ends || episode_steps == 1 ? End::Terminated : End::Continue;
-      ASSERT_EQ(locals[w]->append(writer, made++, end), CommitStatus::Committed);
+      ASSERT_EQ(lines[0]->append(writer, made++, end), CommitStatus::Committed);
     }
   }
   void ship() {
@@ -90,13 +88,12 @@ class Spread {
 
   std::vector<std::unique_ptr<Line>> lines;
   std::vector<std::unique_ptr<ReplayShard>> servers;
-  std::vector<std::unique_ptr<Line>> locals;
   std::vector<std::unique_ptr<StepPacker>> packers;
   std::uint64_t made = 0;
   std::size_t restarted = 0;
 
  private:
-  std::vector<std::pair<std::size_t, Writer>> environments_;
+  std::vector<Writer> environments_;
 };
 
 constexpr std::size_t kEndless = ~std::size_t{0};
@@ -188,12 +185,11 @@ TEST(Lanes, AreLeftWhereASequenceBegins) {
   Options options = options_of(1000, 1);
   options.chunk_steps = 0;
   options.window = Sequences{.length = 8, .period = 4};
-  ReplayBuffer local(world.schema(), options);
-  StepPacker packer(local, 5, {.count = 2, .longest_run = 10});
+  StepPacker packer(world.schema(), options, 5, {.count = 2, .longest_run = 10});
   ReplayBuffer first(world.schema(), options);
   ReplayBuffer second(world.schema(), options);
   ReplayShard ends[] = {ReplayShard(first), ReplayShard(second)};
-  Writer writer = local.writer();
+  Writer writer = packer.writer();
   std::size_t appended = 0;
   world.append(writer, 60);
   for (std::size_t lane = 0; lane < 2; ++lane) {
@@ -229,24 +225,23 @@ TEST(Lanes, HaveAWriterAndNumbersOfTheirOwn) {
 }
 
 TEST(Lanes, RefuseWhatIsNotAllowed) {
-  Line local(options_of(64, 1));
+  const Schema schema = Line(options_of(64, 1)).schema;
   for (const PackerLanes& lanes : {PackerLanes{.count = 0}, PackerLanes{.count = 2, .first = 2},
                                    PackerLanes{.count = 2, .longest_run = 0}}) {
-    EXPECT_THROW(StepPacker(local.replay, 5, lanes), std::invalid_argument);
+    EXPECT_THROW(StepPacker(schema, options_of(64, 1), 5, lanes), std::invalid_argument);
   }
 }
 
 TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
   Line shipped(options_of(1000, 2));
-  Line local(options_of(1000, 2));
-  StepPacker packer(local.replay, 5);
+  StepPacker packer(shipped.schema, options_of(1000, 2), 5);
   ReplayShard shard(shipped.replay);
-  Writer leaves = local.replay.writer();
-  Writer stays = local.replay.writer();
-  local.append(leaves, 0, End::Terminated);
+  Writer leaves = packer.writer();
+  Writer stays = packer.writer();
+  shipped.append(leaves, 0, End::Terminated);
   for (std::uint64_t i = 1; i <= 4 * kChunk + 1; ++i) {
     EXPECT_EQ(shipped.replay.stats().writers, i == 1 ? 0U : 2U) << "before step " << i;
-    local.append(stays, i, End::Terminated);
+    shipped.append(stays, i, End::Terminated);
     static_cast<void>(shard.append(packer.take().bytes()));
   }
   EXPECT_EQ(shipped.replay.stats().writers, 1U);

@@ -54,6 +54,13 @@ TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
   }
 }
 
+TEST(ShardClient, RefusesWhatIsNotThere) {
+  const Schema schema = Line(shard_options()).schema;
+  EXPECT_THROW(ShardClient(schema, shard_options(), 0), std::invalid_argument);
+  EXPECT_THROW(ShardClient(schema, shard_options(), 1, {.selector = 1}), std::invalid_argument);
+  EXPECT_THROW(ShardClient(Schema(), shard_options(), 1), std::invalid_argument);
+}
+
 TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
   Options options = shard_options();
   options.window = Transitions{.n_step = 1, .frame_stack = 3};

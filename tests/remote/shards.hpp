@@ -25,15 +25,15 @@ class Shards {
  public:
   static constexpr std::uint64_t kApart = 1'000'000;
 
-  explicit Shards(std::size_t count, const Options& options = shard_options())
-      : client_(std::make_unique<Line>(options)) {
+  explicit Shards(std::size_t count, const Options& options = shard_options()) {
     for (std::size_t s = 0; s < count; ++s) {
       lines.push_back(std::make_unique<Line>(options));
       writers.push_back(lines.back()->replay.writer());
       shards.push_back(std::make_unique<ReplayShard>(lines.back()->replay, s));
     }
     weights.resize(count);
-    client = std::make_unique<ShardClient>(client_->replay, count, ShardClientOptions{.seed = 3});
+    client = std::make_unique<ShardClient>(lines[0]->schema, options, count,
+                                           ShardClientOptions{.seed = 3});
   }
 
   void append_to_each(std::size_t count) {
@@ -71,10 +71,10 @@ class Shards {
     }
   }
   [[nodiscard]] Batch make_batch(std::size_t n, bool unique_frames = false) const {
-    return client_->replay.make_batch(n, nullptr, unique_frames);
+    return client->make_batch(n, nullptr, unique_frames);
   }
   [[nodiscard]] std::span<const std::uint64_t> numbers(const Batch& batch) const {
-    return batch.now(client_->id);
+    return batch.now(lines[0]->id);
   }
 
   std::vector<std::unique_ptr<Line>> lines;
@@ -82,9 +82,6 @@ class Shards {
   std::vector<std::unique_ptr<ReplayShard>> shards;
   std::vector<std::vector<float>> weights;
   std::unique_ptr<ShardClient> client;
-
- private:
-  std::unique_ptr<Line> client_;
 };
 
 }  // namespace reprise::test

@@ -187,7 +187,7 @@ class ReplayBuffer:
         has had the fewest steps of this writer, and to another one while that is lost. `timeout`:
         of each append, which waits only while shards are behind.
         """
-        return self._writer(1, lambda local: local.writer(timeout=0), timeout)
+        return self._writer(1, lambda packer: packer.writer(), timeout)
 
     def vector_writer(
         self, environments: Any, *, autoreset: Any = None, timeout: float | None = None
@@ -196,7 +196,7 @@ class ReplayBuffer:
         n = getattr(environments, "num_envs", environments)
         given = {} if autoreset is None else {"autoreset": autoreset}
         return self._writer(
-            int(n), lambda local: local.vector_writer(environments, timeout=0, **given), timeout
+            int(n), lambda packer: packer.vector_writer(environments, **given), timeout
         )
 
     def _writer(self, writers: int, make: Callable[[Any], Any], timeout: float | None) -> Writer:

@@ -91,6 +91,11 @@ class Spec:
         return in_words(self.schema, sum(self.capacities), self.options.get("window"))
 
     @property
+    def checked(self) -> dict[str, Any]:
+        """The options by which writers and learners check, as the shards do."""
+        return {name: self.options.get(name) for name in ("window", "selectors")}
+
+    @property
     def window_steps(self) -> int:
         """The number of steps that one item of the window needs."""
         window = self.options.get("window")

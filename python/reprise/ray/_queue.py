@@ -12,7 +12,6 @@ import reprise
 
 from ._membership import Membership
 from ._shard import Shipment
-from ._session import prototype_of
 
 QUEUED_SHIPMENTS = 4  # The most shipments that wait in one queue.
 SHIP_SECONDS = 0.02  # A step waits at most so long for others to be shipped with it.
@@ -23,12 +22,14 @@ class Recorder:
     queue of shipments. An episode goes to one lane."""
 
     def __init__(self, membership: Membership, first: int, writers: int) -> None:
-        self.prototype = prototype_of(membership.spec, writers)
+        spec = membership.spec
         self.packer = reprise.StepPacker(
-            self.prototype,
+            spec.schema,
+            **spec.checked,
+            max_writers=writers,
             lanes=len(membership.remotes),
             first_lane=first,
-            longest_run=membership.spec.longest_run,
+            longest_run=spec.longest_run,
         )
         # Held while steps move from the packer into a queue. Appends do not wait for it.
         self.lock = threading.Lock()

@@ -13,7 +13,6 @@ import ray
 
 import reprise
 
-from .._files import uncompressed
 from .._memory import bfloat16_of
 from ._calls import Calls, Request, is_full
 from ._membership import LOST, Membership
@@ -78,10 +77,10 @@ class ClientSession:
     ) -> None:
         self.membership, self._calls = membership, Calls(membership)
         self.lock = threading.RLock()  # Guards the client and the requests.
-        prototype = prototype_of(membership.spec)
         self.client = reprise.ShardClient(
-            prototype,
+            membership.spec.schema,
             len(membership.remotes),
+            **membership.spec.checked,
             selector=selector,
             seed=seed,
             allocator=allocator,
@@ -233,22 +232,3 @@ class ClientSession:
     def items(self) -> int:
         with self.lock:
             return sum(self.client.totals(one.index)["items"] for one in self.membership.alive())
-
-
-def prototype_of(spec: Any, writers: int = 1) -> reprise.ReplayBuffer:
-    """A small buffer with the options of a shard. It checks steps, and knows the shape of batches.
-    It compresses nothing, because steps are shipped as they are and nothing is drawn from it."""
-    steps = max(
-        writers * 64, spec.window_steps, min(4096, (64 << 20) // max(1, spec.schema.step_bytes))
-    )
-    options = {
-        name: spec.options[name] for name in ("window", "selectors") if spec.options.get(name)
-    }
-    return reprise.ReplayBuffer(
-        uncompressed(spec.schema),
-        steps,
-        rate_limiter=reprise.Unlimited(),
-        max_writers=writers,
-        shards=1,
-        **options,
-    )

@@ -285,13 +285,13 @@ class Writer:
         shipper: Shipper,
         first: int,
         writers: int,
-        make: Callable[[reprise.ReplayBuffer], Any],
+        make: Callable[[reprise.StepPacker], Any],
         timeout: float | None,
     ) -> None:
         self._membership, self._shipper, self._timeout = membership, shipper, timeout
         self._recorder = Recorder(membership, first, writers)
         self._packer = self._recorder.packer
-        self._writer = make(self._recorder.prototype)
+        self._writer = make(self._recorder.packer)
         self._ship_at = membership.spec.run_steps
         self._most = 2 * membership.spec.run_steps
         shipper.add(self._recorder.queues)

@@ -57,8 +57,8 @@ def test_writers_and_samplers_cannot(buffer, through):
         for one in (
             *(buffer.writer(), buffer.vector_writer(2, autoreset="disabled"), buffer.sampler()),
             *(reprise.mix([buffer], 1), buffer.hindsight("state"), prefetcher),
-            *(reprise.StepPacker(copy.deepcopy(buffer)), reprise.ReplayShard(buffer)),
-            reprise.ShardClient(buffer, 1),
+            *(reprise.StepPacker(buffer.schema), reprise.ReplayShard(buffer)),
+            reprise.ShardClient(buffer.schema, 1),
         ):
             refuses(TypeError, f"^a {type(one).__name__} cannot be pickled or co", through, one)
     for one in (reprise.SegmentTree(4), reprise.ShardedLimiter(reprise.MinSize(1), 10)):

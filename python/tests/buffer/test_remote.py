@@ -16,10 +16,8 @@ def full_size(capacity=1000, **options):
     return reprise.ReplayBuffer(SCHEMA, capacity, window=WINDOW, shards=1, **options)
 
 
-def prototype(**options):
-    return reprise.ReplayBuffer(
-        SCHEMA, 256, window=WINDOW, shards=1, rate_limiter=reprise.Unlimited(), **options
-    )
+def packer_of(**options):
+    return reprise.StepPacker(SCHEMA, window=WINDOW, **options)
 
 
 def write(writer, steps, first=0, end=reprise.End.TERMINATED):
@@ -39,11 +37,10 @@ class Cluster:
     def __init__(self, shards=2, steps=20):
         self.buffers = [full_size() for _ in range(shards)]
         self.shards = [reprise.ReplayShard(buffer, seed=s) for s, buffer in enumerate(self.buffers)]
-        self.client = reprise.ShardClient(prototype(), shards)
+        self.client = reprise.ShardClient(SCHEMA, shards, window=WINDOW)
         for shard in self.shards:
-            local = prototype()
-            packer = reprise.StepPacker(local)
-            write(local.writer(), steps)
+            packer = packer_of()
+            write(packer.writer(), steps)
             assert shard.append(carried(packer.take())) == (steps, False, 0)
 
     def ask(self, shard):
@@ -56,9 +53,9 @@ class Cluster:
 
 
 def test_shipped_steps_are_those_of_a_writer_in_the_process():
-    local, direct, shipped = prototype(), full_size(key_tag=1), full_size(key_tag=1)
-    packer, shard = reprise.StepPacker(local, writer_id=5), reprise.ReplayShard(shipped)
-    writers = [local.writer(), direct.writer()]
+    direct, shipped = full_size(key_tag=1), full_size(key_tag=1)
+    packer, shard = packer_of(writer_id=5), reprise.ReplayShard(shipped)
+    writers = [packer.writer(), direct.writer()]
     sequence = 0
     for first, end in ((0, 0), (7, reprise.End.TRUNCATED), (0, reprise.End.TERMINATED)):
         for writer in writers:
@@ -82,9 +79,9 @@ def test_shipped_steps_are_those_of_a_writer_in_the_process():
 
 
 def test_a_vector_writer_is_shipped_too():
-    local, shipped = prototype(), full_size()
-    packer, shard = reprise.StepPacker(local), reprise.ReplayShard(shipped)
-    writers = local.vector_writer(3, autoreset="disabled")
+    shipped = full_size()
+    packer, shard = packer_of(), reprise.ReplayShard(shipped)
+    writers = packer.vector_writer(3, autoreset="disabled")
     writers.begin(state=np.zeros((3, 3)))
     for i in range(5):
         writers.append(
@@ -94,19 +91,27 @@ def test_a_vector_writer_is_shipped_too():
     assert shipped.stats()["committed_steps"] == 15
 
 
-def test_a_packer_is_made_before_the_writers():
-    local = prototype()
-    writer = local.writer()
-    refuses(RuntimeError, "before the writers", reprise.StepPacker, local)
-    writer.close()
-    reprise.StepPacker(local)
+def test_a_packer_refuses_what_the_shards_would():
+    packer = packer_of(selectors=reprise.Proportional(initial="from_caller"), max_writers=1)
+    with packer.writer() as writer:
+        refuses(RuntimeError, "max_writers is 1", packer.writer)
+        refuses(RuntimeError, "begin_episode first", writer.append, action=1, reward=1.0)
+        writer.begin_episode(state=np.zeros(3))
+        one = {"action": 1, "reward": 1.0, "next_state": np.zeros(3)}
+        refuses(ValueError, "one for each of the 1 items", writer.append, **one, end=1)
+        refuses(ValueError, "shape", writer.append, **{**one, "next_state": np.zeros(4)})
+        assert packer.steps == 0 and packer.empty()
+        writer.append(**one)
+        assert packer.steps == 1
+    refuses(reprise.Closed, "the writer is closed", writer.append, **one)
+    packer.writer()
+    refuses(ValueError, "max_writers", packer_of, max_writers=0)
 
 
 def test_damaged_and_alien_bytes_are_refused():
     cluster = Cluster()
-    local = prototype()
-    packer = reprise.StepPacker(local)
-    write(local.writer(), 3)
+    packer = packer_of()
+    write(packer.writer(), 3)
     blob = packer.take()
     damaged = blob.copy()
     damaged[-1] ^= 1
@@ -154,14 +159,13 @@ def test_batches_come_from_all_shards_with_their_probabilities():
 def test_an_append_times_out_and_is_refused_by_a_closed_buffer():
     ratio = reprise.SampleToInsertRatio(samples_per_insert=1.0, error_buffer=8.0)
     buffer = full_size(rate_limiter=ratio, max_writers=1)
-    shard, local = reprise.ReplayShard(buffer), prototype()
-    packer = reprise.StepPacker(local)
-    write(local.writer(), 40)
+    shard, packer = reprise.ReplayShard(buffer), packer_of()
+    write(packer.writer(), 40)
     blob = packer.take()
     refuses(TimeoutError, "append the shipment again", shard.append, blob, timeout=0)
     assert 0 < buffer.stats()["committed_steps"] < 40
     buffer.close()
-    write(local.writer(), 1)
+    write(packer.writer(), 1)
     with pytest.raises(reprise.Closed):
         shard.append(packer.take())
 
@@ -173,13 +177,19 @@ def test_a_shard_refuses_what_needs_all_shards_at_one_moment():
         {"selectors": reprise.RankBased()},
     ):
         refuses(ValueError, "all shards at one moment", reprise.ReplayShard, full_size(**options))
+    refuses(
+        ValueError,
+        r"selectors\[1\] draws in an order",
+        *(reprise.ShardClient, SCHEMA, 1),
+        selectors=[reprise.Uniform(), reprise.Lifo()],
+    )
 
 
 def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_caller():
     options = {"selectors": reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")}
-    local, replay = prototype(**options), full_size(**options)
-    packer, shard = reprise.StepPacker(local), reprise.ReplayShard(replay)
-    writer = local.writer()
+    replay, packer = full_size(**options), packer_of(**options)
+    shard = reprise.ReplayShard(replay)
+    writer = packer.writer()
     writer.begin_episode(state=np.zeros(3))
     for i in range(5):
         priorities = np.full(writer.completing(0), 4.0, np.float32)
@@ -215,9 +225,8 @@ def test_calls_over_a_connection_and_others_are_worked_on_once():
         assert np.array_equal(answer, shard.exchange(request))
         assert shard.state_of(answer) == (shard.incarnation, 20, False, True)
         client.answer(0, answer)
-        local = prototype()
-        packer = reprise.StepPacker(local)
-        write(local.writer(), 5)
+        packer = packer_of()
+        write(packer.writer(), 5)
         call = shard.shipments_of(3, 0, [(packer.writer_id, packer.take()), (9, None)])
         assert shard.outcomes_of(over(connection, call)) == [(0, 5, ""), (0, 0, "")]
         assert shard.outcomes_of(shard.append_all(call, most=1)) == [(0, 0, "")]

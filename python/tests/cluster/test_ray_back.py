@@ -164,9 +164,8 @@ def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
 
 def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
     with make(shards=1, rate_limiter=LIMITER) as replay:
-        local = reprise.ray._session.prototype_of(replay._spec)
-        packer = reprise.StepPacker(local)
-        append(local.writer(), 0, 0, 20)
+        packer = reprise.StepPacker(replay.schema)
+        append(packer.writer(), 0, 0, 20)
         call = reprise.ReplayShard.shipments_of(5, 0, [(packer.writer_id, packer.take())])
         for steps in (20, 0):
             made = replay._actors[0].append.remote("me", 5, call, [(packer.writer_id, 20)])

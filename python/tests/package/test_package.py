@@ -81,9 +81,9 @@ def instances(tmp_path_factory):
             buffer.episodes(),
         )
         remote = (
-            reprise.StepPacker(reprise.ReplayBuffer(schema, 10)),
+            reprise.StepPacker(schema),
             reprise.ReplayShard(buffer),
-            reprise.ShardClient(buffer, 1),
+            reprise.ShardClient(schema, 1),
             reprise.ShardedLimiter(reprise.MinSize(1), 10),
         )
         every = (*made, prefetcher, reprise.SegmentTree(4), *remote)

@@ -205,16 +205,15 @@ def guests() -> int:
 
 def many_processes() -> int:
     schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
-    local = reprise.ReplayBuffer(schema, 256, shards=1, rate_limiter=reprise.Unlimited())
     shard: reprise.ReplayShard = reprise.ReplayShard(reprise.ReplayBuffer(schema, 1_000))
-    packer: reprise.StepPacker = reprise.StepPacker(local)
-    with local.writer() as writer:
+    packer: reprise.StepPacker = reprise.StepPacker(schema, lanes=1)
+    with packer.writer() as writer:
         writer.begin_episode(x=np.zeros(2))
         writer.append(reward=1.0, next_x=np.ones(2))
     shipment = packer.take()
     assert shipment is not None
     appended: reprise.AppendResult = shard.append(shipment)
-    client: reprise.ShardClient = reprise.ShardClient(local, 1)
+    client: reprise.ShardClient = reprise.ShardClient(schema, 1)
     client.answer(0, shard.exchange(client.request(0)))
     ticket: int = client.begin(4)
     while client.waits_for(ticket):

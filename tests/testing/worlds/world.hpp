@@ -54,6 +54,8 @@ class World {
   /// or follows from the id alone.
   StepName begin(Writer& writer, StepName name) const;
   void begin(Writer& writer) const;
+  /// Writes the first observation alone, of an episode that was begun.
+  void write_first(Writer& writer, const StepName& name) const;
   /// Writes the columns of the episode's next step and the observation after it.
   void write_step(Writer& writer, const StepName& name) const;
   void write_step(Writer& writer) const;
@@ -91,7 +93,6 @@ class World {
 
   void add(const char* name, Role role, DType dtype, std::vector<std::size_t> shape,
            Content content = Content::Plain);
-  void write_first(Writer& writer, const StepName& name) const;
   [[nodiscard]] std::uint64_t hash(AnyField field, const StepName& name, std::uint64_t write) const;
   [[nodiscard]] std::uint64_t word(AnyField field, const StepName& name, std::uint64_t hash,
                                    std::uint64_t write, std::size_t i) const;
