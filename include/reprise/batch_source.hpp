@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -60,6 +61,15 @@ struct SampleOptions {
   float beta = 0.4F;                         ///< Exponent of the importance weights, 0 to 1.
   Normalise normalise = Normalise::ByBatch;  ///< How the importance weights are scaled.
   Draws draws = Draws::Stratified;           ///< How items are drawn.
+  /// Steps in the returns of this batch, 1 to the window's n_step; none: the window's. An algorithm
+  /// that shortens its returns while it learns (D'Oro et al., "Sample-Efficient Reinforcement
+  /// Learning by Breaking the Replay Ratio Barrier", SR-SPR, 2023; Schwarzer et al., "Bigger,
+  /// Better, Faster", BBF, 2023) makes the buffer with the largest. Items and their probabilities
+  /// stay the same; returns, discounts, the observation after an item of `Transitions` and its
+  /// length are those of a window with this n_step. Refused where the window has no returns.
+  std::optional<std::uint32_t> n_step = std::nullopt;
+  /// Gamma per step in this batch, in [0, 1]; none: the window's. Refused as n_step is.
+  std::optional<float> discount = std::nullopt;
   /// How long to wait for enough items and for the rate limiter; 0 tries once.
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends the wait soon after stop is requested, from any thread. After that a call does not wait,

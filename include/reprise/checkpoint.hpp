@@ -2,8 +2,10 @@
 
 #include <reprise/storage.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -76,6 +78,7 @@ struct Compression {
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
+class ReplayBuffer;
 class Sampler;
 
 /// Your own bytes that belong to a checkpoint, such as a learner's parameters: saved and loaded
@@ -137,6 +140,52 @@ struct SaveResult {
   std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
   /// Reused chunks that were copied, to free files that are mostly unused.
   std::uint64_t chunks_moved = 0;
+};
+
+/// Options of an `Autosave`.
+struct AutosaveOptions {
+  /// From the beginning of one save to that of the next, above 0; a save that takes longer is
+  /// followed by the next at once. So at most the steps of about twice this are not on the disk.
+  std::chrono::nanoseconds every = std::chrono::seconds(2);
+  Compression compression{};           ///< As of `SaveOptions`.
+  std::size_t keep = 2;                ///< As of `SaveOptions`.
+  std::uint64_t bytes_per_second = 0;  ///< As of `SaveOptions`.
+};
+
+/// What an `Autosave` has done.
+struct AutosaveStatus {
+  std::uint64_t saves = 0;     ///< Checkpoints that were written.
+  std::uint64_t failures = 0;  ///< Saves that failed, each of which was tried again.
+  SaveResult last;             ///< Of the newest checkpoint; its manifest is 0 before the first.
+  std::string problem;         ///< Why the last save failed; empty if it did not.
+};
+
+/// Saves a buffer to a directory again and again, on a thread of the user's, as
+/// `ReplayBuffer::save` does: each save writes what is new. `Stats::unsaved_steps` says how much a
+/// crash at this moment would lose. A save that fails, for example because the disk is full, leaves
+/// the earlier checkpoints as they were and is tried again.
+///
+/// Thread safety: every method from any thread, but `run` from one at a time. Lifetime: may outlive
+/// the buffer; after `ReplayBuffer::restore` make another one.
+class Autosave {
+ public:
+  /// Errors: `std::invalid_argument` for options out of range.
+  Autosave(ReplayBuffer& buffer, const std::filesystem::path& directory,
+           const AutosaveOptions& options = {});
+  ~Autosave();
+  Autosave(const Autosave&) = delete;
+  Autosave& operator=(const Autosave&) = delete;
+
+  /// Saves until stop is requested, which ends a save under way, and then once more, at full speed.
+  /// While nothing changes it writes nothing. Errors: those of the last save, and
+  /// `std::logic_error` in a forked child.
+  void run(std::stop_token stop);
+  /// What was done so far.
+  [[nodiscard]] AutosaveStatus status() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 /// A checkpoint that a load skipped for an older one.

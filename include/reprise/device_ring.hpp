@@ -3,6 +3,7 @@
 #include <reprise/batch_source.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -144,6 +145,60 @@ class DeviceRing {
   std::size_t begun_ = 0;                     ///< Batches whose copies were begun.
   std::size_t given_ = 0;                     ///< Batches that `next` has handed out.
   bool held_ = false;                         ///< Whether the learner has the last batch.
+};
+
+class Sampler;
+
+/// Brings a copy of a buffer's rows in another memory up to date, so that a device makes batches by
+/// itself and nothing crosses the bus twice: draws are made here, and keys, weights and
+/// probabilities cross; a row crosses with the first batch that reads it. A row is what a step has:
+/// its observation, its columns, and the header of the item that begins with it.
+///
+///     Sampler sampler = replay.sampler();
+///     RowMirror mirror(sampler);
+///     const SampleResult batch = sampler.sample(4096);  // keys(), weights(), probabilities().
+///     const auto [rows, bytes] = mirror.new_rows();     // Scatter these to the copy, ...
+///     gather(batch->keys());                            // ... where key.slot() names a row.
+///
+/// The window of an item is in consecutive rows from its own on, and its frame stack in those
+/// before, however the buffer is used meanwhile. A row begins with the id of its episode, 8 bytes,
+/// and then a number of 8 bytes: position << 24 | length << 8 | terminated, of the item that begins
+/// there. `length` steps are its window, `terminated` with the last of them.
+///
+/// Thread safety: that of the sampler; beside appends and other samplers. Lifetime: it is destroyed
+/// before the sampler, whose draws are then as before.
+class RowMirror {
+ public:
+  /// What the copy holds.
+  struct Layout {
+    std::size_t rows = 0;              ///< Room for so many.
+    std::size_t row_bytes = 0;         ///< Of one.
+    std::vector<std::size_t> offsets;  ///< Of each field of the schema, in a row.
+  };
+  /// Rows of the copy, and what they hold from now on, row by row.
+  struct NewRows {
+    std::span<const std::int64_t> rows;
+    std::span<const std::byte> bytes;
+  };
+
+  /// From now on the batches of the sampler have keys, weights and probabilities alone.
+  /// Errors: `std::invalid_argument` for a schema with compressed fields, mutable columns or
+  /// recurrent states, of which a row does not have the values.
+  explicit RowMirror(Sampler& sampler);
+  ~RowMirror();
+  RowMirror(const RowMirror&) = delete;
+  RowMirror& operator=(const RowMirror&) = delete;
+
+  /// The same for as long as the mirror is there.
+  [[nodiscard]] const Layout& layout() const noexcept;
+  /// What the draws since the last call have read for the first time; valid until the next call.
+  /// Errors: `std::bad_alloc` if a draw found no memory for it. Then the copy counts as empty, and
+  /// the batch is not to be used.
+  [[nodiscard]] NewRows new_rows();
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace reprise

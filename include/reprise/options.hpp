@@ -125,6 +125,11 @@ struct Stats {
   std::uint64_t closed_chunks = 0;     ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;    ///< Times a writer took a shard's lock to make room itself.
 
+  /// Committed since the newest save began that has returned, or since the buffer was loaded; all
+  /// of them if there was none. A crash loses these, and the steps of episodes under way that a
+  /// save leaves out, see `ReplayBuffer::save`.
+  std::uint64_t unsaved_steps = 0;
+
   WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.
   WaitStats writers_for_limiter;  ///< Waits for the rate limiter in `commit`.
   /// Waits in `sample` for the items that the rate limiter asks for.

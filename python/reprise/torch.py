@@ -26,12 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import Tensors, arrays_of, is_whole, tensors_from
+from ._mirror import UNSIGNED, Mirror, mirror
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Guest, NothingToDraw
+from ._simple_buffer import SimpleReplayBuffer
 from ._source import BatchSource
 from ._vocabulary import Draws, Normalise, UpdateResult
 
-__all__ = ["Loader", "loader", "pinned"]
+__all__ = ["Loader", "Mirror", "SimpleReplayBuffer", "loader", "mirror", "pinned"]
 
 
 def pinned(nbytes: int) -> NDArray[np.uint8]:
@@ -145,15 +147,11 @@ def _begin(array: NDArray[Any]) -> int:
     return begin
 
 
-# Types that torch does not compute with: the signed type of the same width, and a mask.
-_UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
-
-
 def _typed(flat: Any, name: str) -> Any:
     """Views bytes as elements of the numpy type with this name."""
-    if name not in _UNSIGNED:
+    if name not in UNSIGNED:
         return flat.view(getattr(torch, name))
-    signed, mask = _UNSIGNED[name]
+    signed, mask = UNSIGNED[name]
     made = flat.view(getattr(torch, signed))
     return made if mask < 0 else made.to(torch.int64) & mask
 
@@ -357,6 +355,8 @@ def loader(
     beta: float = 0.4,
     normalise: Normalise = "by_batch",
     draws: Draws = "stratified",
+    n_step: int | None = None,
+    discount: float | None = None,
     timeout: float | None = None,
     **sampler: Any,
 ) -> Loader:
@@ -391,7 +391,7 @@ def loader(
       only if draws are slower than it is. Without it `__next__` draws, so batches depend only on
       the seed and the calls; for CUDA a source then has to be made with
       allocator=reprise.torch.pinned, as the loader makes that of a buffer.
-    beta, normalise, draws: as of Sampler.sample.
+    beta, normalise, draws, n_step, discount: as of Sampler.sample.
     timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
 
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
@@ -411,6 +411,9 @@ def loader(
         name, value = next(iter(sampler.items()))
         raise ValueError(f"loader: {name} is {value!r}; allowed of a buffer alone")
     how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
+    # A source of the user's own need not know these.
+    how |= {} if n_step is None else {"n_step": n_step}
+    how |= {} if discount is None else {"discount": discount}
     if not thread:
         return Loader(source, partial(source.sample, batch, **how), _nothing, to, depth, timeout)
     ahead = source.prefetch(batch, allocator=to.allocator, **how)

@@ -22,9 +22,9 @@ inline constexpr auto members_of<Stats> =
             &Stats::chunks_touched, &Stats::chunk_bytes, &Stats::reserved_bytes,
             &Stats::touched_bytes, &Stats::compressed_bytes, &Stats::uncompressed_bytes,
             &Stats::file_bytes, &Stats::closed_chunks, &Stats::writer_ingests, &Stats::guests,
-            &Stats::dead_guest_steps, &Stats::cut_episodes, &Stats::samples_per_insert,
-            &Stats::limiter, &Stats::writers_for_chunk, &Stats::writers_for_limiter,
-            &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
+            &Stats::dead_guest_steps, &Stats::cut_episodes, &Stats::unsaved_steps,
+            &Stats::samples_per_insert, &Stats::limiter, &Stats::writers_for_chunk,
+            &Stats::writers_for_limiter, &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
 
 namespace {
 
@@ -104,6 +104,7 @@ writer_ingests: times a writer took a shard's lock to make room itself.
 guests: processes attached to the buffer.
 dead_guest_steps: steps taken from such processes after their death.
 cut_episodes: episodes that ended as truncated as their process died.
+unsaved_steps: steps appended since the newest save began that has returned, all if there was none.
 samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
 limiter: the rate limiter's state, a sentence.
 writers_for_chunk: waits of appends for memory, a dict as below.
@@ -234,11 +235,12 @@ void bind_buffer(nb::module_& module) {
   bind_vector_writer(module);
   bind_sampler(module);
   bind_prefetcher(module);
+  bind_mirror(module);
   bind_hindsight(module, type);
   bind_host(module, type);
   bind_updates(type);
   bind_items(type);
-  bind_checkpoints(type);
+  bind_checkpoints(module, type);
   type.special<&size_of>(Py_mp_length, "__len__(self) -> int")
       .property<&schema_of>("schema", "Schema", "A copy of the schema.")
       .property<&options_of<BufferObject>>(

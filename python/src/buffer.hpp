@@ -73,6 +73,7 @@ void bind_writer(nb::module_& module);
 void bind_vector_writer(nb::module_& module);
 void bind_sampler(nb::module_& module);
 void bind_prefetcher(nb::module_& module);
+void bind_mirror(nb::module_& module);
 /// Each adds calls to ReplayBuffer and to Guest; those that draw also to SelectorHandle.
 template <class Self>
 void add_writer(Type<Self>& type);
@@ -125,7 +126,7 @@ void bind_episodes(nb::module_& module, Type<BufferObject>& type);
 void bind_selector(Type<BufferObject>& type, Type<SelectorObject>& selector);
 void bind_items(Type<BufferObject>& type);
 void bind_updates(Type<BufferObject>& type);
-void bind_checkpoints(Type<BufferObject>& type);
+void bind_checkpoints(nb::module_& module, Type<BufferObject>& type);
 
 /// Memory for batches from a Python function: `allocator(nbytes)` returns an object with a
 /// writable, contiguous buffer, which is held as long as the memory is used. Needs the GIL.

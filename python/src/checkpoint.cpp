@@ -12,6 +12,10 @@ inline constexpr auto members_of<SaveProgress> =
     members<&SaveProgress::bytes_written, &SaveProgress::chunks_written,
             &SaveProgress::chunks_reused, &SaveProgress::chunks_total>;
 template <>
+inline constexpr auto members_of<AutosaveStatus> =
+    members<&AutosaveStatus::saves, &AutosaveStatus::failures, &AutosaveStatus::last,
+            &AutosaveStatus::problem>;
+template <>
 inline constexpr auto members_of<SaveResult> =
     members<&SaveResult::manifest, &SaveResult::bytes_written, &SaveResult::chunks_written,
             &SaveResult::chunks_reused, &SaveResult::chunks_moved>;
@@ -195,6 +199,72 @@ nb::object restore(BufferObject& self, const std::filesystem::path& directory) {
   return vocabulary("RestoreResult")(list_of(restored.skipped), dict_of(restored.attachments));
 }
 
+/// reprise.Autosave.
+class AutosaveObject {
+ public:
+  AutosaveObject(std::shared_ptr<SharedBuffer> buffer, std::unique_ptr<Autosave> autosave)
+      : buffer_(std::move(buffer)),
+        under_way_(std::in_place, *buffer_, "ReplayBuffer.autosave"),
+        autosave_(std::move(autosave)),
+        thread_([autosave = autosave_, buffer = buffer_](std::stop_token stop) {
+          autosave->run(std::move(stop));
+        }) {}
+
+  void close() {
+    thread_.end();
+    under_way_.reset();
+    thread_.rethrow();
+  }
+  [[nodiscard]] nb::object status() const { return to_python(autosave_->status()); }
+
+ private:
+  const std::shared_ptr<SharedBuffer> buffer_;
+  std::optional<SharedBuffer::Call> under_way_;  ///< So `restore` does not replace what is saved.
+  const std::shared_ptr<Autosave> autosave_;
+  OwnThread thread_;
+};
+
+nb::object autosave(BufferObject& self, CallName call, const std::filesystem::path& directory,
+                    double every, int compression, std::size_t keep,
+                    std::uint64_t bytes_per_second) {
+  constexpr double kMostSeconds = 1e9;  // Nanoseconds of 64 bits hold so many.
+  if (!(every > 0.0)) {
+    fail(What(call.text, "every"), " is ", every, "; allowed: above 0");
+  }
+  AutosaveOptions options;
+  options.every = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::min(every, kMostSeconds)));
+  options.compression.level = compression;
+  options.keep = keep;
+  options.bytes_per_second = bytes_per_second;
+  return make_object<AutosaveObject>(self.shared,
+                                     std::make_unique<Autosave>(self.buffer(), directory, options));
+}
+
+constexpr const char* kAutosaveDoc =
+    R"(Saves a buffer again and again; made by ReplayBuffer.autosave.
+
+    with replay.autosave("checkpoints", every=2.0) as autosave:
+        train()
+
+A thread that never takes the GIL saves, until the block ends or `close`, and then once more.
+`replay.stats()["unsaved_steps"]` says how many steps a crash would lose at this moment. A save that
+fails, for example because the disk is full, leaves the earlier checkpoints as they were and is
+tried again; `status()` says why. `restore` raises RuntimeError meanwhile.)";
+
+constexpr const char* kAutosave =
+    R"(Saves the buffer to a directory every few seconds while it is used, as `save` does: an Autosave.
+
+every: seconds from the beginning of one save to that of the next, above 0. Each save writes
+  what is new, and nothing while nothing changes.
+compression, keep, bytes_per_second: as of `save`; the last save goes at full speed.
+ValueError for arguments out of range.)";
+
+constexpr const char* kStatus =
+    R"(What was done so far: a dict. saves: checkpoints written. failures: saves that failed, each of which was
+tried again. last: a dict of the newest checkpoint, as SaveResult; its manifest is 0 before the
+first. problem: why the last save failed; empty if it did not.)";
+
 constexpr const char* kSave =
     R"(Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
 be: steps, keys, priorities of every selector, counters, the rate limiter's state, schema, options.
@@ -237,13 +307,25 @@ writers, samplers or prefetchers is under way; those that begin meanwhile raise 
 
 }  // namespace
 
-void bind_checkpoints(Type<BufferObject>& type) {
+void bind_checkpoints(nb::module_& module, Type<BufferObject>& type) {
+  using Self = AutosaveObject;
+  Type<Self>("Autosave", kAutosaveDoc)
+      .method<&Self::status>("status", "dict[str, Any]", kStatus)
+      .method<&Self::close>("close",
+                            "Saves once more and ends the thread. Raises why that save failed.")
+      .closes<&Self::close>()
+      .add(module);
   type.method<&save>("save", "SaveResult", kSave, arg("directory"), keyword("compression", 0),
                      keyword("keep", SaveOptions().keep), keyword("incremental", true),
                      keyword("progress", "None"), keyword("samplers", "()"),
                      keyword("attachments", "{}"), keyword("bytes_per_second", 0U))
       .static_method<&load>("load", "LoadResult", kLoad, arg("directory"),
                             keyword("storage", Memory()))
+      .method<&autosave>(
+          "autosave", "Autosave", kAutosave, arg("directory"),
+          keyword("every", std::chrono::duration<double>(AutosaveOptions().every).count()),
+          keyword("compression", 0), keyword("keep", AutosaveOptions().keep),
+          keyword("bytes_per_second", 0U))
       .method<&restore>("restore", "RestoreResult", kRestore, arg("directory"));
 }
 

@@ -22,6 +22,10 @@ draws: 'stratified', one from each of n equal parts of the total weight, or 'ind
   'epoch', the next n items of a pass over the buffer, which gives each item once, in a sequence
   shuffled anew for each pass. Items that arrive during a pass wait for the next one; a batch may
   end one pass and begin the next. Weights above 0 do not count, and importance weights are 1.
+n_step, discount: of the returns of this batch, for algorithms that change them while they learn:
+  n_step from 1 to that of the window, discount from 0 to 1; None means those of the window. Items
+  and probabilities stay the same; `returns`, `discounts`, `lengths` and the next observations are
+  those of a window with these.
 timeout: seconds to wait for enough items and the rate limiter; None waits for ever, 0 tries once.
 gather: False fills keys, weights and probabilities alone; the contents of fields are unspecified,
   with views=True they stay as they were.

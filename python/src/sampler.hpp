@@ -23,7 +23,8 @@ inline constexpr Words words_of<Draws>{
 struct HowDrawn : SampleOptions {};
 template <>
 inline constexpr auto members_of<HowDrawn> =
-    members<&SampleOptions::beta, &SampleOptions::normalise, &SampleOptions::draws>;
+    members<&SampleOptions::beta, &SampleOptions::normalise, &SampleOptions::draws,
+            &SampleOptions::n_step, &SampleOptions::discount>;
 template <>
 inline constexpr auto members_of<SampleOptions> =
     std::tuple_cat(members_of<HowDrawn>, members<&SampleOptions::timeout, &SampleOptions::gather>);
@@ -59,6 +60,7 @@ class SamplerObject {
   [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
   [[nodiscard]] const AnySampler& sampler() const noexcept { return sampler_; }
+  [[nodiscard]] AnySampler& sampler() noexcept { return sampler_; }
   [[nodiscard]] const AnyBuffer& origin() const noexcept { return *origin_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 

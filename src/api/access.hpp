@@ -25,6 +25,9 @@ struct Access {
   [[nodiscard]] static std::size_t place(const SelectorHandle& selector) noexcept {
     return selector.place_;
   }
+  [[nodiscard]] static sampler::SamplerCore& core(Sampler& sampler) noexcept {
+    return *sampler.core_;
+  }
   [[nodiscard]] static const sampler::SamplerCore& core(const Sampler& sampler) noexcept {
     return *sampler.core_;
   }

@@ -48,6 +48,10 @@ Stats BufferCore::stats() {
   stats.evicted_steps = shards.evicted_steps + dropped;
   // Read after the shards, so that every step they had ingested is counted here.
   stats.committed_steps = slots_.committed();
+  // A save that has returned meanwhile may have counted more steps.
+  stats.unsaved_steps =
+      stats.committed_steps -
+      std::min(stats.committed_steps, counters.saved_steps.load(std::memory_order_relaxed));
   stats.pending_steps = stats.committed_steps - ingested - dropped;
   stats.queued_chunks = shards.queued_chunks;
   stats.retired_pinned = shards.retired_pinned;

@@ -15,18 +15,6 @@ namespace {
 constexpr std::size_t kMaxKeep = 1000;
 constexpr int kMaxLevel = 19;
 
-SaveOptions checked(SaveOptions options) {
-  if (options.keep < 1 || options.keep > kMaxKeep) {
-    base::refuse(base::OptionsOf{"SaveOptions"}, "keep is ", options.keep, "; allowed: 1 to ",
-                 kMaxKeep);
-  }
-  if (options.compression.level < 0 || options.compression.level > kMaxLevel) {
-    base::refuse(base::OptionsOf{"SaveOptions"}, "compression is of level ",
-                 options.compression.level, "; allowed: 0 to ", kMaxLevel);
-  }
-  return options;
-}
-
 /// The checkpoint number in a name of either kind; 0 for other names.
 std::uint64_t number_in(const std::string& name) {
   if (const auto data = parse_data_name(name)) {
@@ -39,6 +27,18 @@ std::uint64_t number_in(const std::string& name) {
 }
 
 }  // namespace
+
+SaveOptions checked(SaveOptions options) {
+  if (options.keep < 1 || options.keep > kMaxKeep) {
+    base::refuse(base::OptionsOf{"SaveOptions"}, "keep is ", options.keep, "; allowed: 1 to ",
+                 kMaxKeep);
+  }
+  if (options.compression.level < 0 || options.compression.level > kMaxLevel) {
+    base::refuse(base::OptionsOf{"SaveOptions"}, "compression is of level ",
+                 options.compression.level, "; allowed: 0 to ", kMaxLevel);
+  }
+  return options;
+}
 
 Saver::Saver(record::FileSystem& file_system, const std::string& directory, SaveOptions options,
              std::optional<ManifestId> base, std::uint64_t full_bytes)

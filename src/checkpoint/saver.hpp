@@ -19,6 +19,9 @@
 
 namespace reprise::checkpoint {
 
+/// `std::invalid_argument` for options out of range.
+[[nodiscard]] SaveOptions checked(SaveOptions options);
+
 /// One save: data is written beside the data of earlier checkpoints, and `commit` makes it the
 /// newest. A saver that is destroyed without it leaves the checkpoints of the directory as they
 /// were; a caller that catches what another call threw has to destroy it.

@@ -19,6 +19,7 @@ class Block {
  public:
   explicit Block(buffer::BufferCore& core) noexcept
       : items(core.shards()),
+        targets_(core.window().targets()),
         copier_(core.store(), core.gather(), core.window(), window::RowCopier::kParallelBytes) {}
 
   PinnedItems items;
@@ -32,7 +33,7 @@ class Block {
       while (to < n && items.found(to)) {
         ++to;
       }
-      copier_.copy(items.places().subspan(from, to - from), rows_, batch, offset + from);
+      copier_.copy(items.places().subspan(from, to - from), rows_, targets_, batch, offset + from);
       std::fill(batch.weights + offset + from, batch.weights + offset + to, 1.0F);
       copied += to - from;
       for (from = to; from < n && !items.found(from); ++from) {
@@ -45,6 +46,7 @@ class Block {
   }
 
  private:
+  const window::Targets targets_;
   window::RowCopier copier_;
   std::array<const std::byte*, kItemsAtATime> rows_;  ///< Written before it is read.
 };

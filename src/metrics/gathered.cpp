@@ -47,6 +47,7 @@ constexpr std::pair<const char*, Count> kGauges[] = {
     {"reprise_closed_chunks", &Stats::closed_chunks},
     {"reprise_writer_ingests", &Stats::writer_ingests},
     {"reprise_guests", &Stats::guests},
+    {"reprise_unsaved_steps", &Stats::unsaved_steps},
 };
 constexpr std::pair<const char*, WaitStats Stats::*> kKindsOfWait[] = {
     {"writers_for_chunk", &Stats::writers_for_chunk},

@@ -85,6 +85,10 @@ void DrawSession::begin(const SampleCall& call) {
   options.normalise = call.normalise;
   options.draws = call.draws;
   options.gather = call.gather != 0;
+  if (call.n_step != 0) {
+    options.n_step = call.n_step;
+    options.discount = call.discount;
+  }
   options.timeout = std::chrono::nanoseconds(call.timeout_ns);
   base::require(call.normalise <= Normalise::Not && call.draws <= Draws::Epoch,
                 base::OptionsOf{"SampleOptions"}, "normalise or draws is of no known kind");

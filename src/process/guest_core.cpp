@@ -81,10 +81,13 @@ DrawClient::DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions&
       batch_(window::BatchAccess::batch(store_)) {}
 
 SampleCall DrawClient::call_of(std::size_t n, const SampleOptions& options) const {
+  const window::Targets targets = store_->window().targets(options.n_step, options.discount);
   return {.items = n,
           .timeout_ns = options.timeout.count(),
           .memory_bytes = memory_.size(),
           .beta = options.beta,
+          .n_step = targets.n_step,
+          .discount = targets.discount,
           .normalise = options.normalise,
           .draws = options.draws,
           .gather = options.gather ? std::uint8_t{1} : std::uint8_t{0}};

@@ -66,6 +66,8 @@ struct SampleCall {
   std::int64_t timeout_ns = 0;
   std::uint64_t memory_bytes = 0;  ///< The size of the guest's memory for batches.
   float beta = 0.0F;
+  std::uint32_t n_step = 0;  ///< 0: the batch has no returns.
+  float discount = 0.0F;
   Normalise normalise = Normalise::ByBatch;
   Draws draws = Draws::Stratified;
   std::uint8_t gather = 1;

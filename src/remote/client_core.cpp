@@ -94,7 +94,7 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
     for (const Draft::Run& run : draft.runs()) {
       if (run.shard == number && !run.asked) {
         draws.push_back({run.count, static_cast<std::uint32_t>(draft.draws()),
-                         draft.unique_frames() ? 1U : 0U});
+                         draft.unique_frames() ? 1U : 0U, draft.targets()});
         in_flight.pieces.push_back({ticket, run.id, draws.back()});
       }
     }

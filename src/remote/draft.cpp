@@ -26,6 +26,7 @@ Draft::Draft(window::BatchStore& batch, std::size_t offset, std::size_t n,
       beta_(options.beta),
       normalise_(options.normalise),
       draws_(options.draws),
+      targets_(batch.window().targets(options.n_step, options.discount)),
       known_(std::move(known)) {
   allot({{0, n}}, random);
 }

@@ -47,6 +47,7 @@ class Draft {
 
   [[nodiscard]] Draws draws() const noexcept { return draws_; }
   [[nodiscard]] bool unique_frames() const noexcept { return batch_.unique_frames; }
+  [[nodiscard]] const window::Targets& targets() const noexcept { return targets_; }
   [[nodiscard]] std::span<Run> runs() noexcept { return runs_; }
   [[nodiscard]] std::span<const Run> runs() const noexcept { return runs_; }
   /// Null if the run was allotted again.
@@ -79,6 +80,7 @@ class Draft {
   const float beta_;
   const Normalise normalise_;
   const Draws draws_;
+  const window::Targets targets_;
   std::vector<Known> known_;
   std::vector<Run> runs_;
   std::uint64_t next_run_ = 0;

@@ -6,6 +6,7 @@
 #include "buffer/selectors.hpp"
 #include "remote/blob.hpp"
 #include "window/batch_store.hpp"
+#include "window/gather.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +35,9 @@ struct DrawRequest {
   std::uint64_t items = 0;
   std::uint32_t draws = 0;          ///< A value of `Draws`.
   std::uint32_t unique_frames = 0;  ///< If 1, the items have each frame once.
+  window::Targets targets;          ///< Without steps if the window has no returns.
 };
-static_assert(sizeof(DrawRequest) == 16);
+static_assert(sizeof(DrawRequest) == 24);
 
 /// One status for each draw follows it; then, on cache lines, the memory of a batch for each draw
 /// of 1 item or more, which is filled if its status is `Ok`.

@@ -86,6 +86,9 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
                    draw.draws, "; allowed: stratified and independent ones");
     reader.require(kinds_.has(draw), "unique frames: ", draw.unique_frames,
                    "; allowed: 0, and 1 of Transitions");
+    if (draw.targets.n_step != 0) {
+      static_cast<void>(core_->window().targets(draw.targets.n_step, draw.targets.discount));
+    }
     if (draw.items != 0) {
       core_->limiter().check_batch(static_cast<std::size_t>(draw.items));
     }
@@ -175,6 +178,10 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
   options.beta = 0.0F;
   options.normalise = Normalise::Not;
   options.draws = static_cast<Draws>(wanted.draws);
+  if (wanted.targets.n_step != 0) {
+    options.n_step = wanted.targets.n_step;
+    options.discount = wanted.targets.discount;
+  }
   options.timeout = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                              std::chrono::nanoseconds(0));
   return static_cast<DrawStatus>(

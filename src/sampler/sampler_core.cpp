@@ -75,6 +75,7 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
                 "draws is ", base::Enumerator{passes ? "Epoch" : "WithoutReplacement"},
                 "; allowed of a sampler with fresh: ", base::Enumerator{"Stratified"}, " and ",
                 base::Enumerator{"Independent"});
+  static_cast<void>(core_->window().targets(options.n_step, options.discount));
   core_->limiter().check_batch(n);
   const std::size_t distinct = plan(options.draws).takes(n, options.draws).items;
   const std::size_t capacity = core_->options().capacity_steps;
@@ -136,8 +137,11 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
     return status;
   }
   call.leave();
-  if (options.gather) {
-    copier_.copy(drawing.slots.places, rows_, batch, offset);
+  if (options.gather && taker_ != nullptr) {
+    taker_->take(drawing.slots.places, drawing.slots.keys);
+  } else if (options.gather) {
+    copier_.copy(drawing.slots.places, rows_,
+                 core_->window().targets(options.n_step, options.discount), batch, offset);
   }
   drawing.give_back(core_->shards());
   status.fresh = drawing.fresh;

@@ -18,6 +18,7 @@
 #include "storage/chunk_store.hpp"
 #include "window/batch_access.hpp"
 #include "window/row_copier.hpp"
+#include "window/row_taker.hpp"
 
 #include <array>
 #include <cstddef>
@@ -59,6 +60,10 @@ class SamplerCore {
   SampleStatus poll(window::BatchStore& batch, std::size_t offset, std::size_t n,
                     const SampleOptions& options);
   void give_up() noexcept { polled_.reset(); }
+
+  /// From now on rows are not copied into batches, but shown to it. Null: as before.
+  void set_taker(window::RowTaker* taker) noexcept { taker_ = taker; }
+  [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
@@ -144,6 +149,7 @@ class SamplerCore {
   EpochDraw epoch_;
   FreshDraw fresh_;
   window::RowCopier copier_;
+  window::RowTaker* taker_ = nullptr;
   std::array<DrawPlan*, 4> plans_{};  ///< The plan for each of `Draws`.
   std::optional<Call> polled_;
   base::OneThread one_thread_;

@@ -267,6 +267,7 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const Stats stats = core.stats();
   const std::uint64_t committed = stats.resident_steps + stats.excess_steps + stats.evicted_steps;
   core.slots().restore(committed);
+  core.counters.saved_steps = committed;
   core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted());
   core.counters.sampled_items = stored.counts.sampled_items;
   core.counters.sampled_batches = stored.counts.sampled_batches;

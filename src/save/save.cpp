@@ -179,6 +179,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
                      std::span<const base::Random::State> samplers)
     REPRISE_REQUIRES(core.saves.mutex) {
   checkpoint::Saver saver(files, directory, options, core.saves.base);
+  const std::uint64_t committed = core.slots().committed();  // The image has them.
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
   // After the images, so that the counts written here include everything that the images show.
@@ -211,6 +212,8 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   const SaveResult result = saver.commit();
   core.saves.base = saver.id();
   core.saves.changes = std::move(changes);
+  // Relaxed: a statistic.
+  core.counters.saved_steps.store(committed, std::memory_order_relaxed);
   return result;
 }
 

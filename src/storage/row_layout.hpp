@@ -29,6 +29,10 @@ struct ItemHeader {
   [[nodiscard]] std::uint64_t position() const noexcept { return packed >> 24U; }
   [[nodiscard]] std::uint32_t length() const noexcept { return (packed >> 8U) & 0xffffU; }
   [[nodiscard]] bool terminated() const noexcept { return (packed & 0xffU) != 0; }
+  /// That of a window of at most so many steps.
+  [[nodiscard]] ItemHeader within(std::uint32_t steps) const noexcept {
+    return steps < length() ? make(episode, position(), steps, false) : *this;
+  }
 };
 static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);
 

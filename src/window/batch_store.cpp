@@ -35,7 +35,7 @@ BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
   unique_frames = unique;
-  targets = window_.targets();
+  targets = window_.target_count();
   steps = window_.steps();
   frames = window_.frames();
   stack = window_.behind() + 1;

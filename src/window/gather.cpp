@@ -34,8 +34,6 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
       stride_(layout.stride()),
       ahead_(window.ahead()),
       behind_(window.behind()),
-      n_step_(window.n_step()),
-      discount_(window.discount()),
       zeros_before_(window.zeros_before()) {
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -47,7 +45,7 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
     item_bytes_ += copy.bytes * window.values(role) * (role.has_next ? 2 : 1);
     if (role.has_returns) {
       rewards_.push_back(copy);
-      item_bytes_ += n_step_ == 0 ? 0 : window.targets() * sizeof(float);
+      item_bytes_ += window.n_step() == 0 ? 0 : window.target_count() * sizeof(float);
     }
     if (role.discounts) {
       discount_offset_ = copy.offset;

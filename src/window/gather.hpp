@@ -19,6 +19,12 @@ namespace reprise::window {
 
 class WindowSpec;
 
+/// How returns and discounts are computed.
+struct Targets {
+  std::uint32_t n_step = 0;  ///< Most steps in a return; 0 if there are none.
+  float discount = 0.0F;     ///< Gamma per step.
+};
+
 /// Copies windows out of rows into the columns of a batch. Stacks, sequences, n-step returns and
 /// discounts are computed here, from the rows, and stored nowhere else. Each compressed frame of a
 /// window is decompressed once; a damaged one is all zeros. The value of a mutable column is read
@@ -37,10 +43,11 @@ class Gather {
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
-  /// Gathers item i from rows[i], the item's first row, into batch slot offset + i. The next stop
-  /// of the data path is `Shard::unpin`.
-  virtual void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-                     std::size_t offset) const noexcept = 0;
+  /// Gathers item i from rows[i], the item's first row, into batch slot offset + i.
+  /// `targets`: those of the window, or with fewer steps. The next stop of the data path is
+  /// `Shard::unpin`.
+  virtual void items(std::span<const std::byte* const> rows, const Targets& targets,
+                     const detail::BatchView& batch, std::size_t offset) const noexcept = 0;
 
   /// Copies the observation of a row of a pinned chunk, which must be published.
   void observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
@@ -68,7 +75,7 @@ class Gather {
   void packed(const storage::CompressedField& field, const std::byte* row,
               const storage::ItemHeader& header, const Stacks& stacks,
               const detail::BatchView& batch, std::size_t place) const noexcept;
-  void target(const std::byte* row, std::uint32_t length, bool terminated,
+  void target(const std::byte* row, std::uint32_t length, bool terminated, float discount,
               const detail::BatchView& batch, std::size_t place) const noexcept;
   void mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
                      const detail::BatchView& batch, std::size_t place) const noexcept;
@@ -87,8 +94,6 @@ class Gather {
   // As the window says.
   std::uint32_t ahead_;
   std::uint32_t behind_;
-  std::uint32_t n_step_;
-  float discount_;
   bool zeros_before_;
 
  private:
@@ -145,9 +150,10 @@ inline void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t 
 /// step of `row` and k < length; the product over all these steps is the factor of the value of the
 /// observation after them. Accumulated in double.
 inline void Gather::target(const std::byte* row, std::uint32_t length, bool terminated,
-                           const detail::BatchView& batch, std::size_t place) const noexcept {
+                           float discount, const detail::BatchView& batch,
+                           std::size_t place) const noexcept {
   const auto per_step = [&](std::uint32_t k) {
-    const auto gamma = static_cast<double>(discount_);
+    const auto gamma = static_cast<double>(discount);
     return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
   };
   for (const Copy& reward : rewards_) {

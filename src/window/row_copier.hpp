@@ -79,11 +79,11 @@ class RowCopier {
 
   /// Copies the item of places[i] into batch slot offset + i. `rows` is scratch.
   void copy(std::span<const storage::Place> places, std::span<const std::byte*> rows,
-            const detail::BatchView& batch, std::size_t offset) noexcept;
+            const Targets& targets, const detail::BatchView& batch, std::size_t offset) noexcept;
 
  private:
-  void copy_rows(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-                 std::size_t offset) const noexcept;
+  void copy_rows(std::span<const std::byte* const> rows, const Targets& targets,
+                 const detail::BatchView& batch, std::size_t offset) const noexcept;
 
   storage::ChunkStore& store_;
   const Gather& gather_;

@@ -18,12 +18,12 @@ constexpr std::size_t kSequenceBytes = 1024;
 class SequenceGather final : public Gather {
  public:
   using Gather::Gather;
-  void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-             std::size_t offset) const noexcept override;
+  void items(std::span<const std::byte* const> rows, const Targets& targets,
+             const detail::BatchView& batch, std::size_t offset) const noexcept override;
 
  private:
-  void targets(const std::byte* row, const storage::ItemHeader& header,
-               const detail::BatchView& batch, std::size_t place) const noexcept;
+  void each_target(const std::byte* row, const storage::ItemHeader& header, const Targets& targets,
+                   const detail::BatchView& batch, std::size_t place) const noexcept;
   void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
              std::byte* to) const noexcept;
   void stacks(const Copy& copy, const std::byte* row, std::uint64_t position, std::uint32_t length,
@@ -33,13 +33,15 @@ class SequenceGather final : public Gather {
 };
 
 /// Writes the target of each step of a sequence, and zeros beyond its last one.
-void SequenceGather::targets(const std::byte* row, const storage::ItemHeader& header,
-                             const detail::BatchView& batch, std::size_t place) const noexcept {
+void SequenceGather::each_target(const std::byte* row, const storage::ItemHeader& header,
+                                 const Targets& targets, const detail::BatchView& batch,
+                                 std::size_t place) const noexcept {
   const std::uint32_t length = header.length();
   const std::size_t first = place * ahead_;
   for (std::uint32_t t = 0; t < length; ++t) {
-    const std::uint32_t steps = std::min(n_step_, length - t);
-    target(row + t * stride_, steps, header.terminated() && t + steps == length, batch, first + t);
+    const std::uint32_t steps = std::min(targets.n_step, length - t);
+    target(row + t * stride_, steps, header.terminated() && t + steps == length, targets.discount,
+           batch, first + t);
   }
   const auto clear = [&](void* column) {
     std::fill_n(static_cast<float*>(column) + first + length, ahead_ - length, 0.0F);
@@ -50,8 +52,8 @@ void SequenceGather::targets(const std::byte* row, const storage::ItemHeader& he
   clear(batch.discounts);
 }
 
-void SequenceGather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-                           std::size_t offset) const noexcept {
+void SequenceGather::items(std::span<const std::byte* const> rows, const Targets& targets,
+                           const detail::BatchView& batch, std::size_t offset) const noexcept {
   const std::size_t window_bytes = (std::size_t{ahead_} + 1) * stride_;
   const std::size_t fetched = std::min(window_bytes, kSequenceBytes);
   const std::size_t distance = std::clamp<std::size_t>(kSequencesAhead / fetched, 1, 16);
@@ -93,8 +95,8 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const detail:
     if (!recurrent_.empty()) {
       recurrent_state(row, batch, place);
     }
-    if (n_step_ != 0) {
-      targets(row, header, batch, place);
+    if (targets.n_step != 0) {
+      each_target(row, header, targets, batch, place);
     } else {
       batch.discounts[place] = header.terminated() ? 0.0F : 1.0F;
     }

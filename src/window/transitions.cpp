@@ -19,13 +19,13 @@ constexpr std::size_t kPrefetchBytes = 256;
 class TransitionGather final : public Gather {
  public:
   using Gather::Gather;
-  void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-             std::size_t offset) const noexcept override;
+  void items(std::span<const std::byte* const> rows, const Targets& targets,
+             const detail::BatchView& batch, std::size_t offset) const noexcept override;
 };
 
-void TransitionGather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
-                             std::size_t offset) const noexcept {
-  const std::size_t ahead = ahead_ * stride_;
+void TransitionGather::items(std::span<const std::byte* const> rows, const Targets& targets,
+                             const detail::BatchView& batch, std::size_t offset) const noexcept {
+  const std::size_t ahead = targets.n_step * stride_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {
       // Small rows begin anywhere in a line, so every line of the window is prefetched, its last
@@ -43,6 +43,7 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const detai
     const std::size_t place = offset + i;
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
+    header = header.within(targets.n_step);
     const std::uint64_t position = header.position();
     const std::uint32_t length = header.length();
     for (const Copy& copy : observations_) {
@@ -66,7 +67,7 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const detai
     if (!mutable_.empty()) {
       mutable_steps(row, 1, 1, batch, place);
     }
-    target(row, length, header.terminated(), batch, place);
+    target(row, length, header.terminated(), targets.discount, batch, place);
     batch.episodes[place] = header.episode;
     batch.positions[place] = position;
     batch.lengths[place] = length;

@@ -1,5 +1,7 @@
 #include "window/window_spec.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 
 namespace reprise::window {
@@ -15,6 +17,26 @@ void WindowSpec::check_fields(const Schema& schema) const {
   for (const FieldSpec& field : schema.fields()) {
     kind_->check_field(field);
   }
+}
+
+Targets WindowSpec::targets(std::optional<std::uint32_t> n_step,
+                            std::optional<float> discount) const {
+  const auto require = [&](bool allowed, const char* name, auto given, const auto&... what) {
+    base::require(this->n_step() != 0, name, " is ", given, ", and window is ", this->name(),
+                  " without n_step; allowed: none, as its batches have no returns");
+    base::require(allowed, name, " is ", given, "; allowed: ", what...);
+  };
+  Targets targets = this->targets();
+  if (n_step) {
+    require(*n_step >= 1 && *n_step <= targets.n_step, "n_step", *n_step,
+            "1 to that of the window, ", targets.n_step);
+    targets.n_step = *n_step;
+  }
+  if (discount) {
+    require(*discount >= 0.0F && *discount <= 1.0F, "discount", *discount, "0 to 1");
+    targets.discount = *discount;
+  }
+  return targets;
 }
 
 std::size_t WindowSpec::values(const RoleTraits& role) const noexcept {

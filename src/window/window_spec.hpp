@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,14 @@ class WindowSpec {
   [[nodiscard]] float discount() const noexcept { return kind_->discount(); }
   /// Most steps in a return; 0 if there are no returns.
   [[nodiscard]] std::uint32_t n_step() const noexcept { return kind_->n_step(); }
+  /// What a batch has where its call says nothing else.
+  [[nodiscard]] Targets targets() const noexcept { return {n_step(), discount()}; }
+  /// What it has where its call says so. std::invalid_argument for an n_step above that of the
+  /// window or 0, a discount outside [0, 1], and for any of a window without returns.
+  [[nodiscard]] Targets targets(std::optional<std::uint32_t> n_step,
+                                std::optional<float> discount) const;
   /// How many discounts and returns an item has: one per step, or one.
-  [[nodiscard]] std::uint32_t targets() const noexcept { return n_step() != 0 ? steps() : 1; }
+  [[nodiscard]] std::uint32_t target_count() const noexcept { return n_step() != 0 ? steps() : 1; }
 
   /// Steps in a window that is not cut short.
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }

@@ -69,6 +69,7 @@ TEST(Metrics, SayWhatStatsSay) {
       {"closed_chunks", stats.closed_chunks},
       {"writer_ingests", stats.writer_ingests},
       {"guests", stats.guests},
+      {"unsaved_steps", stats.unsaved_steps},
   };
   const std::map<std::string, double> values = served.values();
   for (const auto& [name, number] : expected) {
@@ -102,7 +103,7 @@ TEST(Metrics, HaveEachNumberOfStats) {
   const Meter meter = served.metrics.watch(line.replay);
   const std::string text = served.text();
   std::set<std::string> numbers = members({"std::uint64_t", "std::size_t"});
-  EXPECT_EQ(numbers.size(), 26U);
+  EXPECT_EQ(numbers.size(), 27U);
   numbers.insert("samples_per_insert");
   for (const std::string& name : numbers) {
     EXPECT_TRUE(text.find("reprise_" + name + "{") != std::string::npos ||

@@ -46,17 +46,35 @@ TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
     Sampler here = line.replay.sampler({.seed = 5, .unique_frames = unique});
     GuestSampler there = guest.sampler({.seed = 5, .unique_frames = unique});
     for (const std::size_t n : {1U, 64U, 64U, 7U, 500U}) {
-      const auto a = require_batch(here.sample(n, {.beta = 0.7F}));
-      const auto b = require_batch(there.sample(n, {.beta = 0.7F}));
+      SampleOptions how{.beta = 0.7F};
+      if (n % 2 == 1) {
+        how.n_step = 1;
+        how.discount = 0.25F;
+      }
+      const auto a = require_batch(here.sample(n, how));
+      const auto b = require_batch(there.sample(n, how));
       ASSERT_EQ(b->size(), n);
       EXPECT_TRUE(std::ranges::equal(a->keys(), b->keys()));
       EXPECT_TRUE(std::ranges::equal(a->weights(), b->weights()));
       EXPECT_TRUE(std::ranges::equal(a->probabilities(), b->probabilities()));
       EXPECT_TRUE(std::ranges::equal(a->returns(line.reward), b->returns(line.reward)));
+      EXPECT_TRUE(std::ranges::equal(a->discounts(), b->discounts()));
       EXPECT_TRUE(unique ? std::ranges::equal(a->frames(line.id), b->frames(line.id))
                          : std::ranges::equal(a->now(line.id), b->now(line.id)));
     }
   }
+}
+
+TEST(GuestSampler, RefusesTargetsThatTheWindowDoesNotHave) {
+  Line line(Small{.window = Transitions{.n_step = 3}});
+  Hosted hosted(line.replay);
+  hosted.serve();
+  Guest guest = attach(hosted.address());
+  line.append_many(0, 64);
+  GuestSampler sampler = guest.sampler();
+  EXPECT_THROW((void)sampler.sample(4, {.n_step = 0}), std::invalid_argument);
+  EXPECT_THROW((void)sampler.sample(4, {.n_step = 4}), std::invalid_argument);
+  EXPECT_THROW((void)sampler.sample(4, {.discount = -1.0F}), std::invalid_argument);
 }
 
 TEST(GuestSampler, FillsBatchesOfTheLearner) {

@@ -88,14 +88,17 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
                std::invalid_argument);
 }
 
-TEST(BlobDamage, ARequestForFramesOfNoKindIsRefused) {
+TEST(BlobDamage, ARequestForADrawOfNoKindIsRefused) {
   Blobs blobs;
   const std::string before = blobs.state();
-  Bytes request = blobs.request;
-  request.at(request.size() - 4) = std::byte{2};  // `DrawRequest::unique_frames` of the last draw.
-  sign(request);
-  EXPECT_THROW(static_cast<void>(blobs.shard.exchange(request)), std::invalid_argument);
-  EXPECT_EQ(blobs.state(), before);
+  // `DrawRequest::unique_frames` and `Targets::n_step` of the last draw.
+  for (const std::size_t behind : {12U, 7U}) {
+    Bytes request = blobs.request;
+    request.at(request.size() - behind) = std::byte{2};
+    sign(request);
+    EXPECT_THROW(static_cast<void>(blobs.shard.exchange(request)), std::invalid_argument) << behind;
+    EXPECT_EQ(blobs.state(), before);
+  }
 }
 
 TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {

@@ -207,5 +207,24 @@ TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
   }
 }
 
+TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
+  Options options = shard_options();
+  options.window = Transitions{.n_step = 3, .discount = 0.5F};
+  Shards shards(2, options);
+  shards.append_to_each(20);
+  shards.ask_all();
+  Batch batch = shards.make_batch(16);
+  const auto ticket = shards.client->begin(batch, 0, 16, {.n_step = 1, .discount = 0.25F});
+  shards.ask_all();
+  static_cast<void>(shards.client->finish(*ticket));
+  const Line& like = *shards.lines[0];
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(batch.returns(like.reward)[i], batch.now(like.reward)[i]);
+    EXPECT_EQ(batch.discounts()[i], 0.25F);
+    EXPECT_EQ(batch.lengths()[i], 1U);
+  }
+  EXPECT_THROW((void)shards.client->begin(batch, 0, 16, {.n_step = 4}), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -45,6 +45,26 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
   EXPECT_TRUE(std::ranges::equal(expected->keys(), actual->keys())) << "its generator moved on";
 }
 
+TEST(SamplerErrors, RefusesTargetsThatTheWindowDoesNotHave) {
+  Line line(Small{.window = Transitions{.n_step = 3}});
+  line.append_many(0, 20);
+  Sampler sampler = line.replay.sampler();
+  const auto refused = [](Sampler& of, const SampleOptions& options,
+                          std::initializer_list<std::string_view> words) {
+    expect_refusal<std::invalid_argument>([&] { (void)of.sample(4, options); }, words);
+    expect_refusal<std::invalid_argument>([&] { const Prefetcher ahead(of, 4, options); }, words);
+  };
+  refused(sampler, {.n_step = 4}, {"n_step is 4", "1 to that of the window, 3"});
+  refused(sampler, {.n_step = 0}, {"n_step is 0", "1 to that of the window, 3"});
+  refused(sampler, {.discount = 1.5F}, {"discount is 1.5", "0 to 1"});
+  refused(sampler, {.discount = kNaN}, {"discount is nan", "0 to 1"});
+  Line sequences(Small{.window = Sequences{.length = 4, .period = 2}});
+  sequences.append_many(0, 20);
+  Sampler of_sequences = sequences.replay.sampler();
+  refused(of_sequences, {.n_step = 1}, {"n_step is 1", "Sequences without n_step"});
+  refused(of_sequences, {.discount = 0.5F}, {"discount is 0.5", "Sequences without n_step"});
+}
+
 TEST(SamplerErrors, RefusesABatchOfAnotherSchemaOrWindow) {
   Line line;
   line.append_many(0, 5);

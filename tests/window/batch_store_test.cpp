@@ -92,12 +92,12 @@ std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStor
       EXPECT_EQ(column.data[detail::BatchView::kNext], nullptr);
     }
     if (spec.role == Role::Reward && store.window().n_step() != 0) {
-      add(column.data[detail::BatchView::kReturns], store.window().targets() * sizeof(float));
+      add(column.data[detail::BatchView::kReturns], store.window().target_count() * sizeof(float));
     } else {
       EXPECT_EQ(column.data[detail::BatchView::kReturns], nullptr);
     }
   }
-  add(store.discounts, store.window().targets() * sizeof(float));
+  add(store.discounts, store.window().target_count() * sizeof(float));
   add(store.weights, sizeof(float));
   add(store.probabilities, sizeof(double));
   add(store.keys, sizeof(ItemKey));

@@ -59,7 +59,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
   std::copy_n(bytes.begin(), std::min(bytes.size(), room.size()), room.begin());
   reprise::window::BatchStore batch(schema, spec, nullptr, unique);
   batch.reserve(rows.size());
-  gather->items(rows, batch, 0);
+  gather->items(rows, spec.targets(), batch, 0);
   // The buffer is on the heap, exactly as long as the observation.
   std::vector<std::byte> frame(kFrame);
   gather->observation(0, rows.back(), frame.data());

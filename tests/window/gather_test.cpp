@@ -48,7 +48,7 @@ TEST(Gather, DiscountsOfAStepThatIsAfterTheWindowAreNotRead) {
   BatchStore batch(schema, WindowSpec(window), std::pmr::new_delete_resource());
   batch.reserve(1);
   const std::byte* const row = memory.data();
-  gather->items(std::span(&row, 1), batch, 0);
+  gather->items(std::span(&row, 1), WindowSpec(window).targets(), batch, 0);
   float returns = 0.0F;
   std::memcpy(&returns, batch.columns[1].data[detail::BatchView::kReturns], sizeof(returns));
   EXPECT_EQ(returns, 8.0F + 0.5F * 0.25F * 32.0F);

@@ -43,7 +43,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(window.values(traits(Role::RecurrentState)), 1U);
   EXPECT_FALSE(window.every_step());
   EXPECT_FALSE(has_returns(Sequences{}));
-  EXPECT_EQ(window.targets(), 1U);
+  EXPECT_EQ(window.target_count(), 1U);
   const WindowSpec stacked(Sequences{.length = 5, .burn_in = 3, .frame_stack = 4});
   EXPECT_EQ(stacked.ahead(), 8U);
   EXPECT_EQ(stacked.behind(), 3U);
@@ -54,7 +54,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(stacked.values(traits(Role::RecurrentState)), 1U);
   const Sequences with_returns{.length = 5, .burn_in = 3, .n_step = 2};
   EXPECT_TRUE(has_returns(with_returns));
-  EXPECT_EQ(WindowSpec(with_returns).targets(), 8U);
+  EXPECT_EQ(WindowSpec(with_returns).target_count(), 8U);
 }
 
 /// The items one after the other, as a writer is told to decide them.

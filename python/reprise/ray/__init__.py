@@ -260,12 +260,14 @@ class ReplayBuffer:
         beta: float = 0.4,
         normalise: Normalise = "by_batch",
         draws: Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         timeout: float | None = None,
         **sampler: Any,
     ) -> Prefetcher:
         """As ReplayBuffer.prefetch of reprise, over all shards: batches of `sampler(**sampler)`.
         Priorities of up to `depth` batches are updated after later ones were drawn."""
-        draw = Draw(n, beta, normalise, draws)
+        draw = Draw(n, beta, normalise, draws, n_step, discount)
         return Prefetcher(self.sampler(**sampler), draw, depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike, selector: int = 0) -> Update:

@@ -65,7 +65,15 @@ class Batch(Mapping[str, Any]):
 class Draw:
     """The checked arguments of a draw."""
 
-    def __init__(self, n: int, beta: float, normalise: Normalise, draws: Draws) -> None:
+    def __init__(
+        self,
+        n: int,
+        beta: float,
+        normalise: Normalise,
+        draws: Draws,
+        n_step: int | None,
+        discount: float | None,
+    ) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"Sampler.sample: n is {n!r}; allowed: an integer of at least 1")
         if normalise == "by_buffer":
@@ -74,15 +82,12 @@ class Draw:
                 "shard that has just changed; allowed: 'by_batch', 'not'"
             )
         check_draws(draws)
-        self.n, self.beta, self.normalise, self.draws = int(n), beta, normalise, draws
+        self.n, self._how = int(n), dict(beta=beta, normalise=normalise, draws=draws)
+        self._how |= dict(n_step=n_step, discount=discount)
 
     def begin(self, session: ClientSession) -> int:
         with session.lock:
-            return int(
-                session.client.begin(
-                    self.n, beta=self.beta, normalise=self.normalise, draws=self.draws
-                )
-            )
+            return int(session.client.begin(self.n, **self._how))
 
 
 class Sampler:
@@ -106,13 +111,15 @@ class Sampler:
         beta: float = 0.4,
         normalise: Normalise = "by_batch",
         draws: Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         timeout: float | None = None,
     ) -> Batch:
         """As Sampler.sample of reprise. `n` draws over all shards by their present totals;
         `weights` and `probabilities` are those over all shards. A shard that is lost meanwhile is
         left out.
         """
-        draw = Draw(n, beta, normalise, draws)
+        draw = Draw(n, beta, normalise, draws, n_step, discount)
         wait = Wait("Sampler.sample", timeout, lambda: self._missing)
         self._membership.check_open()
         while True:
@@ -137,13 +144,15 @@ class Sampler:
         beta: float = 0.4,
         normalise: Normalise = "by_batch",
         draws: Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         allocator: Any = None,
         timeout: float | None = None,
     ) -> Prefetcher:
         """As Sampler.prefetch of reprise: batches drawn ahead by another sampler of the same
         arguments, with `depth` from 1 to 64."""
         options = self._options if allocator is None else {**self._options, "allocator": allocator}
-        draw = Draw(n, beta, normalise, draws)
+        draw = Draw(n, beta, normalise, draws, n_step, discount)
         return Prefetcher(Sampler(self._process, options), draw, depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike) -> Update:

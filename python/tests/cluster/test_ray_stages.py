@@ -6,7 +6,7 @@ import pytest
 from testing.ray_cluster import SECONDS, check, filled, make
 from testing.refusals import refuses
 from testing.threads import running
-from testing.sources import STAGES, check_priorities_come_back
+from testing.sources import STAGES, check_priorities_come_back, check_targets_of_the_call
 
 import reprise
 import reprise.ray
@@ -25,6 +25,14 @@ def step(batch):
 @pytest.mark.parametrize("stage", STAGES)
 def test_priorities_come_back_through_every_stage(replay, stage):
     check_priorities_come_back(stage, replay.sampler(seed=1), 32, step)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_returns_are_those_of_the_call(cluster, stage):
+    with make(window=reprise.Transitions(n_step=3, discount=0.5)) as replay:
+        sampler = filled(replay, 40).sampler(seed=1)
+        check_targets_of_the_call(stage, sampler, 32, "reward")
+        refuses(ValueError, "n_step is 4; allowed: 1 to that", sampler.sample, 32, n_step=4)
 
 
 def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by(cluster):

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 from testing.refusals import refuses
-from testing.sources import SOURCES, STAGES, buffer_of, check_priorities_come_back
+from testing.sources import (
+    SOURCES,
+    STAGES,
+    buffer_of,
+    check_priorities_come_back,
+    check_targets_of_the_call,
+    parts,
+)
 
 import reprise
 
@@ -16,6 +23,19 @@ def state(batch):
 @pytest.mark.parametrize("name", SOURCES)
 def test_priorities_come_back_through_every_stage(name, stage):
     check_priorities_come_back(stage, SOURCES[name](), 16, state)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", SOURCES)
+def test_returns_are_those_of_the_call(name, stage):
+    window = reprise.Transitions(n_step=3, discount=0.5)
+    source = SOURCES[name](lambda: parts(window=window))
+    check_targets_of_the_call(stage, source, 16, "reward")
+    refuses(
+        ValueError, "n_step is 4; allowed: 1 to that of the window, 3", source.sample, 16, n_step=4
+    )
+    refuses(ValueError, "discount is 2; allowed: 0 to 1", source.prefetch, 16, discount=2.0)
+    assert source.sample(16).discounts.min() == 0.125
 
 
 def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by():

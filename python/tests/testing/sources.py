@@ -16,41 +16,44 @@ def buffer_of(first, steps=40, selectors=None, **options):
     return made
 
 
-def parts():
-    return buffer_of(0.0, key_tag=1), buffer_of(100.0, key_tag=2)
+def parts(**options):
+    return buffer_of(0.0, key_tag=1, **options), buffer_of(100.0, key_tag=2, **options)
 
 
 HOSTS = []  # Hosts that serve until the tests end.
 
 
-def of_guest(**given):
-    HOSTS.append(parts()[0].share())
+def of_guest(of=parts, **given):
+    HOSTS.append(of()[0].share())
     return reprise.attach(HOSTS[-1].address).sampler(seed=1, **given)
 
 
+# `of`: makes the two buffers.
 SOURCES = {
-    "sampler": lambda **given: parts()[0].sampler(seed=1, **given),
+    "sampler": lambda of=parts, **given: of()[0].sampler(seed=1, **given),
     "guest": of_guest,
-    "exact parts": lambda **given: reprise.mix([(one, 8) for one in parts()], seed=1, **given),
-    "common total": lambda **given: reprise.mix(parts(), 16, seed=1, **given),
+    "exact parts": lambda of=parts, **given: reprise.mix(
+        [(one, 8) for one in of()], seed=1, **given
+    ),
+    "common total": lambda of=parts, **given: reprise.mix(of(), 16, seed=1, **given),
 }
 
 STAGES = ("sample", "prefetch", "loader", "loader without a thread")
 
 
 @contextlib.contextmanager
-def staged(stage, source, n, device="cpu"):
+def staged(stage, source, n, device="cpu", **how):
     """Yields two functions of a stage: one returns the next batch, the other takes priorities."""
     if stage == "sample":
-        yield (lambda: source.sample(n)), source.update_priorities
+        yield (lambda: source.sample(n, **how)), source.update_priorities
     elif stage == "prefetch":
-        with source.prefetch(n) as batches:
+        with source.prefetch(n, **how) as batches:
             yield batches.__next__, source.update_priorities
     else:
         pytest.importorskip("torch")
         from reprise.torch import loader
 
-        with loader(source, n, device=device, thread=stage == "loader") as batches:
+        with loader(source, n, device=device, thread=stage == "loader", **how) as batches:
             yield batches.__next__, batches.update_priorities
             batches.flush()
 
@@ -68,3 +71,12 @@ def check_priorities_come_back(stage, source, n, numbers_of, device="cpu"):
             if odd_alone == 20:
                 return
         raise AssertionError("items of priority 0 are drawn on")
+
+
+def check_targets_of_the_call(stage, source, n, reward):
+    """The source has a window of more than one step, and no episode of it has ended."""
+    with staged(stage, source, n, n_step=1, discount=0.25) as (next_batch, _):
+        batch = next_batch()
+        assert np.array_equal(np.asarray(batch.returns[reward]), np.asarray(batch[reward]))
+        assert (np.asarray(batch.discounts) == 0.25).all()
+        assert (np.asarray(batch.lengths) == 1).all()

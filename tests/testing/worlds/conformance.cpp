@@ -281,6 +281,12 @@ void Conformance::sample() {
   how.draws = static_cast<Draws>(rng_.below(4));
   how.normalise = static_cast<Normalise>(rng_.below(3));
   how.beta = static_cast<float>(rng_.unit());
+  if (const std::uint32_t most =
+          std::visit([](auto& kind) { return kind.n_step; }, setting_.window);
+      most != 0 && rng_.chance(0.5)) {
+    how.n_step = static_cast<std::uint32_t>(rng_.between(1, most));
+    how.discount = rng_.chance(0.5) ? std::optional(static_cast<float>(rng_.unit())) : std::nullopt;
+  }
   const std::size_t n = rng_.between(1, 7);
   if (refused(how.draws)) {
     ASSERT_THROW((void)sampler_.sample(n, how), std::invalid_argument);
@@ -310,9 +316,16 @@ void Conformance::sample() {
 void Conformance::check_batch(const SampleResult& result, const SampleOptions& how) {
   const Batch& batch = *result;
   std::vector<ItemId> ids;
+  Window window = setting_.window;
+  std::visit(
+      [&](auto& kind) {
+        kind.n_step = how.n_step.value_or(kind.n_step);
+        kind.discount = how.discount.value_or(kind.discount);
+      },
+      window);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const ItemId id{batch.episode_ids()[i], batch.positions()[i]};
-    ASSERT_NO_FATAL_FAILURE(check_item(batch, i, id));
+    ASSERT_NO_FATAL_FAILURE(check_item(batch, i, id, window));
     ids.push_back(id);
   }
   if (in_order(drawing_) || how.draws == Draws::WithoutReplacement) {

@@ -9,8 +9,10 @@
 
 namespace reprise::test {
 
-/// Checks that slot `place` of a batch shows this item, which is in the buffer.
-void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId& id) const {
+/// Checks that slot `place` of a batch shows this item, which is in the buffer. `window`: with the
+/// targets of the call.
+void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId& id,
+                             const Window& window) const {
   SCOPED_TRACE(testing::Message() << "item " << id.episode << ", " << id.position);
   const auto found = items_.find(id);
   ASSERT_NE(found, items_.end()) << "no item begins there";
@@ -18,8 +20,13 @@ void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId
   ASSERT_EQ(batch.episode_ids()[place], id.episode);
   ASSERT_EQ(batch.positions()[place], id.position);
   ASSERT_EQ(batch.keys()[place], *found->second.key);
-  ASSERT_EQ(batch.lengths()[place], found->second.length);
-  ASSERT_EQ(world_.mismatch(batch, place, setting_.window, found->second.terminated), "");
+  const auto* const transitions = std::get_if<Transitions>(&window);
+  const std::uint32_t length = transitions == nullptr
+                                   ? found->second.length
+                                   : std::min(found->second.length, transitions->n_step);
+  ASSERT_EQ(batch.lengths()[place], length);
+  const bool terminated = found->second.terminated && length == found->second.length;
+  ASSERT_EQ(world_.mismatch(batch, place, window, terminated), "");
 }
 
 /// Checks that slot `place`, for which this item was asked, shows it, or nothing if it has left.
@@ -28,7 +35,7 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   ASSERT_EQ(batch.probabilities()[place], 0.0);
   if (found != items_.end() && !found->second.gone) {
     ASSERT_EQ(batch.weights()[place], 1.0F);
-    check_item(batch, place, id);
+    check_item(batch, place, id, setting_.window);
     return;
   }
   ASSERT_EQ(batch.lengths()[place], 0U);

@@ -250,11 +250,9 @@ class World::Item {
       steps_ = length_;
       whole_ = sequences->burn_in + sequences->length;
       ahead_ = 1;
-      behind_ = whole_;
       targets_ = n_step_ != 0 ? whole_ : 1;
     } else {
       ahead_ = length_;
-      behind_ = n_step_;
       repeats_ = true;
     }
   }
@@ -347,7 +345,8 @@ class World::Item {
                  : "there is something beyond its last step";
     }
     // Each frame is there once: those of the first stack, and the observation after each step.
-    return of_values(batch_.frames(field), field, stack_ + behind_, [&](std::size_t k) -> Shown {
+    const std::size_t frames = batch_.frames(field).size() / (batch_.size() * bytes);
+    return of_values(batch_.frames(field), field, frames, [&](std::size_t k) -> Shown {
       const std::uint64_t after = k - std::min<std::size_t>(k, stack_) + 1;
       return k < stack_                     ? frame(0, k)
              : after <= length_ || repeats_ ? shown(std::min<std::uint64_t>(after, length_))
@@ -414,11 +413,10 @@ class World::Item {
   bool zeros_ = false;
   std::uint32_t n_step_ = 0;
   double gamma_ = 1.0;
-  std::uint32_t steps_ = 1;   ///< Steps whose columns the item shows.
-  std::uint32_t whole_ = 1;   ///< Steps that the item would show if it were not cut short.
-  std::uint32_t ahead_ = 1;   ///< Steps between a stack of `now` and the stack of `next`.
-  std::uint32_t behind_ = 1;  ///< Unique frames after the first stack.
-  bool repeats_ = false;      ///< Whether values beyond the length repeat the last frame.
+  std::uint32_t steps_ = 1;  ///< Steps whose columns the item shows.
+  std::uint32_t whole_ = 1;  ///< Steps that the item would show if it were not cut short.
+  std::uint32_t ahead_ = 1;  ///< Steps between a stack of `now` and the stack of `next`.
+  bool repeats_ = false;     ///< Whether values beyond the length repeat the last frame.
   std::uint32_t targets_ = 1;
 };
 

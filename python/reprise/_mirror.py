@@ -1,0 +1,225 @@
+"""The rows of a buffer on a device, and batches that are made there: only what is new crosses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._memory import Tensors
+from ._options import classes as strategies
+from ._reprise import _RowMirror
+from ._vocabulary import Draws, Normalise, Role, UpdateResult
+
+_KEY_ROW = (1 << 32) - 1
+# Types that torch does not compute with: the signed type of the same bits, and a mask.
+UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
+
+
+class _Column:
+    """One field of all rows, as a view of the copy."""
+
+    def __init__(self, copy: Any, offset: int, field: Any) -> None:
+        signed, self._mask = UNSIGNED.get(field.dtype.name, (field.dtype.name, -1))
+        typed = copy.view(getattr(torch, signed))
+        begin = offset // field.dtype.itemsize
+        self._values = typed[:, begin : begin + int(np.prod(field.shape, dtype=np.int64))]
+        self._shape = tuple(field.shape)
+
+    def at(self, rows: Any) -> Any:
+        """The values of these rows, of any shape."""
+        found = self._values[rows].view(*rows.shape, *self._shape)
+        return found if self._mask < 0 else found.to(torch.int64) & self._mask
+
+
+class Mirror:
+    """Batches that a device makes of its own copy of a buffer's rows; made by reprise.torch.mirror."""
+
+    def __init__(self, source: Any, device: Any, sampler: dict[str, Any]) -> None:
+        self._device = torch.device(device)
+        self._sampler = source.sampler(**sampler)
+        self._new = _RowMirror(self._sampler)
+        window = source.options["window"]
+        self._window = window
+        self._sequences = isinstance(window, strategies["Sequences"])
+        self._steps = window.burn_in + window.length if self._sequences else 1
+        needed = self._new.rows * self._new.row_bytes
+        if self._device.type == "cuda":
+            free = torch.cuda.mem_get_info(self._device)[0]
+            if needed > free:
+                raise ValueError(
+                    f"mirror: {self._new.rows} rows of {self._new.row_bytes} bytes take {needed} "
+                    f"bytes; allowed on {self._device}: {free}, what it has free. A smaller "
+                    "capacity_steps or max_writers takes less"
+                )
+        self._copy = torch.empty(
+            (self._new.rows, self._new.row_bytes), dtype=torch.uint8, device=self._device
+        )
+        self._headers = self._copy.view(torch.int64)
+        self._fields = {
+            field.name: (field.role, _Column(self._copy, offset, field))
+            for field, offset in zip(self._new.schema.fields, self._new.offsets)
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the copy on the device."""
+        return int(self._copy.numel())
+
+    def sample(
+        self,
+        n: int,
+        *,
+        beta: float = 0.4,
+        normalise: Normalise = "by_batch",
+        draws: Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
+        timeout: float | None = None,
+    ) -> Tensors:
+        """A batch of n items on the device, the same bits as that of a Sampler with the same seed:
+        names, shapes and types as of Batch.torch. Arguments and errors as of Sampler.sample."""
+        batch = self._sampler.sample(
+            n,
+            beta=beta,
+            normalise=normalise,
+            draws=draws,
+            n_step=n_step,
+            discount=discount,
+            timeout=timeout,
+            views=True,
+        )
+        rows, content = self._new.new_rows()
+        if len(rows):
+            self._copy.index_copy_(0, self._send(rows), self._send(content))
+        made = Tensors()
+        made.frames = {}
+        made.item_keys = self._send(batch.item_keys)
+        made.weights = self._send(batch.weights)
+        made.probabilities = self._send(batch.probabilities)
+        most = self._window.n_step if n_step is None else n_step
+        gamma = float(np.float32(self._window.discount if discount is None else discount))
+        self._gather(made, most, gamma)
+        return made
+
+    def update_priorities(self, keys: Any, priorities: Any) -> UpdateResult:
+        """Sets priorities, [n], of items that this drew, in the selector that it draws by, and waits
+        for the device that computes them. keys: of `item_keys`. Errors as of
+        ReplayBuffer.update_priorities."""
+        values = torch.as_tensor(priorities).detach().to(torch.float32).cpu().numpy()
+        return self._sampler.update_priorities(torch.as_tensor(keys).cpu().numpy(), values)
+
+    def column(self, name: str, keys: Any, ahead: Any) -> Any:
+        """The values of a column so many steps after the first of each item, [n, *shape]; within the
+        windows of items of the last batch. ahead: [n] integers."""
+        return self._fields[name][1].at((keys & _KEY_ROW) + ahead)
+
+    def _send(self, array: NDArray[Any]) -> Any:
+        here = torch.from_numpy(array)
+        if self._device.type == "cpu":
+            return here.clone()  # The sampler fills the batch again.
+        return here.pin_memory().to(self._device, non_blocking=True)
+
+    def _gather(self, made: Tensors, most: int, gamma: float) -> None:
+        first = made.item_keys & _KEY_ROW
+        header = self._headers[first, 1]
+        position = header >> 24 & (1 << 40) - 1
+        length = header >> 8 & 0xFFFF
+        terminated = (header & 0xFF) != 0
+        if not self._sequences:
+            terminated &= length <= most
+            length = length.clamp(max=most)
+        steps = torch.arange(self._steps, device=self._device)
+        there = steps < length[:, None]  # [n, T]
+        rows = first[:, None] + torch.minimum(steps, length[:, None] - 1)
+        for name, (role, column) in self._fields.items():
+            if role != Role.OBSERVATION:
+                made[name] = self._shaped(column.at(rows), there)
+                continue
+            ahead = 1 if self._sequences else length[:, None]
+            at = position[:, None] + (rows - first[:, None])
+            made[name] = self._stacks(column, rows, at, there)
+            made["next_" + name] = self._stacks(column, rows + ahead, at + ahead, there)
+        made.episode_ids = self._headers[first, 0]
+        made.positions, made.lengths = position, length
+        self._targets(made, rows, length, terminated, most, gamma)
+
+    def _stacks(self, column: _Column, rows: Any, position: Any, there: Any) -> Any:
+        """The observation of each row, [n, T], with those before it if they are stacked."""
+        stack = self._window.frame_stack
+        if stack == 1:
+            return self._shaped(column.at(rows), there)
+        lags = torch.arange(stack - 1, -1, -1, device=self._device)
+        back = torch.minimum(lags, position[..., None])
+        found = column.at(rows[..., None] - back)
+        if self._window.stack_start == "zeros":
+            found = _zero_unless(found, lags == back)
+        return self._shaped(found, there)
+
+    def _shaped(self, values: Any, there: Any) -> Any:
+        """Of [n, T, ...] zeros beyond the item's last step; of transitions [n, ...]."""
+        return _zero_unless(values, there) if self._sequences else values[:, 0]
+
+    def _targets(
+        self, made: Tensors, rows: Any, length: Any, terminated: Any, most: int, gamma: float
+    ) -> None:
+        """Returns and discounts as the host computes them: in double, one step after the other."""
+        made.returns = {}
+        if most == 0:
+            made.discounts = (~terminated).to(torch.float32)
+            return
+        first = rows[:, 0] if not self._sequences else rows
+        end = length if not self._sequences else length[:, None]
+        left = end - (first - rows[:, :1] if self._sequences else 0)  # Steps of the item from here.
+        count = left.clamp(max=most) if self._sequences else length
+        ends = terminated if not self._sequences else terminated[:, None] & (count == left)
+        own = [column for role, column in self._fields.values() if role == Role.DISCOUNT]
+        rewards = {
+            name: column for name, (role, column) in self._fields.items() if role == Role.REWARD
+        }
+        sums = {name: torch.zeros_like(first, dtype=torch.float64) for name in rewards}
+        product = torch.ones_like(first, dtype=torch.float64)
+        for k in range(min(most, self._steps) if self._sequences else most):
+            within = k < count
+            row = first + torch.clamp(count - 1, max=k)
+            for name, column in rewards.items():
+                term = product * column.at(row).to(torch.float64)
+                sums[name] = torch.where(within, sums[name] + term, sums[name])
+            factor = gamma * own[0].at(row).to(torch.float64) if own else gamma
+            product = torch.where(within, product * factor, product)
+        product = torch.where(ends, 0.0, product)
+        there = None
+        if self._sequences:
+            there = torch.arange(self._steps, device=self._device) < length[:, None]
+        for name, total in sums.items():
+            values = total.to(torch.float32)
+            made.returns[name] = values if there is None else _zero_unless(values, there)
+        values = product.to(torch.float32)
+        made.discounts = values if there is None else _zero_unless(values, there)
+
+
+def _zero_unless(values: Any, kept: Any) -> Any:
+    kept = kept.view(*kept.shape, *([1] * (values.ndim - kept.ndim)))
+    return torch.where(kept, values, torch.zeros((), dtype=values.dtype, device=values.device))
+
+
+def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
+    """Batches that a device makes by itself: rows of the buffer cross to it once, with the first
+    batch that reads them; of each batch only keys, weights and probabilities do.
+
+        rows = reprise.torch.mirror(replay, "cuda")
+        batch = rows.sample(32768)
+        rows.update_priorities(batch.item_keys, update(batch))
+
+    For simulators that bring far fewer steps than the learner draws. The device has a copy of all
+    chunks of the buffer, `nbytes`: ValueError with the sum if it has not so much memory free, and
+    for a schema with compressed observations, mutable columns or recurrent states, whose values a
+    row does not have.
+
+    source: a ReplayBuffer or one of its selectors. sampler: seed and fresh, as of
+    ReplayBuffer.sampler. One thread at a time uses a mirror; appends, samplers and other mirrors go
+    on beside it. Work on the device is on its current stream.
+    """
+    return Mirror(source, device, sampler)

@@ -1,0 +1,135 @@
+"""The replay buffer that learners on an accelerator write by hand, with their calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._mirror import Mirror
+from ._options import classes as strategies
+from ._reprise import ReplayBuffer, Schema
+from ._vocabulary import End, UpdateResult
+
+
+def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """The tensors, [E, ...] each and all on one device, as arrays, by one copy from there."""
+    flat = [each.detach().contiguous().view(-1).view(torch.uint8) for each in tensors.values()]
+    here = torch.cat(flat).cpu().numpy()
+    made, begin = {}, 0
+    for (name, tensor), part in zip(tensors.items(), flat):
+        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        own = here[begin : begin + part.numel()]
+        made[name] = np.frombuffer(own.tobytes(), dtype).reshape(tensor.shape)
+        begin += part.numel()
+    return made
+
+
+class SimpleReplayBuffer(torch.nn.Module):
+    """`extend` and `sample` as of the class of this name that FastTD3, holosoma's FastSAC and others
+    have, on a buffer whose rows are on the device: one import changes.
+
+        buffer = SimpleReplayBuffer(n_env, buffer_size, n_obs, n_act, n_critic_obs, n_steps=3,
+                                    gamma=0.97, device="cuda")
+        buffer.extend(transition)           # A TensorDict [n_env].
+        data = buffer.sample(batch_size)    # A TensorDict [n_env * batch_size].
+
+    What differs: each observation is stored once, where theirs has next observations too. A window
+    of n steps ends with its episode, at a time limit as at a termination, and never runs over the
+    seam where new steps replace old ones. Draws are from all environments alike. A step is drawn
+    once the n_steps of its window are there; NothingToDraw before the first. `state_dict` does not
+    hold the steps: `buffer.replay.save(directory)` does.
+
+    buffer_size: steps of each environment. n_critic_obs: 0 for none. asymmetric_obs: whether
+    "critic_observations" are stored; None where n_critic_obs is not 0. playground_mode: of these,
+    the first n_obs are the observations, and are not stored again. selector: Uniform(), or
+    Proportional(...) for draws by priority; then data["weights"] are importance weights, and
+    `update_priorities(data["item_keys"], priorities)` sets priorities. One thread at a time.
+    """
+
+    def __init__(
+        self,
+        n_env: int,
+        buffer_size: int,
+        n_obs: int,
+        n_act: int,
+        n_critic_obs: int = 0,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+        device: Any = None,
+        *,
+        asymmetric_obs: bool | None = None,
+        playground_mode: bool = False,
+        selector: Any = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.n_env, self.buffer_size, self.n_obs, self.n_act = n_env, buffer_size, n_obs, n_act
+        self.n_steps, self.gamma, self.device = n_steps, gamma, device
+        self._critic = bool(n_critic_obs) if asymmetric_obs is None else asymmetric_obs
+        self._apart = n_obs if playground_mode and self._critic else 0
+        schema = Schema().observation("observations", np.float32, (n_obs,))
+        if self._critic:
+            schema.observation("critic_observations", np.float32, (n_critic_obs - self._apart,))
+        schema.column("actions", np.float32, (n_act,)).reward("rewards")
+        schema.column("dones", np.bool_).column("truncations", np.bool_)
+        self.replay = ReplayBuffer(
+            schema,
+            n_env * buffer_size,
+            window=strategies["Transitions"](n_step=n_steps, discount=gamma),
+            selectors=strategies["Uniform"]() if selector is None else selector,
+            rate_limiter=strategies["Unlimited"](),
+            max_writers=n_env,
+        )
+        self._writers = self.replay.vector_writer(n_env, autoreset="disabled")
+        self._mirror = Mirror(self.replay, "cpu" if device is None else device, {"seed": seed})
+
+    @torch.no_grad()
+    def extend(self, tensor_dict: Any) -> None:
+        """Appends one step of each environment: "observations" [n_env, n_obs], "actions"
+        [n_env, n_act] and, in "next", "observations", "rewards", "dones" and "truncations",
+        [n_env]; "critic_observations" in both places where they are stored. The next observations of
+        an episode that ends are its last ones. The tensors are brought to the host by one copy."""
+        following = tensor_dict["next"]
+        names = ["observations", *(["critic_observations"] if self._critic else [])]
+        step = {name: self._stored(name, tensor_dict[name]) for name in names}
+        step |= {f"next_{name}": self._stored(name, following[name]) for name in names}
+        step |= {"actions": tensor_dict["actions"].float(), "rewards": following["rewards"].float()}
+        step |= {name: following[name].bool() for name in ("dones", "truncations")}
+        arrays = on_host(step)
+        ends = np.where(arrays["dones"], int(End.TERMINATED), int(End.CONTINUE))
+        ends[arrays["truncations"]] = int(End.TRUNCATED)
+        self._writers.append_transitions(end=ends, **arrays)
+
+    def _stored(self, name: str, tensor: Any) -> Any:
+        return (tensor[:, self._apart :] if name == "critic_observations" else tensor).float()
+
+    @torch.no_grad()
+    def sample(self, batch_size: int) -> Any:
+        """n_env * batch_size transitions as a TensorDict: "observations", "actions" and, in "next",
+        the n-step "rewards", the "observations" after the window, "dones" and "truncations" of its
+        last step, and "effective_n_steps"."""
+        from tensordict import TensorDict  # type: ignore[import-not-found, unused-ignore]
+
+        n = self.n_env * batch_size
+        batch = self._mirror.sample(n)
+        names = ["observations", *(["critic_observations"] if self._critic else [])]
+        made = {name: batch[name] for name in names} | {"actions": batch["actions"]}
+        following = {name: batch[f"next_{name}"] for name in names}
+        if self._apart:
+            for part in (made, following):
+                both = part["observations"], part["critic_observations"]
+                part["critic_observations"] = torch.cat(both, dim=1)
+        following["rewards"] = batch.returns["rewards"]
+        following["effective_n_steps"] = batch.lengths
+        for name in ("dones", "truncations"):
+            last = self._mirror.column(name, batch.item_keys, batch.lengths - 1)
+            following[name] = last.long()
+        made |= {"next": following, "weights": batch.weights, "item_keys": batch.item_keys}
+        return TensorDict(made, batch_size=n)
+
+    def update_priorities(self, keys: Any, priorities: Any) -> UpdateResult:
+        """Sets the priorities, [n], of steps that `sample` gave, by their "item_keys"."""
+        return self._mirror.update_priorities(keys, priorities)

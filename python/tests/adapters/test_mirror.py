@@ -1,0 +1,244 @@
+"""reprise.torch.mirror and SimpleReplayBuffer on the CPU: the same bits as batches of the host."""
+
+import numpy as np
+import pytest
+from testing.refusals import refuses
+
+import reprise
+
+torch = pytest.importorskip("torch")
+
+from reprise.torch import SimpleReplayBuffer, mirror  # noqa: E402
+
+WINDOWS = {
+    "one step": reprise.Transitions(),
+    "steps and stacks": reprise.Transitions(n_step=3, frame_stack=3, discount=0.9),
+    "zeros before": reprise.Transitions(n_step=2, frame_stack=4, stack_start="zeros"),
+    "sequences": reprise.Sequences(length=4, period=2, burn_in=1),
+    "returns of sequences": reprise.Sequences(length=5, period=3, n_step=3, frame_stack=2),
+    "zeros before sequences": reprise.Sequences(
+        length=3, period=1, n_step=2, frame_stack=3, stack_start="zeros"
+    ),
+}
+
+
+def made(window, **options):
+    schema = reprise.Schema().observation("obs", np.float32, (3,)).observation("u", np.uint16)
+    schema.column("action", np.int64).column("wide", np.uint64, (2,)).column("flag", np.bool_)
+    schema.reward("reward").reward("cost").discount("gamma")
+    selectors = reprise.Proportional(alpha=1.0, epsilon=0.0)
+    options = {"shards": 2, "chunk_steps": 32, "key_tag": 1, "max_writers": 4, **options}
+    return reprise.ReplayBuffer(schema, 300, window=window, selectors=selectors, **options)
+
+
+def append(replay, writers, random, steps):
+    """A step of either writer at a time, in episodes of any length."""
+    for _ in range(steps):
+        writer = writers[random.integers(len(writers))]
+        if not writer.in_episode:
+            writer.begin_episode(obs=random.random(3), u=random.integers(65536))
+        writer.append(
+            action=random.integers(1 << 40),
+            wide=random.integers(1 << 62, size=2, dtype=np.uint64),
+            flag=random.random() < 0.5,
+            reward=random.normal(),
+            cost=random.normal(),
+            gamma=random.random(),
+            next_obs=random.random(3),
+            next_u=random.integers(65536),
+            end=random.choice([0, 0, 0, 0, 0, 0, 1, 2]),
+        )
+
+
+def check(ours, theirs):
+    """The tensors of a mirror are those of the batch, bit by bit."""
+    theirs = theirs.torch()
+    assert list(ours) == list(theirs)
+    for name, tensor in theirs.items():
+        assert ours[name].dtype == tensor.dtype and torch.equal(ours[name], tensor), name
+    assert list(ours.returns) == list(theirs.returns)
+    for name, tensor in theirs.returns.items():
+        assert ours.returns[name].dtype == tensor.dtype, name
+        assert torch.equal(ours.returns[name], tensor), name
+    for name in ("discounts", "weights", "probabilities", "item_keys", "episode_ids", "positions"):
+        own, other = getattr(ours, name), getattr(theirs, name)
+        assert own.dtype == other.dtype and torch.equal(own, other), name
+    assert torch.equal(ours.lengths, theirs.lengths)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed):
+    random = np.random.default_rng(seed)
+    replay = made(WINDOWS[name])
+    writers = [replay.writer(), replay.writer()]
+    append(replay, writers, random, 40)
+    on_device, here = mirror(replay, "cpu", seed=5), replay.sampler(seed=5)
+    for _ in range(60):
+        # None, some, or so many that chunks are used again.
+        append(replay, writers, random, int(random.choice([0, 1, 7, 120])))
+        how = {"draws": str(random.choice(["stratified", "independent", "epoch"])), "timeout": 0}
+        if on_device._window.n_step > 1 and random.random() < 0.5:
+            how |= {"n_step": int(random.integers(1, on_device._window.n_step)), "discount": 0.7}
+        n = int(random.integers(1, 40))
+        batch = here.sample(n, **how)
+        ours = on_device.sample(n, **how)
+        check(ours, batch)
+        priorities = torch.rand(n) + 0.1
+        applied = on_device.update_priorities(ours.item_keys, priorities)
+        assert applied == (n, 0)
+
+
+def test_rows_cross_once():
+    random = np.random.default_rng(2)
+    replay = made(WINDOWS["steps and stacks"])
+    append(replay, [replay.writer()], random, 200)
+    on_device = mirror(replay, "cpu", seed=5)
+    crossed = []
+    new_rows = on_device._new.new_rows
+
+    class Counted:
+        def __getattr__(self, name):
+            return getattr(new, name)
+
+        def new_rows(self):
+            rows, content = new_rows()
+            crossed.extend(rows)
+            return rows, content
+
+    new, on_device._new = on_device._new, Counted()
+    for _ in range(50):
+        on_device.sample(64, draws="independent")
+    rows, times = np.unique(crossed, return_counts=True)
+    # Those behind the last item of a chunk come again with the items after it.
+    assert len(rows) > 200 and len(crossed) < 1.5 * len(rows)
+    before = len(crossed)
+    on_device.sample(64)
+    assert len(crossed) == before, "nothing is new"
+
+
+def test_a_loaded_buffer_is_mirrored(tmp_path):
+    random = np.random.default_rng(3)
+    replay = made(WINDOWS["steps and stacks"])
+    append(replay, [replay.writer(), replay.writer()], random, 250)
+    replay.save(tmp_path)
+    loaded = reprise.ReplayBuffer.load(tmp_path).buffer
+    writers = [loaded.writer(), loaded.writer()]
+    on_device, here = mirror(loaded, "cpu", seed=5), loaded.sampler(seed=5)
+    for _ in range(30):
+        check(on_device.sample(32), here.sample(32))
+        append(loaded, writers, random, 10)
+
+
+def test_another_sampler_is_as_it_was():
+    replay = made(WINDOWS["one step"])
+    append(replay, [replay.writer()], np.random.default_rng(4), 100)
+    before = replay.sampler(seed=5).sample(16)
+    on_device = mirror(replay, "cpu", seed=5)
+    after = replay.sampler(seed=5).sample(16)
+    assert np.array_equal(before["obs"], after["obs"])
+    check(on_device.sample(16), after)
+    assert on_device.nbytes >= 300 * replay.schema.step_bytes
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda schema: schema.compress("frame"), "field 'frame' is compressed"),
+        (
+            lambda schema: schema.mutable_column("z", np.float32),
+            "field 'z' is a recurrent state or",
+        ),
+    ],
+)
+def test_what_a_row_does_not_have_is_refused(change, words):
+    schema = change(reprise.Schema().observation("frame", np.uint8, (32, 32)))
+    refuses(ValueError, words, mirror, reprise.ReplayBuffer(schema, 100), "cpu")
+
+
+# ---- the buffer of FastTD3 and others ----
+
+
+class Theirs:
+    """What the published class promises of a transition: the steps of each environment in order, and
+    what an n-step window that begins with one of them has."""
+
+    def __init__(self, n_steps, gamma):
+        self.n_steps, self.gamma, self.steps = n_steps, gamma, []
+
+    def extend(self, step):
+        self.steps.append(step)
+
+    def window(self, env, first):
+        reward = np.float64(0)
+        for k in range(self.n_steps):
+            step = self.steps[first + k]
+            reward += self.gamma**k * float(step["next"]["rewards"][env])
+            if step["next"]["dones"][env] or step["next"]["truncations"][env]:
+                break
+        return reward, step, k + 1
+
+
+def steps_of(n_env, count, random):
+    """Steps of `n_env` environments: an observation says which it is; resets follow each end."""
+    tensordict = pytest.importorskip("tensordict")
+    seen = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
+    for _ in range(count):
+        after = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
+        truncations = torch.from_numpy(random.random(n_env) < 0.1)
+        dones = torch.from_numpy(random.random(n_env) < 0.1) | truncations
+        following = {"observations": after, "critic_observations": torch.cat([after, -after], 1)}
+        following |= {"rewards": torch.from_numpy(random.random(n_env).astype(np.float32))}
+        following |= {"dones": dones.long(), "truncations": truncations.long()}
+        step = {"observations": seen, "critic_observations": torch.cat([seen, -seen], 1)}
+        step |= {"actions": seen[:, :2] * 2, "next": following}
+        yield tensordict.TensorDict(step, batch_size=n_env)
+        reset = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
+        seen = torch.where(dones[:, None], reset, after)
+
+
+@pytest.mark.parametrize("playground", [False, True])
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_a_simple_buffer_gives_the_transitions_that_were_given(n_steps, playground):
+    random = np.random.default_rng(6)
+    n_env, size = 4, 50
+    theirs = Theirs(n_steps, 0.9)
+    buffer = SimpleReplayBuffer(
+        n_env, size, 3, 2, 6, n_steps, 0.9, device="cpu", playground_mode=playground
+    )
+    where = {}
+    for index, step in enumerate(steps_of(n_env, 180, random)):
+        buffer.extend(step)
+        theirs.extend(step)
+        for env in range(n_env):
+            where[step["observations"][env].numpy().tobytes()] = env, index
+        if index < n_steps:
+            continue
+        data = buffer.sample(8)
+        assert data.batch_size == torch.Size([n_env * 8])
+        for i in range(len(data)):
+            env, first = where[data["observations"][i].numpy().tobytes()]
+            # The capacity, and what is evicted with it: a chunk of each environment.
+            assert index - first < 4 * size
+            reward, last, count = theirs.window(env, first)
+            assert data["next", "rewards"][i] == pytest.approx(reward, rel=1e-6)
+            assert torch.equal(data["actions"][i], theirs.steps[first]["actions"][env])
+            critic = theirs.steps[first]["critic_observations"][env]
+            assert torch.equal(data["critic_observations"][i], critic)
+            for name in ("observations", "critic_observations", "dones", "truncations"):
+                assert torch.equal(data["next", name][i], last["next"][name][env]), name
+            assert data["next", "effective_n_steps"][i] == count
+
+
+def test_a_simple_buffer_draws_by_priority():
+    random = np.random.default_rng(7)
+    selector = reprise.Proportional(alpha=1.0, epsilon=0.0)
+    buffer = SimpleReplayBuffer(2, 30, 3, 2, n_critic_obs=0, selector=selector)
+    for step in steps_of(2, 20, random):
+        buffer.extend(step)
+    data = buffer.sample(16)
+    assert "critic_observations" not in data
+    assert buffer.update_priorities(data["item_keys"], torch.zeros(32)).applied == 32
+    left = buffer.sample(16)
+    assert not set(left["item_keys"].tolist()) & set(data["item_keys"].tolist())
+    assert torch.all(left["weights"] == 1.0)

@@ -1,0 +1,91 @@
+"""Saves that are made while the program runs: what is told to be saved, and what ends them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
+
+import reprise
+
+
+def wait_until(holds):
+    while not holds():
+        time.sleep(0.001)
+
+
+def test_what_is_new_is_saved_until_the_block_ends(tmp_path):
+    buffer = plain_buffer(1000)
+    with buffer.autosave(tmp_path, every=0.001) as autosave:
+        fill(buffer, 100)
+        wait_until(lambda: buffer.stats()["unsaved_steps"] == 0)
+        status = autosave.status()
+        assert status["saves"] >= 1 and status["failures"] == 0 and status["problem"] == ""
+        assert status["last"]["manifest"] >= 1
+        refuses(RuntimeError, "restore", buffer.restore, tmp_path)
+        assert len(reprise.ReplayBuffer.load(tmp_path).buffer) == 100
+    with buffer.autosave(tmp_path, every=1e6):  # At the end alone.
+        fill(buffer, 50)
+        assert buffer.stats()["unsaved_steps"] == 50
+    assert buffer.stats()["unsaved_steps"] == 0
+    assert len(reprise.ReplayBuffer.load(tmp_path).buffer) == 150
+    buffer.restore(tmp_path)
+
+
+def test_a_save_that_fails_is_told_and_tried_again(tmp_path):
+    buffer = plain_buffer(1000)
+    fill(buffer, 30)
+    parent = tmp_path / "parent"
+    parent.write_text("a file, in which there is no directory")
+    autosave = buffer.autosave(parent / "autosave", every=0.001)
+    wait_until(lambda: autosave.status()["failures"] >= 2)
+    assert "parent" in autosave.status()["problem"]
+    with pytest.raises(reprise.CheckpointError, match="parent"):
+        autosave.close()
+    parent.unlink()
+    parent.mkdir()
+    with buffer.autosave(parent / "autosave", every=0.001) as autosave:
+        wait_until(lambda: autosave.status()["saves"] == 1)
+
+
+CHILD = """
+import sys
+import reprise
+from testing.buffers import fill, plain_buffer
+
+buffer = plain_buffer(100_000)
+with buffer.autosave(sys.argv[1], every=0.001):
+    for first in range(0, 100_000, 10):
+        fill(buffer, 10, float(first))
+        stats = buffer.stats()
+        print(stats["committed_steps"] - stats["unsaved_steps"], flush=True)
+"""
+
+
+def test_what_is_told_to_be_saved_outlives_a_kill(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", CHILD, str(tmp_path)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        told = 0
+        while told < 100:
+            told = int(child.stdout.readline())
+        child.send_signal(signal.SIGKILL)
+        told = max([told, *(int(line) for line in child.stdout if line.endswith("\n"))])
+    assert len(reprise.ReplayBuffer.load(tmp_path).buffer) >= told
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"every": 0}, "every is 0"),
+        ({"keep": 0}, "keep is 0; allowed: 1 to 1000"),
+        ({"compression": 20}, "compression is of level 20; allowed: 0 to 19"),
+    ],
+)
+def test_wrong_arguments(buffer, tmp_path, arguments, words):
+    refuses(ValueError, words, buffer.autosave, tmp_path / "none", **arguments)
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,121 @@
+#include <reprise/checkpoint.hpp>
+#include <reprise/replay_buffer.hpp>
+
+#include "api/access.hpp"
+#include "base/mutex.hpp"
+#include "base/text.hpp"
+#include "checkpoint/saver.hpp"
+#include "record/posix_file_system.hpp"
+#include "save/save.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+namespace reprise {
+
+class Autosave::State {
+ public:
+  State(std::shared_ptr<buffer::BufferCore> core, std::string directory,
+        const AutosaveOptions& options)
+      : core_(std::move(core)),
+        directory_(std::move(directory)),
+        every_(options.every),
+        options_(checkpoint::checked({.compression = options.compression,
+                                      .keep = options.keep,
+                                      .bytes_per_second = options.bytes_per_second})) {
+    base::require(options.every.count() > 0, base::OptionsOf{"AutosaveOptions"}, "every is ",
+                  options.every.count(), " ns; allowed: above 0");
+  }
+
+  void run(const std::stop_token& stop) {
+    core_->life().check();
+    SaveOptions how = options_;
+    how.stop = stop;
+    while (!stop.stop_requested()) {
+      const base::Clock::time_point next = base::deadline_after(every_);
+      try {
+        save_what_is_new(how);
+      } catch (const std::exception& error) {
+        if (!stop.stop_requested()) {
+          note_failure(error);
+        }
+      }
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any().wait_until(lock, stop, next, [] { return false; });
+    }
+    how.stop = {};
+    how.bytes_per_second = 0;
+    try {
+      save_what_is_new(how);
+    } catch (const std::exception& error) {
+      note_failure(error);
+      throw;
+    }
+  }
+
+  [[nodiscard]] AutosaveStatus status() const REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    return status_;
+  }
+
+ private:
+  /// What a save would write: as long as none of it changes, there is nothing new.
+  struct Seen {
+    std::uint64_t committed = 0;
+    std::uint64_t evicted = 0;
+    std::uint64_t samples = 0;
+    std::uint64_t updates = 0;
+    std::size_t items = 0;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  [[nodiscard]] Seen look() const {
+    const Stats stats = core_->stats();
+    return {stats.committed_steps, stats.evicted_steps, stats.sampled_items, stats.applied_updates,
+            stats.items};
+  }
+
+  void save_what_is_new(const SaveOptions& how) REPRISE_EXCLUDES(mutex_) {
+    const Seen seen = look();
+    if (saved_ == seen) {
+      return;
+    }
+    const SaveResult result = save::save(*core_, files_, directory_, how, {});
+    saved_ = seen;
+    const base::MutexLock lock(mutex_);
+    ++status_.saves;
+    status_.last = result;
+    status_.problem.clear();
+  }
+  void note_failure(const std::exception& error) REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    ++status_.failures;
+    status_.problem = error.what();
+  }
+
+  const std::shared_ptr<buffer::BufferCore> core_;
+  record::PosixFileSystem files_;
+  const std::string directory_;
+  const std::chrono::nanoseconds every_;
+  const SaveOptions options_;
+  std::optional<Seen> saved_;  ///< Before the newest save.
+  mutable base::Mutex mutex_;
+  AutosaveStatus status_ REPRISE_GUARDED_BY(mutex_);
+};
+
+Autosave::Autosave(ReplayBuffer& buffer, const std::filesystem::path& directory,
+                   const AutosaveOptions& options)
+    : state_(std::make_unique<State>(detail::Access::core(buffer), directory.string(), options)) {}
+Autosave::~Autosave() = default;
+
+void Autosave::run(std::stop_token stop) {
+  state_->run(stop);
+}
+
+AutosaveStatus Autosave::status() const {
+  return state_->status();
+}
+
+}  // namespace reprise

@@ -1,0 +1,204 @@
+#include <reprise/device_ring.hpp>
+#include <reprise/reprise.hpp>
+
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/require_batch.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/program/scale.hpp"
+#include "testing/worlds/world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The other end of a mirror: rows in memory of its own, read as a device reads them.
+class Copy {
+ public:
+  explicit Copy(RowMirror& mirror)
+      : mirror_(mirror), bytes_(mirror.layout().rows * mirror.layout().row_bytes) {}
+
+  /// Returns how many rows were new.
+  std::size_t update() {
+    const auto [rows, bytes] = mirror_.new_rows();
+    const std::size_t one = mirror_.layout().row_bytes;
+    EXPECT_EQ(bytes.size(), rows.size() * one);
+    EXPECT_EQ(std::set(rows.begin(), rows.end()).size(), rows.size()) << "a row comes twice";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::ranges::copy(bytes.subspan(i * one, one), row(static_cast<std::size_t>(rows[i])));
+    }
+    return rows.size();
+  }
+  [[nodiscard]] std::byte* row(std::size_t number) {
+    return bytes_.data() + number * mirror_.layout().row_bytes;
+  }
+  [[nodiscard]] std::uint64_t word(std::size_t row, std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, this->row(row) + at, sizeof(value));
+    return value;
+  }
+
+ private:
+  RowMirror& mirror_;
+  std::vector<std::byte> bytes_;
+};
+
+/// In words, the first thing wrong with the window of an item in the copy.
+std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, ItemKey key,
+                     std::uint32_t stack) {
+  const std::size_t first = key.slot();
+  const std::uint64_t packed = copy.word(first, 8);
+  const auto length = static_cast<std::uint32_t>(packed >> 8U & 0xffffU);
+  const StepName name = World::name_of(copy.word(first, 0), packed >> 24U);
+  const auto back = static_cast<std::int64_t>(std::min<std::uint64_t>(name.position, stack - 1));
+  for (std::int64_t k = -back; k <= std::int64_t{length}; ++k) {
+    for (const AnyField field : world.fields()) {
+      const bool observation = field.role() == Role::Observation;
+      if (!observation && (k < 0 || k == std::int64_t{length})) {
+        continue;
+      }
+      const std::byte* const at = copy.row(static_cast<std::size_t>(std::int64_t(first) + k)) +
+                                  mirror.layout().offsets[field.index()];
+      if (!world.holds({at, world.bytes(field)}, field, name.after(k))) {
+        return "field " + std::to_string(field.index()) + " of step " + std::to_string(k) + " of " +
+               name.words();
+      }
+    }
+  }
+  return length == 0 ? "no step" : "";
+}
+
+void append(const World& world, Writer& writer, Rng& rng) {
+  world.append(writer, 1,
+               rng.chance(0.1)   ? End::Terminated
+               : rng.chance(0.1) ? End::Truncated
+                                 : End::Continue);
+}
+
+class RowMirrorOf : public testing::TestWithParam<Window> {};
+INSTANTIATE_TEST_SUITE_P(
+    Windows, RowMirrorOf,
+    testing::Values(Window(Transitions{}), Window(Transitions{.n_step = 4, .frame_stack = 3}),
+                    Window(Sequences{.length = 5, .period = 2, .frame_stack = 2})));
+
+TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
+  const World world(World::Fields{.discount = true});
+  const std::uint32_t stack = std::visit([](auto& kind) { return kind.frame_stack; }, GetParam());
+  for (std::uint64_t seed = 1; seed <= scaled(20, 3); ++seed) {
+    Rng rng(seed);
+    ReplayBuffer replay(world.schema(), Small{.capacity_steps = 100,
+                                              .window = GetParam(),
+                                              .max_writers = 3,
+                                              .chunk_steps = 16,
+                                              .shards = 2});
+    Sampler sampler = replay.sampler({.seed = seed});
+    RowMirror mirror(sampler);
+    Copy copy(mirror);
+    std::vector<Writer> writers;
+    writers.push_back(replay.writer());
+    writers.push_back(replay.writer());
+    for (int round = 0; round < 100; ++round) {
+      for (std::size_t steps = rng.chance(0.1) ? 150 : rng.below(8); steps != 0; --steps) {
+        append(world, writers[rng.below(2)], rng);
+      }
+      const SampleResult batch = sampler.sample(rng.between(1, 20), {.timeout = 0ns});
+      if (!batch) {
+        continue;
+      }
+      copy.update();
+      for (const ItemKey key : batch->keys()) {
+        ASSERT_EQ(mismatch(world, mirror, copy, key, stack), "") << "round " << round;
+      }
+    }
+  }
+}
+
+TEST_P(RowMirrorOf, IsRightBesideWriters) {
+  const World world;
+  const std::uint32_t stack = std::visit([](auto& kind) { return kind.frame_stack; }, GetParam());
+  ReplayBuffer replay(world.schema(), Small{.capacity_steps = 200,
+                                            .window = GetParam(),
+                                            .max_writers = 3,
+                                            .chunk_steps = 16,
+                                            .shards = 2});
+  Sampler sampler = replay.sampler({.seed = 3});
+  RowMirror mirror(sampler);
+  Copy copy(mirror);
+  std::vector<std::jthread> threads;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    threads.emplace_back([&, seed](const std::stop_token& stop) {
+      Rng rng(seed);
+      Writer writer = replay.writer();
+      while (!stop.stop_requested()) {
+        append(world, writer, rng);
+      }
+    });
+  }
+  for (std::size_t round = 0; round < scaled(5000, 200); ++round) {
+    const SampleResult batch = sampler.sample(8);
+    ASSERT_TRUE(batch);
+    copy.update();
+    for (const ItemKey key : batch->keys()) {
+      ASSERT_EQ(mismatch(world, mirror, copy, key, stack), "") << "round " << round;
+    }
+  }
+}
+
+TEST(RowMirror, BringsARowOnce) {
+  Line line(Small{.capacity_steps = 1000, .chunk_steps = 100});
+  line.append_many(0, 500);
+  Sampler sampler = line.replay.sampler();
+  std::size_t rows = 0;
+  {
+    RowMirror mirror(sampler);
+    Copy copy(mirror);
+    EXPECT_FALSE(mirror.layout().offsets.empty());
+    require_batch(sampler.sample(500, {.draws = Draws::Epoch}));
+    rows = copy.update();
+    EXPECT_GE(rows, 500U);
+    EXPECT_LE(rows, 520U) << "a few are context at the seams of chunks";
+    require_batch(sampler.sample(500, {.draws = Draws::Epoch}));
+    EXPECT_EQ(copy.update(), 0U);
+    require_batch(sampler.sample(64, {.gather = false}));
+    EXPECT_EQ(copy.update(), 0U);
+  }
+  const auto batch = require_batch(sampler.sample(16));
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(batch->now(line.id)[i], batch->now(line.action)[i]) << "it draws as before";
+  }
+}
+
+TEST(RowMirror, RefusesFieldsThatARowDoesNotHave) {
+  const auto refused = [](const Schema& schema, const Window& window,
+                          std::initializer_list<std::string_view> words) {
+    ReplayBuffer replay(schema, Small{.window = window});
+    Sampler sampler = replay.sampler();
+    expect_refusal<std::invalid_argument>([&] { const RowMirror mirror(sampler); }, words);
+  };
+  Schema compressed;
+  compressed.compress(compressed.observation<std::uint8_t>("frame", {1024}));
+  refused(compressed, Transitions{}, {"frame", "compressed"});
+  Schema changing;
+  changing.observation<float>("state");
+  changing.mutable_column<float>("latent");
+  refused(changing, Transitions{}, {"latent", "mutable column"});
+  Schema recurrent;
+  recurrent.observation<float>("state");
+  recurrent.recurrent_state<float>("lstm", {4});
+  refused(recurrent, Sequences{.length = 4, .period = 2}, {"lstm", "recurrent state"});
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,215 @@
+#include <reprise/reprise.hpp>
+
+#include "process/forked.hpp"
+#include "testing/fixtures/line.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
+#include "testing/program/scale.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::jthread run(Autosave& autosave) {
+  return std::jthread([&](std::stop_token stop) { autosave.run(std::move(stop)); });
+}
+
+void wait_until(const std::function<bool()>& holds) {
+  while (!holds()) {
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+/// The numbers of all steps, in rising order.
+std::vector<std::uint64_t> numbers_in(Line& line) {
+  Sampler sampler = line.replay.sampler();
+  const SampleResult all = sampler.sample(line.replay.size(), {.draws = Draws::Epoch});
+  std::vector<std::uint64_t> numbers(all->now(line.id).begin(), all->now(line.id).end());
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+std::vector<std::uint64_t> first_numbers(std::size_t count) {
+  std::vector<std::uint64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  return numbers;
+}
+
+TEST(Autosave, SavesWhatIsNewUntilItIsStopped) {
+  const ScratchDirectory directory;
+  Line line(Small{.capacity_steps = 1000});
+  Autosave autosave(line.replay, directory.path(), {.every = 1ms});
+  EXPECT_EQ(autosave.status().last.manifest, 0U);
+  {
+    const std::jthread thread = run(autosave);
+    line.append_many(0, 100);
+    EXPECT_LE(line.replay.stats().unsaved_steps, 100U);
+    wait_until([&] { return line.replay.stats().unsaved_steps == 0; });
+    wait_until([&, before = autosave.status().saves] {
+      // One more if the steps came while it looked for what is new.
+      std::this_thread::sleep_for(10ms);
+      return autosave.status().saves <= before + 1;
+    });
+    const std::uint64_t saves = autosave.status().saves;
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(autosave.status().saves, saves) << "nothing is new";
+  }
+  line.append_many(100, 50);
+  EXPECT_EQ(line.replay.stats().unsaved_steps, 50U);
+  std::stop_source stopped;
+  stopped.request_stop();
+  autosave.run(stopped.get_token());
+  EXPECT_EQ(line.replay.stats().unsaved_steps, 0U);
+  EXPECT_EQ(autosave.status().failures, 0U);
+  LoadResult loaded = ReplayBuffer::load(directory.path());
+  EXPECT_EQ(loaded.buffer.size(), 150U);
+  EXPECT_EQ(loaded.buffer.stats().unsaved_steps, 0U);
+}
+
+TEST(Autosave, TellsWhyASaveFailedAndTriesAgain) {
+  const ScratchDirectory directory;
+  const std::filesystem::path parent = std::filesystem::path(directory.path()) / "parent";
+  std::ofstream(parent) << "a file, in which there is no directory";
+  Line line;
+  line.append_many(0, 30);
+  Autosave autosave(line.replay, parent / "autosave", {.every = 1ms});
+  const std::jthread thread = run(autosave);
+  wait_until([&] { return autosave.status().failures >= 2; });
+  EXPECT_NE(autosave.status().problem, "");
+  EXPECT_EQ(autosave.status().saves, 0U);
+  EXPECT_EQ(line.replay.stats().unsaved_steps, 30U);
+  std::filesystem::remove(parent);
+  std::filesystem::create_directory(parent);
+  wait_until([&] { return autosave.status().saves == 1; });
+  EXPECT_EQ(autosave.status().problem, "");
+  EXPECT_EQ(ReplayBuffer::load(parent / "autosave").buffer.size(), 30U);
+}
+
+TEST(Autosave, OfAFullDiskGoesOnOnceThereIsRoom) {
+  const ScratchDirectory directory;
+  Forked child([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    const ::rlimit room = limit;
+    limit.rlim_cur = 100;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    Line line;
+    line.append_many(0, 30);
+    Autosave autosave(line.replay, directory.path(), {.every = 1ms});
+    const std::jthread thread = run(autosave);
+    wait_until([&] { return autosave.status().failures >= 2; });
+    if (autosave.status().problem.find("File too large") == std::string::npos) {
+      throw std::runtime_error(autosave.status().problem);
+    }
+    ::setrlimit(RLIMIT_FSIZE, &room);
+    wait_until([&] { return autosave.status().saves == 1; });
+  });
+  EXPECT_TRUE(child.join());
+  EXPECT_EQ(ReplayBuffer::load(directory.path()).buffer.size(), 30U);
+}
+
+TEST(Autosave, WhatIsToldToBeSavedIsThereAfterAKillAtAnyMoment) {
+  constexpr std::size_t kCapacity = 20'000;
+  Rng rng(11);
+  const std::size_t rounds = scaled(50, 10);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(round);
+    const ScratchDirectory directory;
+    Common<std::atomic<std::uint64_t>> told;
+    Forked child([&] {
+      Line line(Small{.capacity_steps = kCapacity});
+      Autosave autosave(line.replay, directory.path(), {.every = 1ms});
+      const std::jthread thread = run(autosave);
+      const std::jthread teller([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          const Stats stats = line.replay.stats();
+          *told = stats.committed_steps - stats.unsaved_steps;
+        }
+      });
+      for (std::uint64_t i = 0; i < kCapacity; ++i) {
+        line.append(i, i % 7 == 6 ? End::Terminated : End::Continue);
+        if (i % 50 == 0) {
+          std::this_thread::sleep_for(100us);
+        }
+      }
+      std::this_thread::sleep_for(1h);
+    });
+    wait_until([&] { return *told != 0; });
+    std::this_thread::sleep_for(std::chrono::microseconds(rng.below(20'000)));
+    child.kill();
+    Line there(Small{.capacity_steps = kCapacity});
+    there.replay = std::move(ReplayBuffer::load(directory.path()).buffer);
+    const std::vector<std::uint64_t> numbers = numbers_in(there);
+    ASSERT_GE(numbers.size(), told->load());
+    ASSERT_EQ(numbers, first_numbers(numbers.size()));
+  }
+}
+
+TEST(Autosave, ARunThatGoesOnOwesNoBurst) {
+  constexpr std::size_t kBatch = 8;
+  constexpr double kErrorBuffer = 32.0;
+  const ScratchDirectory directory;
+  Line line(Small{.capacity_steps = 1000,
+                  .rate_limiter = SampleToInsertRatio{
+                      .samples_per_insert = 4.0, .min_size = 10, .error_buffer = kErrorBuffer}});
+  Sampler sampler = line.replay.sampler();
+  Autosave autosave(line.replay, directory.path(), {.every = 1ms});
+  {
+    const std::jthread thread = run(autosave);
+    for (std::uint64_t i = 0; i < 400; ++i) {
+      line.append(i);
+      while (sampler.sample(kBatch, {.timeout = 0ns})) {
+      }
+    }
+  }
+  // What the run did after its last save is lost, in inserts as in samples.
+  for (std::uint64_t i = 400; i < 500; ++i) {
+    line.append(i);
+    while (sampler.sample(kBatch, {.timeout = 0ns})) {
+    }
+  }
+  ReplayBuffer resumed = std::move(ReplayBuffer::load(directory.path()).buffer);
+  Sampler again = resumed.sampler();
+  std::size_t samples = 0;
+  while (again.sample(kBatch, {.timeout = 0ns})) {
+    samples += kBatch;
+  }
+  EXPECT_LE(samples, static_cast<std::size_t>(2.0 * kErrorBuffer));
+}
+
+TEST(Autosave, RefusesBadOptions) {
+  Line line;
+  const auto refused = [&](const AutosaveOptions& options,
+                           std::initializer_list<std::string_view> words) {
+    expect_refusal<std::invalid_argument>(
+        [&] { const Autosave autosave(line.replay, "unused", options); }, words);
+  };
+  refused({.every = 0ns}, {"every", "0"});
+  refused({.every = -1s}, {"every", "-1000000000"});
+  refused({.keep = 0}, {"keep", "0"});
+  refused({.compression = {.level = 20}}, {"compression", "20"});
+  EXPECT_FALSE(std::filesystem::exists("unused"));
+}
+
+}  // namespace
+}  // namespace reprise::test
