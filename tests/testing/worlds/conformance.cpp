@@ -316,16 +316,9 @@ void Conformance::sample() {
 void Conformance::check_batch(const SampleResult& result, const SampleOptions& how) {
   const Batch& batch = *result;
   std::vector<ItemId> ids;
-  Window window = setting_.window;
-  std::visit(
-      [&](auto& kind) {
-        kind.n_step = how.n_step.value_or(kind.n_step);
-        kind.discount = how.discount.value_or(kind.discount);
-      },
-      window);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const ItemId id{batch.episode_ids()[i], batch.positions()[i]};
-    ASSERT_NO_FATAL_FAILURE(check_item(batch, i, id, window));
+    ASSERT_NO_FATAL_FAILURE(check_item(batch, i, id, how));
     ids.push_back(id);
   }
   if (in_order(drawing_) || how.draws == Draws::WithoutReplacement) {

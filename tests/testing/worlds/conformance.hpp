@@ -151,7 +151,7 @@ class Conformance {
 
   // conformance_reads.cpp has reads by name.
   void check_item(const Batch& batch, std::size_t place, const ItemId& id,
-                  const Window& window) const;
+                  const SampleOptions& how) const;
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_priorities(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) const;
   void gather();

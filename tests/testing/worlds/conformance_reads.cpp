@@ -9,10 +9,17 @@
 
 namespace reprise::test {
 
-/// Checks that slot `place` of a batch shows this item, which is in the buffer. `window`: with the
+/// Checks that slot `place` of a batch shows this item, which is in the buffer, with the
 /// targets of the call.
 void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId& id,
-                             const Window& window) const {
+                             const SampleOptions& how) const {
+  Window window = setting_.window;
+  std::visit(
+      [&](auto& kind) {
+        kind.n_step = how.n_step.value_or(kind.n_step);
+        kind.discount = how.discount.value_or(kind.discount);
+      },
+      window);
   SCOPED_TRACE(testing::Message() << "item " << id.episode << ", " << id.position);
   const auto found = items_.find(id);
   ASSERT_NE(found, items_.end()) << "no item begins there";
@@ -35,7 +42,7 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   ASSERT_EQ(batch.probabilities()[place], 0.0);
   if (found != items_.end() && !found->second.gone) {
     ASSERT_EQ(batch.weights()[place], 1.0F);
-    check_item(batch, place, id, setting_.window);
+    check_item(batch, place, id, {});
     return;
   }
   ASSERT_EQ(batch.lengths()[place], 0U);
