@@ -313,6 +313,8 @@ class SelectorHandle:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         gather: bool = True,
         seed: int = 0,
         unique_frames: bool = False,
@@ -399,6 +401,8 @@ class Sampler:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         timeout: float | None = None,
         gather: bool = True,
         views: bool = False,
@@ -413,6 +417,8 @@ class Sampler:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         timeout: float | None = None,
         gather: bool = True,
     ) -> None: ...
@@ -424,6 +430,8 @@ class Sampler:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         gather: bool = True,
         allocator: Callable[[int], Any] | None = None,
         timeout: float | None = None,
@@ -451,6 +459,18 @@ class Prefetcher(Iterator[Batch]):
         traceback: TracebackType | None = None,
     ) -> None: ...
 
+class _RowMirror:
+    def __init__(self, sampler: Sampler) -> None: ...
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...
+    @property
+    def offsets(self) -> list[int]: ...
+    def new_rows(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]: ...
+
 class Hindsight:
     def relabel(self, keys: ArrayLike, goals: ArrayLike) -> NDArray[np.int32]: ...
 
@@ -459,6 +479,17 @@ class Host:
     def address(self) -> str: ...
     def close(self) -> None: ...
     def __enter__(self) -> str: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
+
+class Autosave:
+    def status(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
     def __exit__(
         self,
         kind: type[BaseException] | None = None,
@@ -509,6 +540,8 @@ class ReplayBuffer:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         gather: bool = True,
         seed: int = 0,
         unique_frames: bool = False,
@@ -550,6 +583,15 @@ class ReplayBuffer:
     def load(
         directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None
     ) -> LoadResult: ...
+    def autosave(
+        self,
+        directory: str | PathLike[str],
+        *,
+        every: float = 2.0,
+        compression: int = 0,
+        keep: int = 2,
+        bytes_per_second: int = 0,
+    ) -> Autosave: ...
     def restore(self, directory: str | PathLike[str]) -> RestoreResult: ...
     def __len__(self) -> int: ...
     @property
@@ -596,6 +638,8 @@ class Guest:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         gather: bool = True,
         seed: int = 0,
         unique_frames: bool = False,
@@ -643,6 +687,8 @@ class Mix:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         timeout: float | None = None,
     ) -> Batch: ...
     def prefetch(
@@ -653,6 +699,8 @@ class Mix:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
         allocator: Callable[[int], Any] | None = None,
         timeout: float | None = None,
         seed: int | None = None,
@@ -723,6 +771,8 @@ class ShardClient:
         beta: float = 0.4,
         normalise: _Normalise = "by_batch",
         draws: _Draws = "stratified",
+        n_step: int | None = None,
+        discount: float | None = None,
     ) -> int: ...
     def request(self, shard: int, *, timeout: float = 0.0) -> NDArray[np.uint8]: ...
     def answer(self, shard: int, answer: Any) -> None: ...

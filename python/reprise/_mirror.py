@@ -109,7 +109,10 @@ class Mirror:
         for the device that computes them. keys: of `item_keys`. Errors as of
         ReplayBuffer.update_priorities."""
         values = torch.as_tensor(priorities).detach().to(torch.float32).cpu().numpy()
-        return self._sampler.update_priorities(torch.as_tensor(keys).cpu().numpy(), values)
+        done: UpdateResult = self._sampler.update_priorities(
+            torch.as_tensor(keys).cpu().numpy(), values
+        )
+        return done
 
     def column(self, name: str, keys: Any, ahead: Any) -> Any:
         """The values of a column so many steps after the first of each item, [n, *shape]; within the

@@ -27,7 +27,7 @@ def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
     return made
 
 
-class SimpleReplayBuffer(torch.nn.Module):
+class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """`extend` and `sample` as of the class of this name that FastTD3, holosoma's FastSAC and others
     have, on a buffer whose rows are on the device: one import changes.
 
@@ -86,7 +86,6 @@ class SimpleReplayBuffer(torch.nn.Module):
         self._writers = self.replay.vector_writer(n_env, autoreset="disabled")
         self._mirror = Mirror(self.replay, "cpu" if device is None else device, {"seed": seed})
 
-    @torch.no_grad()
     def extend(self, tensor_dict: Any) -> None:
         """Appends one step of each environment: "observations" [n_env, n_obs], "actions"
         [n_env, n_act] and, in "next", "observations", "rewards", "dones" and "truncations",
@@ -106,7 +105,6 @@ class SimpleReplayBuffer(torch.nn.Module):
     def _stored(self, name: str, tensor: Any) -> Any:
         return (tensor[:, self._apart :] if name == "critic_observations" else tensor).float()
 
-    @torch.no_grad()
     def sample(self, batch_size: int) -> Any:
         """n_env * batch_size transitions as a TensorDict: "observations", "actions" and, in "next",
         the n-step "rewards", the "observations" after the window, "dones" and "truncations" of its

@@ -267,13 +267,13 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const Stats stats = core.stats();
   const std::uint64_t committed = stats.resident_steps + stats.excess_steps + stats.evicted_steps;
   core.slots().restore(committed);
-  core.counters.saved_steps = committed;
   core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted());
   core.counters.sampled_items = stored.counts.sampled_items;
   core.counters.sampled_batches = stored.counts.sampled_batches;
   core.counters.applied_updates = stored.counts.applied_updates;
   core.counters.stale_updates = stored.counts.stale_updates;
   core.counters.closed_chunks = stored.counts.closed_chunks;
+  core.counters.saved_steps = committed;
   core.shards().writer_ingests = stored.counts.writer_ingests;
   // A writer may have taken a block after the save wrote the count and before it wrote the writer
   // positions.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import ray
 
@@ -94,6 +94,9 @@ class Request:
                 give_up(self, TimeoutError("it does not answer"))
 
 
+Asked = TypeVar("Asked", bound=Request)
+
+
 class Calls:
     """Requests of one sampler, or of all writers of a process. The first attempt of each uses the
     connection to a shard of this node, if there is one; all others are calls of Ray. Any thread may
@@ -127,7 +130,7 @@ class Calls:
         request.send(connection, next(self._numbers))
         return None
 
-    def collect(self, requests: Iterable[Request], wait: Wait) -> list[tuple[Request, Any]]:
+    def collect(self, requests: Sequence[Asked], wait: Wait) -> list[tuple[Asked, Any]]:
         """The answers to these requests that come within a moment: their bytes, or errors of Ray."""
         direct = {one.number: one for one in requests if one.connection is not None}
         connections = {one.connection for one in direct.values()}
@@ -151,8 +154,8 @@ class Calls:
         return news + (_answers_of_ray(calls, 0.0 if connections else wait.left()) if calls else [])
 
 
-def _answers_of_ray(calls: dict[Any, Request], seconds: float) -> list[tuple[Request, Any]]:
-    news: list[tuple[Request, Any]] = []
+def _answers_of_ray(calls: dict[Any, Asked], seconds: float) -> list[tuple[Asked, Any]]:
+    news: list[tuple[Asked, Any]] = []
     if not ray.wait(list(calls), timeout=seconds)[0]:
         return news
     for call in ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]:

@@ -82,8 +82,9 @@ class Draw:
                 "shard that has just changed; allowed: 'by_batch', 'not'"
             )
         check_draws(draws)
-        self.n, self._how = int(n), dict(beta=beta, normalise=normalise, draws=draws)
-        self._how |= dict(n_step=n_step, discount=discount)
+        self.n = int(n)
+        self._how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
+        self._how |= {"n_step": n_step, "discount": discount}
 
     def begin(self, session: ClientSession) -> int:
         with session.lock:
