@@ -32,6 +32,7 @@ a forked child, TimeoutError for waits beyond the timeout, Closed, NothingToDraw
 """
 
 from ._reprise import (
+    Autosave,
     Batch,
     CheckpointError,
     Closed,

@@ -261,9 +261,11 @@ compression, keep, bytes_per_second: as of `save`; the last save goes at full sp
 ValueError for arguments out of range.)";
 
 constexpr const char* kStatus =
-    R"(What was done so far: a dict. saves: checkpoints written. failures: saves that failed, each of which was
-tried again. last: a dict of the newest checkpoint, as SaveResult; its manifest is 0 before the
-first. problem: why the last save failed; empty if it did not.)";
+    R"(What was done so far: a dict.
+
+saves: checkpoints written. failures: saves that failed, each of which was tried again.
+last: a dict of the newest checkpoint, as SaveResult; its manifest is 0 before the first.
+problem: why the last save failed; empty if it did not.)";
 
 constexpr const char* kSave =
     R"(Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need

@@ -72,6 +72,7 @@ class Autosave::State {
     friend bool operator==(const Seen&, const Seen&) = default;
   };
   [[nodiscard]] Seen look() const {
+    core_->shards().drain();  // Else the save itself would change the count of items.
     const Stats stats = core_->stats();
     return {stats.committed_steps, stats.evicted_steps, stats.sampled_items, stats.applied_updates,
             stats.items};

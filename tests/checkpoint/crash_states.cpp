@@ -8,8 +8,6 @@
 namespace reprise::test {
 namespace {
 
-using Kind = Operation::Kind;
-
 constexpr std::size_t kSectorBytes = 512;
 
 /// Copies part of a write into a file.
@@ -32,27 +30,27 @@ class Disk {
 
   void see(const Operation& operation) {
     switch (operation.kind) {
-      case Kind::Write:
+      case Operation::Kind::Write:
         writes_[operation.file].push_back(&operation);
         break;
-      case Kind::SyncFile:
+      case Operation::Kind::SyncFile:
         for (const Operation* const write : writes_[operation.file]) {
           write_part(contents_[operation.file], *write, 0, write->bytes.size(), std::byte{0});
         }
         writes_[operation.file].clear();
         break;
-      case Kind::Create:
-      case Kind::Rename:
-      case Kind::Remove:
+      case Operation::Kind::Create:
+      case Operation::Kind::Rename:
+      case Operation::Kind::Remove:
         changes_.push_back(&operation);
         break;
-      case Kind::SyncDirectory:
+      case Operation::Kind::SyncDirectory:
         for (const Operation* const change : changes_) {
           apply(*change);
         }
         changes_.clear();
         break;
-      case Kind::Mark:
+      case Operation::Kind::Mark:
         break;
     }
   }
@@ -81,12 +79,12 @@ class Disk {
   }
 
   void apply(const Operation& change) {
-    if (change.kind == Kind::Remove) {
+    if (change.kind == Operation::Kind::Remove) {
       const auto found = names_.find(change.name);
       if (found != names_.end() && found->second == change.file) {
         names_.erase(found);
       }
-    } else if (change.kind == Kind::Create) {
+    } else if (change.kind == Operation::Kind::Create) {
       names_[change.name] = change.file;
     } else {
       names_.erase(change.name);

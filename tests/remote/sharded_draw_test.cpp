@@ -211,7 +211,9 @@ TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
   Options options = shard_options();
   options.window = Transitions{.n_step = 3, .discount = 0.5F};
   Shards shards(2, options);
-  shards.append_to_each(20);
+  for (std::size_t s = 0; s < 2; ++s) {
+    shards.lines[s]->append_many(shards.writers[s], s * Shards::kApart, 20);
+  }
   shards.ask_all();
   Batch batch = shards.make_batch(16);
   const auto ticket = shards.client->begin(batch, 0, 16, {.n_step = 1, .discount = 0.25F});

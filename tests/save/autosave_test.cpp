@@ -99,7 +99,7 @@ TEST(Autosave, TellsWhyASaveFailedAndTriesAgain) {
   EXPECT_EQ(line.replay.stats().unsaved_steps, 30U);
   std::filesystem::remove(parent);
   std::filesystem::create_directory(parent);
-  wait_until([&] { return autosave.status().saves == 1; });
+  wait_until([&] { return autosave.status().saves >= 1; });
   EXPECT_EQ(autosave.status().problem, "");
   EXPECT_EQ(ReplayBuffer::load(parent / "autosave").buffer.size(), 30U);
 }
@@ -122,7 +122,7 @@ TEST(Autosave, OfAFullDiskGoesOnOnceThereIsRoom) {
       throw std::runtime_error(autosave.status().problem);
     }
     ::setrlimit(RLIMIT_FSIZE, &room);
-    wait_until([&] { return autosave.status().saves == 1; });
+    wait_until([&] { return autosave.status().saves >= 1; });
   });
   EXPECT_TRUE(child.join());
   EXPECT_EQ(ReplayBuffer::load(directory.path()).buffer.size(), 30U);

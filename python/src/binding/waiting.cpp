@@ -148,7 +148,7 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
     std::jthread thread;
   };
   auto run = std::make_unique<Run>();
-  std::exception_ptr raised;
+  std::exception_ptr interrupt;
   const ::pid_t maker = ::getpid();
   {
     std::optional<Released> released(std::in_place);
@@ -170,11 +170,11 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
     };
     while (!wait()) {
       released.reset();
-      if (!raised) {
+      if (!interrupt) {
         try {
           check_signals();
         } catch (...) {
-          raised = std::current_exception();
+          interrupt = std::current_exception();
           run->thread.request_stop();
         }
       }
@@ -188,8 +188,8 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
     }
     run->thread.join();
   }
-  if (raised || run->failure) {
-    std::rethrow_exception(raised ? raised : run->failure);
+  if (interrupt || run->failure) {
+    std::rethrow_exception(interrupt ? interrupt : run->failure);
   }
 }
 

@@ -49,7 +49,7 @@ def test_a_save_that_fails_is_told_and_tried_again(tmp_path):
     parent.unlink()
     parent.mkdir()
     with buffer.autosave(parent / "autosave", every=0.001) as autosave:
-        wait_until(lambda: autosave.status()["saves"] == 1)
+        wait_until(lambda: autosave.status()["saves"] >= 1)
 
 
 CHILD = """

@@ -67,6 +67,7 @@ def instances(tmp_path_factory):
     with buffer.prefetch(1) as prefetcher, buffer.share() as address:
         made = (
             buffer.share(),
+            buffer.autosave(tmp_path_factory.mktemp("autosave")),
             reprise.attach(address),
             reprise.ShardConnection(address),
             schema,

@@ -139,6 +139,10 @@ def prefetched(replay: reprise.ReplayBuffer) -> Iterator[int]:
 def save_and_load(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> None:
     seen: list[reprise.SaveProgress] = []
     with tempfile.TemporaryDirectory() as directory:
+        autosave: reprise.Autosave
+        with replay.autosave(f"{directory}/again", every=60.0, keep=1) as autosave:
+            status: dict[str, Any] = autosave.status()
+        assert status["failures"] == 0
         saved: reprise.SaveResult = replay.save(
             directory, samplers=[sampler], attachments={"a": b"1"}, progress=seen.append
         )

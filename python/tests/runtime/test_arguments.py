@@ -56,7 +56,8 @@ MISFITS = {
     "from_step()": "Schema.from_step: observations is missing",
     "from_step({'x': 1})": "Schema.from_step takes 0 positional arguments; given 1: name the others",
     "b.prefetch(4, foo=1)": "ReplayBuffer.prefetch: unexpected keyword 'foo'; allowed: n, depth, "
-    "beta, normalise, draws, gather, seed, unique_frames, fresh, allocator, timeout",
+    "beta, normalise, draws, n_step, discount, gather, seed, unique_frames, fresh, allocator, "
+    "timeout",
     "b.sampler(1)": "ReplayBuffer.sampler takes 0 positional arguments; given 1: name the others",
     "b.stats(x=1)": "ReplayBuffer.stats: unexpected keyword 'x'; allowed: none",
     "b.stats(self=1)": "ReplayBuffer.stats: unexpected keyword 'self'; allowed: none",
