@@ -2,6 +2,7 @@
 
 #include "remote/blob.hpp"
 #include "remote/blobs.hpp"
+#include "remote/exchange.hpp"
 #include "testing/fixtures/rng.hpp"
 #include "testing/program/scale.hpp"
 
@@ -141,7 +142,8 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
           // A batch of terabytes would be refused, but takes too long for a test.
           std::uint64_t items = 0;
           std::memcpy(&items,
-                      damaged.data() + damaged.size() - std::min<std::size_t>(16, damaged.size()),
+                      damaged.data() + damaged.size() -
+                          std::min(sizeof(remote::DrawRequest), damaged.size()),
                       std::min<std::size_t>(8, damaged.size()));
           if (items < 4096) {
             static_cast<void>(blobs.shard.exchange(damaged));
