@@ -177,8 +177,8 @@ class RowMirror {
   };
   /// Rows of the copy, and what they hold from now on, row by row.
   struct NewRows {
-    std::span<const std::int64_t> rows;
-    std::span<const std::byte> bytes;
+    std::span<const std::int64_t> rows;  ///< Their numbers.
+    std::span<const std::byte> bytes;    ///< `row_bytes` for each of them, in the same order.
   };
 
   /// From now on the batches of the sampler have keys, weights and probabilities alone.

@@ -118,7 +118,7 @@ struct AppendResult {
 
 /// The shipment of one writer, among those of a process.
 struct ShipmentOf {
-  std::uint64_t writer_id = 0;
+  std::uint64_t writer_id = 0;               ///< `StepPacker::writer_id`, plus its lane.
   std::span<const std::byte> shipment = {};  ///< Empty: the writer has ended.
 };
 /// Shipments of the writers of one process as one call, for `ReplayShard::append_all`; none at all
