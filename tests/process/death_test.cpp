@@ -349,12 +349,12 @@ TEST(StoppedGuest, HoldsUpNobody) {
   };
   all_go_on(0, 1'000);
   for (std::size_t i = 0; i < scaled(20, 3); ++i) {
-    stopped.signal(SIGSTOP);
+    stopped.stop();
     all_go_on(1, 2'000);
     stopped.signal(SIGCONT);
     all_go_on(0, 200);
     // A learner that is stopped in the middle of a draw holds up nobody either.
-    learner.signal(SIGSTOP);
+    learner.stop();
     const std::uint64_t committed = progress[1].committed + 2'000;
     yield_while([&] { return progress[1].committed < committed; });
     ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));

@@ -66,6 +66,13 @@ class Forked {
       ::kill(child_, number);
     }
   }
+  /// Returns once it has stopped, which takes a moment.
+  void stop() const noexcept {
+    signal(SIGSTOP);
+    int status = 0;
+    while (::waitpid(child_, &status, WUNTRACED) < 0 && errno == EINTR) {
+    }
+  }
   /// Waits for the child's end. Returns whether it ended by itself, with status 0.
   bool join() noexcept {
     int status = 0;

@@ -28,7 +28,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   Guest guest = attach(address);
   GuestSampler sampler = guest.sampler();
   ASSERT_TRUE(sampler.sample(4));
-  host.signal(SIGSTOP);
+  host.stop();
   std::stop_source stop;
   std::jthread later([&] {
     std::this_thread::sleep_for(20ms);

@@ -81,6 +81,16 @@ def interrupt():
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGINT)
 
+def stop(process):
+    # Returns once each thread of the process has stopped, which takes a moment.
+    os.kill(process.pid, signal.SIGSTOP)
+    threads = f"/proc/{process.pid}/task"
+    while any(
+        open(f"{threads}/{one}/stat").read().rpartition(")")[2].split()[0] != "T"
+        for one in os.listdir(threads)
+    ):
+        time.sleep(0.001)
+
 if __name__ == "__main__":
     with hosting(fill_steps=100) as (process, address):
         guest = reprise.attach(address)
@@ -88,7 +98,7 @@ if __name__ == "__main__":
         writer.begin_episode(id=0)
         step = {"action": 0, "reward": 0, "next_id": 1}
         keys = sampler.sample(4).item_keys
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process)
         for call in (
             guest.stats,
             guest.writer,
@@ -114,7 +124,7 @@ if __name__ == "__main__":
         assert guest.stats()["committed_steps"] >= 100
         assert guest.update_priorities(keys, [1.0] * 4) == (4, 0)
         writer.append(**step)
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process)
         ended = []
 
         def ask():
