@@ -125,9 +125,9 @@ struct Stats {
   std::uint64_t closed_chunks = 0;     ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;    ///< Times a writer took a shard's lock to make room itself.
 
-  /// Committed since the newest save began that has returned, or since the buffer was loaded; all
-  /// of them if there was none. A crash loses these, and the steps of episodes under way that a
-  /// save leaves out, see `ReplayBuffer::save`.
+  /// Committed and not in the newest save that has returned, nor loaded: all of them if there was
+  /// none. Pending steps are among them. A crash loses these, and of episodes under way what a save
+  /// leaves out, see `ReplayBuffer::save`.
   std::uint64_t unsaved_steps = 0;
 
   WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.

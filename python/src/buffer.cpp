@@ -104,7 +104,7 @@ writer_ingests: times a writer took a shard's lock to make room itself.
 guests: processes attached to the buffer.
 dead_guest_steps: steps taken from such processes after their death.
 cut_episodes: episodes that ended as truncated as their process died.
-unsaved_steps: steps appended since the newest save began that has returned, all if there was none.
+unsaved_steps: steps appended that the newest save does not have; all of them if there was none.
 samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
 limiter: the rate limiter's state, a sentence.
 writers_for_chunk: waits of appends for memory, a dict as below.

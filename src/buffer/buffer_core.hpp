@@ -49,7 +49,7 @@ struct alignas(base::kCacheLine) Counters {
   /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
   /// of these steps.
   std::atomic<std::uint64_t> dropped_steps{0};
-  /// Steps that were committed before the newest save that has returned.
+  /// Steps in the newest save that has returned, evicted and dropped ones included.
   std::atomic<std::uint64_t> saved_steps{0};
   // Counts of attached processes (src/process).
   std::atomic<std::uint64_t> guests{0};

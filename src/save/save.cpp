@@ -179,7 +179,8 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
                      std::span<const base::Random::State> samplers)
     REPRISE_REQUIRES(core.saves.mutex) {
   checkpoint::Saver saver(files, directory, options, core.saves.base);
-  const std::uint64_t committed = core.slots().committed();  // The image has them.
+  // D1: acquire; partner: end_truncated, as in BufferCore::stats.
+  std::uint64_t saved = core.counters.dropped_steps.load(std::memory_order_acquire);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
   // After the images, so that the counts written here include everything that the images show.
@@ -188,6 +189,10 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   write_state(saver, kOptionsState, core.options(), kStateVersionWords);
   std::uint64_t chunks = 0;
   for (const ShardImage& shard : images) {
+    saved += shard.evicted;
+    for (const ChunkImage& chunk : shard.chunks) {
+      saved += chunk.steps;
+    }
     chunks += shard.chunks.size();
   }
   saver.announce(chunks);
@@ -213,7 +218,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   core.saves.base = saver.id();
   core.saves.changes = std::move(changes);
   // Relaxed: a statistic.
-  core.counters.saved_steps.store(committed, std::memory_order_relaxed);
+  core.counters.saved_steps.store(saved, std::memory_order_relaxed);
   return result;
 }
 
