@@ -147,7 +147,7 @@ class Mirror:
             made["next_" + name] = self._stacks(column, rows + ahead, at + ahead, there)
         made.episode_ids = self._headers[first, 0]
         made.positions, made.lengths = position, length
-        self._targets(made, rows, length, terminated, most, gamma)
+        self._targets(made, rows, there, terminated, most, gamma)
 
     def _stacks(self, column: _Column, rows: Any, position: Any, there: Any) -> Any:
         """The observation of each row, [n, T], with those before it if they are stacked."""
@@ -166,41 +166,34 @@ class Mirror:
         return _zero_unless(values, there) if self._sequences else values[:, 0]
 
     def _targets(
-        self, made: Tensors, rows: Any, length: Any, terminated: Any, most: int, gamma: float
+        self, made: Tensors, rows: Any, there: Any, terminated: Any, most: int, gamma: float
     ) -> None:
-        """Returns and discounts as the host computes them: in double, one step after the other."""
+        """Returns and discounts, [n, T], as the host computes them: in double, one step after the
+        other."""
         made.returns = {}
         if most == 0:
             made.discounts = (~terminated).to(torch.float32)
             return
-        first = rows[:, 0] if not self._sequences else rows
-        end = length if not self._sequences else length[:, None]
-        left = end - (first - rows[:, :1] if self._sequences else 0)  # Steps of the item from here.
-        count = left.clamp(max=most) if self._sequences else length
-        ends = terminated if not self._sequences else terminated[:, None] & (count == left)
+        left = made.lengths[:, None] - (rows - rows[:, :1])  # Steps of the item from each row on.
+        count = left.clamp(max=most)
         own = [column for role, column in self._fields.values() if role == Role.DISCOUNT]
         rewards = {
             name: column for name, (role, column) in self._fields.items() if role == Role.REWARD
         }
-        sums = {name: torch.zeros_like(first, dtype=torch.float64) for name in rewards}
-        product = torch.ones_like(first, dtype=torch.float64)
+        sums = {name: torch.zeros_like(rows, dtype=torch.float64) for name in rewards}
+        product = torch.ones_like(rows, dtype=torch.float64)
         for k in range(min(most, self._steps) if self._sequences else most):
             within = k < count
-            row = first + torch.clamp(count - 1, max=k)
+            row = rows + torch.clamp(count - 1, max=k)
             for name, column in rewards.items():
                 term = product * column.at(row).to(torch.float64)
                 sums[name] = torch.where(within, sums[name] + term, sums[name])
             factor = gamma * own[0].at(row).to(torch.float64) if own else gamma
             product = torch.where(within, product * factor, product)
-        product = torch.where(ends, 0.0, product)
-        there = None
-        if self._sequences:
-            there = torch.arange(self._steps, device=self._device) < length[:, None]
+        product = torch.where(terminated[:, None] & (count == left), 0.0, product)
         for name, total in sums.items():
-            values = total.to(torch.float32)
-            made.returns[name] = values if there is None else _zero_unless(values, there)
-        values = product.to(torch.float32)
-        made.discounts = values if there is None else _zero_unless(values, there)
+            made.returns[name] = self._shaped(total.to(torch.float32), there)
+        made.discounts = self._shaped(product.to(torch.float32), there)
 
 
 def _zero_unless(values: Any, kept: Any) -> Any:
