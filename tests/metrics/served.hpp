@@ -18,10 +18,10 @@
 
 namespace reprise::metrics {
 
-/// One server for all tests, because stopping it takes seconds. The metrics of a test leave it when
-/// their `Metrics` is destroyed.
+/// One server for all tests, which the end of the program stops, because its destructor takes
+/// seconds. The metrics of a test leave it when their `Metrics` is destroyed.
 inline prometheus::Exposer& server() {
-  static prometheus::Exposer exposer("127.0.0.1:0", 1);
+  static auto& exposer = *new prometheus::Exposer("127.0.0.1:0", 1);
   return exposer;
 }
 
