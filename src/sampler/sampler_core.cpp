@@ -261,6 +261,11 @@ bool SamplerCore::admit_polled(Call& call) noexcept {
 void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   const bool for_ratio = core_->limiter().limits_inserts() && !core_->limiter().is_queue() &&
                          call.answer != limiter::Limiter::Answer::TooFewItems;
+  // It stands in line before its wait is counted, so whoever is seen to wait has its turn.
+  call.in_turn = core_->draws_take();
+  if (call.in_turn) {
+    static_cast<void>(call.turns.come(call));
+  }
   limiter::Wait wait(terms, for_ratio ? &core_->samplers_for_limiter : &core_->samplers_for_items,
                      &core_->items_event, &call.turns.event());
   if (wait.refused()) {
@@ -268,8 +273,7 @@ void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
     return;
   }
   std::optional<limiter::WaitEnd> end;
-  if (core_->draws_take()) {
-    call.in_turn = true;
+  if (call.in_turn) {
     end = call.turns.come(call, wait);
   }
   if (!end) {

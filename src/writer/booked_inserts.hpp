@@ -42,13 +42,13 @@ class BookedInserts {
     if (left_ != 0) {
       return std::nullopt;
     }
+    // It stands in line before its wait is counted, so whoever is seen to wait has its turn.
+    Booking booking;
+    static_cast<void>(core_.writer_turns.come(booking));
     limiter::Wait wait(terms, &core_.writers_for_limiter, &core_.room_event,
                        &core_.writer_turns.event());
-    if (wait.refused()) {
-      return limiter::WaitEnd::Stopped;
-    }
-    Booking booking;
-    std::optional<limiter::WaitEnd> end = core_.writer_turns.come(booking, wait);
+    std::optional<limiter::WaitEnd> end =
+        wait.refused() ? limiter::WaitEnd::Stopped : core_.writer_turns.come(booking, wait);
     if (!end) {
       end = wait_for_booking(booking, wait);
     }

@@ -122,8 +122,9 @@ void ResidenceCheck::turns() {
   check_turns(shared_.writers, true, true, "writers", residence_.writers);
 }
 
-/// A thread that waits for a mutex before it queues looks as if it had been passed, and so does a
-/// writer that waits for a chunk, where there are no turns. So a few such waits are no fault.
+/// A thread that waits for a mutex before it sees that it is let in looks as if it had been passed,
+/// and so does a writer that waits for a chunk, where there are no turns. So a few such waits are
+/// no fault.
 void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                                  Residence::Waits& waits) {
   const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);
