@@ -81,11 +81,11 @@ void Server::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     core_->life().check();
     if (core_->closed()) {
-      // The guests notice at once that their connections end.
+      // The guests notice at once that their connections end, and nobody attaches any more then.
+      listener_.hang_up();
       std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
       guests_.clear();
       count();
-      listener_.hang_up();
       return;
     }
     wait(pause);
