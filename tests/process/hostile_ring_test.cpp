@@ -153,7 +153,7 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
     writer.words().publish(row + 4);
     Sampler sampler = world.line.replay.sampler();
     for (int i = 0; i < 20 && world.committed() < before + 2 && !writer.lost(); ++i) {
-      ASSERT_TRUE(sampler.sample(1, {.timeout = 10s}));
+      ASSERT_TRUE(sampler.sample(1));
       std::this_thread::sleep_for(2ms);
     }
     yield_while([&] { return world.committed() < before + 2 && !writer.lost(); });
