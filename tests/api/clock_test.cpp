@@ -1,3 +1,4 @@
+#include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>
 
 #include "testing/fixtures/line.hpp"
@@ -8,8 +9,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -71,6 +76,46 @@ TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
   EXPECT_EQ(both.waits_for(), 1U);
   EXPECT_GE(none.waited, 2h) << "one for each part";
   EXPECT_LT(none.waited, 3h) << "the second part has what the first one left";
+}
+
+/// Processes whose writers ship to one shard with two places.
+TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
+  using Is = ShipmentOutcome::Is;
+  const Options options = Small{.max_writers = 2, .chunk_steps = 16};
+  Line line(options);
+  ReplayShard shard(line.replay, 0, 5, {.silent = 1h, .forgotten = 1000h});
+  std::vector<std::unique_ptr<StepPacker>> packers;
+  std::vector<Writer> writers;
+  for (int i = 0; i < 3; ++i) {
+    packers.push_back(std::make_unique<StepPacker>(line.schema, options));
+    writers.push_back(packers.back()->writer());
+  }
+  const auto five_steps = [&](std::size_t process) {
+    line.append_many(writers[process], 100 * process, 5);
+    return packers[process]->take();
+  };
+  const auto deliver = [&](std::size_t process, const Blob& steps) {
+    const std::vector<ShipmentOf> all{{packers[process]->writer_id(), steps.bytes()}};
+    const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns);
+    return outcomes_of(answer.bytes()).at(0);
+  };
+  EXPECT_EQ(deliver(0, five_steps(0)).is, Is::Appended);
+  EXPECT_EQ(deliver(1, five_steps(1)).is, Is::Appended);
+  const Blob more = five_steps(2);
+  const ShipmentOutcome none = deliver(2, more);
+  EXPECT_EQ(none.is, Is::NoWriter);
+  EXPECT_NE(none.said.find("max_writers is 2"), std::string::npos);
+  EXPECT_FALSE(shard.is_silent(0));
+  EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
+  ahead.fetch_add(2 * 3600);
+  EXPECT_TRUE(shard.is_silent(0));
+  static_cast<void>(shard.append_all(shipments_of(1, 0, {}).bytes(), 0ns));  // It lives.
+  EXPECT_FALSE(shard.is_silent(1));
+  EXPECT_EQ(deliver(2, more).is, Is::Appended);
+  EXPECT_EQ(shard.deliveries().silent_writers_closed, 1U);
+  EXPECT_EQ(shard.writers(), 2U);
+  EXPECT_EQ(deliver(1, five_steps(1)).is, Is::Appended);
+  EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
 }
 
 TEST_F(WallClock, RunsBackwardsHere) {

@@ -175,7 +175,7 @@ class Attempt {
   }
   template <class Condition>
   [[nodiscard]] static bool waits_for(Condition condition) {
-    const auto patience = Clock::now() + 20s;
+    const auto patience = Clock::now() + 180s;
     while (!condition()) {
       if (Clock::now() >= patience) {
         return false;

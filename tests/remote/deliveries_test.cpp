@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -148,7 +147,7 @@ class Delivered : public testing::Test {
   [[nodiscard]] std::uint64_t committed() const { return line.replay.stats().committed_steps; }
 
   Line line{options()};
-  ReplayShard shard{line.replay, 0, 5, {.silent = 50ms, .forgotten = 10s}};
+  ReplayShard shard{line.replay, 0, 5};
   std::vector<std::unique_ptr<Remote>> remotes = [] {
     std::vector<std::unique_ptr<Remote>> made;
     for (int i = 0; i < 3; ++i) {
@@ -195,32 +194,6 @@ TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
             (std::vector<Is>{Is::Appended, Is::Invalid, Is::Invalid, Is::Appended}));
   EXPECT_EQ(outcomes[2].said, outcomes[1].said);
   EXPECT_EQ(committed(), 8U);
-}
-
-TEST_F(Delivered, AWriterBeyondThePlacesGetsThatOfASilentProcess) {
-  const Blob a = remotes[0]->ship(0, 5);
-  const Blob b = remotes[1]->ship(100, 5);
-  const Blob c = remotes[2]->ship(200, 5);
-  const auto of = [&](std::size_t i, const Blob& blob) {
-    return std::vector<ShipmentOf>{{remotes[i]->packer.writer_id(), blob.bytes()}};
-  };
-  EXPECT_EQ(kinds(take(of(0, a), 1)), std::vector<Is>{Is::Appended});
-  EXPECT_EQ(kinds(take(of(1, b), 2)), std::vector<Is>{Is::Appended});
-  const std::vector<ShipmentOutcome> none = take(of(2, c), 3);
-  EXPECT_EQ(none[0].is, Is::NoWriter);
-  EXPECT_NE(none[0].said.find("max_writers is 2"), std::string::npos);
-  EXPECT_FALSE(shard.is_silent(1));
-  EXPECT_TRUE(shard.is_silent(4)) << "never heard of";
-  std::this_thread::sleep_for(60ms);
-  EXPECT_TRUE(shard.is_silent(1));
-  EXPECT_TRUE(take({}, 2).empty());  // It lives.
-  EXPECT_FALSE(shard.is_silent(2));
-  EXPECT_EQ(kinds(take(of(2, c), 3)), std::vector<Is>{Is::Appended});
-  EXPECT_EQ(shard.deliveries().silent_writers_closed, 1U);
-  EXPECT_EQ(shard.writers(), 2U);
-  const Blob more = remotes[1]->ship(105, 5);
-  EXPECT_EQ(kinds(take(of(1, more), 2)), std::vector<Is>{Is::Appended});
-  EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
 }
 
 TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {

@@ -49,8 +49,7 @@ TEST(WithoutReplacement, WritersHeldByARatioGoOnForSamplersThatLackItems) {
   start(samplers, 2, [&](std::size_t s) {
     Sampler sampler = line.replay.sampler();
     for (int i = 0; i < 3; ++i) {
-      ASSERT_TRUE(sampler.sample(
-          50 + 10 * s, {.draws = Draws::WithoutReplacement, .timeout = std::chrono::seconds(10)}));
+      ASSERT_TRUE(sampler.sample(50 + 10 * s, {.draws = Draws::WithoutReplacement}));
     }
   });
   samplers.clear();
