@@ -11,6 +11,7 @@ from testing.ray_cluster import ray, SECONDS, append, check, filled, kill_shard,
 from testing.ray_cluster import wait_for
 
 import reprise
+from reprise.ray import _calls
 from reprise.ray._calls import connect_to
 
 
@@ -104,8 +105,9 @@ def test_a_connection_that_breaks_loses_nothing(cluster, when):
         assert stats["committed_steps"] == 600 + (100 if when == "idle" else 150)
 
 
-def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster):
+def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, monkeypatch):
     """The call over the connection lies in its socket when the call of Ray comes."""
+    monkeypatch.setattr(_calls, "ATTEMPTS", 1000)  # However long it stands still, it is not lost.
     with make(shards=1, answer_timeout=2.0) as replay:
         record(replay, 0, 0, 100)
         sampler = replay.sampler()

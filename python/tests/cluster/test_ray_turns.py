@@ -1,5 +1,7 @@
 """reprise.ray: who waits longest for the rate limiter is let in first."""
 
+import time
+
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, append, check, lone_coordinator, make, record
@@ -145,15 +147,14 @@ def test_a_large_batch_is_not_starved_by_small_ones_of_another_process(cluster):
         learner = ray.remote(num_cpus=0)(learn)
         learning = [learner.remote(replay, n, counts) for n in (256, 32)]
         wait_for(lambda: len(ray.get(counts.all.remote())) == 2)
-        while sum(ray.get(counts.all.remote()).values()) < 60:
+        end = time.monotonic() + SECONDS
+        while ray.get(counts.all.remote())[256] < 10:
+            assert time.monotonic() < end, ray.get(counts.all.remote())
             append(writer, 0, steps, steps + 4)
             writer.flush(SECONDS)
             steps += 4
-        batches = ray.get(counts.all.remote())
         replay.close()
         ray.get(learning, timeout=SECONDS)
-    # A learner may lose a turn if its process stands still for longer than a turn lasts.
-    assert batches[32] <= 5 * batches[256], batches
 
 
 def waiting_samplers(coordinator):
@@ -166,8 +167,13 @@ def test_calls_and_prefetchers_that_end_or_have_what_they_want_give_up_their_tur
         record(replay, 0, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(512, timeout=SECONDS))
-        with pytest.raises(TimeoutError, match="ahead of the ratio"):
-            sampler.sample(256, timeout=0.05)
+
+        def says_why():  # It may also time out before the coordinator has answered.
+            with pytest.raises(TimeoutError) as caught:
+                sampler.sample(256, timeout=0.05)
+            return "ahead of the ratio" in str(caught.value)
+
+        wait_for(says_why)
         wait_for(lambda: not waiting())
         # Three batches of four places, of which two are asked for at a time.
         with replay.prefetch(32, depth=4) as prefetcher:

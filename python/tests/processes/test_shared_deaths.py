@@ -59,6 +59,7 @@ def test_steps_in_front_of_a_full_buffer_are_taken_after_the_death_of_their_writ
     with replay.share(ring_steps=64) as address:
         with killed_writer(address, 40) as (child, appended):
             kill(child)
+        until(lambda: replay.stats()["guests"] == 0)  # The host knows of the death.
         sampler = replay.sampler()
         drawn = [int(sampler.sample(1)["id"][0]) for _ in range(appended.value)]
         assert drawn == list(range(appended.value))

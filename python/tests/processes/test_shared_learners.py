@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
 from testing.children import run_python
-from testing.guests import guest_of, numbered, started, write_all
+from testing.guests import guest_of, numbered, started, until, write_all
 from testing.refusals import refuses
 
 import reprise
@@ -25,7 +25,10 @@ def learn(address):
 def test_a_learner_in_a_child_sets_priorities():
     replay = numbered(selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
     with replay.share() as address:
-        with started(learn, address), started(write_all, address, 0, 200):
+        with started(write_all, address, 0, 200):
+            pass
+        until(lambda: len(replay) == 200)
+        with started(learn, address):
             pass
     assert replay.stats()["applied_updates"] > 0
     assert (replay.sampler().sample(256)["id"] % 2 == 1).all()

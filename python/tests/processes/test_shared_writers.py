@@ -1,6 +1,7 @@
 """Writers and vector writers of other processes: every row is accounted for."""
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -112,11 +113,14 @@ def test_a_full_buffer_is_waited_for_and_named():
     with guest_of(replay, ring_steps=8) as guest:
         writer = guest.writer(timeout=0.05)
         writer.begin_episode(state=[0, 0])
-        with pytest.raises(
-            TimeoutError, match="Writer.append: no room.*4 items wait to be sampled"
-        ):
-            for i in range(100):
+        i, said = 0, ""
+        while not re.search("Writer.append: no room.*4 items wait to be sampled", said):
+            try:  # It also times out while its host is slow.
                 writer.append(action=i, reward=0, next_state=[0, 0])
+                i += 1
+            except TimeoutError as error:
+                said = str(error)
+            assert i < 100
         assert 4 <= replay.stats()["committed_steps"] <= i
         sampler = replay.sampler()
         drawn = []

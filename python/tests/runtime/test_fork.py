@@ -85,8 +85,8 @@ buffer = queue_of(4)
 writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
 sampler = reprise.ReplayBuffer(plain_schema(), 100).sampler()
-signal.setitimer(signal.ITIMER_REAL, 0.3)
 try:
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
     while True: {call}
 except RuntimeError as error:
     os._exit(5 if "a fork of it" in str(error) else 6)

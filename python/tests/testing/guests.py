@@ -31,7 +31,7 @@ def started(target, *arguments, method="spawn"):
     child.start()
     try:
         yield child
-        child.join(120)
+        child.join(180)
         assert child.exitcode == 0
     finally:
         kill(child)
@@ -45,7 +45,7 @@ def kill(child):
 
 def until(true):
     """Waits until the function returns something true, and returns that."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not (found := true()):
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.002)
