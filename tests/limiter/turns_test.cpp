@@ -169,6 +169,38 @@ class TurnsOf : public testing::TestWithParam<Case> {
   std::uint64_t next_ = 0;
 };
 
+/// Else another call, made once this one is seen to wait, might be let in before it.
+TEST_P(TurnsOf, WhoBeginsToWaitStandsInLineAlready) {
+  class Looks final : public WaitHook {
+   public:
+    explicit Looks(const limiter::Turns& turns) : turns_(turns) {}
+    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
+      stood = turns_.anybody();
+      return false;
+    }
+    bool stood = false;
+
+   private:
+    const limiter::Turns& turns_;
+  };
+  let_samplers_wait();
+  limiter::Turns& samplers = core_of(line.replay)->sampler_turns;
+  Looks sees_sampler(samplers);
+  how.hook = &sees_sampler;
+  EXPECT_EQ(line.replay.sampler().sample(32, how).status().code, Code::Stopped);
+  EXPECT_TRUE(sees_sampler.stood);
+  EXPECT_FALSE(samplers.anybody());
+  if (GetParam().block != 0) {
+    let_writers_wait();
+    limiter::Turns& writers = core_of(line.replay)->writer_turns;
+    Looks sees_writer(writers);
+    Writer held = line.replay.writer({.hook = &sees_writer});
+    EXPECT_EQ(line.append(held, 0), CommitStatus::Stopped);
+    EXPECT_TRUE(sees_writer.stood);
+    EXPECT_FALSE(writers.anybody());
+  }
+}
+
 TEST_P(TurnsOf, SamplersAreLetInAsTheyBeganToWait) {
   let_samplers_wait();
   std::vector<std::unique_ptr<Call>> calls;

@@ -1,5 +1,6 @@
 #include "process/forked.hpp"
 #include "process/hosted.hpp"
+#include "process/raw_guest.hpp"
 #include "testing/faults/child.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,9 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 namespace reprise::test {
 namespace {
@@ -60,6 +63,26 @@ TEST(GuestLife, IsSeenToEndByAWriterOfFewSteps) {
     std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(status, CommitStatus::Closed);
+}
+
+TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
+  Line line;
+  Hosted hosted(line.replay);
+  hosted.serve();
+  std::vector<process::Channel> guests;
+  for (int i = 0; i < 100; ++i) {  // It takes a moment until all have been hung up on.
+    guests.push_back(raw_channel(hosted.address()));
+    guests.back().send(process::Says::Hello, process::bytes_of(process::Hello()));
+    ASSERT_TRUE(answer(guests.back()));
+  }
+  line.replay.close();
+  EXPECT_FALSE(answer(guests.front()));
+  try {
+    static_cast<void>(attach(hosted.address(), {.timeout = 0s}));
+    ADD_FAILURE() << "it attached";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::connection_refused);
+  }
 }
 
 TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
