@@ -120,6 +120,7 @@ std::size_t WriterSession::take(std::size_t environment) {
   if (published - first > layout_.rows()) {
     refuse_ring("more rows are published than a ring has");
   }
+  const auto one_ring = stream.writer->one_ring();
   std::size_t steps = 0;
   while (stream.row != published && steps < kSteps) {
     std::byte* const row = layout_.row(memory_.data(), environment, stream.row);

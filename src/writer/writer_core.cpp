@@ -90,7 +90,7 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
 CommitStatus WriterCore::add_transitions(std::span<const End> ends,
                                          std::span<const detail::RawValue> values,
                                          std::size_t& done) {
-  const OpenChunk::OneRing one_ring(chunk_);
+  const auto one_ring = this->one_ring();
   return StepWriter::add_transitions(ends, values, done);
 }
 

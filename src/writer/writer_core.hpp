@@ -112,6 +112,8 @@ class WriterCore final : public StepWriter {
     }
     return ends;
   }
+  /// While it lives, many steps are announced with one ring (`OpenChunk::OneRing`).
+  [[nodiscard]] OpenChunk::OneRing one_ring() noexcept { return OpenChunk::OneRing(chunk_); }
   /// Lets others pass, if a commit that polls has left this writer a turn.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
