@@ -399,7 +399,7 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
         answer_late(replay._actors[0], "exchange", 3600.0, 2)
         wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["asked_again"])
         for shard in replay._actors:
-            answer_late(shard, "exchange", 3600.0, 2)
+            answer_late(shard, "exchange", 3600.0, 1000)
         with pytest.raises(TimeoutError):
             sampler.sample(64, timeout=0.3)
 
