@@ -6,7 +6,7 @@ import re
 import pytest
 from testing.children import run_python, run_script
 from testing.files import ROOT
-from testing.guests import numbered, numbers_in, started, write_all
+from testing.guests import numbered, numbers_in, started, until, write_all
 
 import reprise
 
@@ -18,6 +18,7 @@ def test_a_child_appends_what_its_parent_draws(method):
         assert type(address) is str and address.isprintable()
         with started(write_all, address, 0, 1000, method=method):
             pass
+        until(lambda: len(replay) == 1000)
         assert numbers_in(replay) == list(range(1000))
 
 
@@ -28,13 +29,14 @@ def test_the_address_goes_through_the_environment():
         try:
             child = run_python(
                 "import os, reprise\n"
-                "from testing.guests import write_all\n"
+                "from testing.guests import until, write_all\n"
                 "write_all(os.environ['REPLAY'], 0, 1000)\n"
-                "print(reprise.attach(os.environ['REPLAY']).stats()['committed_steps'])\n"
+                "guest = reprise.attach(os.environ['REPLAY'])\n"
+                "until(lambda: guest.stats()['committed_steps'] == 1000)\n"
             )
         finally:
             del os.environ["REPLAY"]
-        assert (child.returncode, child.stdout) == (0, "1000\n"), child.stderr
+        assert child.returncode == 0, child.stderr
         assert numbers_in(replay) == list(range(1000))
 
 
