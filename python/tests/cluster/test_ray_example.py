@@ -14,57 +14,50 @@ EXAMPLES = ROOT / "examples"
 if not EXAMPLES.is_dir():
     pytest.skip("the examples are not here", allow_module_level=True)
 
-import numpy as np
 import ray
 import reprise
 import reprise.ray
-from testing.ray_cluster import PATIENT, SECONDS
+from testing.ray_cluster import SECONDS, make
 
 sys.path[:0] = [str(EXAMPLES / "ray"), str(EXAMPLES / "python")]
 import apex_cartpole
 
 
-@ray.remote(num_cpus=0, max_concurrency=2)
 class Dies:
-    def __init__(self, replay, seed):
-        self.how = seed[1]
+    def __init__(self, how):
+        self.how = how
 
     def take(self, parameters):
         pass
 
     def act(self):
-        raise RuntimeError("there is no numpy")
-
-
-@ray.remote(num_cpus=0, max_concurrency=2)
-class Killed(Dies.__ray_metadata__.modified_class):
-    def act(self):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-@ray.remote(num_cpus=0, max_concurrency=2)
-class Ends(Dies.__ray_metadata__.modified_class):
-    def act(self):
-        pass
+        if self.how == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.how == "raises":
+            raise RuntimeError("there is no numpy")
 
 
 @pytest.mark.parametrize(
-    ("actor", "says"),
+    ("how", "says"),
     [
-        (Dies, "there is no numpy"),
-        (Killed, "died"),
-        (Ends, "an actor ended before the buffer was closed"),
+        ("raises", "there is no numpy"),
+        ("is killed", "died"),
+        ("ends", "an actor ended before the buffer was closed"),
     ],
 )
-def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, actor, says):
-    class Anywhere:
+def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, how, says):
+    class Actor:
         @staticmethod
         def options(resources):
-            return actor
+            return Actor
 
-    monkeypatch.setattr(apex_cartpole, "Actor", Anywhere)
+        @staticmethod
+        def remote(*_):
+            return ray.remote(num_cpus=0, max_concurrency=2)(Dies).remote(how)
+
+    monkeypatch.setattr(apex_cartpole, "Actor", Actor)
     monkeypatch.setattr(apex_cartpole, "LOOK_SECONDS", 0.5)
-    schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int64)
-    with reprise.ray.ReplayBuffer(schema.reward("reward"), 1000, **PATIENT) as replay:
+    schema = reprise.Schema().observation("state", "f4", (4,)).column("action", "i8").reward()
+    with make(1000, schema, shards=1) as replay:
         with pytest.raises((RuntimeError, ray.exceptions.RayError), match=says):
             apex_cartpole.train(replay, 0, SECONDS, str(tmp_path), None)
