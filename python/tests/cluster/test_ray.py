@@ -1,7 +1,6 @@
 """reprise.ray: the calls."""
 
 import os
-import pickle
 import signal
 import threading
 import time
@@ -162,16 +161,6 @@ def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(repl
     refuses(ValueError, "n is 0", sampler.sample, 0)
 
 
-def test_prefetched_batches_go_on_until_it_is_closed(replay):
-    filled(replay)
-    with replay.prefetch(64, timeout=SECONDS) as batches:
-        for _ in range(20):
-            batch = next(batches)
-            check(batch)
-            replay.update_priorities(batch.item_keys, batch["step"] + 1.0)
-    refuses(reprise.Closed, "the prefetcher is closed", next, batches)
-
-
 def wait_until_it_says(what, call):
     """Repeats a call until it times out for this reason; it may time out for other reasons
     before."""
@@ -240,13 +229,6 @@ def test_a_close_ends_waits_in_every_process(cluster):
         with pytest.raises(reprise.Closed):
             call()
     replay.close()
-
-
-def test_a_pickled_handle_is_the_same_buffer(replay):
-    filled(replay, 50)
-    again = pickle.loads(pickle.dumps(replay))
-    assert len(again) == len(replay) == 100
-    assert again.options == replay.options and again.schema == numbered_schema()
 
 
 def test_another_job_attaches_by_name(cluster):

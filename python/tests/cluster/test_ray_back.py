@@ -75,7 +75,7 @@ def test_a_coordinator_that_is_killed_knows_the_losses_before(cluster):
         restart_shard(replay, 0)
         wait_for(lambda: losses(replay) == [1, 1, 100])
         replay._process.membership.count("lost_in_flight_steps", 7)
-        assert replay.stats()["lost_in_flight_steps"] == 7
+        wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 7)
         kill_coordinator(replay)
         assert losses(replay) == [1, 1, 100]
         assert replay.stats()["lost_in_flight_steps"] == 7

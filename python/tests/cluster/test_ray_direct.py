@@ -61,32 +61,6 @@ def test_shards_of_this_node_are_asked_and_get_steps_over_connections(cluster, l
         assert sampler.sample(512, timeout=SECONDS)["writer"].max() == 2
 
 
-def test_without_connections_calls_of_ray_do_the_same(cluster, monkeypatch):
-    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")
-    with make() as replay:
-        sampler = filled(replay).sampler()
-        draw_and_update(replay, sampler)
-        assert not connections_of(sampler)
-        assert replay.stats()["applied_updates"] == 64
-
-
-def test_requests_and_answers_of_megabytes(cluster):
-    schema = reprise.Schema().observation("at", np.int64, (512,)).reward()
-    with make(4000, schema, selectors=reprise.Uniform()) as replay:
-        states = np.arange(501)[:, None] * 1000 + np.arange(512)
-        for _ in range(2):
-            replay.append_episode(at=states, reward=np.arange(500, dtype=np.float32))
-        sampler = replay.sampler()
-        batch = sampler.sample(1000, timeout=SECONDS)
-        at = batch.returns["reward"].astype(np.int64)[:, None] * 1000 + np.arange(512)
-        np.testing.assert_array_equal(batch["at"], at)
-        np.testing.assert_array_equal(batch["next_at"], at + 1000)
-        assert len(connections_of(sampler)) == 2
-        keys = np.concatenate([batch.item_keys] * 200)
-        replay.update_priorities(keys, np.ones(len(keys))).wait(SECONDS)
-        assert replay.stats()["applied_updates"] == 200_000
-
-
 @pytest.mark.parametrize("when", ["idle", "under way"])
 def test_a_connection_that_breaks_loses_nothing(cluster, when):
     with make() as replay:

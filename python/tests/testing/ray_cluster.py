@@ -147,9 +147,10 @@ def check(batch):
 
 def most_ahead(limiter, shards=2):
     """The number of items by which the counts of a ratio may be off at any moment: the bound, and
-    for each shard a shipment of half of the bound. Shipments are counted before they are appended;
-    up to `min_size` items they do not wait for the ratio."""
-    return limiter.error_buffer * (1 + 0.5 * shards) + 4 * limiter.samples_per_insert
+    for each shard some shipments of half of the bound. They are counted before they are appended,
+    and uncounted if a shard stands still and reports late; up to `min_size` items they do not wait
+    for the ratio."""
+    return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
 
 def kill_shard(replay, shard):
