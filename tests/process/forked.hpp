@@ -138,7 +138,7 @@ struct Holdings {
     for (std::string line; std::getline(maps, line);) {
       found.mappings += line.find("memfd:") != std::string::npos ? 1U : 0U;
     }
-    const std::string ours = "reprise-" + std::to_string(::getpid());
+    const std::string ours = "reprise-" + std::to_string(::getpid()) + "-";
     for (const char* const place : {"/dev/shm", "/tmp"}) {
       std::error_code ignored;
       for (const auto& one : std::filesystem::directory_iterator(place, ignored)) {

@@ -154,7 +154,7 @@ from testing.children import run_python
 import reprise
 
 def names():  # Other processes of the machine may use the library, too.
-    return [one for one in os.listdir("/dev/shm") if one.startswith(f"reprise-{os.getpid()}")]
+    return [one for one in os.listdir("/dev/shm") if one.startswith(f"reprise-{os.getpid()}-")]
 
 def descriptors():
     return len(os.listdir("/proc/self/fd"))
