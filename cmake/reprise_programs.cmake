@@ -20,18 +20,3 @@ function(reprise_add_folder folder)
   file(GLOB tests RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${folder}/*_test.cpp)
   reprise_add_tests(${folder} ${tests} ${ARGN})
 endfunction()
-
-# reprise_add_bench(SUBJECT SOURCES...): one program SUBJECT_bench of Google Benchmark cases. Where
-# tests are built too, a ctest runs it briefly so that it does not rot; it measures nothing then.
-function(reprise_add_bench subject)
-  add_executable(${subject}_bench ${ARGN})
-  target_include_directories(${subject}_bench PRIVATE ${PROJECT_SOURCE_DIR}/src
-                                                      ${PROJECT_SOURCE_DIR}/bench)
-  target_link_libraries(${subject}_bench PRIVATE reprise::reprise benchmark::benchmark_main TBB::tbb
-                                                 Boost::headers hwy::hwy)
-  reprise_own_target(${subject}_bench)
-  if(REPRISE_BUILD_TESTS)
-    add_test(NAME bench.${subject} COMMAND ${subject}_bench --benchmark_min_time=0.01)
-    set_tests_properties(bench.${subject} PROPERTIES LABELS bench)
-  endif()
-endfunction()

@@ -7,16 +7,16 @@
 #include "tree/prefix-inl.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Nodes are recomputed several at a time, as many as a vector has doubles. Their children, one node
-// after the other, form a sequence whose neighbours are folded until one value per node is left, so
-// every shuffle works for all nodes of the block. Minimum and maximum are computed together as the
-// minima of two sequences, the values and the negated values, with infinity in place of 0.
+// Nodes are recomputed several at a time, as many as a vector has doubles, so that every shuffle
+// works for all nodes of the block.
 
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 40;
@@ -27,144 +27,256 @@ constexpr std::size_t kAhead = 40;
 template <std::size_t kNodes>
 struct Block {
   using Doubles = hn::CappedTag<double, kNodes>;
-  using Floats = hn::CappedTag<float, kNodes == 1 ? 1 : 2 * kNodes>;
+  using Bits = hn::CappedTag<std::uint32_t, kNodes == 1 ? 1 : 2 * kNodes>;
   static constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
-  static constexpr std::size_t kFloatLanes = hn::MaxLanes(Floats());
 };
 
-/// Vector number `at` of the sequence after kSteps folds of the loaded vectors. Each fold combines
-/// neighbours, so its sequence is half as long.
-template <std::size_t kSteps, class D, class Combine, class Load>
-HWY_INLINE hn::Vec<D> fold(D d, Combine combine, const Load& load, std::size_t at) {
-  if constexpr (kSteps == 0) {
-    return load(at);
+// The functions without hn:: are found by their arguments: the target of single lanes does not
+// declare them.
+
+/// The rows, one after the other, are a sequence whose neighbours are combined, then the neighbours
+/// of what is left, until a vector is left. The rows are used up.
+template <std::size_t kRows, class D, class Combine>
+HWY_INLINE hn::Vec<D> fold(D d, Combine combine, hn::Vec<D>* rows) {
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kRows == 1) {
+    return rows[0];
+  } else if constexpr (kRows == 4 && kLanes == 4 && sizeof(hn::TFromD<D>) == 8) {
+    // AVX2: ConcatEven of doubles would be two instructions.
+    const auto pairs = [&](std::size_t i) HWY_ATTR {
+      return combine(InterleaveLower(d, rows[i], rows[i + 1]),
+                     InterleaveUpper(d, rows[i], rows[i + 1]));
+    };
+    const auto low = pairs(0);
+    const auto high = pairs(2);
+    return combine(ConcatLowerLower(d, high, low), ConcatUpperUpper(d, high, low));
   } else {
-    const auto low = fold<kSteps - 1>(d, combine, load, 2 * at);
-    const auto high = fold<kSteps - 1>(d, combine, load, 2 * at + 1);
-    if constexpr (hn::MaxLanes(d) == 1) {
-      return combine(low, high);
-    } else {
-      // Argument-dependent lookup finds them: the target of single lanes does not declare them.
-      return combine(ConcatEven(d, high, low), ConcatOdd(d, high, low));
+    for (std::size_t i = 0; i < kRows / 2; ++i) {
+      rows[i] = combine(ConcatEven(d, rows[2 * i + 1], rows[2 * i]),
+                        ConcatOdd(d, rows[2 * i + 1], rows[2 * i]));
+    }
+    return fold<kRows / 2>(d, combine, rows);
+  }
+}
+
+/// As `fold`, where the order within a row does not matter.
+template <std::size_t kRows, class D, class Combine>
+HWY_INLINE hn::Vec<D> fold_in_any_order(D d, Combine combine, hn::Vec<D>* rows) {
+  if constexpr (kRows == 8 && hn::MaxLanes(D()) == 8 && sizeof(hn::TFromD<D>) == 4) {
+    // AVX2 again. Quarters of vectors are the results of two rows, side by side, then of four.
+    const hn::RepartitionToWide<D> wide;
+    const auto halves = [&](std::size_t i) HWY_ATTR {
+      return combine(ConcatLowerLower(d, rows[i + 4], rows[i]),
+                     ConcatUpperUpper(d, rows[i + 4], rows[i]));
+    };
+    const auto two = [&](std::size_t i) HWY_ATTR {
+      const auto a = halves(i);
+      const auto b = halves(i + 1);
+      return hn::BitCast(wide, combine(InterleaveLower(d, a, b), InterleaveUpper(d, a, b)));
+    };
+    const auto low = two(0);
+    const auto high = two(2);
+    return combine(hn::BitCast(d, InterleaveLower(wide, low, high)),
+                   hn::BitCast(d, InterleaveUpper(wide, low, high)));
+  } else {
+    return fold<kRows>(d, combine, rows);
+  }
+}
+
+/// Makes element j of row i element i of row j. There are as many rows as lanes.
+template <class D>
+HWY_INLINE void transpose(D d, hn::Vec<D>* rows) {
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kLanes == 4) {
+    const auto a = InterleaveLower(d, rows[0], rows[1]);
+    const auto b = InterleaveUpper(d, rows[0], rows[1]);
+    const auto e = InterleaveLower(d, rows[2], rows[3]);
+    const auto f = InterleaveUpper(d, rows[2], rows[3]);
+    rows[0] = ConcatLowerLower(d, e, a);
+    rows[1] = ConcatLowerLower(d, f, b);
+    rows[2] = ConcatUpperUpper(d, e, a);
+    rows[3] = ConcatUpperUpper(d, f, b);
+  } else if constexpr (kLanes > 1) {
+    // Each round exchanges one bit of the row's number for one of the lane's.
+    for (std::size_t step = 1; step < kLanes; step *= 2) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        if ((i & step) == 0) {
+          const auto low = rows[i];
+          const auto high = rows[i + step];
+          rows[i] = ConcatEven(d, high, low);
+          rows[i + step] = ConcatOdd(d, high, low);
+        }
+      }
     }
   }
 }
 
-/// The values of a node's children, for a block of nodes given by their numbers.
-struct LeafChildren {
-  static constexpr std::size_t kSteps = 4;  // 16 leaves.
+// Minimum and maximum are computed together, as minima of whole numbers: the bits of weights, which
+// are at least 0, are in the weights' order. Less 1, those of 0 ("none") become the largest number;
+// complemented, the bits of the largest weight become the least number.
 
+template <class U>
+HWY_INLINE hn::Vec<U> load_bits(U u, const float* from) {
+  return hn::BitCast(u, hn::Load(hn::RebindToFloat<U>(), from));
+}
+
+/// Folds rows of such numbers and stores the result.
+template <std::size_t kRows, class U>
+HWY_INLINE void store_bounds(U u, hn::Vec<U>* rows, std::uint32_t* to) {
+  if constexpr (hn::MaxLanes(U()) == 1) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+      hn::Store(rows[i], u, to + i);
+    }
+  } else {
+    hn::Store(fold_in_any_order<kRows>(u, Least(), rows), u, to);
+  }
+}
+
+/// The children of the nodes of a block: leaves.
+class LeafChildren {
+ public:
   HWY_INLINE LeafChildren(const float* all, const std::uint32_t* node) : all_(all), node_(node) {}
 
+  /// Lane j is the sum of node j.
   template <class D>
-  HWY_INLINE hn::Vec<D> values(D d, std::size_t i) const {
-    return load_as(d, at<hn::MaxLanes(D())>(i, kLeavesPerNode));
+  HWY_INLINE hn::Vec<D> sums(D d) const {
+    constexpr std::size_t kLanes = hn::MaxLanes(D());
+    constexpr std::size_t kParts = kLeavesPerNode / kLanes;
+    hn::Vec<D> parts[kParts];
+    for (std::size_t part = 0; part < kParts; ++part) {
+      hn::Vec<D> rows[kLanes];
+      for (std::size_t j = 0; j < kLanes; ++j) {
+        rows[j] = load_as(d, leaves(j) + part * kLanes);
+      }
+      parts[part] = fold<kLanes>(d, Plus(), rows);
+    }
+    for (std::size_t left = kParts / 2; left > 0; left /= 2) {
+      for (std::size_t i = 0; i < left; ++i) {
+        parts[i] = hn::Add(parts[2 * i], parts[2 * i + 1]);
+      }
+    }
+    return parts[0];
   }
-  /// Per node, the leaves and then the leaves negated.
-  template <class F>
-  HWY_INLINE hn::Vec<F> bounds(F f, std::size_t i) const {
-    constexpr std::size_t kLanes = hn::MaxLanes(F());
-    constexpr std::size_t kVectors = kLeavesPerNode / kLanes;
-    const std::size_t node = i / (2 * kVectors);
-    const std::size_t part = i % (2 * kVectors);
-    const auto v = hn::Load(f, at<kLanes>(node * kVectors + part % kVectors, kLeavesPerNode));
-    return part < kVectors ? v : hn::Neg(v);
+
+  /// Number 2 j is the minimum of node j as above, number 2 j + 1 its maximum.
+  template <std::size_t kNodes, class U>
+  HWY_INLINE void bounds(U u, std::uint32_t* to) const {
+    hn::Vec<U> rows[2 * kNodes];
+    for (std::size_t j = 0; j < kNodes; ++j) {
+      auto most = load_bits(u, leaves(j));
+      auto least = hn::Sub(most, hn::Set(u, 1));
+      for (std::size_t i = hn::MaxLanes(U()); i < kLeavesPerNode; i += hn::MaxLanes(U())) {
+        const auto v = load_bits(u, leaves(j) + i);
+        least = hn::Min(least, hn::Sub(v, hn::Set(u, 1)));
+        most = hn::Max(most, v);
+      }
+      rows[2 * j] = least;
+      rows[2 * j + 1] = hn::Not(most);
+    }
+    store_bounds<2 * kNodes>(u, rows, to);
   }
 
  private:
-  /// Vector i of the block's leaves.
-  template <std::size_t kLanes>
-  HWY_INLINE const float* at(std::size_t i, std::size_t per_node) const {
-    return all_ + node_[i * kLanes / per_node] * per_node + i * kLanes % per_node;
-  }
+  HWY_INLINE const float* leaves(std::size_t j) const { return all_ + node_[j] * kLeavesPerNode; }
 
   const float* all_;
   const std::uint32_t* node_;
 };
 
-struct GroupChildren {
-  static constexpr std::size_t kSteps = 3;  // 8 nodes.
-
-  HWY_INLINE GroupChildren(const Group* all, const std::uint32_t* node) : all_(all), node_(node) {}
+/// The children of the nodes of a block: groups. Their steps are written along with the sums.
+class GroupChildren {
+ public:
+  HWY_INLINE GroupChildren(const Group* all, Steps* steps, const std::uint32_t* node)
+      : all_(all), steps_(steps), node_(node) {}
 
   template <class D>
-  HWY_INLINE hn::Vec<D> values(D d, std::size_t i) const {
+  HWY_INLINE hn::Vec<D> sums(D d) const {
     constexpr std::size_t kLanes = hn::MaxLanes(D());
-    return hn::Load(d, all_[node_[i * kLanes / kFanout]].sum + i * kLanes % kFanout);
+    hn::Vec<D> x[kFanout];  // Lane j of x[c] is child c of node j, then the sum up to it.
+    for (std::size_t c = 0; c < kFanout; c += kLanes) {
+      for (std::size_t j = 0; j < kLanes; ++j) {
+        x[c + j] = hn::Load(d, all_[node_[j]].sum + c);
+      }
+      transpose(d, x + c);
+    }
+    // Sklansky's steps (1960): each upper half gains the last of the lower one.
+    for (std::size_t step = 1; step < kFanout; step *= 2) {
+      for (std::size_t c = 0; c < kFanout; ++c) {
+        if ((c & step) != 0) {
+          x[c] = hn::Add(x[c], x[(c & ~(2 * step - 1)) + step - 1]);
+        }
+      }
+    }
+    const auto all = x[kFanout - 1];
+    const auto infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+    for (std::size_t c = kFanout - 1; c > 0; --c) {
+      x[c] = hn::IfThenElse(hn::Ge(x[c - 1], all), infinity, x[c - 1]);
+    }
+    x[0] = hn::Zero(d);
+    for (std::size_t c = 0; c < kFanout; c += kLanes) {
+      transpose(d, x + c);
+      for (std::size_t j = 0; j < kLanes; ++j) {
+        hn::Store(x[c + j], d, steps_[node_[j]].before + c);
+      }
+    }
+    return all;
   }
-  /// Per node, the children's minima and then their maxima negated.
-  template <class F>
-  HWY_INLINE hn::Vec<F> bounds(F f, std::size_t i) const {
-    constexpr std::size_t kLanes = hn::MaxLanes(F());
-    const Group& group = all_[node_[i * kLanes / (2 * kFanout)]];
-    const std::size_t first = i * kLanes % (2 * kFanout);
-    const auto v = hn::Load(f, group.bounds + first);
+
+  template <std::size_t kNodes, class U>
+  HWY_INLINE void bounds(U u, std::uint32_t* to) const {
+    constexpr std::size_t kLanes = hn::MaxLanes(U());
+    const auto one = hn::Set(u, 1);
+    hn::Vec<U> rows[2 * kNodes];
     if constexpr (kLanes == 2 * kFanout) {
-      return hn::Xor(v, hn::IfThenElseZero(hn::Not(hn::FirstN(f, kFanout)), hn::Set(f, -0.0F)));
+      const auto minima = hn::FirstN(u, kFanout);
+      for (std::size_t j = 0; j < kNodes; ++j) {
+        const auto v = load_bits(u, all_[node_[j]].bounds);
+        rows[j] = hn::IfThenElse(minima, hn::Sub(v, one), hn::Not(v));
+      }
+      store_bounds<kNodes>(u, rows, to);
     } else {
-      return first < kFanout ? v : hn::Neg(v);
+      for (std::size_t j = 0; j < kNodes; ++j) {
+        const float* const minima = all_[node_[j]].bounds;
+        auto least = hn::Sub(load_bits(u, minima), one);
+        auto most = load_bits(u, minima + kFanout);
+        for (std::size_t i = kLanes; i < kFanout; i += kLanes) {
+          least = hn::Min(least, hn::Sub(load_bits(u, minima + i), one));
+          most = hn::Max(most, load_bits(u, minima + kFanout + i));
+        }
+        rows[2 * j] = least;
+        rows[2 * j + 1] = hn::Not(most);
+      }
+      store_bounds<2 * kNodes>(u, rows, to);
     }
   }
 
  private:
   const Group* all_;
+  Steps* steps_;
   const std::uint32_t* node_;
 };
 
-/// Recomputes kLanes nodes. Its lambdas are inlined by force: calls of them cost a run of appends a
-/// fifth.
+/// Recomputes kLanes nodes.
 template <class B, class Children>
 HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nodes, Group* to) {
-  const typename B::Doubles d;
-  const typename B::Floats f;
   alignas(64) double sums[B::kLanes];
-  alignas(64) float bounds[2 * B::kLanes];
-  constexpr std::size_t kSteps = Children::kSteps;
-  hn::Store(fold<kSteps>(
-                d, Plus(),
-                [&](std::size_t i) HWY_ATTR
-                __attribute__((always_inline)) { return children.values(d, i); },
-                0),
-            d, sums);
-  const auto none = hn::Set(f, std::numeric_limits<float>::infinity());
-  const auto load_bounds = [&](std::size_t i) HWY_ATTR __attribute__((always_inline)) {
-    const auto v = children.bounds(f, i);
-    return hn::IfThenElse(hn::Eq(v, hn::Zero(f)), none, v);
-  };
-  for (std::size_t i = 0; i < 2 * B::kLanes / B::kFloatLanes; ++i) {
-    const auto least = fold<kSteps>(f, Least(), load_bounds, i);
-    // Minima are positive and negated maxima negative: the sign alone tells them apart.
-    hn::Store(hn::IfThenElseZero(hn::Lt(least, none), hn::Abs(least)), f,
-              bounds + i * B::kFloatLanes);
-  }
+  alignas(64) std::uint32_t bounds[2 * B::kLanes];
+  const typename B::Doubles d;
+  hn::Store(children.sums(d), d, sums);
+  children.template bounds<B::kLanes>(typename B::Bits(), bounds);
   for (std::size_t i = 0; i < B::kLanes; ++i) {
     Group& group = to[nodes[i] / kFanout];
     const std::size_t slot = nodes[i] % kFanout;
     group.sum[slot] = sums[i];
-    group.bounds[slot] = bounds[2 * i];
-    group.bounds[kFanout + slot] = bounds[2 * i + 1];
+    group.bounds[slot] = std::bit_cast<float>(bounds[2 * i] + 1);
+    group.bounds[kFanout + slot] = std::bit_cast<float>(~bounds[2 * i + 1]);
   }
 }
 
-/// Computes `Steps`.
-template <class D>
-HWY_INLINE void write_steps(D d, const double* sums, double* to) {
-  Eight<D> x;
-  load_eight(d, sums, x);
-  prefix_sums(d, x);
-  const auto all = last_lane(d, x[vectors_of(D()) - 1]);
-  const auto infinity = hn::Set(d, std::numeric_limits<double>::infinity());
-  for (auto& v : x) {
-    v = hn::IfThenElse(hn::Ge(v, all), infinity, v);
-  }
-  shift_up(d, x);
-  store_eight(d, x, to);
-}
-
-/// Calls `each` with every block's tags and first node.
-template <class Children, class Source, class Each>
-HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes, Group* to,
-                        const Steps* steps, const Each& each) {
+/// Calls children(node) for the first node of every block.
+template <class Children>
+HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const Steps* steps,
+                        const Children& children) {
   using Wide = Block<kFanout>;
   using Alone = Block<1>;
   std::size_t i = 0;
@@ -175,44 +287,38 @@ HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes
       hwy::Prefetch(to[ahead / kFanout].bounds);
       hwy::Prefetch(steps[ahead / kFanout].before);
     }
-    refresh_block<Wide>(Children(from, &nodes[i]), &nodes[i], to);
-    each(Wide(), &nodes[i]);
+    refresh_block<Wide>(children(&nodes[i]), &nodes[i], to);
   }
   const std::size_t left = nodes.size() - i;
   if (left == 1) {
-    refresh_block<Alone>(Children(from, &nodes[i]), &nodes[i], to);
-    each(Alone(), &nodes[i]);
+    refresh_block<Alone>(children(&nodes[i]), &nodes[i], to);
   } else if (left > 1) {
     // Some nodes are computed twice, with the same result.
     std::uint32_t last[Wide::kLanes];
     for (std::size_t j = 0; j < Wide::kLanes; ++j) {
       last[j] = nodes[i + j % left];
     }
-    refresh_block<Wide>(Children(from, last), last, to);
-    each(Wide(), last);
+    refresh_block<Wide>(children(last), last, to);
   }
 }
 
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps) {
-  refresh<LeafChildren>(leaves, nodes, to, steps, [](auto, const std::uint32_t*) {});
+  refresh(nodes, to, steps,
+          [=](const std::uint32_t* node) HWY_ATTR { return LeafChildren(leaves, node); });
 }
 
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps, Steps* from_steps) {
-  refresh<GroupChildren>(
-      from, nodes, to, steps, [&](auto block, const std::uint32_t* node) HWY_ATTR {
-        using B = decltype(block);
-        for (std::size_t i = 0; i < B::kLanes; ++i) {
-          write_steps(typename B::Doubles(), from[node[i]].sum, from_steps[node[i]].before);
-        }
-      });
+  refresh(nodes, to, steps, [=](const std::uint32_t* node) HWY_ATTR {
+    return GroupChildren(from, from_steps, node);
+  });
 }
 
 using Doubles = hn::CappedTag<double, kFanout>;
 
-void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
-             std::size_t stride) {
+void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
+             const void* below) {
   const Doubles d;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const double* const before = level[nodes[i]].before;
@@ -221,7 +327,7 @@ void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes
     targets[i] -= before[child];
     const std::size_t node = nodes[i] * kFanout + child;
     nodes[i] = static_cast<std::uint32_t>(node);
-    hwy::Prefetch(static_cast<const char*>(below) + node * stride);
+    hwy::Prefetch(static_cast<const char*>(below) + node * sizeof(Steps));
   }
 }
 
@@ -257,9 +363,9 @@ void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* 
   HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to, steps, from_steps);
 }
 
-void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
-             std::size_t stride) noexcept {
-  HWY_DYNAMIC_DISPATCH(descend)(level, targets, nodes, below, stride);
+void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
+             const void* below) noexcept {
+  HWY_DYNAMIC_DISPATCH(descend)(level, targets, nodes, below);
 }
 
 void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,

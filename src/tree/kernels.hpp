@@ -46,9 +46,9 @@ void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* 
 /// Moves each draw one level down. In: `nodes` holds groups of `level`; out: the child on which the
 /// target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and by
 /// rounding perhaps beyond its sum. `below` is the data that a draw reads of the children's
-/// children, `stride` the bytes of one: they are prefetched.
-void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
-             std::size_t stride) noexcept;
+/// children, a cache line each: they are prefetched.
+void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
+             const void* below) noexcept;
 
 /// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, whose weight is
 /// above 0 and is written to `weights`.

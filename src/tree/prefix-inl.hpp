@@ -79,29 +79,6 @@ HWY_INLINE hn::Vec<D> last_lane(D d, hn::Vec<D> v) {
   }
 }
 
-/// Moves all eight values one place up and puts 0 in the lowest.
-template <class D>
-HWY_INLINE void shift_up(D d, Eight<D>& x) {
-  constexpr std::size_t kLanes = hn::MaxLanes(D());
-  if constexpr (kLanes == 1) {
-    std::copy_backward(x, x + vectors_of(D()) - 1, x + vectors_of(D()));
-    x[0] = hn::Zero(d);
-  } else {
-    alignas(64) std::int64_t from[kFanout];
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      from[i] = static_cast<std::int64_t>((i + kLanes - 1) % kLanes);
-    }
-    const auto rotation = hn::SetTableIndices(d, from);
-    const auto first = hn::FirstN(d, 1);
-    auto below = hn::Zero(d);
-    for (auto& v : x) {
-      const auto rotated = hn::TableLookupLanes(v, rotation);
-      v = hn::IfThenElse(first, below, rotated);
-      below = rotated;
-    }
-  }
-}
-
 /// One of Sklansky's steps (1960): each upper half of 2 * kStep values gains the lower half's last.
 template <std::size_t kStep, class D>
 HWY_INLINE void prefix_step(D d, Eight<D>& x) {
@@ -153,8 +130,9 @@ HWY_INLINE std::size_t count_at_most(D d, const double* values, double limit) {
 template <std::size_t kCount, class D, class T>
 HWY_INLINE std::size_t pick(D d, const T* values, double& target) {
   // The beginning of each value is stored one place before its end.
-  alignas(64) double bounds[kFanout + kCount] = {};
+  alignas(64) double bounds[kFanout + kCount];
   double* const ends = bounds + kFanout;
+  bounds[kFanout - 1] = 0.0;
   auto sum = hn::Zero(d);
   for (std::size_t i = 0; i < kCount; i += kFanout) {
     Eight<D> x;

@@ -41,18 +41,20 @@ HWY_INLINE Vector polynomial(const Vector* powers, const double* coefficients) {
 
 template <std::size_t kCount>
 HWY_INLINE Vector polynomial(Vector x, const double (&coefficients)[kCount]) {
-  Vector powers[4];
-  static_assert(kCount <= 16);
+  Vector powers[3];
+  static_assert(kCount <= 8);
   powers[0] = x;
-  for (std::size_t k = 1; k < 4; ++k) {
+  for (std::size_t k = 1; k < 3; ++k) {
     powers[k] = hn::Mul(powers[k - 1], powers[k - 1]);
   }
   return polynomial<kCount>(powers, coefficients);
 }
 
-/// Binary logarithm of normal numbers above 0, absolute error below 1e-10.
-/// x = 2^k m with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh s with s = (m - 1) / (m + 1); then
-/// s^2 < 0.0295, so that six terms of artanh's series suffice.
+// The coefficients of both polynomials have the least largest error (Remez 1934).
+
+/// Binary logarithm of normal numbers above 0, absolute error below 1e-11.
+/// x = 2^k m with m in [sqrt(1/2), sqrt(2)); with s = (m - 1) / (m + 1), log2 m is
+/// 2 / ln 2 * artanh s. The polynomial, in s^2 < 0.0295, is that of this divided by s.
 HWY_INLINE Vector log2_of(Vector x) {
   const Bits bits;
   const Doubles d;
@@ -67,13 +69,14 @@ HWY_INLINE Vector log2_of(Vector x) {
   const auto m =
       hn::BitCast(d, hn::Sub(raw, hn::ShiftLeft<52>(hn::Sub(biased, hn::Set(bits, kBias)))));
   const auto s = hn::Div(hn::Sub(m, constant(1.0)), hn::Add(m, constant(1.0)));
-  constexpr double kSeries[] = {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11};
-  constexpr double kTwoOverLn2 = 2.8853900817779268;
-  return hn::Add(k, hn::Mul(hn::Mul(s, constant(kTwoOverLn2)), polynomial(hn::Mul(s, s), kSeries)));
+  constexpr double kTwoOverLn2Artanh[] = {2.8853900818453746, 0.9617966483154239,
+                                          0.5770866440033194, 0.4115342213730189,
+                                          0.34282036537514277};
+  return hn::Add(k, hn::Mul(s, polynomial(hn::Mul(s, s), kTwoOverLn2Artanh)));
 }
 
-/// 2^y, relative error below 1e-9; y is clamped to [-1000, 1000], beyond any float.
-/// y = n + f with n whole and abs(f) <= 1/2; e^(f ln 2) by nine terms of its series.
+/// 2^y, relative error below 1e-10; y is clamped to [-1000, 1000], beyond any float.
+/// y = n + f with n whole and abs(f) <= 1/2; the polynomial is that of 2^f.
 HWY_INLINE Vector exp2_of(Vector y) {
   const Bits bits;
   const Doubles d;
@@ -83,10 +86,10 @@ HWY_INLINE Vector exp2_of(Vector y) {
   const auto rounded = hn::Add(clamped, constant(kRounder));
   const auto f = hn::Sub(clamped, hn::Sub(rounded, constant(kRounder)));
   const auto scale = hn::BitCast(d, hn::ShiftLeft<52>(hn::BitCast(bits, rounded)));
-  constexpr double kSeries[] = {1.0,       1.0,       1.0 / 2,    1.0 / 6,    1.0 / 24,
-                                1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320};
-  constexpr double kLn2 = 0.69314718055994531;
-  return hn::Mul(polynomial(hn::Mul(f, constant(kLn2)), kSeries), scale);
+  constexpr double kExp2[] = {0.9999999999616819,     0.693147180728447,     0.24022651198157588,
+                              0.05550410353448006,    0.009618027253668369,  0.0013333922563519378,
+                              0.00015469291141714242, 1.5201921598814663e-05};
+  return hn::Mul(polynomial(f, kExp2), scale);
 }
 
 /// x^exponent for x normal and above 0.
@@ -94,16 +97,18 @@ HWY_INLINE Vector power(Vector x, Vector exponent) {
   return exp2_of(hn::Mul(log2_of(x), exponent));
 }
 
-/// Rounds to float; a value beyond its range becomes infinity, which not every target does by
-/// itself.
+/// Rounds to float; a value beyond its range becomes infinity. Every instruction set does so, but
+/// the target of single lanes would give the largest float.
 HWY_INLINE hn::Vec<Floats> to_float(Vector v) {
   const Floats f;
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  constexpr double kHalfUlpMore = 0x1.ffffffp127;
-  const auto over = hn::IfThenElseZero(hn::Ge(v, constant(kHalfUlpMore)), constant(1.0));
-  const auto infinity = hn::Set(f, std::numeric_limits<float>::infinity());
-  return hn::IfThenElse(hn::Gt(hn::DemoteTo(f, over), hn::Zero(f)), infinity,
-                        hn::DemoteTo(f, hn::Min(v, constant(kLargest))));
+  const auto rounded = hn::DemoteTo(f, v);
+  if constexpr (kLanes > 1) {
+    return rounded;
+  } else {
+    constexpr double kHalfUlpBeyond = 0x1.ffffffp127;
+    const bool over = hn::GetLane(v) >= kHalfUlpBeyond;
+    return over ? hn::Set(f, std::numeric_limits<float>::infinity()) : rounded;
+  }
 }
 
 HWY_INLINE Vector load(const float* from) {

@@ -202,10 +202,8 @@ void WeightTree::find(std::span<double> targets, std::span<std::uint32_t> leaves
     }
     std::fill_n(nodes, count, 0U);
     for (std::size_t level = shape_.levels - 1; level-- > 0;) {
-      const bool lowest = level == 0;
       descend(steps_of(level), block, nodes,
-              lowest ? static_cast<const void*>(leaves_.data()) : steps_of(level - 1),
-              lowest ? kLeavesPerNode * sizeof(float) : sizeof(Steps));
+              level == 0 ? static_cast<const void*>(leaves_.data()) : steps_of(level - 1));
     }
     land(leaves_.data(), block, nodes, weights.data() + done);
   }

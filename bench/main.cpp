@@ -1,0 +1,53 @@
+// Google Benchmark's program, with a switch of our own, and with what the figures depend on and the
+// framework does not report.
+
+#include <benchmark/benchmark.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+namespace {
+
+#if defined(__clang__)
+constexpr const char* kCompiler = "clang " __clang_version__;
+#elif defined(__GNUC__)
+constexpr const char* kCompiler = "g++ " __VERSION__;
+#else
+constexpr const char* kCompiler = "unknown";
+#endif
+
+/// Removes the switch from the arguments. Returns whether it was there.
+bool take_switch(int& count, char** arguments, std::string_view name) {
+  char** const end = std::remove(arguments, arguments + count, name);
+  const bool taken = end != arguments + count;
+  count = static_cast<int>(end - arguments);
+  *end = taken ? nullptr : *end;
+  return taken;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Measures what a machine without AVX-512 would run, on a machine that has it.
+  if (take_switch(argc, argv, "--without_avx512")) {
+    constexpr std::int64_t kBetterThanAvx2 = HWY_AVX2 - 1;  // Better targets have lower bits.
+    hwy::DisableTargets(kBetterThanAvx2);
+  }
+  benchmark::AddCustomContext("compiler", kCompiler);
+#if defined(NDEBUG)
+  benchmark::AddCustomContext("asserts", "off");
+#else
+  benchmark::AddCustomContext("asserts", "on");
+#endif
+  const std::int64_t targets = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(targets);
+  benchmark::AddCustomContext("instructions", hwy::TargetName(targets & -targets));
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 1;
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}
