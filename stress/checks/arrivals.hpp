@@ -2,19 +2,10 @@
 
 #include "checks/drawn.hpp"
 #include "checks/testing.hpp"
+#include "testing/library.hpp"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <limits>
-#include <mutex>
-#include <span>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 namespace stress {
 

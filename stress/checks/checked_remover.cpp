@@ -1,11 +1,6 @@
 #include "checks/checked_remover.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace stress {
 namespace {

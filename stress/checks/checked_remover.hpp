@@ -3,9 +3,7 @@
 #include <reprise/remover.hpp>
 
 #include "program/findings.hpp"
-
-#include <memory>
-#include <utility>
+#include "testing/library.hpp"
 
 namespace stress {
 

@@ -2,9 +2,7 @@
 
 #include <reprise/item.hpp>
 
-#include <algorithm>
-#include <string>
-#include <utility>
+#include "testing/library.hpp"
 
 namespace stress {
 namespace {

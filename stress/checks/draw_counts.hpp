@@ -2,12 +2,7 @@
 
 #include "checks/drawn.hpp"
 #include "program/findings.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <mutex>
-#include <span>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace stress {
 

@@ -3,11 +3,7 @@
 #include <reprise/batch.hpp>
 
 #include "checks/testing.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
+#include "testing/library.hpp"
 
 namespace stress {
 

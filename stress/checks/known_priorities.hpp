@@ -3,11 +3,7 @@
 #include <reprise/item.hpp>
 
 #include "checks/testing.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace stress {
 

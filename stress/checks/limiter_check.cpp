@@ -2,9 +2,7 @@
 
 #include <reprise/rate_limiter.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <variant>
+#include "testing/library.hpp"
 
 namespace stress {
 namespace {

@@ -1,9 +1,7 @@
 #include "checks/order_check.hpp"
 
 #include "program/strategies.hpp"
-
-#include <algorithm>
-#include <string>
+#include "testing/library.hpp"
 
 namespace stress {
 

@@ -2,14 +2,10 @@
 
 #include "checks/drawn.hpp"
 #include "program/findings.hpp"
+#include "testing/library.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 namespace stress {
 

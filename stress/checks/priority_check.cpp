@@ -1,10 +1,6 @@
 #include "checks/priority_check.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <utility>
+#include "testing/library.hpp"
 
 namespace stress {
 namespace {

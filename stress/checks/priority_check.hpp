@@ -6,14 +6,7 @@
 #include "program/findings.hpp"
 #include "program/options.hpp"
 #include "program/strategies.hpp"
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace stress {
 

@@ -4,10 +4,7 @@
 #include <reprise/remover.hpp>
 
 #include "checks/limiter_check.hpp"
-
-#include <atomic>
-#include <cmath>
-#include <variant>
+#include "testing/library.hpp"
 
 namespace stress {
 

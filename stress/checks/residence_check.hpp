@@ -2,12 +2,8 @@
 
 #include <reprise/options.hpp>
 
+#include "testing/library.hpp"
 #include "threads/shared.hpp"
-
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
 
 namespace stress {
 

@@ -3,11 +3,7 @@
 #include "checks/drawn.hpp"
 #include "checks/testing.hpp"
 #include "program/findings.hpp"
-
-#include <atomic>
-#include <cstddef>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace stress {
 

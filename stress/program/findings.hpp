@@ -1,12 +1,6 @@
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <mutex>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace stress {
 

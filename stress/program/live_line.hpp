@@ -1,7 +1,7 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
+#include "testing/library.hpp"
+
 #include <cstdio>
 
 namespace stress {

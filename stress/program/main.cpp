@@ -3,12 +3,10 @@
 #include "program/options.hpp"
 #include "program/report.hpp"
 #include "program/schedule.hpp"
+#include "testing/library.hpp"
 
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <stdexcept>
 
 namespace stress {
 namespace {

@@ -1,16 +1,8 @@
 #include "program/strategies.hpp"
 
-#include <algorithm>
+#include "testing/library.hpp"
+
 #include <charconv>
-#include <cstddef>
-#include <iterator>
-#include <map>
-#include <span>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace stress {
 namespace {

@@ -1,14 +1,8 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
 #include "checks/testing.hpp"
 #include "program/options.hpp"
-
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <variant>
+#include "testing/library.hpp"
 
 namespace stress {
 

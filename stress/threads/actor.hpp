@@ -1,17 +1,7 @@
 #pragma once
 
-#include <reprise/writer.hpp>
-
+#include "testing/library.hpp"
 #include "threads/shared.hpp"
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace stress {
 

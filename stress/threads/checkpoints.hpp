@@ -1,22 +1,12 @@
 #pragma once
 
 #include "checks/window_check.hpp"
+#include "testing/library.hpp"
 #include "threads/learner.hpp"
 #include "threads/shared.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 namespace stress {
 

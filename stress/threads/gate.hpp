@@ -1,13 +1,8 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
+#include "testing/library.hpp"
+
 #include <condition_variable>
-#include <cstddef>
-#include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 namespace stress {
 

@@ -1,23 +1,12 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
 #include "checks/drawn.hpp"
 #include "checks/priority_check.hpp"
 #include "checks/window_check.hpp"
+#include "testing/library.hpp"
 #include "threads/shared.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
 #include <unordered_set>
-#include <vector>
 
 namespace stress {
 

@@ -7,21 +7,12 @@
 #include "program/live_line.hpp"
 #include "program/schedule.hpp"
 #include "program/tally.hpp"
+#include "testing/library.hpp"
 #include "threads/actor.hpp"
 #include "threads/checkpoints.hpp"
 #include "threads/learner.hpp"
 #include "threads/shared.hpp"
 #include "threads/vector_actor.hpp"
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <thread>
 
 namespace stress {
 

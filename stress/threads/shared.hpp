@@ -1,7 +1,6 @@
 #pragma once
 
 #include <reprise/guest.hpp>
-#include <reprise/reprise.hpp>
 
 #include "checks/arrivals.hpp"
 #include "checks/draw_counts.hpp"
@@ -10,21 +9,11 @@
 #include "program/findings.hpp"
 #include "program/options.hpp"
 #include "program/strategies.hpp"
+#include "testing/library.hpp"
 #include "threads/gate.hpp"
 #include "threads/wait_watch.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <exception>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace stress {
 

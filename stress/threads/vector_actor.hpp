@@ -1,15 +1,7 @@
 #pragma once
 
-#include <reprise/writer.hpp>
-
+#include "testing/library.hpp"
 #include "threads/shared.hpp"
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace stress {
 

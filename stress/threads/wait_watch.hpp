@@ -3,12 +3,9 @@
 #include <reprise/rate_limiter.hpp>
 
 #include "checks/arrivals.hpp"
+#include "testing/library.hpp"
 
 #include <sys/resource.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdint>
 
 namespace stress {
 

@@ -1,29 +1,11 @@
 #include <reprise/remote.hpp>
-#include <reprise/reprise.hpp>
 
 #include "testing/faults/allocation_sweep.hpp"
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <map>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Makes the k-th allocation of a call fail, for every k, also of calls that refuse with a message.
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 /// A buffer in use, whose contents no failing call may change.
 class AllocationFailureInUse : public testing::Test {

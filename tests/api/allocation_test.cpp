@@ -1,24 +1,11 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/faults/counting_new.hpp"
 #include "testing/faults/counting_resource.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/recurrent_line.hpp"
 #include "testing/fixtures/removers.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <stop_token>
-#include <thread>
-#include <tuple>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 /// Counts the allocations of a call that was already made several times.
 template <class Call>

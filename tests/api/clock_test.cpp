@@ -1,20 +1,11 @@
 #include <reprise/remote.hpp>
-#include <reprise/reprise.hpp>
 
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <ctime>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
@@ -40,8 +31,6 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 class WallClock : public testing::Test {
  protected:
@@ -140,10 +129,7 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
   Line line(Small{.rate_limiter = SampleToInsertRatio{
                       .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
   Writer writer = line.replay.writer({.timeout = 20ms});
-  std::uint64_t number = 0;
-  while (line.append(writer, number) == CommitStatus::Committed) {
-    ++number;
-  }
+  line.append_until_held(writer);
   const WaitStats waits = line.replay.stats().writers_for_limiter;
   EXPECT_EQ(waits.timeouts, 1U);
   EXPECT_GE(waits.total, 20ms);

@@ -1,19 +1,7 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <optional>
-#include <thread>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 Options held_options() {
   return Small{.rate_limiter = SampleToInsertRatio{
@@ -98,10 +86,7 @@ TEST(Close, WakesAWriterHeldByTheRatio) {
 TEST(Close, AStepThatWasNotTakenIsNeverCommitted) {
   Line line(held_options());
   Writer writer = line.replay.writer({.timeout = 0ns});
-  std::uint64_t number = 0;
-  while (line.append(writer, number) == CommitStatus::Committed) {
-    ++number;
-  }
+  line.append_until_held(writer);
   const std::uint64_t committed = line.replay.stats().committed_steps;
   line.replay.close();
   EXPECT_EQ(writer.commit(), CommitStatus::Closed);

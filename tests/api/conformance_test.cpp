@@ -1,15 +1,6 @@
 #include "testing/worlds/conformance.hpp"
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <tuple>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,19 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <exception>
-#include <optional>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Actors that throw, leave or hang at the worst moment.
 namespace reprise::test {

@@ -1,17 +1,7 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/removers.hpp"
 #include "testing/program/sanitizer.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/replayed.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <set>
-#include <tuple>
-#include <vector>
 
 namespace reprise::test {
 namespace {

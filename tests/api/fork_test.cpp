@@ -1,24 +1,9 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/update.hpp"
 #include "sampler/sampler_core.hpp"
 #include "testing/faults/child.hpp"
 #include "testing/faults/lock_holder.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "writer/writer_core.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,24 +1,13 @@
 #include "testing/faults/full_disk.hpp"
 
-#include <reprise/reprise.hpp>
-
 #include "api/mapped_buffers.hpp"
 #include "buffer/buffer_core.hpp"
 #include "process/hosted.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <array>
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <span>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 // Rows in a mapped file on a full disk.
 
@@ -29,6 +18,14 @@ class FullDisk : public testing::Test {
  protected:
   void TearDown() override { disk_has_room(); }
 };
+
+/// Options of one shard whose items are single steps.
+Options plain_in(const ScratchDirectory& directory) {
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  return options;
+}
 
 TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
   const ScratchDirectory directory;
@@ -48,10 +45,7 @@ CommitStatus append_alone(Line& line, Writer& writer, std::uint64_t number) {
 
 TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   const ScratchDirectory directory;
-  Options options = options_in(MappedFile{directory.path()});
-  options.window = Transitions{};
-  options.shards = 1;
-  Line line(options);
+  Line line(plain_in(directory));
   Writer writer = line.replay.writer();
   disk_has_room_for(2 * line.replay.stats().chunk_bytes);
   std::uint64_t number = 0;
@@ -81,14 +75,8 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
 
 TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   const ScratchDirectory directory;
-  Options options = options_in(MappedFile{directory.path()});
-  options.window = Transitions{};
-  options.shards = 1;
-  Line line(options);
-  Hosted hosted(line.replay, {.ring_steps = 8});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  Writer writer = guest.writer({.timeout = std::chrono::milliseconds(200)});
+  SharedLine line(plain_in(directory), {.ring_steps = 8});
+  Writer writer = line.guest.writer({.timeout = std::chrono::milliseconds(200)});
   disk_has_room_for(2 * line.replay.stats().chunk_bytes);
   std::uint64_t number = 0;
   int error = 0;
@@ -104,7 +92,7 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   disk_has_room();
   writer.set_timeout(kNoTimeout);
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
-  hosted.await_steps(number + 1);
+  line.hosted.await_steps(number + 1);
   EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
 }
 
@@ -118,10 +106,7 @@ class AgainstWaiting final : public WaitHook {
 
 TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
   const ScratchDirectory directory;
-  Options options = options_in(MappedFile{directory.path()});
-  options.window = Transitions{};
-  options.shards = 1;
-  Line line(options);
+  Line line(plain_in(directory));
   AgainstWaiting hook;
   Writer writer = line.replay.writer({.hook = &hook});
   disk_has_room_for(0);
@@ -169,10 +154,7 @@ class HasTheLastChunks final : public WaitHook {
 
 TEST_F(FullDisk, IsNoTimeoutOfACommitWithoutOneWhileAnotherWriterHasTheChunk) {
   const ScratchDirectory directory;
-  Options options = options_in(MappedFile{directory.path()});
-  options.window = Transitions{};
-  options.shards = 1;
-  Line line(options);
+  Line line(plain_in(directory));
   HasTheLastChunks hook(core_of(line.replay)->shards()[0].chunks());
   Writer writer = line.replay.writer({.hook = &hook});
   disk_has_room_for(0);
@@ -231,10 +213,8 @@ TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
 
 TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAgain) {
   const ScratchDirectory directory;
-  Options options = options_in(MappedFile{directory.path()});
-  options.window = Transitions{};
+  Options options = plain_in(directory);
   options.capacity_steps = 64;
-  options.shards = 1;
   Line line(options);
   VectorWriter writers(line.replay, 3);
   const std::array<End, 3> ends{};

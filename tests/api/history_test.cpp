@@ -1,18 +1,8 @@
 #include "testing/worlds/history.hpp"
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
+#include "testing/test.hpp"
 
 #include <deque>
-#include <mutex>
-#include <optional>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,14 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <string>
-#include <system_error>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

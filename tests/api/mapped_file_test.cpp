@@ -1,29 +1,18 @@
-#include <reprise/reprise.hpp>
-
 #include "api/mapped_buffers.hpp"
 #include "testing/faults/child.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/conformance.hpp"
 #include "testing/worlds/replayed.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <variant>
-#include <vector>
 
 // Rows in a mapped file behave as rows in memory; some tests are of what only files do.
 

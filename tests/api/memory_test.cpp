@@ -1,17 +1,8 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/faults/child.hpp"
 #include "testing/program/sanitizer.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
 #include <fstream>
-#include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
 // `Stats::touched_bytes` is the memory that the process uses, to within the bound in its header.
 

@@ -1,30 +1,9 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
+#include "testing/test.hpp"
 #include "two_lines.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <set>
-#include <span>
-#include <stdexcept>
-#include <stop_token>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {

@@ -1,28 +1,10 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/laws/draw_counts.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "two_lines.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <set>
-#include <stop_token>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 void expect_weights(const SampleResult& batch, const std::vector<double>& raw, double divisor) {

@@ -1,20 +1,9 @@
-#include <reprise/reprise.hpp>
-
 #include "api/latents.hpp"
 #include "buffer/buffer_core.hpp"
 #include "storage/mutable_values.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <stdexcept>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 // Mutable columns used by several threads, and in checkpoints.
 

@@ -1,22 +1,7 @@
 #include <reprise/remote.hpp>
-#include <reprise/reprise.hpp>
 
 #include "api/latents.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <span>
-#include <stdexcept>
-#include <tuple>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

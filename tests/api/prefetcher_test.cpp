@@ -1,32 +1,15 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "testing/faults/hooked_fifo.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/forwarding_source.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/program/sanitizer.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
 #include <csignal>
-#include <functional>
-#include <memory>
-#include <stdexcept>
-#include <stop_token>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 std::jthread run(Prefetcher& prefetcher) {
   return std::jthread([&](std::stop_token stop) { prefetcher.run(stop); });

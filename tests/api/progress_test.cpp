@@ -1,25 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/removers.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <thread>
-#include <variant>
-#include <vector>
+#include "testing/test.hpp"
 
 // With any options, some writer or sampler makes progress, and a sampler whose batch fits the
 // buffer gets batches.
@@ -27,7 +7,6 @@
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 struct Trial {

@@ -1,23 +1,12 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "storage/frame_codec.hpp"
 #include "storage/row_layout.hpp"
 #include "testing/faults/noted_advice.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <random>
-#include <span>
-#include <vector>
 
 // The ranges of a mapped file that a sampler asks the system to read ahead.
 

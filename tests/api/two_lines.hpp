@@ -1,14 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <map>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,26 +1,7 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <map>
-#include <random>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 /// E environments with the state (environment, time); time begins at 100 k in the k-th episode.
 class Vectorised {
@@ -77,13 +58,21 @@ class Vectorised {
     writers.now(state, states());
   }
 
-  void commit_three_steps() {
-    const std::vector<End> go_on(kEnvironments, End::Continue);
+  /// Commits three steps of each environment, and writes the next.
+  void write_the_fourth() {
     for (int t = 0; t < 3; ++t) {
       write_step();
       ASSERT_EQ(writers.commit(go_on), CommitStatus::Committed);
       advance(go_on);
     }
+    write_step();
+  }
+  /// The limiter takes the first environment's fourth step, and after a draw all that come.
+  void hold_at_the_second() {
+    ASSERT_NO_FATAL_FAILURE(write_the_fourth());
+    ASSERT_EQ(writers.commit(go_on), CommitStatus::TimedOut);
+    ASSERT_EQ(replay.stats().committed_steps, 10U) << "the first environment's step is taken";
+    ASSERT_TRUE(replay.sampler().sample(6, kAtOnce));
   }
 
   Schema schema;
@@ -92,6 +81,7 @@ class Vectorised {
   Reward reward = schema.reward("reward");
   ReplayBuffer replay;
   VectorWriter writers;
+  const std::vector<End> go_on = std::vector(kEnvironments, End::Continue);
   float times[kEnvironments] = {0.0F, 0.0F, 0.0F};
   int episodes[kEnvironments] = {0, 0, 0};
 };
@@ -198,7 +188,7 @@ TEST(VectorWriter, RefusesAPartOfOthersOrTwiceOneAndChangesNothing) {
 
 TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
   Vectorised world;
-  const std::vector<End> go_on(3, End::Continue);
+  const std::vector<End>& go_on = world.go_on;
   const std::vector<End> mixed = {End::Continue, End::Terminated, End::Continue};
   EXPECT_EQ(world.writers.completing(go_on), 0U);
   EXPECT_EQ(world.writers.completing(mixed), 1U);
@@ -273,11 +263,10 @@ TEST(VectorWriter, RefusesArraysOfOtherShapesAndChangesNothing) {
 
 TEST(VectorWriter, NamesAFieldLeftUnwrittenBeforeAnyEnvironmentCommits) {
   Vectorised world;
-  const std::vector<End> ends(3, End::Continue);
-  expect_refusal<std::logic_error>([&] { (void)world.writers.commit(ends); }, {"action"});
+  expect_refusal<std::logic_error>([&] { (void)world.writers.commit(world.go_on); }, {"action"});
   EXPECT_EQ(world.replay.stats().committed_steps, 0U);
   world.write_step();
-  EXPECT_EQ(world.writers.commit(ends), CommitStatus::Committed);
+  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Committed);
 }
 
 TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
@@ -316,21 +305,20 @@ TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
   expect_accounted(world.replay);
 }
 
-TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
+/// Options that let so many inserts through before anything is sampled.
+Options inserts_let_through(double inserts) {
   Options options = Vectorised::default_options();
   options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 9.0};
-  Vectorised world(options, {.timeout = 0ns});
-  const std::vector<End> go_on(3, End::Continue);
-  for (int t = 0; t < 3; ++t) {
-    world.write_step();
-    ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
-    world.advance(go_on);
-  }
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = inserts - 1.0};
+  return options;
+}
+
+TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
+  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
   ASSERT_EQ(world.replay.size(), 6U);  // Each environment has two items of priority 1.
 
-  // The limiter lets ten inserts through, so the first environment's step is the last.
-  world.write_step();
+  // The first environment's step is the last that the limiter lets through.
   const std::vector<End> ends{End::Truncated, End::Continue, End::Terminated};
   const std::vector<float> priorities{3.0F, 5.0F, 7.0F, 11.0F, 13.0F};
   ASSERT_EQ(world.writers.completing(ends), priorities.size());
@@ -354,54 +342,35 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   }
 }
 
-/// Options that let so many inserts through before anything is sampled.
-Options inserts_let_through(double inserts) {
-  Options options = Vectorised::default_options();
-  options.rate_limiter =
-      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = inserts - 1.0};
-  return options;
-}
-
 TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne) {
   Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  const std::vector<End> go_on(3, End::Continue);
-  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
-  world.write_step();
-  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
-  ASSERT_EQ(world.replay.stats().committed_steps, 10U) << "the first environment's step is taken";
-  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
+  ASSERT_NO_FATAL_FAILURE(world.hold_at_the_second());
   ASSERT_EQ(world.writers[1].commit(), CommitStatus::Committed);
   ASSERT_EQ(world.writers[2].commit(), CommitStatus::Committed);
-  world.advance(go_on);
+  world.advance(world.go_on);
   world.write_step();
-  EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Committed);
   EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "the first environment's too";
 }
 
 TEST(VectorWriter, ACommitOfOtherEnvironmentsRepeatsNone) {
   Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  const std::vector<End> go_on(3, End::Continue);
-  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
-  world.write_step();
-  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
-  ASSERT_EQ(world.writers[0].episode_steps(), 4U) << "the first environment's step is taken";
-  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
+  ASSERT_NO_FATAL_FAILURE(world.hold_at_the_second());
   const std::array<std::size_t, 2> part{2, 1};
   world.writers.choose(part);
-  ASSERT_EQ(world.writers.commit(std::span(go_on).first(2)), CommitStatus::Committed);
+  ASSERT_EQ(world.writers.commit(std::span(world.go_on).first(2)), CommitStatus::Committed);
   EXPECT_EQ(world.writers[1].episode_steps(), 4U);
   EXPECT_EQ(world.writers[2].episode_steps(), 4U);
   world.writers.choose_all();
-  world.advance(go_on);
+  world.advance(world.go_on);
   world.write_step();
-  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  ASSERT_EQ(world.writers.commit(world.go_on), CommitStatus::Committed);
   EXPECT_EQ(world.replay.stats().committed_steps, 15U);
 }
 
 TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
   Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
-  world.write_step();
+  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
   const std::array<std::size_t, 2> part{2, 1};
   const std::vector<End> go_on(2, End::Continue);
   world.writers.choose(part);
@@ -416,11 +385,9 @@ TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
 
 TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
   Vectorised world(inserts_let_through(9.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
-  world.write_step();
-  const std::vector<End> go_on(3, End::Continue);
+  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
   const std::vector<float> three(3, 1.0F);
-  ASSERT_EQ(world.writers.commit(go_on, three), CommitStatus::TimedOut);
+  ASSERT_EQ(world.writers.commit(world.go_on, three), CommitStatus::TimedOut);
   ASSERT_EQ(world.replay.stats().committed_steps, 9U) << "none is taken";
   ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
   const std::vector<End> ends(3, End::Truncated);
@@ -438,10 +405,8 @@ TEST(VectorWriter, WaitsForNoOtherEnvironmentOnceTheHookIsAgainstIt) {
     int asked = 0;
   } no;
   Vectorised world(inserts_let_through(10.0), {.hook = &no});
-  const std::vector<End> go_on(3, End::Continue);
-  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
-  world.write_step();
-  EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Stopped);
+  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
+  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Stopped);
   EXPECT_EQ(no.asked, 1) << "the third environment is not asked for";
 }
 
@@ -449,8 +414,7 @@ TEST(VectorWriter, SaysClosed) {
   Vectorised world;
   world.write_step();
   world.replay.close();
-  const std::vector<End> ends(3, End::Continue);
-  EXPECT_EQ(world.writers.commit(ends), CommitStatus::Closed);
+  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Closed);
   EXPECT_EQ(world.replay.stats().committed_steps, 0U);
 }
 

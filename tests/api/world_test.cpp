@@ -1,18 +1,8 @@
 #include "testing/worlds/world.hpp"
 
-#include <reprise/reprise.hpp>
-
+#include "testing/test.hpp"
 #include "testing/worlds/episodes.hpp"
 #include "testing/worlds/item_check.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <span>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace reprise::test {
 namespace {

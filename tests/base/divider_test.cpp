@@ -1,12 +1,9 @@
 #include "base/divider.hpp"
 
-#include <gtest/gtest.h>
+#include "testing/test.hpp"
+
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
-
-#include <cstdint>
-#include <limits>
-#include <vector>
 
 namespace reprise::base {
 namespace {

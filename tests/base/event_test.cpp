@@ -1,15 +1,6 @@
 #include "base/event.hpp"
 
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::base {
 namespace {

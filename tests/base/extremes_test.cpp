@@ -1,12 +1,9 @@
 #include "base/extremes.hpp"
 
-#include <gtest/gtest.h>
+#include "testing/test.hpp"
+
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <vector>
 
 namespace reprise::base {
 namespace {

@@ -1,15 +1,7 @@
 #include "base/life.hpp"
 
 #include "testing/faults/child.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <thread>
-#include <type_traits>
+#include "testing/test.hpp"
 
 namespace reprise::base {
 namespace {

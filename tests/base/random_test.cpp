@@ -1,8 +1,6 @@
 #include "base/random.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
+#include "testing/test.hpp"
 
 namespace reprise::base {
 namespace {

@@ -1,19 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

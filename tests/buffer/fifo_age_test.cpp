@@ -1,12 +1,4 @@
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <optional>
-#include <ostream>
-#include <vector>
+#include "testing/test.hpp"
 
 // I13: with `Fifo` no step stays much longer than the capacity, however steps arrive.
 

@@ -1,15 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/not_finite.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

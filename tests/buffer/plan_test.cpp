@@ -2,16 +2,7 @@
 
 #include <reprise/item.hpp>
 
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <string>
+#include "testing/test.hpp"
 
 namespace reprise::buffer {
 namespace {

@@ -2,22 +2,7 @@
 //
 // Every priority is a power of 4 and every alpha or decay a power of 2, so that weights are powers
 // of 2 and no conversion rounds.
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <map>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

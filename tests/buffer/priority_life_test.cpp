@@ -1,18 +1,6 @@
 // ReplayBuffer::set_alpha and decay.
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/not_finite.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

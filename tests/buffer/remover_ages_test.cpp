@@ -1,22 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/removers.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <limits>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

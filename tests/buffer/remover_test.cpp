@@ -1,18 +1,6 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/removers.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,20 +1,10 @@
 #include "buffer/shard_set.hpp"
 
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "limiter/wait.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
-
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <stop_token>
-#include <thread>
+#include "testing/test.hpp"
 
 namespace reprise::buffer {
 namespace {

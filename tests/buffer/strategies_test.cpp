@@ -1,20 +1,5 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/fixtures/another_value.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <initializer_list>
-#include <limits>
-#include <set>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <variant>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Each entry in the tables of strategies has to do what its struct does.
 namespace reprise::test {

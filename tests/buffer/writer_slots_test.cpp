@@ -1,14 +1,6 @@
 #include "buffer/writer_slots.hpp"
 
-#include "testing/fixtures/threads.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <optional>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::buffer {
 namespace {

@@ -3,13 +3,7 @@
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "testing/fixtures/rng.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 

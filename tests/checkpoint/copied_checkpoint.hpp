@@ -2,13 +2,7 @@
 
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
-
-#include <array>
-#include <cstddef>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

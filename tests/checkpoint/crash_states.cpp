@@ -1,9 +1,6 @@
 #include "crash_states.hpp"
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

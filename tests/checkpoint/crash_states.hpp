@@ -1,9 +1,7 @@
 #pragma once
 
 #include "../record/memory_file_system.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <span>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,15 +1,7 @@
 #include "crash_states.hpp"
 
 #include "contents.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::checkpoint {
 namespace {

@@ -5,21 +5,11 @@
 #include "record/posix_file_system.hpp"
 #include "record/record_writer.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace reprise::checkpoint {
 namespace {

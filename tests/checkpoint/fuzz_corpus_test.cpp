@@ -1,14 +1,9 @@
 #include "contents.hpp"
 #include "packed_files.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <vector>
 
 namespace reprise::checkpoint {
 namespace {

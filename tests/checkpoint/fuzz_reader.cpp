@@ -2,12 +2,7 @@
 // FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION makes every checksum match and blocks small.
 #include "checkpoint/snapshot.hpp"
 #include "packed_file_system.hpp"
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
+#include "testing/library.hpp"
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

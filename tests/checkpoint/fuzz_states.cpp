@@ -4,12 +4,9 @@
 #include "save/stored_buffer.hpp"
 #include "save/stored_options.hpp"
 #include "save/stored_shard.hpp"
+#include "testing/library.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
-#include <span>
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

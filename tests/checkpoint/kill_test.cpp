@@ -4,18 +4,13 @@
 #include "contents.hpp"
 #include "record/posix_file_system.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
-#include <optional>
-#include <string>
 
 namespace reprise::checkpoint {
 namespace {

@@ -5,12 +5,7 @@
 #include "../record/memory_file_system.hpp"
 #include "checkpoint/names.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,11 +1,10 @@
 // make_fuzz_corpus DIRECTORY writes the first inputs for the fuzzer of the reader.
 #include "contents.hpp"
 #include "packed_files.hpp"
+#include "testing/library.hpp"
 
 #include <cstdio>
 #include <fstream>
-#include <optional>
-#include <string>
 
 namespace {
 

@@ -1,10 +1,7 @@
 #pragma once
 
 #include "record/file_system.hpp"
-
-#include <memory>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 

@@ -2,10 +2,7 @@
 
 #include "checkpoint/names.hpp"
 #include "record/codec.hpp"
-
-#include <algorithm>
-#include <cstdint>
-#include <string>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 namespace {

@@ -2,12 +2,7 @@
 
 #include "../record/memory_file_system.hpp"
 #include "record/bytes.hpp"
-
-#include <cstddef>
-#include <functional>
-#include <span>
-#include <string>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 

@@ -4,23 +4,17 @@
 #include "contents.hpp"
 #include "testing/faults/child.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <string>
-#include <system_error>
-#include <vector>
 
 namespace reprise::checkpoint {
 namespace {

@@ -6,18 +6,9 @@
 #include "contents.hpp"
 #include "listing.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/refusal.hpp"
+#include "testing/test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <vector>
 
 namespace reprise::checkpoint {
 namespace {

@@ -4,24 +4,8 @@
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "listing.hpp"
-#include "testing/fixtures/threads.hpp"
 #include "testing/program/sanitizer.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::checkpoint {
 namespace {

@@ -4,17 +4,9 @@
 #include "testing/faults/noted_syncs.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 /// The calls by which `Saver` makes the operating system write in the order that it promises.
 namespace reprise::checkpoint {

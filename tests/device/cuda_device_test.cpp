@@ -1,17 +1,11 @@
 #include "device/cuda_driver.hpp"
 #include "device/devices.hpp"
+#include "testing/test.hpp"
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <new>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace reprise::test {
 namespace {

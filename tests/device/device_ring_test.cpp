@@ -2,19 +2,9 @@
 
 #include "device/devices.hpp"
 #include "testing/fixtures/forwarding_source.hpp"
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <new>
-#include <span>
-#include <stdexcept>
-#include <tuple>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,28 +1,10 @@
 #include <reprise/device_ring.hpp>
-#include <reprise/reprise.hpp>
 
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/require_batch.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 /// The other end of a mirror: rows in memory of its own, read as a device reads them.
 class Copy {

@@ -1,18 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,17 +1,5 @@
-#include <reprise/reprise.hpp>
-
 #include "goals.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <span>
-#include <stdexcept>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,18 +1,5 @@
 #include "limiter/limiter.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::limiter {
 namespace {

@@ -1,12 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,19 +1,7 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <stdexcept>
-#include <string>
-#include <thread>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr SampleToInsertRatio kRatio{
     .samples_per_insert = 2.0, .min_size = 10, .error_buffer = 100.0};

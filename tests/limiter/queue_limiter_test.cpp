@@ -1,25 +1,12 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "writer/writer_core.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <memory>
-#include <thread>
-#include <vector>
 
 // No item is exhausted here; queue_gate_test.cpp tests what that does to a queue.
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr std::size_t kSize = 64;
 constexpr std::size_t kBlock = 4;  ///< Inserts booked at a time: 64 / (2 * 8 writers).

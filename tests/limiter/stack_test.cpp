@@ -1,19 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 // `Lifo` and `Queue` with items that are drawn once make a stack between writers and samplers.
 namespace reprise::test {

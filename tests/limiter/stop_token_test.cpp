@@ -1,21 +1,6 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "writer/writer_core.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,35 +1,13 @@
 #include "limiter/turns.hpp"
 
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <ostream>
-#include <stop_token>
-#include <string>
-#include <thread>
-#include <variant>
-#include <vector>
+#include "testing/test.hpp"
 
 // The call that has waited longest is let in first (I12).
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 struct Case {

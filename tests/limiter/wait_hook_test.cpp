@@ -1,18 +1,8 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 /// Answers with a function of how often it was asked before.

@@ -1,10 +1,6 @@
 #include "limiter/wait.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <stop_token>
-#include <thread>
+#include "testing/test.hpp"
 
 namespace reprise::limiter {
 namespace {

@@ -1,11 +1,6 @@
 #include "metrics/append_log.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <random>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::metrics {
 namespace {

@@ -1,24 +1,10 @@
 #include <reprise/metrics.hpp>
 
 #include "metrics/served.hpp"
-#include "testing/fixtures/require_batch.hpp"
-#include "testing/fixtures/threads.hpp"
+#include "testing/test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cmath>
 #include <fstream>
-#include <map>
-#include <optional>
-#include <set>
-#include <span>
 #include <sstream>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace reprise::metrics {
 namespace {

@@ -3,18 +3,11 @@
 #include <reprise/metrics.hpp>
 
 #include "testing/fixtures/http.hpp"
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <prometheus/exposer.h>
 
-#include <cmath>
-#include <cstdint>
-#include <map>
-#include <span>
 #include <sstream>
-#include <string>
-#include <utility>
 
 namespace reprise::metrics {
 

@@ -3,30 +3,16 @@
 #include "process/hosted.hpp"
 #include "process/lives.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 // Guests that are killed, stopped or short-lived, and hosts that are killed. Children are forked
 // before the host has a thread.
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 std::string own_address(const char* what) {
   static int number = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "testing/test.hpp"
+
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -7,17 +9,10 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <new>
-#include <string>
-#include <system_error>
-#include <utility>
 
 namespace reprise::test {
 

@@ -2,15 +2,7 @@
 
 #include "process/hosted.hpp"
 #include "process/lives.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,26 +1,14 @@
 // A libFuzzer target: guests that write anything into their memory and messages. Whatever they do,
 // the host stays within its memory, and the buffer accounts for every step.
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "process/session.hpp"
 #include "testing/fixtures/core_of.hpp"
+#include "testing/library.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <exception>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -2,23 +2,14 @@
 #include "process/hosted.hpp"
 #include "process/raw_guest.hpp"
 #include "testing/faults/child.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   const std::string address = "@reprise-test-" + std::to_string(::getpid());
@@ -86,25 +77,19 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
 }
 
 TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
-  Line line(Small{.capacity_steps = 2'000});
-  Hosted hosted(line.replay, {.ring_steps = 1024});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  Writer writer = guest.writer();
-  hosted.thread = {};
+  SharedLine line(Small{.capacity_steps = 2'000}, {.ring_steps = 1024});
+  Writer writer = line.guest.writer();
+  line.hosted.thread = {};
   line.append_many(writer, 0, 1'000);
   std::stop_source stopped;
   stopped.request_stop();
-  hosted.host.run(stopped.get_token());
+  line.hosted.host.run(stopped.get_token());
   EXPECT_EQ(line.replay.stats().committed_steps, 1'000U);
 }
 
 TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
-  Line line(Small{.window = Transitions{.n_step = 5}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  VectorWriter writers = guest.vector_writer(3);
+  SharedLine line(Small{.window = Transitions{.n_step = 5}});
+  VectorWriter writers = line.guest.vector_writer(3);
   writers[1].now(line.id) = 0;  // A vector writer begins episodes by itself.
   line.append_many(writers[1], 0, 10);
   { const Writer gone = std::move(writers[1]); }
@@ -113,28 +98,25 @@ TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
 }
 
 TEST(GuestLife, IsNotThatOfAFork) {
-  Line line;
-  Hosted hosted(line.replay);
-  hosted.serve();
+  SharedLine line;
   line.append_many(0, 20);
-  Guest guest = attach(hosted.address());
-  Writer writer = guest.writer();
+  Writer writer = line.guest.writer();
   line.append_many(writer, 0, 3);
-  GuestSampler sampler = guest.sampler();
+  GuestSampler sampler = line.guest.sampler();
   ASSERT_TRUE(sampler.sample(4));
   const ::pid_t maker = ::getpid();
-  const std::string address = hosted.address();
+  const std::string address = line.hosted.address();
   expect_of_child([&] {
     const auto refused = [&](const char* what, auto&& call) {
       return unless_refused<std::logic_error>(what, maker, call);
     };
     std::string complaints = refused("begin_episode", [&] { writer.begin_episode(); }) +
                              refused("sample", [&] { static_cast<void>(sampler.sample(4)); }) +
-                             refused("stats", [&] { static_cast<void>(guest.stats()); }) +
-                             refused("writer", [&] { static_cast<void>(guest.writer()); }) +
-                             refused("update", [&] { guest.update_priorities({}, {}); });
-    guest.close();
-    if (guest.closed()) {
+                             refused("stats", [&] { static_cast<void>(line.guest.stats()); }) +
+                             refused("writer", [&] { static_cast<void>(line.guest.writer()); }) +
+                             refused("update", [&] { line.guest.update_priorities({}, {}); });
+    line.guest.close();
+    if (line.guest.closed()) {
       complaints += "close in a child closed something\n";
     }
     Guest own = attach(address);
@@ -145,7 +127,7 @@ TEST(GuestLife, IsNotThatOfAFork) {
   });
   EXPECT_EQ(line.append(writer, 3), CommitStatus::Committed);
   EXPECT_TRUE(sampler.sample(4));
-  EXPECT_FALSE(guest.closed());
+  EXPECT_FALSE(line.guest.closed());
 }
 
 }  // namespace

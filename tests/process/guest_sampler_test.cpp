@@ -1,23 +1,10 @@
 #include <reprise/strategy_kind.hpp>
 
 #include "process/hosted.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <exception>
-#include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 /// The parts of what a call throws, each after the number of its kind; empty if it does not throw.
 template <class Call>
@@ -34,14 +21,12 @@ std::string refusal_of(const Call& call) {
 }
 
 TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
-  Line line(Small{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line(
+      Small{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
   line.append_many(0, 1'000);
   for (const bool unique : {false, true}) {
     Sampler here = line.replay.sampler({.seed = 5, .unique_frames = unique});
-    GuestSampler there = guest.sampler({.seed = 5, .unique_frames = unique});
+    GuestSampler there = line.guest.sampler({.seed = 5, .unique_frames = unique});
     for (const std::size_t n : {1U, 64U, 64U, 7U, 500U}) {
       SampleOptions how{.beta = 0.7F};
       if (n % 2 == 1) {
@@ -63,24 +48,18 @@ TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
 }
 
 TEST(GuestSampler, RefusesTargetsThatTheWindowDoesNotHave) {
-  Line line(Small{.window = Transitions{.n_step = 3}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line(Small{.window = Transitions{.n_step = 3}});
   line.append_many(0, 64);
-  GuestSampler sampler = guest.sampler();
+  GuestSampler sampler = line.guest.sampler();
   EXPECT_THROW((void)sampler.sample(4, {.n_step = 0}), std::invalid_argument);
   EXPECT_THROW((void)sampler.sample(4, {.n_step = 4}), std::invalid_argument);
   EXPECT_THROW((void)sampler.sample(4, {.discount = -1.0F}), std::invalid_argument);
 }
 
 TEST(GuestSampler, FillsBatchesOfTheLearner) {
-  Line line;
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line;
   line.append_many(0, 64, 1.0F);
-  GuestSampler sampler = guest.sampler();
+  GuestSampler sampler = line.guest.sampler();
   Batch batch = sampler.make_batch(20);
   ASSERT_EQ(sampler.sample_into(batch, 5, 10).code, SampleStatus::Code::Ok);
   EXPECT_EQ(batch.size(), 15U);
@@ -93,35 +72,29 @@ TEST(GuestSampler, FillsBatchesOfTheLearner) {
 }
 
 TEST(GuestSampler, UpdatesPrioritiesOfTheSelectorThatItDrawsBy) {
-  Line line(Small{.selectors = {kRaw, kRaw}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line(Small{.selectors = {kRaw, kRaw}});
   line.append_many(0, 32, 1.0F);
-  GuestSampler sampler = guest.sampler({}, 1);
+  GuestSampler sampler = line.guest.sampler({}, 1);
   const auto drawn = require_batch(sampler.sample(32));
   const std::vector<ItemKey> keys(drawn->keys().begin(), drawn->keys().end());
   const std::vector<float> zeros(keys.size(), 0.0F);
   EXPECT_GT(sampler.update_priorities(keys, zeros).applied, 0U);
   EXPECT_LT(line.probabilities(4096, 1).size(), 32U);
   EXPECT_EQ(line.probabilities(4096, 0).size(), 32U);
-  EXPECT_GT(guest.update_priorities(keys, zeros).applied, 0U);
+  EXPECT_GT(line.guest.update_priorities(keys, zeros).applied, 0U);
   EXPECT_LT(line.probabilities(4096, 0).size(), 32U);
 }
 
 TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
-  Line line(Small{.rate_limiter = MinSize{10}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  GuestSampler sampler = guest.sampler();
+  SharedLine line(Small{.rate_limiter = MinSize{10}});
+  GuestSampler sampler = line.guest.sampler();
   const SampleResult none = sampler.sample(4, {.timeout = 20ms});
   EXPECT_FALSE(none);
   EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(none.status().needed, 10U);
   EXPECT_GE(none.status().waited, 20ms);
   std::jthread actor([&] {
-    Writer writer = guest.writer();
+    Writer writer = line.guest.writer();
     std::this_thread::sleep_for(20ms);
     line.append_many(writer, 0, 11);
   });
@@ -163,17 +136,14 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
 }
 
 TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
-  Line line;
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line;
   line.append_many(0, 30, 1.0F);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(guest.sampler({}, 9)); },
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(line.guest.sampler({}, 9)); },
                                         {"selector is 9"});
-  GuestSampler sampler = guest.sampler();
+  GuestSampler sampler = line.guest.sampler();
   expect_refusal<std::invalid_argument>([&] { sampler.sample(0); }, {"0"});
   Sampler here = line.replay.sampler({.fresh = 0.5F});
-  GuestSampler there = guest.sampler({.fresh = 0.5F});
+  GuestSampler there = line.guest.sampler({.fresh = 0.5F});
   for (const SampleOptions& wrong :
        {SampleOptions{.beta = 2.0F}, SampleOptions{.draws = Draws::Epoch}}) {
     const std::string refusal = refusal_of([&] { here.sample(4, wrong); });
@@ -192,12 +162,9 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
 }
 
 TEST(GuestSampler, IsASourceForAPrefetcher) {
-  Line line;
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line;
   line.append_many(0, 64, 1.0F);
-  GuestSampler sampler = guest.sampler();
+  GuestSampler sampler = line.guest.sampler();
   Prefetcher prefetcher(sampler, 16);
   std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
   for (int i = 0; i < 50; ++i) {
@@ -206,20 +173,17 @@ TEST(GuestSampler, IsASourceForAPrefetcher) {
 }
 
 TEST(Guest, TellsTheHostsStatisticsSchemaAndWindow) {
-  Line line(Small{.window = Transitions{.n_step = 4}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line(Small{.window = Transitions{.n_step = 4}});
   line.append_many(0, 30);
-  const Stats stats = guest.stats();
+  const Stats stats = line.guest.stats();
   EXPECT_EQ(stats.committed_steps, 30U);
   EXPECT_EQ(stats.guests, 1U);
   EXPECT_EQ(stats.limiter, line.replay.stats().limiter);
-  EXPECT_EQ(guest.window(), Window(Transitions{.n_step = 4}));
-  EXPECT_EQ(guest.schema().fields().size(), line.schema.fields().size());
-  guest.close();
-  EXPECT_TRUE(guest.closed());
-  expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.writer()); }, {"closed"});
+  EXPECT_EQ(line.guest.window(), Window(Transitions{.n_step = 4}));
+  EXPECT_EQ(line.guest.schema().fields().size(), line.schema.fields().size());
+  line.guest.close();
+  EXPECT_TRUE(line.guest.closed());
+  expect_refusal<std::runtime_error>([&] { static_cast<void>(line.guest.writer()); }, {"closed"});
 }
 
 }  // namespace

@@ -2,13 +2,7 @@
 #include "process/hosted.hpp"
 #include "process/raw_guest.hpp"
 #include "testing/fixtures/core_of.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <thread>
+#include "testing/test.hpp"
 
 // Guests stand in one line with the calls of the host: whoever waits longest is let in first (I12).
 

@@ -1,23 +1,10 @@
 #include "process/hosted.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <system_error>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 // Calls that wait for a host that does not answer, because no thread serves in these tests.
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 struct Refuses final : WaitHook {
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -38,39 +25,33 @@ std::error_code ended(const Call& call) {
   return {};
 }
 
-/// A host, and a guest that was attached while a thread served.
-struct Asked {
-  explicit Asked(const AttachOptions& options) {
-    line.append_many(0, 40);
-    hosted.serve();
-    guest.emplace(attach(hosted.address(), options));
-    sampler.emplace(guest->sampler());
-    const auto batch = require_batch(sampler->sample(8));
+/// A guest that was attached while a thread served its host, which none does any more.
+struct Asked : SharedLine {
+  explicit Asked(const AttachOptions& options) : SharedLine(Small{}, {}, options) {
+    append_many(0, 40);
+    const auto batch = require_batch(sampler.sample(8));
     keys.assign(batch->keys().begin(), batch->keys().end());
     hosted.thread = {};
   }
 
   void expect_all_ended() {
     const std::vector<std::function<void()>> calls = {
-        [&] { static_cast<void>(guest->stats()); },
-        [&] { static_cast<void>(guest->writer()); },
-        [&] { static_cast<void>(guest->vector_writer(2)); },
-        [&] { static_cast<void>(guest->sampler()); },
+        [&] { static_cast<void>(guest.stats()); },
+        [&] { static_cast<void>(guest.writer()); },
+        [&] { static_cast<void>(guest.vector_writer(2)); },
+        [&] { static_cast<void>(guest.sampler()); },
     };
     for (const auto& call : calls) {
       EXPECT_EQ(ended(call), std::errc::operation_canceled);
     }
-    for (const UpdateResult& result : {guest->update_priorities(keys, priorities),
-                                       sampler->update_priorities(keys, priorities)}) {
+    for (const UpdateResult& result :
+         {guest.update_priorities(keys, priorities), sampler.update_priorities(keys, priorities)}) {
       EXPECT_EQ(result.applied, 0U);
       EXPECT_EQ(result.stale, 0U) << "the host may apply them yet";
     }
   }
 
-  Line line;
-  Hosted hosted{line.replay};
-  std::optional<Guest> guest;
-  std::optional<GuestSampler> sampler;
+  GuestSampler sampler = guest.sampler();
   std::vector<ItemKey> keys;
   std::vector<float> priorities = std::vector<float>(8, 1.0F);
 };
@@ -90,10 +71,10 @@ TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
   hook.refuses = false;
   asked.hosted.serve();
   // Answers to requests that were given up come first, and are dropped.
-  EXPECT_EQ(asked.guest->stats().guests, 1U);
-  EXPECT_EQ(asked.guest->update_priorities(asked.keys, asked.priorities).applied, 8U);
-  EXPECT_EQ(asked.sampler->update_priorities(asked.keys, asked.priorities).applied, 8U);
-  EXPECT_TRUE(asked.sampler->sample(8));
+  EXPECT_EQ(asked.guest.stats().guests, 1U);
+  EXPECT_EQ(asked.guest.update_priorities(asked.keys, asked.priorities).applied, 8U);
+  EXPECT_EQ(asked.sampler.update_priorities(asked.keys, asked.priorities).applied, 8U);
+  EXPECT_TRUE(asked.sampler.sample(8));
 }
 
 TEST(GuestWait, IsEndedByItsStopToken) {
@@ -114,31 +95,28 @@ TEST(GuestWait, IsForAnAnswerUpToATimeout) {
 
 /// The close also ends the waits of processes that have connected but were not accepted yet.
 TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
-  Line line;
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  hosted.thread = {};
+  SharedLine line;
+  line.hosted.thread = {};
   std::atomic<bool> timed_out = false;
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&, i] {
         const std::error_code code = ended([&] {
-          i == 0 ? static_cast<void>(guest.writer())
-                 : static_cast<void>(attach(hosted.address(), {.timeout = 30s}));
+          i == 0 ? static_cast<void>(line.guest.writer())
+                 : static_cast<void>(attach(line.hosted.address(), {.timeout = 30s}));
         });
         timed_out = timed_out || code == std::errc::timed_out;
       });
     }
     std::this_thread::sleep_for(20ms);
     line.replay.close();
-    hosted.serve();
+    line.hosted.serve();
   }
   EXPECT_FALSE(timed_out);
-  EXPECT_EQ(ended([&] { static_cast<void>(attach(hosted.address(), {.timeout = 0s})); }),
+  EXPECT_EQ(ended([&] { static_cast<void>(attach(line.hosted.address(), {.timeout = 0s})); }),
             std::errc::connection_refused);
-  EXPECT_THROW(static_cast<void>(guest.writer()), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(line.guest.writer()), std::runtime_error);
 }
 
 /// An update of more keys than a socket holds.
@@ -148,8 +126,8 @@ TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
   hook.refuses = true;
   const std::vector<ItemKey> many(1'000'000, asked.keys.front());
   const std::vector<float> priorities(many.size(), 1.0F);
-  static_cast<void>(asked.guest->update_priorities(many, priorities));
-  EXPECT_TRUE(asked.guest->closed()) << "half a message is of no use";
+  static_cast<void>(asked.guest.update_priorities(many, priorities));
+  EXPECT_TRUE(asked.guest.closed()) << "half a message is of no use";
 }
 
 TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
@@ -160,14 +138,14 @@ TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
     for (int i = 0; i < 3; ++i) {  // One waits for the host, the others for its call.
       threads.emplace_back([&] {
         try {
-          static_cast<void>(asked.guest->stats());
+          static_cast<void>(asked.guest.stats());
         } catch (const std::runtime_error&) {
-          closed += asked.guest->closed() ? 1 : 0;
+          closed += asked.guest.closed() ? 1 : 0;
         }
       });
     }
     std::this_thread::sleep_for(20ms);
-    asked.guest->close();
+    asked.guest.close();
   }
   EXPECT_EQ(closed, 3);
 }
@@ -180,7 +158,7 @@ TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
       canceled +=
-          ended([&] { static_cast<void>(asked.guest->stats()); }) == std::errc::operation_canceled;
+          ended([&] { static_cast<void>(asked.guest.stats()); }) == std::errc::operation_canceled;
     });
   }
   std::this_thread::sleep_for(20ms);

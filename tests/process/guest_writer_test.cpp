@@ -1,26 +1,8 @@
 #include "process/hosted.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stop_token>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 struct Case {
   std::string name;
@@ -172,37 +154,28 @@ INSTANTIATE_TEST_SUITE_P(Of, GuestWriter, ::testing::ValuesIn(cases()),
                          [](const auto& one) { return one.param.name; });
 
 TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
-  Line line(Small{.capacity_steps = 1'000});
-  Hosted hosted(line.replay, {.ring_steps = 16});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  Writer writer = guest.writer({.timeout = 0ns});
-  hosted.thread = {};  // Nobody serves any more.
-  std::uint64_t taken = 0;
-  while (line.append(writer, taken) == CommitStatus::Committed) {
-    ++taken;
-  }
+  SharedLine line(Small{.capacity_steps = 1'000}, {.ring_steps = 16});
+  Writer writer = line.guest.writer({.timeout = 0ns});
+  line.hosted.thread = {};  // Nobody serves any more.
+  std::uint64_t taken = line.append_until_held(writer);
   EXPECT_GE(taken, 12U);
   EXPECT_LE(taken, 16U);
   EXPECT_EQ(line.append(writer, taken), CommitStatus::TimedOut);
-  hosted.serve();
+  line.hosted.serve();
   writer.set_timeout(kNoTimeout);
   for (; taken < 500; ++taken) {
     ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
   }
   writer.begin_episode();  // Then its last step is an item, too.
-  hosted.await_steps(500);
+  line.hosted.await_steps(500);
   yield_while([&] { return line.replay.size() != 500; });
   EXPECT_EQ(line.numbers(), numbers_between(0, 500));
 }
 
 TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
-  Line line;
-  Hosted hosted(line.replay, {.ring_steps = 8});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line(Small{}, {.ring_steps = 8});
   std::stop_source source;
-  Writer writer = guest.writer({.stop = source.get_token()});
+  Writer writer = line.guest.writer({.stop = source.get_token()});
   struct Once final : WaitHook {
     bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
       longest = std::max(longest, waited);
@@ -210,32 +183,24 @@ TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
     }
     std::chrono::nanoseconds longest{0};
   } once;
-  Writer hooked = guest.writer({.hook = &once});
-  hosted.thread = {};
-  const auto fill = [&](Writer& one) {
-    CommitStatus status = CommitStatus::Committed;
-    for (std::uint64_t i = 0; status == CommitStatus::Committed; ++i) {
-      status = line.append(one, i);
-    }
-    return status;
-  };
-  EXPECT_EQ(fill(hooked), CommitStatus::Stopped);
+  Writer hooked = line.guest.writer({.hook = &once});
+  line.hosted.thread = {};
+  line.append_until_held(hooked, CommitStatus::Stopped);
   EXPECT_GT(once.longest, 0ns);
   std::jthread later([&] {
     std::this_thread::sleep_for(20ms);
     source.request_stop();
   });
-  EXPECT_EQ(fill(writer), CommitStatus::Stopped);
+  line.append_until_held(writer, CommitStatus::Stopped);
 }
 
 TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
-  Line line(Small{.capacity_steps = 1'000,
-                  .rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0}});
-  Hosted hosted(line.replay, {.ring_steps = 8});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  Writer writer = guest.writer({.timeout = 30ms});
+  SharedLine line(Small{.capacity_steps = 1'000,
+                        .rate_limiter =
+                            SampleToInsertRatio{
+                                .samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0}},
+                  {.ring_steps = 8});
+  Writer writer = line.guest.writer({.timeout = 30ms});
   std::uint64_t taken = 0;
   std::uint64_t committed = 0;
   while (committed < 30) {  // Before that, it waits for a host that is slow.
@@ -257,44 +222,37 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
 }
 
 TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
-  Line line(Small{.capacity_steps = 1'000});
-  Hosted hosted(line.replay, {.ring_steps = 8});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  std::optional<Writer> writer = guest.writer({.timeout = 50us});
-  hosted.thread = {};
-  std::uint64_t taken = 0;
-  while (line.append(*writer, taken) == CommitStatus::Committed) {
-    ++taken;
-  }
+  SharedLine line(Small{.capacity_steps = 1'000}, {.ring_steps = 8});
+  std::optional<Writer> writer = line.guest.writer({.timeout = 50us});
+  line.hosted.thread = {};
+  std::uint64_t taken = line.append_until_held(*writer);
   for (int i = 0; i < 1'000; ++i) {
     ASSERT_EQ(line.append(*writer, taken), CommitStatus::TimedOut);
   }
-  hosted.serve();
+  line.hosted.serve();
   writer->set_timeout(kNoTimeout);
   EXPECT_EQ(line.append(*writer, taken), CommitStatus::Committed);
-  hosted.thread = {};
+  line.hosted.thread = {};
   writer->set_timeout(50us);
   for (int i = 0; i < 1'000; ++i) {
     static_cast<void>(line.append(*writer, ++taken));
   }
   writer.reset();
-  hosted.serve();
+  line.hosted.serve();
   yield_while([&] { return line.replay.stats().writers != 0; });
   EXPECT_EQ(line.replay.stats().dead_guest_steps, 0U) << "it could say that it closes";
 }
 
 TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {
-  Line line(Small{.capacity_steps = 1'000,
-                  .rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
-  Hosted hosted(line.replay, {.ring_steps = 16});
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  Writer there = guest.writer({.timeout = 100ms});
+  SharedLine line(
+      Small{.capacity_steps = 1'000,
+            .rate_limiter =
+                SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}},
+      {.ring_steps = 16});
+  Writer there = line.guest.writer({.timeout = 100ms});
   for (std::uint64_t i = 0; line.append(there, i) == CommitStatus::Committed; ++i) {
   }
-  hosted.thread = {};
+  line.hosted.thread = {};
   Writer here = line.replay.writer();
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t i = 0; i < 50; ++i) {
@@ -305,11 +263,8 @@ TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {
 
 TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
   constexpr std::size_t kEnvironments = 5;
-  Line line(Small{.capacity_steps = 10'000, .window = Transitions{.n_step = 3}});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  VectorWriter writers = guest.vector_writer(kEnvironments);
+  SharedLine line(Small{.capacity_steps = 10'000, .window = Transitions{.n_step = 3}});
+  VectorWriter writers = line.guest.vector_writer(kEnvironments);
   EXPECT_EQ(line.replay.stats().writers, kEnvironments);
   std::vector<std::uint64_t> now(kEnvironments);
   std::vector<std::uint64_t> next(kEnvironments);
@@ -336,7 +291,7 @@ TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
       now[e] = next[e] + (ends[e] == End::Continue ? 0 : 1'000);
     }
   }
-  hosted.await_steps(steps);
+  line.hosted.await_steps(steps);
   Sampler sampler = line.replay.sampler();
   const auto batch = require_batch(sampler.sample(2'000));
   for (std::size_t i = 0; i < batch->size(); ++i) {
@@ -347,12 +302,9 @@ TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
 }
 
 TEST(GuestWriterRefusals, SayWhatIsWrong) {
-  Line line(
+  SharedLine line(
       Small{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}, .max_writers = 3});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
-  Writer writer = guest.writer();
+  Writer writer = line.guest.writer();
   writer.begin_episode();
   expect_refusal<std::logic_error>([&] { static_cast<void>(writer.commit()); }, {"unwritten"});
   writer.now(line.id) = writer.now(line.action) = writer.next(line.id) = 0;
@@ -362,25 +314,22 @@ TEST(GuestWriterRefusals, SayWhatIsWrong) {
   const std::vector<float> wrong = {-1.0F};
   expect_refusal<std::invalid_argument>(
       [&] { static_cast<void>(writer.commit(End::Continue, wrong)); }, {"-1"});
-  expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.vector_writer(3)); },
+  expect_refusal<std::runtime_error>([&] { static_cast<void>(line.guest.vector_writer(3)); },
                                      {"max_writers is 3"});
   EXPECT_EQ(line.replay.stats().writers, 1U) << "a refused vector writer keeps no place";
-  EXPECT_NO_THROW(static_cast<void>(guest.vector_writer(2)));
+  EXPECT_NO_THROW(static_cast<void>(line.guest.vector_writer(2)));
 }
 
 TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
-  Line line(Small{.window = Transitions{.n_step = 5}, .max_writers = 1});
-  Hosted hosted(line.replay);
-  hosted.serve();
-  Guest guest = attach(hosted.address());
+  SharedLine line(Small{.window = Transitions{.n_step = 5}, .max_writers = 1});
   {
-    Writer writer = guest.writer();
+    Writer writer = line.guest.writer();
     line.append_many(writer, 0, 10);
   }
   yield_while([&] { return line.replay.stats().writers != 0; });
   EXPECT_EQ(line.numbers(), numbers_between(0, 10));
   EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it did not die";
-  static_cast<void>(guest.writer());
+  static_cast<void>(line.guest.writer());
 }
 
 TEST(GuestWriterLife, EndsWithTheBufferOrItsHost) {

@@ -2,13 +2,8 @@
 
 #include <reprise/guest.hpp>
 #include <reprise/host.hpp>
-#include <reprise/reprise.hpp>
 
-#include "testing/fixtures/line.hpp"
-
-#include <cstdint>
-#include <string>
-#include <thread>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 
@@ -29,6 +24,16 @@ struct Hosted {
   ReplayBuffer& replay;
   Host host;
   std::jthread thread;
+};
+
+/// A line whose buffer a thread serves, and a guest of it.
+struct SharedLine : Line {
+  explicit SharedLine(const Options& options = Small{}, const HostOptions& how = {},
+                      const AttachOptions& as = {})
+      : Line(options), hosted(replay, how), guest((hosted.serve(), attach(hosted.address(), as))) {}
+
+  Hosted hosted;
+  Guest guest;
 };
 
 }  // namespace reprise::test

@@ -1,33 +1,15 @@
 #include "process/forked.hpp"
 #include "process/raw_guest.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 // Guests that write into their shared memory what no guest of this library would write.
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using process::Says;
 using process::StepHeader;
 
@@ -79,7 +61,7 @@ TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
     yield_while([&] { return !writer.lost(); });
     world.await_alone();
     EXPECT_EQ(world.committed(), 1U);
-    expect_accounted(world.line.replay);
+    expect_accounted(world.replay);
     world.expect_served();
   }
 }
@@ -97,7 +79,7 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
 /// The host takes any values of fields, and draws by none of them.
 TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   HostileWorld world(Small{.window = Transitions{.n_step = 3}});
-  world.line.append_many(0, 40);
+  world.append_many(0, 40);
   RawWriter writer(world.hosted.address());
   constexpr std::uint64_t kSteps = 10;
   for (std::uint64_t step = 0; step <= kSteps; ++step) {
@@ -108,14 +90,14 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   }
   writer.words().publish(kSteps + 1);
   world.hosted.await_steps(40 + kSteps);
-  Sampler sampler = world.line.replay.sampler();
+  Sampler sampler = world.replay.sampler();
   std::size_t hostile = 0;
   for (int round = 0; round < 2; ++round) {
     const auto batch = require_batch(sampler.sample(500));
     for (std::size_t i = 0; i < batch->size(); ++i) {
-      const bool own = batch->now(world.line.id)[i] < 40;
+      const bool own = batch->now(world.id)[i] < 40;
       hostile += own ? 0 : 1;
-      EXPECT_EQ(std::isfinite(batch->returns(world.line.reward)[i]), own);
+      EXPECT_EQ(std::isfinite(batch->returns(world.reward)[i]), own);
       EXPECT_GT(batch->probabilities()[i], 0.0);
       EXPECT_LE(batch->probabilities()[i], 1.0);
       EXPECT_GT(batch->weights()[i], 0.0F);
@@ -125,7 +107,7 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
     EXPECT_EQ(sampler.update_priorities(batch->keys(), priorities).stale, 0U);
   }
   EXPECT_GT(hostile, 0U);
-  expect_accounted(world.line.replay);
+  expect_accounted(world.replay);
 }
 
 /// A step that the limiter has refused stays as it was, whatever becomes of its row.
@@ -151,14 +133,14 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
       writer.header(row + more, {});
     }
     writer.words().publish(row + 4);
-    Sampler sampler = world.line.replay.sampler();
+    Sampler sampler = world.replay.sampler();
     for (int i = 0; i < 20 && world.committed() < before + 2 && !writer.lost(); ++i) {
       ASSERT_TRUE(sampler.sample(1));
       std::this_thread::sleep_for(2ms);
     }
     yield_while([&] { return world.committed() < before + 2 && !writer.lost(); });
     EXPECT_FALSE(writer.lost());
-    expect_accounted(world.line.replay);
+    expect_accounted(world.replay);
     world.expect_served();
   }
 }
@@ -175,13 +157,13 @@ TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
   yield_while([&] { return !writer->lost(); });
   ASSERT_LT(world.committed(), 10U) << "the limiter holds some of them";
   writer->words().publish(14);
-  Sampler sampler = world.line.replay.sampler();
-  while (world.line.replay.stats().writers != 0) {
+  Sampler sampler = world.replay.sampler();
+  while (world.replay.stats().writers != 0) {
     sampler.sample(1, {.timeout = 1ms});
   }
   EXPECT_EQ(world.committed(), 10U);
-  EXPECT_EQ(world.line.replay.stats().cut_episodes, 0U) << "it has said that it leaves";
-  EXPECT_EQ(world.line.replay.stats().dead_guest_steps, 0U);
+  EXPECT_EQ(world.replay.stats().cut_episodes, 0U) << "it has said that it leaves";
+  EXPECT_EQ(world.replay.stats().dead_guest_steps, 0U);
 }
 
 /// Guests in their own processes that overwrite all memory that they share with the host.

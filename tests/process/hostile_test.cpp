@@ -1,30 +1,14 @@
 #include "process/forked.hpp"
 #include "process/raw_guest.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 // Peers that send what no guest of this library sends. The host still serves the others.
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using process::Channel;
 using process::Greeting;
 using process::Hello;
@@ -184,7 +168,7 @@ TEST(HostileMessages, OfRandomBytesEndTheConnection) {
     }
   }
   world.expect_served();
-  EXPECT_EQ(world.line.replay.stats().writers, 0U);
+  EXPECT_EQ(world.replay.stats().writers, 0U);
 }
 
 TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
@@ -200,11 +184,11 @@ TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
   process::HostWait host(life, {.timeout = 60s});
   while (deaf.send(Says::AskStats, process::bytes_of(number), -1, &host.wait)) {
   }
-  world.line.append_many(0, 20);
-  Writer writer = world.guest->writer();
-  world.line.append_many(writer, 100, 200);
+  world.append_many(0, 20);
+  Writer writer = world.guest.writer();
+  world.append_many(writer, 100, 200);
   world.hosted.await_steps(220);
-  GuestSampler sampler = world.guest->sampler();
+  GuestSampler sampler = world.guest.sampler();
   EXPECT_TRUE(sampler.sample(8));
 }
 
@@ -295,7 +279,7 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   answered = process::value_of<SampleAnswer>(message->bytes);
   ASSERT_TRUE(answered);
   EXPECT_EQ(answered->status.code, SampleStatus::Code::Stopped);
-  world.line.append_many(0, 20);
+  world.append_many(0, 20);
   // The memory comes until the guest says that it has it, because it may have dropped an answer.
   std::uint64_t memory = 0;
   for (std::uint64_t next = 13; next < 16; ++next) {
@@ -313,7 +297,7 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
 
 TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
   HostileWorld world;
-  world.line.append_many(0, 40);
+  world.append_many(0, 40);
   Hello hello;
   hello.purpose = Purpose::Sampler;
   Channel channel = raw_channel(world.hosted.address());
@@ -346,9 +330,9 @@ TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
 
 TEST(HostileDraw, OfMoreBytesThanTheHostAllowsIsRefused) {
   constexpr std::size_t kMost = 64 << 10U;
-  HostileWorld world({}, {.max_batch_bytes = kMost});
-  world.line.append_many(0, 40);
-  GuestSampler sampler = world.guest->sampler();
+  HostileWorld world(Small{}, {.max_batch_bytes = kMost});
+  world.append_many(0, 40);
+  GuestSampler sampler = world.guest.sampler();
   for (const std::size_t n : {10'000U, 100'000'000U}) {
     expect_refusal<std::invalid_argument>(
         [&] { static_cast<void>(sampler.sample(n)); },

@@ -1,17 +1,8 @@
 #pragma once
 
 #include <reprise/guest.hpp>
-#include <reprise/reprise.hpp>
 
-#include "testing/fixtures/rng.hpp"
-
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

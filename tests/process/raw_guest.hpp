@@ -3,19 +3,10 @@
 #include "process/hosted.hpp"
 #include "process/messages.hpp"
 #include "process/ring_writer.hpp"
+#include "testing/test.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
 
 namespace reprise::test {
 
@@ -69,23 +60,17 @@ inline std::optional<process::Message> answer(process::Channel& channel) {
   }
 }
 
-/// A buffer, its host, and a guest that keeps to the protocol.
-struct HostileWorld {
-  explicit HostileWorld(const Small& options = {}, HostOptions of_host = {.ring_steps = 16})
-      : line(options), hosted(line.replay, of_host) {
-    hosted.serve();
-    guest.emplace(attach(hosted.address()));
-  }
-  void expect_served() { EXPECT_EQ(guest->stats().guests, 1U); }
+/// Its guest keeps to the protocol.
+struct HostileWorld : SharedLine {
+  explicit HostileWorld(const Options& options = Small{},
+                        const HostOptions& of_host = {.ring_steps = 16})
+      : SharedLine(options, of_host) {}
+  void expect_served() { EXPECT_EQ(guest.stats().guests, 1U); }
   /// Waits until only the good guest is attached, and only its steps may be missing.
   void await_alone() {
-    yield_while([&] { return line.replay.stats().writers != 0; });
+    yield_while([&] { return replay.stats().writers != 0; });
   }
-  [[nodiscard]] std::uint64_t committed() const { return line.replay.stats().committed_steps; }
-
-  Line line;
-  Hosted hosted;
-  std::optional<Guest> guest;
+  [[nodiscard]] std::uint64_t committed() const { return replay.stats().committed_steps; }
 };
 
 }  // namespace reprise::test

@@ -3,30 +3,13 @@
 #include "process/forked.hpp"
 #include "process/hosted.hpp"
 #include "process/raw_guest.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstddef>
-#include <cstring>
-#include <optional>
-#include <set>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Answer = ServiceClient::Answer;
 
 /// A call: the test wants an answer of so many bytes, each of this value.

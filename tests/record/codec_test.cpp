@@ -2,16 +2,7 @@
 
 #include "../checkpoint/contents.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::record {
 namespace {

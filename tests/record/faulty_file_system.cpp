@@ -1,9 +1,6 @@
 #include "faulty_file_system.hpp"
 
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

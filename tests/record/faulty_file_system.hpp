@@ -1,13 +1,7 @@
 #pragma once
 
 #include "record/file_system.hpp"
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -3,15 +3,7 @@
 #include "record/record_reader.hpp"
 #include "record/record_writer.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::record {
 namespace {

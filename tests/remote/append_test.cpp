@@ -2,17 +2,8 @@
 
 #include "remote/batches.hpp"
 #include "remote/remote_writers.hpp"
-#include "testing/fixtures/require_batch.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include <algorithm>
-#include <cstring>
-#include <span>
-#include <string>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 
@@ -44,15 +39,15 @@ inline std::string difference(const ReplayBuffer& replay, const Batch& a, const 
       return "next " + spec.name;
     }
   }
-  const bool differs[] = {
-      differ(a.keys(), b.keys()),           differ(a.episode_ids(), b.episode_ids()),
-      differ(a.positions(), b.positions()), differ(a.lengths(), b.lengths()),
-      differ(a.discounts(), b.discounts()), differ(a.probabilities(), b.probabilities()),
-      differ(a.weights(), b.weights())};
-  constexpr const char* kNames[] = {"keys",      "episode_ids",   "positions",
-                                    "discounts", "probabilities", "weights"};
-  const auto* const found = std::find(std::begin(differs), std::end(differs), true);
-  return found == std::end(differs) ? "" : kNames[found - std::begin(differs)];
+  const std::pair<const char*, bool> columns[] = {
+      {"keys", differ(a.keys(), b.keys())},
+      {"episode_ids", differ(a.episode_ids(), b.episode_ids())},
+      {"positions", differ(a.positions(), b.positions())},
+      {"discounts", differ(a.discounts(), b.discounts())},
+      {"probabilities", differ(a.probabilities(), b.probabilities())},
+      {"weights", differ(a.weights(), b.weights())}};
+  const auto* const found = std::ranges::find_if(columns, [](auto one) { return one.second; });
+  return found == std::end(columns) ? "" : found->first;
 }
 
 }  // namespace reprise::test

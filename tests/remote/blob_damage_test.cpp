@@ -3,15 +3,7 @@
 #include "remote/blob.hpp"
 #include "remote/blobs.hpp"
 #include "remote/exchange.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <functional>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

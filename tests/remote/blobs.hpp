@@ -3,13 +3,8 @@
 #include <reprise/remote.hpp>
 
 #include "record/checksum.hpp"
+#include "testing/library.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <cstring>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace reprise::test {
 

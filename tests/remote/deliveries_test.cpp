@@ -2,21 +2,11 @@
 
 #include "remote/blobs.hpp"
 #include "remote/shards.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <stdexcept>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Is = ShipmentOutcome::Is;
 
 bool same(const Blob& a, const Blob& b) {

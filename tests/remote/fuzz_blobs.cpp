@@ -1,17 +1,9 @@
 // A libFuzzer target: a shard and a client take blobs, one after the other, that the input has
 // changed and whose checksums are right.
 #include "remote/blobs.hpp"
+#include "testing/library.hpp"
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <span>
-#include <stdexcept>
-#include <vector>
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

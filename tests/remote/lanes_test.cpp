@@ -1,18 +1,7 @@
 #include <reprise/remote.hpp>
 
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <memory>
-#include <numeric>
-#include <stdexcept>
-#include <tuple>
-#include <vector>
 
 namespace reprise::test {
 namespace {

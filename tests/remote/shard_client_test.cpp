@@ -1,17 +1,7 @@
 #include <reprise/remote.hpp>
 
 #include "remote/shards.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <limits>
-#include <memory>
-#include <stdexcept>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -2,19 +2,8 @@
 
 #include "remote/shards.hpp"
 #include "select/allot.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/laws/draw_counts.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <numeric>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,12 +1,6 @@
 #include <reprise/remote.hpp>
 
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <stdexcept>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

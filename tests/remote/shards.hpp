@@ -2,14 +2,7 @@
 
 #include <reprise/remote.hpp>
 
-#include "testing/fixtures/line.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <numeric>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

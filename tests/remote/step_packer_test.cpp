@@ -1,21 +1,7 @@
 #include <reprise/remote.hpp>
 
 #include "testing/faults/child.hpp"
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,19 +1,6 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/statistics/chi_square.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <set>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,27 +1,15 @@
-#include <reprise/reprise.hpp>
-
 #include "../shard/audit.hpp"
 #include "buffer/buffer_core.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
 #include <ranges>
-#include <set>
-#include <span>
-#include <thread>
-#include <vector>
 
 // Items drawn as often as `max_times_sampled` allows are exhausted: they stay until they are
 // evicted, but are evicted before items that may still be drawn.
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 bool invariants_hold(ReplayBuffer& replay) {
   buffer::ShardSet& shards = core_of(replay)->shards();

@@ -1,20 +1,7 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <span>
-#include <utility>
+#include "testing/test.hpp"
 
 /// A draw that fails after it has begun leaves nothing behind that harms others.
 namespace reprise::test {

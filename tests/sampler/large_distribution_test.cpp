@@ -1,23 +1,7 @@
 // The distribution of draws from large buffers, after a million updates, while others append.
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
 #include "testing/statistics/chi_square.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <numeric>
-#include <string>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,13 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <map>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,21 +1,9 @@
-#include <reprise/reprise.hpp>
-
 #include "base/mutex.hpp"
 #include "buffer/buffer_core.hpp"
 #include "testing/faults/hooked_fifo.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <limits>
-#include <optional>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,22 +1,6 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/laws/own_selectors.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Selectors that use no class of the library, compared with library selectors that do the same.
 namespace reprise::test {

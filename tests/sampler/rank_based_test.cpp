@@ -1,19 +1,6 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
 #include "testing/statistics/chi_square.hpp"
 #include "testing/statistics/ranks.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <numeric>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

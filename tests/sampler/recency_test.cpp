@@ -1,12 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/laws/law_check.hpp"
-
-#include <gtest/gtest.h>
-
-#include <limits>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,27 +1,12 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/fixtures/threads.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Weights change during draws. Schedule points (preset `schedule`) leave more time for that.
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {

@@ -1,19 +1,8 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/faults/hooked_fifo.hpp"
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 void expect_says(const SampleStatus& status, std::initializer_list<std::string_view> words) {
   const std::string message = status.message();

@@ -1,14 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/not_finite.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <limits>
-#include <stdexcept>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,14 +1,5 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/faults/counting_resource.hpp"
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

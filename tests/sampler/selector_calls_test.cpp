@@ -1,15 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstddef>
-#include <memory>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 /// `ShardSelector` promises that it is called per run or per batch, never per item.
 namespace reprise::test {

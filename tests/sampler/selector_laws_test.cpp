@@ -2,24 +2,9 @@
 
 #include "testing/laws/selector_laws.hpp"
 
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/laws/law_check.hpp"
-#include "testing/program/scale.hpp"
 #include "testing/statistics/chi_square.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <thread>
-#include <tuple>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,33 +1,15 @@
-#include <reprise/reprise.hpp>
-
 #include "process/forked.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <numeric>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace reprise::test {
 namespace {
-
-using namespace std::chrono_literals;
 
 std::jthread run(Autosave& autosave) {
   return std::jthread([&](std::stop_token stop) { autosave.run(std::move(stop)); });

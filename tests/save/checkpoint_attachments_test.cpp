@@ -1,19 +1,8 @@
 // The user's attachments are in a checkpoint completely, or the checkpoint is not there.
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <filesystem>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,22 +1,8 @@
-#include <reprise/reprise.hpp>
-
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Saves that run while writers move between tiny chunks in the middle of long episodes.
 namespace reprise::test {

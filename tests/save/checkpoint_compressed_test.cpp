@@ -1,22 +1,11 @@
-#include <reprise/reprise.hpp>
-
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "storage/frame_codec.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 /// Checkpoints of buffers that compress fields.
 namespace reprise::test {

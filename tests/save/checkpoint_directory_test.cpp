@@ -1,20 +1,14 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/faults/child.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <string>
 
 /// Directories in which the operating system refuses to save or load.
 namespace reprise::test {

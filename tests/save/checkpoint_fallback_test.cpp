@@ -1,25 +1,12 @@
-#include <reprise/reprise.hpp>
-
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/faulty_file_system.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <stop_token>
-#include <string>
-#include <vector>
 
 /// The newest checkpoint has correct checksums but wrong contents, or fails after it was verified.
 namespace reprise::test {

@@ -1,5 +1,3 @@
-#include <reprise/reprise.hpp>
-
 #include "../record/faulty_file_system.hpp"
 #include "../record/memory_file_system.hpp"
 #include "base/text.hpp"
@@ -7,18 +5,9 @@
 #include "checkpoint/names.hpp"
 #include "save/save.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
 
 /// Makes each call of a save or load fail once.
 namespace reprise::test {

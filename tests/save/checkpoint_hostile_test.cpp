@@ -1,31 +1,14 @@
-#include <reprise/reprise.hpp>
-
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "save/stored_options.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/recurrent_line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/program/sanitizer.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
-
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <string>
-#include <variant>
-#include <vector>
 
 /// Checkpoints with correct checksums and wrong contents, which no disk makes, but a person may.
 namespace reprise::test {
@@ -41,6 +24,19 @@ Options options() {
                .max_writers = 3,
                .chunk_steps = 16,
                .shards = 2};
+}
+
+template <class AnyLine>
+CopiedCheckpoint saved(AnyLine& line, std::span<const base::Random::State> samplers = {}) {
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, samplers);
+  return {files, kDirectory};
+}
+
+void expect_refused(const CopiedCheckpoint& bad, std::initializer_list<std::string_view> words) {
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); }, words);
 }
 
 /// Changes a few bytes, often to a limit.
@@ -93,18 +89,15 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   }
   const std::uint64_t seed = 20;
   Rng rng(seed);
-  MemoryFileSystem source;
-  {
+  const CopiedCheckpoint good = [] {
     Line line(options());
     Writer first = line.replay.writer();
     Writer second = line.replay.writer();
     line.append_many(first, 0, 150);
     line.append_many(second, 1000, 30);
     (void)line.replay.size();
-    const std::vector<base::Random::State> samplers{base::Random(1).state()};
-    save::save(*core_of(line.replay), source, kDirectory, {}, samplers);
-  }
-  const CopiedCheckpoint good(source, kDirectory);
+    return saved(line, std::vector{base::Random(1).state()});
+  }();
   const std::vector<std::string> names{"buffer", "options", "schema", "shard-0", "shard-1"};
   std::size_t refused = 0;
   const std::size_t rounds = scaled(6000, 300);
@@ -144,16 +137,12 @@ MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
 TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimiter) {
   Options old = options();
   old.max_times_sampled = 0;
-  MemoryFileSystem source;
-  {
-    Line line(old);
-    line.append_many(0, 50);
-    save::save(*core_of(line.replay), source, kDirectory, {}, {});
-  }
+  Line line(old);
+  line.append_many(0, 50);
   Options stored = old;
   stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
   stored.rate_limiter = Queue{60};
-  MemoryFileSystem files(with_options(CopiedCheckpoint(source, kDirectory), stored));
+  MemoryFileSystem files(with_options(saved(line), stored));
   const CheckpointError error =
       checkpoint_error_of([&] { (void)save::load(files, kDirectory, {}, nullptr); });
   EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
@@ -181,13 +170,9 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
   }
-  MemoryFileSystem source;
-  {
-    Line line(options());
-    line.append_many(0, 150);
-    save::save(*core_of(line.replay), source, kDirectory, {}, {});
-  }
-  const CopiedCheckpoint good(source, kDirectory);
+  Line line(options());
+  line.append_many(0, 150);
+  const CopiedCheckpoint good = saved(line);
   Options stored = options();
   stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
   const std::array<std::size_t Options::*, 4> members{
@@ -234,12 +219,10 @@ struct StoredItem {
 
 /// The window reads rows before or after those of its chunk, or the item is impossible.
 TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
-  MemoryFileSystem source;
   Line line(options());
   line.append_many(0, 7);
   line.append(7, End::Terminated);
-  save::save(*core_of(line.replay), source, kDirectory, {}, {});
-  const CopiedCheckpoint good(source, kDirectory);
+  const CopiedCheckpoint good = saved(line);
   ASSERT_EQ(good.chunks.size(), 1U);
   const std::size_t stride = core_of(line.replay)->store().row_stride();
   const std::size_t rows = good.chunks[0].first.rows;
@@ -261,10 +244,7 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
     std::memcpy(bytes + row * stride, &item.header, sizeof(item.header));
     std::memcpy(priority, &item.priority, sizeof(item.priority));
     std::memcpy(order, &item.order, sizeof(item.order));
-    MemoryFileSystem files;
-    bad.write(files, kDirectory);
-    expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); },
-                                    {"chunk 0", why});
+    expect_refused(bad, {"chunk 0", why});
   };
   const auto window = [](std::uint64_t position, std::uint32_t length) {
     return [=](StoredItem& item) {
@@ -287,7 +267,6 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
 
 /// The item has the number of another chunk's state, or of none.
 TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
-  MemoryFileSystem source;
   RecurrentLine line({.capacity_steps = 100,
                       .window = Sequences{.length = 3, .period = 1},
                       .selectors = {Uniform{}},
@@ -298,15 +277,11 @@ TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     line.append(writer, i);
   }
-  save::save(*core_of(line.replay), source, kDirectory, {}, {});
-  const CopiedCheckpoint good(source, kDirectory);
+  const CopiedCheckpoint good = saved(line);
   for (const storage::StateNumber number : {1U, 32U, ~0U}) {
     CopiedCheckpoint bad = good;
     std::memcpy(bad.chunks[0].second.data() + storage::kStateNumberOffset, &number, sizeof(number));
-    MemoryFileSystem files;
-    bad.write(files, kDirectory);
-    expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); },
-                                    {"row 0: recurrent state " + std::to_string(number)});
+    expect_refused(bad, {"row 0: recurrent state " + std::to_string(number)});
   }
 }
 
@@ -315,9 +290,7 @@ void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
                           const std::string& why, const std::function<void(Contents&)>& change) {
   CopiedCheckpoint bad = good;
   change(bad.states.at(name));
-  MemoryFileSystem files;
-  bad.write(files, kDirectory);
-  expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); }, {why});
+  expect_refused(bad, {why});
 }
 
 template <class T>
@@ -330,12 +303,9 @@ std::function<void(Contents&)> put(std::ptrdiff_t at, T value) {
 }
 
 TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
-  MemoryFileSystem source;
   Line line;
   line.append_many(0, 20);
-  const std::vector<base::Random::State> samplers{base::Random(1).state()};
-  save::save(*core_of(line.replay), source, kDirectory, {}, samplers);
-  const CopiedCheckpoint good(source, kDirectory);
+  const CopiedCheckpoint good = saved(line, std::vector{base::Random(1).state()});
   // After the version and the count of evicted steps comes the number of chunks ever used.
   expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
   expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
@@ -352,11 +322,9 @@ TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
 /// The state of the shard contains the image and values of its only chunk twice.
 TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   constexpr std::ptrdiff_t kItems = 5;
-  MemoryFileSystem source;
   Line line;
   line.append_many(0, kItems);
-  save::save(*core_of(line.replay), source, kDirectory, {}, {});
-  const CopiedCheckpoint good(source, kDirectory);
+  const CopiedCheckpoint good = saved(line);
   // The state ends with the number of chunks, each with 8 numbers, a byte and a turn, and with a
   // value of each item for each of the two selectors.
   constexpr std::ptrdiff_t kValues = kItems * std::ptrdiff_t{sizeof(float)};

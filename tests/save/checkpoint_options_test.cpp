@@ -1,6 +1,5 @@
 #include <reprise/removers/lowest_priority.hpp>
 #include <reprise/removers/second_chance.hpp>
-#include <reprise/reprise.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/rank_based.hpp>
 
@@ -10,23 +9,7 @@
 #include "testing/fixtures/another_value.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <variant>
-#include <vector>
+#include "testing/test.hpp"
 
 /// How a checkpoint stores options, and which options a load refuses.
 namespace reprise::test {

@@ -1,20 +1,9 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/program/sanitizer.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <semaphore>
-#include <set>
-#include <stop_token>
-#include <thread>
 
 /// A save keeps to its pace, and to its number of threads.
 namespace reprise::test {

@@ -1,20 +1,8 @@
-#include <reprise/reprise.hpp>
-
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/line.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <map>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 /// A loaded buffer continues the chunks and episode numbers of the earlier writers.
 namespace reprise::test {

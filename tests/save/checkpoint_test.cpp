@@ -1,20 +1,8 @@
-#include <reprise/reprise.hpp>
-
 #include "testing/fixtures/checkpoint_error.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/laws/own_selectors.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/replayed.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace reprise::test {
 namespace {

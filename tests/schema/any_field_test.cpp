@@ -1,16 +1,6 @@
 // Fields whose type is known only at run time: the bytes are those of typed handles, and misuse
 // throws where typed handles do not compile.
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <optional>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,16 +1,6 @@
-#include <reprise/reprise.hpp>
+#include "testing/test.hpp"
 
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <bit>
-#include <stdexcept>
-#include <type_traits>
-#include <vector>
 
 namespace reprise::test {
 namespace {

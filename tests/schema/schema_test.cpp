@@ -1,13 +1,6 @@
 #include <reprise/schema.hpp>
 
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <string>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

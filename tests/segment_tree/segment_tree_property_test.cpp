@@ -1,19 +1,7 @@
-#include <reprise/segment_tree.hpp>
-
 #include "../tree/simd_targets.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <vector>
 
 namespace reprise {
 namespace {

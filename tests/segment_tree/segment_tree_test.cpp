@@ -1,17 +1,4 @@
-#include <reprise/segment_tree.hpp>
-
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <numeric>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise {
 namespace {

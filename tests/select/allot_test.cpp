@@ -1,15 +1,7 @@
 #include "select/allot.hpp"
 
-#include "testing/fixtures/rng.hpp"
 #include "testing/statistics/chi_square.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <numeric>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::select {
 namespace {

@@ -1,9 +1,6 @@
 #include "select/one_interval.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::select {
 namespace {

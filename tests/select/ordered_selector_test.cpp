@@ -1,15 +1,7 @@
 #include <reprise/selector.hpp>
 #include <reprise/selectors/heaps.hpp>
 
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise {
 namespace {

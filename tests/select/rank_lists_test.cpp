@@ -1,11 +1,6 @@
 #include "select/rank_lists.hpp"
 
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <set>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::select {
 namespace {

@@ -2,17 +2,8 @@
 
 #include "select/rank_weights.hpp"
 #include "storage/chunk_store.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
 #include "testing/statistics/ranks.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <numeric>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::select {
 namespace {

@@ -1,8 +1,6 @@
 #include "select/rank_weights.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
+#include "testing/test.hpp"
 
 namespace reprise::select {
 namespace {

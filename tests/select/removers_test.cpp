@@ -1,19 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/remover_model.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <initializer_list>
-#include <memory>
-#include <set>
-#include <stdexcept>
-#include <vector>
 
 namespace reprise {
 namespace {

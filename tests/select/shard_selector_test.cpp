@@ -2,14 +2,7 @@
 #include <reprise/selectors/mixture.hpp>
 #include <reprise/selectors/recency.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <numeric>
-#include <span>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise {
 namespace {

@@ -3,14 +3,7 @@
 #include <reprise/selector.hpp>
 
 #include "base/text.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::select {
 namespace {

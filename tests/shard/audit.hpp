@@ -1,11 +1,7 @@
 #pragma once
 
 #include "shard/locked_shard.hpp"
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
+#include "testing/test.hpp"
 
 namespace reprise::shard {
 

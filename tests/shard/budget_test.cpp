@@ -1,10 +1,6 @@
 #include "shard/budget.hpp"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::shard {
 namespace {

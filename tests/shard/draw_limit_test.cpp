@@ -1,10 +1,7 @@
 #include <reprise/removers/second_chance.hpp>
 
 #include "shard_world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <set>
+#include "testing/test.hpp"
 
 // Which steps leave first if items have a limit of draws.
 

@@ -1,15 +1,11 @@
 #pragma once
 
 #include "shard_world.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/remover_model.hpp"
 
-#include <algorithm>
-#include <cstdint>
 #include <deque>
 #include <list>
-#include <map>
-#include <set>
-#include <vector>
 
 namespace reprise::shard {
 

@@ -1,15 +1,7 @@
 #include "shard_model.hpp"
 
 #include "shard_world.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <set>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::shard {
 namespace {

@@ -1,17 +1,6 @@
 #include "shard_world.hpp"
 #include "testing/fixtures/removers.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cstdint>
-#include <cstring>
-#include <set>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::shard {
 namespace {

@@ -1,9 +1,5 @@
 #include "shard_world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
+#include "testing/test.hpp"
 
 // Tests of what the model of shards (shard_model_test.cpp) cannot show.
 namespace reprise::shard {

@@ -11,18 +11,7 @@
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/doorbell.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <memory>
-#include <set>
-#include <span>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::shard {
 

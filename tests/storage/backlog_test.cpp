@@ -1,10 +1,6 @@
 #include "hooked_sync.hpp"
 #include "storage/doorbell.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {

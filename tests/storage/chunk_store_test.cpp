@@ -1,8 +1,7 @@
 #include "storage/chunk_store.hpp"
 
-#include <gtest/gtest.h>
+#include "testing/test.hpp"
 
-#include <cstdint>
 #include <new>
 
 namespace reprise::storage {

@@ -1,13 +1,7 @@
 #include "storage/doorbell.hpp"
 
 #include "hooked_sync.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {

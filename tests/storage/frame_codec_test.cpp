@@ -1,14 +1,6 @@
 #include "storage/frame_codec.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <random>
-#include <span>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {

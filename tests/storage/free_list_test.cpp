@@ -1,14 +1,7 @@
 #include "storage/free_list.hpp"
 
 #include "hooked_sync.hpp"
-#include "testing/fixtures/threads.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {

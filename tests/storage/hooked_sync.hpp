@@ -1,11 +1,7 @@
 #pragma once
 
 #include "base/sync.hpp"
-
-#include <array>
-#include <cstddef>
-#include <functional>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 

@@ -1,15 +1,8 @@
 #include "storage/pin_word.hpp"
 
-#include "testing/fixtures/threads.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
 #include <barrier>
-#include <cstdint>
-#include <thread>
-#include <vector>
 
 namespace reprise::storage {
 namespace {

@@ -1,14 +1,6 @@
 #include "storage/row_layout.hpp"
 
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {

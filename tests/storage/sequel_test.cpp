@@ -1,9 +1,6 @@
 #include "storage/sequel.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <set>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

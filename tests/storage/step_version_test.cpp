@@ -2,14 +2,7 @@
 
 #include "storage/mutable_values.hpp"
 #include "storage/row_layout.hpp"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {

@@ -1,13 +1,10 @@
 #include "base/random.hpp"
 #include "simd_targets.hpp"
+#include "testing/test.hpp"
 #include "tree/weighing.hpp"
 #include "tree/weight_tree.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace reprise::tree {
 namespace {

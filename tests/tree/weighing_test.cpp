@@ -1,15 +1,9 @@
 #include "tree/weighing.hpp"
 
 #include "base/random.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <vector>
 
 namespace reprise::tree {
 namespace {

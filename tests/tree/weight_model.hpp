@@ -1,17 +1,8 @@
 #pragma once
 
 #include "base/random.hpp"
+#include "testing/test.hpp"
 #include "tree/weight_tree.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <vector>
 
 namespace reprise::tree {
 

@@ -1,12 +1,11 @@
+#include "testing/test.hpp"
 #include "tree/weight_tree.hpp"
 #include "weight_model.hpp"
 
-#include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include <bit>
-#include <numeric>
 
 namespace reprise::tree {
 namespace {

@@ -1,10 +1,7 @@
 #include "tree/weight_tree.hpp"
 
+#include "testing/test.hpp"
 #include "weight_model.hpp"
-
-#include <gtest/gtest.h>
-
-#include <numeric>
 
 namespace reprise::tree {
 namespace {

@@ -1,22 +1,10 @@
 #include "window/batch_store.hpp"
 
-#include <reprise/reprise.hpp>
-
 #include "base/sync.hpp"
-#include "testing/fixtures/refusal.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <limits>
 #include <memory_resource>
 #include <new>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace reprise::window {
 namespace {

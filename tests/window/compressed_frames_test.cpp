@@ -1,22 +1,9 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "storage/frame_codec.hpp"
 #include "testing/fixtures/core_of.hpp"
-#include "testing/fixtures/refusal.hpp"
 #include "testing/program/sanitizer.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <random>
-#include <span>
-#include <stdexcept>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <algorithm>
+#include "testing/test.hpp"
+
 #include <compare>
-#include <cstdint>
-#include <limits>
-#include <set>
-#include <vector>
 
 namespace reprise::window {
 

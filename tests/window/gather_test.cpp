@@ -1,13 +1,9 @@
 #include "window/gather.hpp"
 
+#include "testing/test.hpp"
 #include "window/batch_store.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <limits>
 #include <memory_resource>
-#include <vector>
 
 namespace reprise::window {
 namespace {

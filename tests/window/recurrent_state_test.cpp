@@ -1,23 +1,12 @@
-#include <reprise/reprise.hpp>
-
 #include "sampler/sampler_core.hpp"
 #include "testing/faults/lock_holder.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/recurrent_line.hpp"
-#include "testing/fixtures/refusal.hpp"
+#include "testing/test.hpp"
 #include "writer/writer_core.hpp"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
 #include <fstream>
-#include <memory>
-#include <set>
-#include <stdexcept>
-#include <vector>
 
 namespace reprise::test {
 namespace {

@@ -1,17 +1,5 @@
-#include <reprise/reprise.hpp>
-#include <reprise/window.hpp>
-
 #include "testing/fixtures/not_finite.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/require_batch.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,16 +1,6 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
+#include "testing/test.hpp"
 #include "testing/worlds/window_rule.hpp"
 #include "testing/worlds/world.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <numeric>
-#include <tuple>
 
 /// Compares sequences with frame stacks and n-step returns with a model: every item that an episode
 /// promises is read, and everything that a batch says of it is checked.

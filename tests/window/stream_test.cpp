@@ -1,11 +1,6 @@
 #include "window/stream.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <span>
+#include "testing/test.hpp"
 
 namespace reprise::window {
 namespace {

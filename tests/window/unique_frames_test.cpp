@@ -1,17 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <stdexcept>
-#include <stop_token>
-#include <thread>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

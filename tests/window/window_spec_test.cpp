@@ -1,15 +1,7 @@
 #include "window/window_spec.hpp"
 
 #include "filled_chunks.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <variant>
+#include "testing/test.hpp"
 
 namespace reprise::window {
 namespace {

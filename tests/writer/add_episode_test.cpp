@@ -1,20 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string_view>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,22 +1,4 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/refusal.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

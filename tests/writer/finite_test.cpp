@@ -1,20 +1,5 @@
-#include <reprise/reprise.hpp>
-
-#include "testing/fixtures/line.hpp"
 #include "testing/fixtures/not_finite.hpp"
-#include "testing/fixtures/refusal.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <initializer_list>
-#include <limits>
-#include <optional>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "testing/test.hpp"
 
 // `Schema::require_finite` refuses observations and rewards that are not finite.
 

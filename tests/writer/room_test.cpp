@@ -1,16 +1,7 @@
-#include <reprise/reprise.hpp>
-
 #include "sampler/sampler_core.hpp"
 #include "testing/faults/lock_holder.hpp"
+#include "testing/test.hpp"
 #include "writer/writer_core.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <memory>
-#include <set>
-#include <thread>
 
 /// Writers for which there is no chunk. By the plan this happens only while a shard's lock is held
 /// all the time, which no call of a user does.
@@ -163,10 +154,7 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   Patience hook;
   auto writer = this->writer(kNoTimeout, &hook);
   LockHolder holder(core_->shards()[0].mutex);
-  std::uint64_t number = 0;
-  while (append(*writer, number) == CommitStatus::Committed) {
-    ++number;
-  }
+  const std::uint64_t number = append_until_full(*writer);
   EXPECT_EQ(core_->slots().committed(), number);
   EXPECT_EQ(core_->shards().writers_for_chunk.stats().waits, 0U) << "tried only";
 
@@ -265,11 +253,7 @@ TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
   auto writer = this->writer(kNoTimeout);
   LockHolder holder(core_->shards()[0].mutex);
   std::uint64_t number = 0;
-  std::jthread actor([&] {
-    while (append(*writer, number) == CommitStatus::Committed) {
-      ++number;
-    }
-  });
+  std::jthread actor([&] { number = append_until_full(*writer); });
   while (core_->shards().writers_for_chunk.stats().waiting_now == 0) {
     std::this_thread::yield();
   }

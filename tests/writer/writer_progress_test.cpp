@@ -1,18 +1,7 @@
-#include <reprise/reprise.hpp>
-
 #include "buffer/buffer_core.hpp"
 #include "testing/faults/lock_holder.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-#include "testing/program/scale.hpp"
+#include "testing/test.hpp"
 #include "writer/writer_core.hpp"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <thread>
 
 namespace reprise::test {
 namespace {

@@ -1,10 +1,8 @@
 #pragma once
 
 #include "counting_new.hpp"
+#include "testing/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
 #include <new>
 
 namespace reprise::test {

@@ -1,15 +1,13 @@
 #pragma once
 
-#include <gtest/gtest.h>
+#include "testing/test.hpp"
+
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <exception>
-#include <string>
 
 namespace reprise::test {
 

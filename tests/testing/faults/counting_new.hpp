@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include "testing/test.hpp"
 
 /// Replaces the global operator new of the program that it is linked into.
 namespace reprise::test {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstddef>
+#include "testing/test.hpp"
+
 #include <memory_resource>
 
 namespace reprise::test {

@@ -3,10 +3,7 @@
 #include <reprise/selector.hpp>
 #include <reprise/selectors/fifo.hpp>
 
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <utility>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

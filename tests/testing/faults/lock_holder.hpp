@@ -1,9 +1,7 @@
 #pragma once
 
 #include "base/mutex.hpp"
-
-#include <atomic>
-#include <thread>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Replaces madvise and getrusage in the program that it is linked into, for each thread by itself.
 namespace reprise::test {

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Replaces fsync, renameat and unlinkat in a program by functions that do the same and record it.
 namespace reprise::test {

@@ -1,8 +1,7 @@
 #include "draw_counts.hpp"
 
 #include "testing/statistics/chi_square.hpp"
-
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <span>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

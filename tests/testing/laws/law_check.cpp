@@ -1,13 +1,7 @@
 #include "law_check.hpp"
 
 #include "testing/fixtures/scratch_directory.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <set>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -2,12 +2,7 @@
 
 #include "draw_counts.hpp"
 #include "selector_laws.hpp"
-#include "testing/fixtures/line.hpp"
-#include "testing/fixtures/rng.hpp"
-
-#include <cstdint>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

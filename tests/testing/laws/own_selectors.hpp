@@ -1,19 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 /// Selectors that a user may write, without any class of the library's strategies.
 namespace reprise::test {

@@ -2,11 +2,7 @@
 
 #include "own_selectors.hpp"
 #include "testing/statistics/ranks.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <stdexcept>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,13 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include <cstdint>
-#include <functional>
-#include <ostream>
-#include <span>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

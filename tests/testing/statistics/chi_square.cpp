@@ -1,8 +1,6 @@
 #include "chi_square.hpp"
 
-#include <cmath>
-#include <limits>
-#include <numeric>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

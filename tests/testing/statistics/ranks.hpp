@@ -1,11 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <numeric>
-#include <span>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

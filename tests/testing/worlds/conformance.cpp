@@ -1,16 +1,9 @@
 #include "conformance.hpp"
 
 #include "limiter_rule.hpp"
-#include "testing/fixtures/line.hpp"
 #include "testing/statistics/ranks.hpp"
+#include "testing/test.hpp"
 #include "window_rule.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <set>
 
 namespace reprise::test {
 

@@ -1,21 +1,10 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
 #include "conformance_cases.hpp"
-#include "testing/fixtures/rng.hpp"
+#include "testing/test.hpp"
 #include "world.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <compare>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <optional>
-#include <variant>
-#include <vector>
 
 namespace reprise::test {
 

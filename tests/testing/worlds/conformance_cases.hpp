@@ -1,17 +1,8 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
 #include "drawing.hpp"
 #include "testing/fixtures/removers.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <ostream>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

@@ -1,11 +1,5 @@
 #include "conformance.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <set>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

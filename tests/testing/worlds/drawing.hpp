@@ -1,10 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <string_view>
-#include <utility>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 

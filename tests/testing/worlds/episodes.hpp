@@ -1,11 +1,8 @@
 #pragma once
 
-#include <reprise/window.hpp>
-
 #include "testing/fixtures/rng.hpp"
+#include "testing/library.hpp"
 #include "window_rule.hpp"
-
-#include <cstdint>
 
 namespace reprise::test {
 

@@ -1,9 +1,7 @@
 #include "history.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <optional>
+#include "testing/test.hpp"
+
 #include <sstream>
 
 namespace reprise::test {

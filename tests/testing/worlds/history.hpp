@@ -1,12 +1,6 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
-#include <chrono>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

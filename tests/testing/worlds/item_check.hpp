@@ -4,13 +4,9 @@
 
 #include "episodes.hpp"
 #include "step_name.hpp"
+#include "testing/library.hpp"
 #include "window_rule.hpp"
 #include "world.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
 
 namespace reprise::test {
 

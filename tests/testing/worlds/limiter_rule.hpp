@@ -2,9 +2,7 @@
 
 #include <reprise/rate_limiter.hpp>
 
-#include <cstdint>
-#include <optional>
-#include <variant>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 

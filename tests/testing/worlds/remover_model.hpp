@@ -1,16 +1,8 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
+#include "testing/test.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <list>
-#include <map>
-#include <optional>
-#include <span>
-#include <utility>
 
 namespace reprise::test {
 

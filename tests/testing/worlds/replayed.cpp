@@ -1,9 +1,6 @@
 #include "replayed.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
+#include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {

@@ -1,13 +1,8 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
+#include "testing/test.hpp"
 
-#include "testing/fixtures/rng.hpp"
-
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <vector>
 
 namespace reprise::test {
 

@@ -1,9 +1,7 @@
 #pragma once
 
 #include "testing/fixtures/rng.hpp"
-
-#include <cstdint>
-#include <string>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 

@@ -1,10 +1,6 @@
 #pragma once
 
-#include <reprise/window.hpp>
-
-#include <cstdint>
-#include <map>
-#include <variant>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 

@@ -1,11 +1,8 @@
 #include "world.hpp"
 
-#include <algorithm>
-#include <array>
+#include "testing/library.hpp"
+
 #include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 namespace reprise::test {
 namespace {

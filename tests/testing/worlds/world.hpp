@@ -1,17 +1,7 @@
 #pragma once
 
-#include <reprise/reprise.hpp>
-
 #include "step_name.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include "testing/library.hpp"
 
 namespace reprise::test {
 
