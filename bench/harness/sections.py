@@ -3,11 +3,17 @@
 from harness.results import NotMeasured
 from harness.tables import MS, US, Targets, digits, short, size, table, times
 
+# What was run again without AVX-512 has this before its name.
+WITHOUT_AVX512 = "without_avx512/"
+
 # The project's aims: how many times faster than the textbook in the same run.
 TARGETS = [
     ("W1/cycle", 16, 5.0),
     ("W1/cycle", 20, 10.0),
     ("W1/cycle", 23, 10.0),
+    (WITHOUT_AVX512 + "W1/cycle", 16, 4.5),
+    (WITHOUT_AVX512 + "W1/cycle", 20, 8.5),
+    (WITHOUT_AVX512 + "W1/cycle", 23, 9.5),
     ("W2/append76", None, 3.0),
     ("W2/cycle76", None, 5.0),
     ("W2/append56k", None, 6.0),
@@ -74,7 +80,9 @@ def target_section(results):
     targets = Targets()
     for subject, log, least in TARGETS:
         where = f" at {size(log)}" if log else ""
-        targets.at_least(f"`{subject}`{where}", least, results.ratio(subject, log))
+        name = subject.removeprefix(WITHOUT_AVX512)
+        what = f"`{name}`{where}" + (", without AVX-512" if name != subject else "")
+        targets.at_least(what, least, results.ratio(subject, log))
     small, large = "W1/cycle/reprise/16", "W1/cycle/reprise/23"
     if results.has(small, large):
         growth = results.ns(large) / results.ns(small)
@@ -122,12 +130,20 @@ def w1_section(results):
     whole = {"W1/cycle": "cycle: draw 512, update 512", "W1/draw": "draw 512 alone"}
     trees = {f"W1/tree_{call}": call for call in ("update", "draw", "append")}
     trees["W1/weigh"] = "power alone"
+    us = "us", lambda name: results.ns(name) / US
     return "\n\n".join(
         [
             "Through `Sampler::sample` without gathering and `update_priorities`, time per batch:",
-            comparison(results, whole, "us", lambda name: results.ns(name) / US),
+            comparison(results, whole, *us),
             "The trees alone, time per item:",
             comparison(results, trees, "ns/item", results.per_item),
+            "Without AVX-512, in a run of its own, time per batch and per item:",
+            *[
+                comparison(
+                    results, {WITHOUT_AVX512 + name: what for name, what in some.items()}, *how
+                )
+                for some, *how in ((whole, *us), (trees, "ns/item", results.per_item))
+            ],
         ]
     )
 
