@@ -1,9 +1,5 @@
-"""Saves that are made while the program runs: what is told to be saved, and what ends them."""
+"""Saves that are made while the program runs, and what ends them."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -51,32 +47,6 @@ def test_a_save_that_fails_is_told_and_tried_again(tmp_path):
     parent.mkdir()
     with buffer.autosave(parent / "autosave", every=0.001) as autosave:
         wait_until(lambda: autosave.status()["saves"] >= 1)
-
-
-CHILD = """
-import sys
-import reprise
-from testing.buffers import fill, plain_buffer
-
-buffer = plain_buffer(100_000)
-with buffer.autosave(sys.argv[1], every=0.001):
-    for first in range(0, 100_000, 10):
-        fill(buffer, 10, float(first))
-        stats = buffer.stats()
-        print(stats["committed_steps"] - stats["unsaved_steps"], flush=True)
-"""
-
-
-def test_what_is_told_to_be_saved_outlives_a_kill(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", CHILD, str(tmp_path)]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
-        told = 0
-        while told < 100:
-            told = int(child.stdout.readline())
-        child.send_signal(signal.SIGKILL)
-        told = max([told, *(int(line) for line in child.stdout if line.endswith("\n"))])
-    assert len(reprise.ReplayBuffer.load(tmp_path).buffer) >= told
 
 
 @pytest.mark.parametrize(

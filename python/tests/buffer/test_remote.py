@@ -170,21 +170,6 @@ def test_an_append_times_out_and_is_refused_by_a_closed_buffer():
         shard.append(packer.take())
 
 
-def test_a_shard_refuses_what_needs_all_shards_at_one_moment():
-    for options in (
-        {"max_times_sampled": 1},
-        {"selectors": reprise.Fifo()},
-        {"selectors": reprise.RankBased()},
-    ):
-        refuses(ValueError, "all shards at one moment", reprise.ReplayShard, full_size(**options))
-    refuses(
-        ValueError,
-        r"selectors\[1\] draws in an order",
-        *(reprise.ShardClient, SCHEMA, 1),
-        selectors=[reprise.Uniform(), reprise.Lifo()],
-    )
-
-
 def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_caller():
     options = {"selectors": reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")}
     replay, packer = full_size(**options), packer_of(**options)

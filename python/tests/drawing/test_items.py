@@ -5,8 +5,6 @@ from testing.refusals import refuses
 
 import reprise
 
-NAMES = ("state", "next_state", "action", "reward")
-
 
 @pytest.fixture
 def buffer():
@@ -46,23 +44,6 @@ def test_gather_gives_the_items_in_the_sequence_asked(buffer):
     assert buffer.stats()["sampled_items"] == 0
 
 
-def test_what_is_gone_is_marked(buffer):
-    keys = keys_of(buffer)
-    before = buffer.gather(keys)  # The memory of a batch is not reused while the batch is held.
-    with buffer.writer() as writer:
-        append(writer, 90)
-    there = np.array([buffer.episodes().find(0, position) is not None for position in range(20)])
-    assert 0 < there.sum() < 20
-    batch = buffer.gather(keys)
-    np.testing.assert_array_equal(batch.lengths, there)
-    np.testing.assert_array_equal(batch.weights, there)
-    for name in NAMES:
-        np.testing.assert_array_equal(batch[name][there], before[name][there])
-        assert not batch[name][~there].any()
-    priorities = buffer.selector().priorities(keys)
-    np.testing.assert_array_equal(np.isnan(priorities), ~there)
-
-
 def test_gather_episode_gives_a_span(buffer):
     batch = buffer.episodes().gather(0, 15, 8)
     np.testing.assert_array_equal(batch.lengths, [1] * 5 + [0] * 3)
@@ -93,6 +74,7 @@ def test_items_and_episodes_are_removed(buffer):
     assert buffer.remove(keys[[7]]) == 0
     assert len(buffer) == buffer.selector().totals()["items"] == buffer.stats()["items"] == 17
     np.testing.assert_array_equal(buffer.gather(keys[[2, 3]]).lengths, [1, 0])
+    np.testing.assert_array_equal(np.isnan(buffer.selector().priorities(keys[[2, 3]])), [0, 1])
     with buffer.writer() as writer:
         append(writer, 30)
         episode = writer.episode_id

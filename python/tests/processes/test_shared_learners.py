@@ -34,22 +34,6 @@ def test_a_learner_in_a_child_sets_priorities():
     assert (replay.sampler().sample(256)["id"] % 2 == 1).all()
 
 
-def test_batches_are_those_of_a_sampler_of_the_host():
-    window = reprise.Transitions(n_step=2, frame_stack=3)
-    replay = plain_buffer(500, window=window, shards=1)
-    fill(replay, 400)
-    with guest_of(replay) as guest:
-        for unique in (False, True):
-            here = replay.sampler(seed=5, unique_frames=unique)
-            there = guest.sampler(seed=5, unique_frames=unique)
-            for n in (1, 64, 7, 300):
-                ours, theirs = here.sample(n, beta=0.7), there.sample(n, beta=0.7)
-                assert set(ours) == set(theirs)
-                assert all((ours[name] == theirs[name]).all() for name in ours)
-                assert (ours.weights == theirs.weights).all()
-                assert (ours.item_keys == theirs.item_keys).all()
-
-
 def test_batches_are_the_callers_unless_they_are_views():
     replay = plain_buffer(500)
     fill(replay, 400)

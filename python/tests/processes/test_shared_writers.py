@@ -58,56 +58,6 @@ def test_every_way_to_append_leaves_the_buffer_as_a_writer_of_its_process_does()
     assert (ours[".returns"]["reward"] == theirs[".returns"]["reward"]).all()
 
 
-def test_priorities_come_with_steps():
-    replay = plain_buffer(
-        selectors=reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")
-    )
-    with guest_of(replay) as guest:
-        with guest.writer() as writer:
-            writer.begin_episode(state=[0, 0])
-            step = {"reward": 0, "next_state": [0, 0]}
-            for action, priority in enumerate([0.0, 5.0, 0.0]):
-                writer.append(action=action, **step, priorities=[priority])
-            refuses(ValueError, "2 priorities; this call decides 1 items", writer.append, action=0,
-                    **step, priorities=[1, 2])  # fmt: skip
-            refuses(ValueError, "0 priorities", writer.append, action=0, **step)
-        sampler = guest.sampler()
-        assert (sampler.sample(50)["action"] == 1).all()
-
-
-def test_recurrent_states_come_with_steps():
-    schema = reprise.Schema().observation("obs", np.float32, (2,)).reward()
-    schema.recurrent_state("lstm", np.float32, (3,))
-    window = reprise.Sequences(length=4, period=2)
-    replay = reprise.ReplayBuffer(schema, 400, window=window)
-    with guest_of(replay) as guest:
-        assert guest.window == window and guest.schema == schema
-        with guest.writer() as writer:
-            writer.begin_episode(obs=[0, 0])
-            for i in range(40):
-                state = {"lstm": [i, i, i]} if i % 2 == 0 else {}
-                writer.append(reward=i, next_obs=[i + 1, 0], **state)
-            refuses(ValueError, "lstm", writer.append, reward=0, next_obs=[0, 0])
-        batch = guest.sampler().sample(64)
-        assert batch["lstm"].shape == (64, 3)
-        assert (batch["lstm"][:, 0] == batch["obs"][:, 0, 0]).all()
-
-
-def test_one_closed_writer_of_a_vector_ends_its_episode():
-    replay = plain_buffer(window=reprise.Transitions(n_step=5))
-    with guest_of(replay) as guest:
-        writers = guest.vector_writer(2, autoreset="disabled")
-        assert len(writers) == 2
-        writers.begin(state=np.zeros((2, 2)))
-        for i in range(4):
-            writers.append(
-                action=[i, i + 10], reward=[0, 0], next_state=np.zeros((2, 2)), end=[0, 0]
-            )
-        writers[1].close()
-        until(lambda: len(replay) == 4)
-        assert set(every_item(replay)["action"]) == {10, 11, 12, 13}
-
-
 def test_a_full_buffer_is_waited_for_and_named():
     replay = queue_of(4)
     with guest_of(replay, ring_steps=8) as guest:

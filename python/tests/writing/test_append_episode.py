@@ -62,19 +62,6 @@ def assert_same(one, other):
             assert np.array_equal(a[name][rows], b[name][rows]), name
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_an_episode_is_its_steps(window):
-    # Rows of sequences are compared up to the items' lengths.
-    one, other = make(window), make(window)
-    with one.writer() as whole, other.writer() as single:
-        for seed, steps in enumerate((7, 4, 3, 20)):
-            episode = episode_of(steps, seed)
-            whole.append_episode(end=2, **episode)
-            step_by_step(single, episode, 2)
-    assert len(one) == len(other)
-    assert_same(one, other)
-
-
 @pytest.mark.parametrize("end", [0, 1, 2])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_priorities_of_an_episode_are_counted_as_its_steps_count_them(window, end):

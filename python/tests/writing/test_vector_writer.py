@@ -157,21 +157,6 @@ def test_final_observations_that_are_next_ones(buffer, autoreset):
     assert len(buffer) == 2
 
 
-def test_an_episode_begun_by_hand_in_place_of_the_reset(buffer):
-    writers = buffer.vector_writer(2, autoreset="next_step")
-    writers.begin(state=np.zeros((2, 2)))
-    step = {"reward": [0, 0], "end": [0, 0]}
-    writers.append(action=[0, 10], reward=[0, 0], next_state=np.full((2, 2), 1), end=[1, 1])
-    writers[0].begin_episode(state=[5, 5])
-    writers[0].append(action=1, reward=0, next_state=[6, 6])
-    episode = writers[0].episode_id
-    assert writers.completing([0, 0]) == 1
-    writers.append(action=[2, -1], next_state=[[7, 7], [8, 8]], **step)
-    writers.append(action=[3, 11], next_state=[[8, 8], [9, 9]], **step)
-    assert (writers[0].episode_id, writers[0].episode_steps) == (episode, 3)
-    assert sorted(every_item(buffer)["action"].tolist()) == [0, 1, 2, 3, 10, 11]
-
-
 def test_environments_that_were_not_begun(buffer):
     writers = buffer.vector_writer(2, autoreset="disabled")
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
