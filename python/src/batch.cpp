@@ -312,42 +312,35 @@ void bind_batch(nb::module_& module) {
           "bootstrap from. Of sequences the observation after each step.")
       .property<&returns_arrays>(
           "returns", "Mapping[str, NDArray[np.float32]]",
-          "The n-step return of each reward, by name, float32 [B]; of sequences with n_step that "
-          "of\n"
-          "each step, [B, T], 0 beyond `lengths`; empty of sequences without.")
+          R"(The n-step return of each reward, by name, float32 [B]; of sequences with n_step that of
+each step, [B, T], 0 beyond `lengths`; empty of sequences without.)")
       .property<&frames_arrays>(
           "frames", "Mapping[str, NDArray[Any]]",
-          "With unique_frames: of each observation, by name, the frames of an item, each once:\n"
-          "[B, F + n_step, *shape]; else empty. The stack of `now` is a view of the first F. That\n"
-          "of `next` begins at frame lengths[i], which is n_step, or less where the episode ended\n"
-          "sooner: `next` is a view if every window is whole, as always with n_step=1, else a new\n"
-          "array. Behind a shorter window its last frame is repeated.\n"
-          "Of sequences [B, F + T, *shape]: `now` and `next` are views always, and the stack of "
-          "step\n"
-          "t begins at frame t. Behind a shorter item there are zeros, so the steps that it does "
-          "not\n"
-          "have show its last frames, too.")
+          R"(With unique_frames: of each observation, by name, the frames of an item, each once:
+[B, F + n_step, *shape]; else empty. The stack of `now` is a view of the first F. That
+of `next` begins at frame lengths[i], which is n_step, or less where the episode ended
+sooner: `next` is a view if every window is whole, as always with n_step=1, else a new
+array. Behind a shorter window its last frame is repeated.
+Of sequences [B, F + T, *shape]: `now` and `next` are views always, and the stack of step
+t begins at frame t. Behind a shorter item there are zeros, so the steps that it does not
+have show its last frames, too.)")
       .property<&discounts>(
           "discounts", "NDArray[np.float32]",
-          "What to multiply the value of `next` by, float32 [B]: discount^length, times the "
-          "steps'\n"
-          "own discounts; 0 after a termination. **Gamma is in it**: do not multiply by it again. "
-          "Of\n"
-          "sequences 1, or 0 if the last step "
-          "terminated;\n"
-          "with n_step [B, T]: that of step t is for the value of the item's observation number\n"
-          "min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of "
-          "`next`.")
+          R"(What to multiply the value of `next` by, float32 [B]: discount^length, times the steps'
+own discounts; 0 after a termination. **Gamma is in it**: do not multiply by it again. Of
+sequences 1, or 0 if the last step terminated;
+with n_step [B, T]: that of step t is for the value of the item's observation number
+min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of `next`.)")
       .property<&column<&Batch::weights, kF32>>(
           "weights", "NDArray[np.float32]",
           "Importance weights (N * P(i))^-beta, float32 [B], normalised as the call asked.")
       .property<&column<&Batch::probabilities, DType::F64>>(
           "probabilities", "NDArray[np.float64]",
           "P(i), float64 [B]: the probability with which one draw of the call picked the item.")
-      .property<&column<&Batch::keys, kI64>>("item_keys", "NDArray[np.int64]",
-                                             "Keys for ReplayBuffer.update_priorities, int64 [B]. "
-                                             "They name items for as long as these\n"
-                                             "are in the buffer.")
+      .property<&column<&Batch::keys, kI64>>(
+          "item_keys", "NDArray[np.int64]",
+          R"(Keys for ReplayBuffer.update_priorities, int64 [B]. They name items for as long as these
+are in the buffer.)")
       .property<&column<&Batch::episode_ids, kI64>>("episode_ids", "NDArray[np.int64]",
                                                     "Id of the item's episode, int64 [B].")
       .property<&column<&Batch::positions, kI64>>(
