@@ -144,7 +144,7 @@ struct ShipmentOutcome {
   std::size_t steps = 0;  ///< Appended by this call.
   std::string said = {};  ///< Why not.
 };
-/// Those in an answer of `ReplayShard::append_all`, one for each shipment.
+/// Those in an answer of `ReplayShard::append_all`, of as many shipments as it took.
 [[nodiscard]] std::vector<ShipmentOutcome> outcomes_of(std::span<const std::byte> answer);
 
 /// What every answer of a shard says of it.
@@ -216,15 +216,19 @@ class ReplayShard {
   /// yet that this one took its place. `std::invalid_argument` also for a batch beyond memory.
   [[nodiscard]] Blob exchange(std::span<const std::byte> request, const Room& room = {});
 
-  /// Appends these shipments (`shipments_of`), each as `append`. Answers with their outcomes;
-  /// behind one that failed, others of its writer have the same.
+  /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
+  /// their outcomes; behind one that failed, others of its writer have the same.
   [[nodiscard]] Blob append_all(std::span<const std::byte> call,
-                                std::chrono::nanoseconds timeout = kNoTimeout);
+                                std::chrono::nanoseconds timeout = kNoTimeout,
+                                std::size_t most = ~std::size_t{0});
+  /// A process with shipments lives; `append_all` says so too.
+  void hear(std::uint64_t process);
+  /// Whether a process with shipments was not heard of for `ShardPatience::silent`.
+  [[nodiscard]] bool is_silent(std::uint64_t process) const;
   /// Sums over all of them.
   [[nodiscard]] DeliveryCounts deliveries() const;
 
-  /// `exchange` or `append_all`, without waiting for room, for carriers such as
-  /// `HostOptions::service`.
+  /// `exchange` or `append_all`, without waiting for room: for `HostOptions::service`.
   [[nodiscard]] Blob serve(std::span<const std::byte> call, const Room& room);
 
  private:
@@ -364,6 +368,12 @@ class ShardedLimiter {
   void tell(std::size_t shard, std::uint64_t items);
   /// How many steps a writer may append now. If 0, it asks again when something has changed.
   [[nodiscard]] std::size_t credit();
+  /// Counts steps that are about to be appended, if they may be; otherwise returns false and counts
+  /// nothing. It takes the place of credit for users that append whole shipments.
+  /// `std::invalid_argument` for more than error_buffer / samples_per_insert steps, which might
+  /// never be let in. Samplers and shipments could wait for each other unless batch +
+  /// samples_per_insert * steps is at most 2 * error_buffer.
+  [[nodiscard]] bool insert(std::size_t steps);
   /// Gives back credit that was not used, for example that of a lost writer.
   void return_credit(std::size_t steps);
   /// Whether a batch of n may be drawn; if so, it is counted. `std::invalid_argument` for one that

@@ -296,6 +296,11 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
           arg("n"))
       .method<&ShardedLimiter::return_samples>(
           "return_samples", "Takes back the count of draws that were not made.", arg("n"))
+      .method<&ShardedLimiter::insert>(
+          "insert",
+          R"(Counts steps that are about to be appended; False: not now, and nothing is counted. In place of
+credit, for whole shipments. ValueError for more than error_buffer / samples_per_insert.)",
+          arg("steps"))
       .method<&ShardedLimiter::restore>(
           "restore",
           "Sets the sums, for a limiter that continues another one. Before any other call.",

@@ -59,7 +59,12 @@ struct ShardObject {
     return named_tuple("AppendResult", all);
   }
   nb::object exchange(const Bytes& request) {
-    return array_of(without_gil([&] { return shard->serve(request.bytes, {}); }));
+    return array_of(without_gil([&] { return shard->exchange(request.bytes); }));
+  }
+  nb::object append_all(const Bytes& call, std::chrono::nanoseconds timeout,
+                        std::optional<std::size_t> most) {
+    return array_of(without_gil(
+        [&] { return shard->append_all(call.bytes, timeout, most.value_or(~std::size_t{0})); }));
   }
   nb::object share(std::string address) {
     return make_host(
@@ -164,12 +169,10 @@ in: append the shipment again, and it goes on where it stopped.
 ValueError for bytes that are no shipment of this schema and window, are damaged, or come after a
 later shipment of their writer; then nothing has changed. Closed; RuntimeError beyond max_writers.)";
 
-constexpr const char* kExchange =
-    R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
-request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
-this buffer never gave are stale, as of a shard that is gone.
-Or appends shipments (`shipments_of`), each as `append` without waiting for room. The answer has
-their outcomes (`outcomes_of`): behind one that was refused, others of its writer are too.)";
+constexpr const char* kAppendAll =
+    R"(Appends the first `most` of the shipments that a call of `shipments_of` has, each as `append`.
+The answer has their outcomes (`outcomes_of`): behind one that was refused, others of its writer are
+too. timeout: seconds that each may wait for room.)";
 
 constexpr const char* kConnection =
     R"(Calls of a ReplayShard in another process of this machine, at the address of its `share`: `ask`
@@ -217,15 +220,28 @@ void bind_shard(nb::module_& module) {
           R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
 Returns how many environments it had; 0 if it is unknown.)",
           arg("writer_id"))
-      .method<&ShardObject::exchange>("exchange", "NDArray[np.uint8]", kExchange, arg("request"))
+      .method<&ShardObject::exchange>(
+          "exchange", "NDArray[np.uint8]",
+          R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
+request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
+this buffer never gave are stale, as of a shard that is gone.)",
+          arg("request"))
+      .method<&ShardObject::append_all>("append_all", "NDArray[np.uint8]", kAppendAll, arg("call"),
+                                        keyword("timeout", kNoTimeout),
+                                        keyword("most", std::nullopt))
+      .method<&ReplayShard::hear>(
+          "hear", "A process with shipments lives; `append_all` says so too.", arg("process"))
+      .method<&ReplayShard::is_silent>(
+          "is_silent", "Whether a process with shipments was not heard of for `silent`.",
+          arg("process"))
       .method<&ShardObject::share>(
           "share", "Host",
           "Serves ShardConnections at this address, by a thread that never takes the GIL.",
           arg("address"))
       .static_method<&packed_shipments>(
           "shipments_of", "NDArray[np.uint8]",
-          R"(Shipments of writers of one process for `exchange`, as pairs of a writer's id and its shipment; None in
-its place: the writer has ended. process: 64 bits that no other one has.
+          R"(Shipments of writers of one process as one call of `append_all`, as pairs of a writer's id and its
+shipment; None in its place: the writer has ended. process: 64 bits that no other one has.
 incarnation: of the shard that they are for; 0: of any.)",
           arg("process"), arg("incarnation"), arg("shipments"))
       .static_method<&told_state>(
@@ -235,13 +251,12 @@ closed, and whether it did what it was asked; not if that was for another incarn
           arg("answer"))
       .static_method<&told_outcomes>(
           "outcomes_of", "list[tuple[int, int, str]]",
-          R"(The outcomes in an answer to shipments: 0 if the shipment is in, 1 if there was no room for all of
+          R"(The outcomes in an answer of `append_all`: 0 if the shipment is in, 1 if there was no room for all of
 it, 2 beyond max_writers, 3 once the buffer is closed, 4 for wrong bytes, 5 of the system, 6 without
 memory, 7 otherwise; the steps appended by this call; what the error said.)",
           arg("answer"))
-      .property<&deliveries>(
-          "deliveries", "dict[str, int]",
-          "restarted_episodes and silent_writers_closed, of shipments that came by `exchange`.")
+      .property<&deliveries>("deliveries", "dict[str, int]",
+                             "restarted_episodes and silent_writers_closed, of `append_all`.")
       .property<&ReplayShard::incarnation>("incarnation", "Of this shard.")
       // Without the GIL: it waits for appends under way.
       .property<&ReplayShard::writers, true>("writers", "Remote writers, not closed.")

@@ -92,7 +92,7 @@ Deliveries::Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::ui
                        const ShardPatience& patience)
     : core_(core), writers_(writers), incarnation_(incarnation), patience_(patience) {}
 
-Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout) {
+Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most) {
   core_.life().check();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
@@ -106,7 +106,8 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout) {
       return refusal(core_, incarnation_);
     }
     std::map<std::uint64_t, ShipmentOutcome> refused;
-    for (const ShipmentOf& one : parsed.shipments) {
+    for (const ShipmentOf& one :
+         std::span(parsed.shipments).first(std::min(most, parsed.shipments.size()))) {
       if (const auto earlier = refused.find(one.writer_id); earlier != refused.end()) {
         outcomes.push_back(earlier->second);
         outcomes.back().steps = 0;
@@ -203,6 +204,12 @@ std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
   const base::MutexLock lock(mutex_);
   counts_.silent_writers_closed += closed;
   return closed;
+}
+
+bool Deliveries::is_silent(std::uint64_t process) const {
+  const base::MutexLock lock(mutex_);
+  const auto found = heard_.find(process);
+  return found == heard_.end() || base::Clock::now() - found->second > patience_.silent;
 }
 
 DeliveryCounts Deliveries::counts() const {

@@ -28,12 +28,13 @@ class Deliveries {
   Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::uint64_t incarnation,
              const ShardPatience& patience);
 
-  [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout)
+  [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most)
       REPRISE_EXCLUDES(mutex_, turn_);
+  void hear(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] bool is_silent(std::uint64_t process) const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] DeliveryCounts counts() const REPRISE_EXCLUDES(mutex_);
 
  private:
-  void hear(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
                                      std::chrono::nanoseconds timeout) REPRISE_REQUIRES(turn_);
   [[nodiscard]] std::optional<AppendResult> append(Bytes shipment, std::chrono::nanoseconds timeout)

@@ -41,10 +41,35 @@ class RatioOfSums {
   }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
 
+  /// Books blocks until they suffice. The rest of the last block is kept for the next call.
+  [[nodiscard]] bool insert(std::size_t steps) REPRISE_EXCLUDES(mutex_) {
+    if (!limiter_.limits_inserts()) {
+      return true;
+    }
+    const RatioBalance ratio = limiter_.balance();
+    const double most = ratio.error_buffer / ratio.samples_per_insert;
+    base::require(static_cast<double>(steps) <= most, base::Call{"ShardedLimiter::insert"}, steps,
+                  " steps; allowed: at most error_buffer / samples_per_insert = ", most);
+    const std::size_t items = this->items();
+    const base::MutexLock lock(mutex_);
+    std::size_t booked = 0;
+    while (spare_ + booked < steps) {
+      const std::size_t block = limiter_.book_inserts([=] { return items + booked; });
+      if (block == 0) {
+        limiter_.return_inserts(booked);
+        return false;
+      }
+      booked += block;
+    }
+    spare_ = spare_ + booked - steps;
+    return true;
+  }
+
  private:
   limiter::Limiter limiter_;
   mutable base::Mutex mutex_;
   std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< One number for each shard.
+  std::size_t spare_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Steps that were booked and not inserted.
 };
 
 }  // namespace reprise::remote
@@ -68,6 +93,10 @@ std::size_t ShardedLimiter::credit() {
     return remote::kUnlimitedCredit;
   }
   return ratio_->limiter().book_inserts([&] { return ratio_->items(); });
+}
+
+bool ShardedLimiter::insert(std::size_t steps) {
+  return ratio_->insert(steps);
 }
 
 void ShardedLimiter::return_credit(std::size_t steps) {

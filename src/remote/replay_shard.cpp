@@ -54,8 +54,15 @@ std::size_t ReplayShard::writers() const {
 Blob ReplayShard::exchange(std::span<const std::byte> request, const Room& room) {
   return server_->exchange(request, room);
 }
-Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanoseconds timeout) {
-  return deliveries_->take(call, timeout);
+Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanoseconds timeout,
+                             std::size_t most) {
+  return deliveries_->take(call, timeout, most);
+}
+void ReplayShard::hear(std::uint64_t process) {
+  deliveries_->hear(process);
+}
+bool ReplayShard::is_silent(std::uint64_t process) const {
+  return deliveries_->is_silent(process);
 }
 DeliveryCounts ReplayShard::deliveries() const {
   return deliveries_->counts();

@@ -68,7 +68,7 @@ TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
 }
 
 /// Processes whose writers ship to one shard with two places.
-TEST(SteadyClock, LosesTheWriterOfASilentProcessToAnother) {
+TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   using Is = ShipmentOutcome::Is;
   const Options options = Small{.max_writers = 2, .chunk_steps = 16};
   Line line(options);
@@ -94,8 +94,12 @@ TEST(SteadyClock, LosesTheWriterOfASilentProcessToAnother) {
   const ShipmentOutcome none = deliver(2, more);
   EXPECT_EQ(none.is, Is::NoWriter);
   EXPECT_NE(none.said.find("max_writers is 2"), std::string::npos);
+  EXPECT_FALSE(shard.is_silent(0));
+  EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
   ahead.fetch_add(2 * 3600);
+  EXPECT_TRUE(shard.is_silent(0));
   static_cast<void>(shard.append_all(shipments_of(1, 0, {}).bytes(), 0ns));  // It lives.
+  EXPECT_FALSE(shard.is_silent(1));
   EXPECT_EQ(deliver(2, more).is, Is::Appended);
   EXPECT_EQ(shard.deliveries().silent_writers_closed, 1U);
   EXPECT_EQ(shard.writers(), 2U);

@@ -120,8 +120,9 @@ class Delivered : public testing::Test {
   }
   static constexpr std::uint64_t kProcess = 7;
 
-  std::vector<ShipmentOutcome> take(std::vector<ShipmentOf> all, std::uint64_t process = kProcess) {
-    const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns);
+  std::vector<ShipmentOutcome> take(std::vector<ShipmentOf> all, std::uint64_t process = kProcess,
+                                    std::size_t most = ~std::size_t{0}) {
+    const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns, most);
     EXPECT_TRUE(state_of(answer.bytes()).done);
     EXPECT_EQ(state_of(answer.bytes()).committed, committed());
     return outcomes_of(answer.bytes());
@@ -153,7 +154,7 @@ TEST_F(Delivered, ShipmentsOfManyWritersComeWithOneCallAndOnce) {
   const std::vector<ShipmentOf> all{{remotes[0]->packer.writer_id(), a.bytes()},
                                     {remotes[1]->packer.writer_id(), b.bytes()},
                                     {remotes[0]->packer.writer_id(), c.bytes()}};
-  EXPECT_EQ(take({all.front()}).size(), 1U);
+  EXPECT_EQ(take(all, kProcess, 1).size(), 1U);
   EXPECT_EQ(committed(), 5U);
   std::vector<ShipmentOutcome> outcomes = take(all);
   EXPECT_EQ(kinds(outcomes), std::vector<Is>(3, Is::Appended));

@@ -102,6 +102,27 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
   }
 }
 
+TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
+  ShardedLimiter limiter(kRatio, 100'000, 4);
+  limiter.restore(1000, 3600);  // The ratio is balanced.
+  limiter.tell(0, 1000);
+  EXPECT_EQ(limiter.balance().ahead, 0.0);
+  EXPECT_THROW(static_cast<void>(limiter.insert(51)), std::invalid_argument);
+  std::size_t inserted = 0;
+  while (limiter.insert(7)) {
+    inserted += 7;
+  }
+  EXPECT_GE(inserted, 40U);
+  EXPECT_LE(inserted, 50U);
+  EXPECT_GE(limiter.inserts(), 1000 + inserted);
+  const std::uint64_t before = limiter.inserts();
+  EXPECT_FALSE(limiter.insert(50));
+  EXPECT_EQ(limiter.inserts(), before) << "a refused shipment is not counted";
+  EXPECT_TRUE(limiter.admit(32));
+  EXPECT_TRUE(limiter.insert(7));
+  EXPECT_EQ(limiter.samples(), 3632U);
+}
+
 TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   limiter.tell(0, 1000);

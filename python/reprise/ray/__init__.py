@@ -112,6 +112,7 @@ class ReplayBuffer:
             raise ValueError(
                 f"reprise.ray.ReplayBuffer: {taken}; attach to it, or choose another"
             ) from error
+        ask(coordinator.begin.remote(), start_timeout)
         actors = []
         for i in range(shards):
             how = {**common, "name": f"{called}.shard-{i}", "max_restarts": max_restarts}
@@ -213,12 +214,17 @@ class ReplayBuffer:
     def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
         """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for
         tasks, which may end at once."""
-        writer = self.writer()
+        process = self._process
+        if process.writer is None:
+            made = self.writer()
+            with process.lock:
+                process.writer = process.writer or made
+        process.writer._ready(timeout)
+        process.writer.append_episode(**fields)
         try:
-            writer.append_episode(**fields)
-            writer.flush(timeout)
+            process.writer.flush(timeout)
         finally:
-            writer._end()  # It gives up its place: processes of tasks stay, and there may be many.
+            process.writer.leave()  # Processes of tasks stay, and there may be many.
 
     # Learners.
 
@@ -281,18 +287,21 @@ class ReplayBuffer:
         membership = self._process.membership
         membership.check_open()
         wait = Wait(call, timeout, lambda: "answers of the shards")
-        asked = [
-            (one, one.life, getattr(one.actor, call).remote(*arguments))
-            for one in membership.alive()
-        ]
-        answers: list[Any] = [None] * len(membership.remotes)
-        for remote, life, made in asked:
+        asked = []
+        for one in membership.remotes:
+            made = getattr(one.actor, call).remote(*arguments) if one.alive else None
+            asked.append((one.info.incarnation, made))
+        answers: list[Any] = []
+        for remote, (incarnation, made) in zip(membership.remotes, asked):
+            answers.append(None)
+            if made is None:
+                continue
             while not ray.wait([made], timeout=wait.left())[0]:
                 wait.check()
             try:
-                answers[remote.index] = ray.get(made)
+                answers[-1] = ray.get(made)
             except LOST as error:
-                membership.take_out(remote, error, life)
+                membership.take_out(remote, error, incarnation)
                 membership.ask_whether_closed()
                 membership.check_open()
             except ray.exceptions.RayTaskError as error:

@@ -10,25 +10,20 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import ray
 
 import reprise
 
 from ._membership import LOST, Membership, Remote
-from ._shard import told_by
 from ._waiting import SLICE_SECONDS, Wait
 
 ATTEMPTS = 2  # A shard that has not answered after so many is taken out.
 # Calls of Ray and connections cannot be waited for together: if there are both, a thread waits this
 # long for connections and then looks at the calls.
 MIXED_SECONDS = 0.001
-
-
-class LostShard(Exception):
-    """The shard was lost before it answered."""
 
 
 def is_full(error: BaseException) -> bool:
@@ -39,25 +34,67 @@ def is_full(error: BaseException) -> bool:
 
 
 class Request:
-    """A call of a shard, which is made again with the same bytes until it ends: with an answer, an
-    error, or the loss of the shard. `life`: that of the shard for which it was made."""
+    """A call to a shard, which is made again with the same bytes until there is an answer, or the
+    shard is taken out. `by_ray` makes it by Ray."""
 
     def __init__(
-        self, remote: Remote, life: tuple[int, int], payload: Any, carries: Any = None
+        self, membership: Membership, remote: Remote, payload: Any, by_ray: Callable[[], Any]
     ) -> None:
-        self.remote, self.life, self.payload, self.carries = remote, life, payload, carries
+        self.membership, self.remote, self.payload = membership, remote, payload
+        self.incarnation = remote.info.incarnation
+        self._by_ray = by_ray
         self.calls: list[Any] = []  # Those of Ray that may still be answered.
         self.connection: Any = None  # Where it was sent, until that breaks.
         self.number = 0  # There.
         self.attempts = 0
-        self.sent = time.monotonic()  # When the last attempt began.
+        self._sent = 0.0  # When the last attempt began.
 
-    @property
-    def void(self) -> bool:
-        return self.life[1] != self.remote.losses
+    def send(self, connection: Any, number: int) -> None:
+        self._begin()
+        self.connection, self.number = connection, number
+        connection.ask(number, self.payload)
+
+    def _begin(self) -> None:
+        self.attempts += 1
+        self._sent = time.monotonic()
+
+    def call(self) -> BaseException | None:
+        """Calls the shard by Ray. Returns the error if it is lost."""
+        self._begin()
+        try:
+            self.calls.append(self._by_ray())
+        except LOST as error:
+            failure: BaseException = error
+            return failure
+        except ray.exceptions.RayError as error:
+            if not is_full(error):
+                raise
+            self.found_no_room()
+        return None
+
+    def found_no_room(self) -> None:
+        """The object store had no room for the arguments, or for the answer to a call."""
+        self.membership.count("full_object_store")
+        self.attempts -= 1
+        self._sent = time.monotonic()
+
+    def retry(
+        self, ask: Callable[[Any], None], give_up: Callable[[Any, BaseException], None]
+    ) -> None:
+        """Asks again if nothing is under way, or if the answer is late."""
+        waited = time.monotonic() - self._sent
+        if not (self.calls or self.connection):
+            if waited > SLICE_SECONDS:
+                ask(self)
+        elif waited > self.membership.spec.answer_timeout:
+            if self.attempts < ATTEMPTS:
+                self.membership.count("asked_again")
+                ask(self)
+            else:
+                give_up(self, TimeoutError("it does not answer"))
 
 
-Ended = tuple[Request, Any]
+Asked = TypeVar("Asked", bound=Request)
 
 
 class Calls:
@@ -65,13 +102,12 @@ class Calls:
     connection to a shard of this node, if there is one; all others are calls of Ray. Any thread may
     ask; one at a time collects."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: Membership, direct: bool = True) -> None:
         self._membership = membership
-        self._direct = os.environ.get("REPRISE_RAY_DIRECT", "1") != "0"
+        self._direct = direct and os.environ.get("REPRISE_RAY_DIRECT", "1") != "0"
         # For each shard an incarnation and the connection to it; None if there is none, or it broke.
         self._connections: dict[int, tuple[int, Any]] = {}
         self._numbers = itertools.count(1)
-        self.open: list[Request] = []  # Those that have not ended.
 
     def _connection_to(self, remote: Remote) -> Any:
         known = remote.info.incarnation
@@ -86,89 +122,15 @@ class Calls:
     def connections(self) -> list[Any]:
         return [one for _, one in self._connections.values() if one is not None]
 
-    def ask(self, request: Request) -> None:
-        self.open.append(request)
-        self._send(request)
+    def ask(self, request: Request) -> BaseException | None:
+        """Sends a request. Returns the error if the shard is lost."""
+        connection = self._connection_to(request.remote) if request.attempts == 0 else None
+        if connection is None:
+            return request.call()
+        request.send(connection, next(self._numbers))
+        return None
 
-    def forget(self, shard: int) -> None:
-        for one in self.open[:]:
-            if one.remote.index == shard:
-                self.open.remove(one)
-
-    def _send(self, request: Request) -> None:
-        request.attempts += 1
-        request.sent = time.monotonic()
-        remote = request.remote
-        connection = self._connection_to(remote) if request.attempts == 1 else None
-        if connection is not None:
-            request.number, request.connection = next(self._numbers), connection
-            connection.ask(request.number, request.payload)
-            return
-        try:
-            request.calls.append(remote.actor.exchange.remote(request.payload))
-        except LOST as error:
-            self._membership.take_out(remote, error, request.life)
-        except ray.exceptions.RayError as error:
-            if not is_full(error):
-                raise
-            self._found_no_room(request)
-
-    def _found_no_room(self, request: Request) -> None:
-        """The object store had no room for the arguments, or for the answer to a call."""
-        self._membership.count("full_object_store")
-        request.attempts -= 1
-        request.sent = time.monotonic()
-
-    def _retry(self, request: Request) -> None:
-        """Asks again if nothing is under way, or if the answer is late."""
-        waited = time.monotonic() - request.sent
-        if not (request.calls or request.connection):
-            if waited > SLICE_SECONDS:
-                self._send(request)
-        elif waited > self._membership.spec.answer_timeout:
-            if request.attempts < ATTEMPTS:
-                self._membership.count("asked_again")
-                self._send(request)
-            else:
-                error = TimeoutError("it does not answer")
-                self._membership.take_out(request.remote, error, request.remote.life)
-
-    def collect(self, wait: Wait) -> list[Ended]:
-        """Receives what comes within a moment. Returns the requests that end, each with its answer
-        or with the error."""
-        open_now = list(self.open)
-        ended: list[Ended] = []
-        for request, answer in self._receive(open_now, wait):
-            if isinstance(answer, LOST):
-                self._membership.take_out(request.remote, answer, request.life)
-            elif isinstance(answer, BaseException) and is_full(answer):
-                self._found_no_room(request)
-            elif request in self.open:
-                ended.extend(self._answered(request, answer))
-        for request in open_now:
-            if request in self.open and not request.void:
-                self._retry(request)
-            if request in self.open and request.void:
-                ended.append(self._end(request, LostShard()))
-        return ended
-
-    def _answered(self, request: Request, answer: Any) -> list[Ended]:
-        if isinstance(answer, BaseException):
-            return [self._end(request, getattr(answer, "cause", None) or answer)]
-        info, done = told_by(request.remote.index, answer)
-        self._membership.learn(info)
-        if request.void:
-            return []
-        if not done:
-            kind = reprise.Closed if info.closed else RuntimeError
-            answer = kind(f"shard {info.shard} of {self._membership.spec.name} refuses calls")
-        return [self._end(request, answer)]
-
-    def _end(self, request: Request, answer: Any) -> Ended:
-        self.open.remove(request)
-        return request, answer
-
-    def _receive(self, requests: Sequence[Request], wait: Wait) -> list[Ended]:
+    def collect(self, requests: Sequence[Asked], wait: Wait) -> list[tuple[Asked, Any]]:
         """The answers to these requests that come within a moment: their bytes, or errors of Ray."""
         direct = {one.number: one for one in requests if one.connection is not None}
         connections = {one.connection for one in direct.values()}
@@ -177,7 +139,7 @@ class Calls:
             reprise.ShardConnection.wait(connections, MIXED_SECONDS if calls else wait.left())
         elif not calls:
             wait.pause(0.001)
-        news: list[Ended] = []
+        news = []
         for connection in connections:
             for number, answer in connection.take():
                 request = direct.pop(number, None)
@@ -189,14 +151,20 @@ class Calls:
                 for request in direct.values():
                     if request.connection is connection:
                         request.connection = None
-        if calls and ray.wait(list(calls), timeout=0.0 if connections else wait.left())[0]:
-            for call in ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]:
-                calls[call].calls.remove(call)
-                try:
-                    news.append((calls[call], ray.get(call)))
-                except ray.exceptions.RayError as error:
-                    news.append((calls[call], error))
+        return news + (_answers_of_ray(calls, 0.0 if connections else wait.left()) if calls else [])
+
+
+def _answers_of_ray(calls: dict[Any, Asked], seconds: float) -> list[tuple[Asked, Any]]:
+    news: list[tuple[Asked, Any]] = []
+    if not ray.wait(list(calls), timeout=seconds)[0]:
         return news
+    for call in ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]:
+        calls[call].calls.remove(call)
+        try:
+            news.append((calls[call], ray.get(call)))
+        except ray.exceptions.RayError as error:
+            news.append((calls[call], error))
+    return news
 
 
 def connect_to(address: str) -> Any:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import pickle
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-import ray
-
 import reprise
 
-from ._options import NAMESPACE, Spec
+from ._options import Spec
 
 log = logging.getLogger("reprise.ray")
 
 
-# What processes count and report.
+# Counters of each process, which it reports.
 CLIENT_COUNTERS = (
     "asked_again",
     "full_object_store",
@@ -30,8 +25,17 @@ CLIENT_COUNTERS = (
     "stale_updates_at_clients",
 )
 SILENT_SECONDS = 2.0  # A waiting process or sampler asks several times a second.
-UNUSED_SECONDS = 3.0  # Steps that were let in are with a shard sooner, and it reports more often.
-BACKUP_SECONDS = 1.5  # How long a restarted coordinator waits for shards.
+# How long a restarted coordinator lets nobody in. Every shard reports more often.
+RESUME_SECONDS = 1.5
+
+
+class Counts(NamedTuple):
+    """The counts of the rate limiter. Each answer of the coordinator carries them and the next
+    request brings them back, so that a restarted coordinator can continue with the newest."""
+
+    changes: int = 0  # The number of changes so far; the newest counts have the most.
+    inserted: int = 0  # Steps that were appended or may be.
+    admitted: int = 0  # Items that were drawn or may be.
 
 
 class _Incarnation:
@@ -48,7 +52,6 @@ class _ShardHistory:
 
     def __init__(self) -> None:
         self.incarnations: dict[int, _Incarnation] = {}
-        self.items = 0
         self.notes: list[str] = []
 
     @property
@@ -59,13 +62,10 @@ class _ShardHistory:
     def of(self, incarnation: int) -> _Incarnation:
         return self.incarnations.setdefault(incarnation, _Incarnation())
 
-    def tell(self, incarnation: int, committed: int, loaded: int = 0) -> int:
-        """Returns how many steps it appended since it was last told of."""
-        new, one = incarnation not in self.incarnations, self.of(incarnation)
-        before = one.committed
+    def tell(self, incarnation: int, committed: int, loaded: int = 0) -> None:
+        one = self.of(incarnation)
         one.loaded = max(one.loaded, loaded)
         one.committed = max(one.committed, committed, loaded)
-        return 0 if new else one.committed - before
 
     def losses(self) -> int:
         newest = self.incarnation
@@ -76,78 +76,36 @@ class _ShardHistory:
         return sum(max(0, a.committed - b.loaded) for a, b in zip(incarnations, incarnations[1:]))
 
 
-class _State:
-    """What shards keep for a coordinator that is restarted, as of their last report."""
+class _WaitingList:
+    """The processes or samplers that wait for the rate limiter, longest first. One that has not
+    asked for SILENT_SECONDS is forgotten."""
 
-    def __init__(self, shards: int) -> None:
-        self.reports = 0  # The newest state has the most.
-        self.inserted = self.admitted = 0  # Steps that were let in, and items.
-        # Steps that were let in, and those of them that were appended or given up.
-        self.let_in = self.settled = 0
-        self.shards = [_ShardHistory() for _ in range(shards)]
-        self.counters = dict.fromkeys(CLIENT_COUNTERS, 0)  # Sums over all processes.
-        self.checkpoints: str | None = None
-
-
-Backup = tuple[int, bytes]  # The reports of a state, and its pickle.
-
-
-def _newest_backup(spec: Spec) -> _State | None:
-    """The state of the coordinator in whose place this process was started; None if there was
-    none."""
-    context = ray.get_runtime_context() if ray.is_initialized() else None
-    if not (context and context.get_actor_id() and context.was_current_actor_reconstructed):
-        return None
-    calls: list[Any] = []
-    for shard in range(len(spec.capacities)):
-        with contextlib.suppress(ValueError):  # It has not started.
-            actor = ray.get_actor(f"{spec.name}.shard-{shard}", namespace=NAMESPACE)
-            calls.append(actor.backup.remote())
-    newest: Backup = 0, pickle.dumps(_State(len(spec.capacities)))
-    for call in calls and ray.wait(calls, num_returns=len(calls), timeout=BACKUP_SECONDS)[0]:
-        with contextlib.suppress(ray.exceptions.RayError):
-            newest = max(newest, ray.get(call))
-    state: _State = pickle.loads(newest[1])
-    return state
-
-
-class _Gate:
-    """Those who wait to insert or to sample, longest first: processes and samplers by their names.
-    Who has not asked for SILENT_SECONDS is forgotten."""
-
-    def __init__(self, admits: Callable[[int, int], bool]) -> None:
-        self._admits = admits  # Of n steps or items, and the sum for which others waited longer.
+    def __init__(self) -> None:
         # The steps or items that each waits for, and when it last asked.
         self._waiting: dict[str, tuple[int, float]] = {}
 
-    def enter(self, who: str, sizes: Sequence[int]) -> int:
-        """Returns how many of the sizes are let in. If none is, `who` waits."""
+    def before(self, who: str) -> int:
+        """The sum of the steps or items for which others have waited longer."""
         end = time.monotonic() - SILENT_SECONDS
         self._waiting = {name: entry for name, entry in self._waiting.items() if entry[1] >= end}
-        for done, n in enumerate(sizes):
-            longer = takewhile(lambda one: one != who, self._waiting)
-            if not self._admits(n, sum(self._waiting[one][0] for one in longer)):
-                if done == 0:  # A dict keeps the place of a known key.
-                    self._waiting[who] = n, time.monotonic()
-                return done
-            self.leave(who)
-        return len(sizes)
+        longer = takewhile(lambda one: one != who, self._waiting)
+        return sum(self._waiting[one][0] for one in longer)
 
-    def leave(self, who: str) -> None:
+    def others(self, who: str) -> int:
+        """The sum of the steps or items for which others wait."""
+        return sum(n for one, (n, _) in self._waiting.items() if one != who)
+
+    def wait(self, who: str, n: int) -> None:
+        self._waiting[who] = n, time.monotonic()  # A dict keeps the place of a known key.
+
+    def remove(self, who: str) -> None:
         self._waiting.pop(who, None)
 
 
-class Entered(NamedTuple):
-    """The answer to a call of `Coordinator.enter`."""
-
-    done: int  # How many of the sizes are let in.
-    closed: bool
-    why: str  # The state of the ratio.
-
-
 class Coordinator:
-    """Every call is short and waits for nothing. A restarted one goes on with what the shards keep
-    of its state."""
+    """Every call is short and waits for nothing. After a restart of the coordinator others tell it
+    what it knew: shards tell the rate limiter's counts, the checkpoints and the steps that they
+    loaded, learners the counts, and all clients their counters and the losses that they saw."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -157,15 +115,18 @@ class Coordinator:
             spec.rate_limiter, sum(spec.capacities), max_writers=16
         )
         self._credit = 0  # Steps of credit that nobody has used.
-        self._gates = {"insert": _Gate(self._admits_inserts), "sample": _Gate(self._admits_samples)}
-        self._let_in_before: deque[tuple[float, int]] = deque()
+        self._waiting_inserts = _WaitingList()  # Processes that insert.
+        self._waiting_draws = _WaitingList()  # Samplers.
+        self._counts = Counts()
+        self._shards = [_ShardHistory() for _ in spec.capacities]
+        self._clients: dict[str, dict[str, int]] = {}
+        self._checkpoints: str | None = None
         self._closed = False
-        backup = _newest_backup(spec)
-        self._restarted = backup is not None
-        self._state = state = backup or _State(len(spec.capacities))
-        self._limiter.restore(state.inserted, state.admitted)
-        for shard, history in enumerate(state.shards):
-            self._limiter.tell(shard, history.items)
+        # `begin()` sets this when the buffer is created; after a restart it stays False.
+        self._new = False
+        # Until this time nobody is let in, and `_newest` collects the newest counts from others.
+        self._resumes: float | None = time.monotonic() + RESUME_SECONDS
+        self._newest = Counts()
 
     def spec(self) -> Spec:
         return self._spec
@@ -173,155 +134,227 @@ class Coordinator:
     def incarnations(self) -> list[int]:
         """The newest incarnation of each shard; 0 if none is known."""
         with self._lock:
-            return [one.incarnation for one in self._state.shards]
+            return [one.incarnation for one in self._shards]
+
+    def begin(self) -> None:
+        with self._lock:
+            self._new, self._resumes = True, None
+
+    def _has_counts(self, news: Counts) -> bool:
+        """Whether the counts are known: always, except for a while after a restart."""
+        if self._resumes is None:
+            return True
+        self._newest = max(self._newest, news)
+        if time.monotonic() < self._resumes:
+            return False
+        self._resumes = None
+        # The counts since the restart contain what was returned meanwhile.
+        self._change(*self._newest[1:])
+        self._counts = self._counts._replace(changes=self._newest.changes + self._counts.changes)
+        self._limiter.restore(self._counts.inserted, self._counts.admitted)
+        return True
+
+    def _change(self, inserted: int = 0, admitted: int = 0) -> None:
+        now = self._counts
+        self._counts = Counts(now.changes + 1, now.inserted + inserted, now.admitted + admitted)
 
     def starting_state(self, shard: int) -> dict[str, Any]:
         """What a shard that is being started has to know."""
         with self._lock:
-            before = self._state.shards[shard].incarnation
+            again = bool(self._shards[shard].incarnation) or not self._new
             return {
-                "checkpoints": self._state.checkpoints,
-                "again": bool(before) or self._restarted,
+                "checkpoints": self._checkpoints,
+                "again": again,
                 "closed": self._closed,
-                "before": before,
+                "before": self._shards[shard].incarnation,
             }
 
     def started(self, shard: int, incarnation: int, loaded: int, note: str) -> None:
         with self._lock:
-            history = self._state.shards[shard]
+            history = self._shards[shard]
             again = incarnation in history.incarnations
             history.tell(incarnation, loaded, loaded)
             if note and not again:
                 history.notes.append(note)
                 log.warning("%s: %s", self._spec.name, note)
 
-    def lost(self, shard: int, incarnation: int, committed: int) -> None:
-        """A client found an incarnation gone, of which it knew so many steps."""
-        with self._lock:
-            history = self._state.shards[shard]
-            # A client that attached before the shard reported knows no incarnation.
-            incarnation = incarnation or history.incarnation
-            if not incarnation:
-                return  # Nobody knows which incarnation it was.
-            history.tell(incarnation, committed)
-            if incarnation == history.incarnation and not history.of(incarnation).lost:
-                self._tell_items(shard, 0)  # A successor would have items.
-            history.of(incarnation).lost = True
-
-    def _tell_items(self, shard: int, items: int) -> None:
-        self._state.shards[shard].items = items
-        self._limiter.tell(shard, items)
+    def _lost(self, shard: int, incarnation: int, committed: int) -> None:
+        """Records that a client found an incarnation gone, and how many steps it knew of it."""
+        history = self._shards[shard]
+        # A client that attached before the shard reported knows no incarnation.
+        incarnation = incarnation or history.incarnation
+        if not incarnation:
+            return  # Nobody knows which incarnation it was.
+        history.tell(incarnation, committed)
+        if incarnation == history.incarnation and not history.of(incarnation).lost:
+            self._limiter.tell(shard, 0)  # A successor would have items.
+        history.of(incarnation).lost = True
 
     def heartbeat(
-        self, shard: int, incarnation: int, committed: int, items: int
-    ) -> tuple[bool, Backup]:
-        """Takes a shard's report. Returns whether the buffer is closed, and the state."""
+        self,
+        shard: int,
+        incarnation: int,
+        committed: int,
+        loaded: int,
+        items: int,
+        checkpoints: str | None,
+        news: Counts,
+    ) -> tuple[bool, Counts]:
+        """Takes a shard's report. Returns whether the buffer is closed, and the counts."""
         with self._lock:
-            history = self._state.shards[shard]
-            appended = history.tell(incarnation, committed)
+            history = self._shards[shard]
+            history.tell(incarnation, committed, loaded)
+            self._checkpoints = self._checkpoints or checkpoints
             # A report of an earlier incarnation may arrive after its successor has started.
             if incarnation == history.incarnation:
-                self._tell_items(shard, items)
-            if self._spec.rate_limiter_holds_writers:
-                self._settle(appended)
-            self._state.reports += 1
-            return self._closed, (self._state.reports, pickle.dumps(self._state))
+                self._limiter.tell(shard, items)
+            self._has_counts(news)
+            return self._closed, self._counts
 
-    def _settle(self, appended: int) -> None:
-        """Counts appended steps. Steps that were let in and have not come for UNUSED_SECONDS make
-        room for others, because their process or their shard may be gone."""
-        now, before, state = time.monotonic(), self._let_in_before, self._state
-        before.append((now, state.let_in))
-        while len(before) > 1 and before[1][0] < now - UNUSED_SECONDS:
-            before.popleft()
-        due = before[0][1] if before[0][0] < now - UNUSED_SECONDS else 0
-        state.settled += appended
-        # Those that come later after all count again.
-        unused = max(due - state.settled, 0) or min(state.let_in - state.settled, 0)
-        state.settled += unused
-        state.inserted -= unused
-        self._credit += unused
-        self._tell_let_in()
-
-    def _tell_let_in(self) -> None:
-        """Steps that were let in count as items until shards tell those that they have."""
-        self._limiter.tell(len(self._state.shards), self._state.let_in - self._state.settled)
-
-    def enter(self, gate: str, who: str, sizes: Sequence[int]) -> Entered:
-        """Lets in the first of these sizes that may be, and counts them: at the gate "insert"
-        steps of the shipments of a process, at the gate "sample" items of the batches of a sampler.
-        `who`: the process or the sampler, which waits for its turn if nothing is let in."""
+    def insert(
+        self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, news: Counts
+    ) -> tuple[int, Counts]:
+        """Returns how many of these shipments may be appended, and counts their steps. `sizes`: the
+        steps of each. `who`: the process that sent them; processes take turns."""
         with self._lock:
-            done = 0 if self._closed else self._gates[gate].enter(who, sizes)
-            return Entered(done, self._closed, self._reason())
+            if incarnation >= self._shards[shard].incarnation:
+                self._limiter.tell(shard, items)
+            if self._closed or not self._has_counts(news):
+                return 0, self._counts
+            done = 0
+            while done < len(sizes) and self._grant(who, sizes[done]):
+                self._waiting_inserts.remove(who)
+                self._credit -= sizes[done]
+                self._change(inserted=sizes[done])
+                done += 1
+            return done, self._counts
 
-    def _admits_inserts(self, steps: int, before: int) -> bool:
-        while self._credit < before + steps:
+    def _grant(self, who: str, steps: int) -> bool:
+        """Whether there is credit for so many steps, besides those for which others have waited
+        longer. If not, `who` waits."""
+        granted = self._has_credit(self._waiting_inserts.before(who) + steps)
+        if not granted:
+            self._waiting_inserts.wait(who, steps)
+        return granted
+
+    def _has_credit(self, steps: int) -> bool:
+        """Whether there is credit for so many steps, which any process may use later."""
+        while self._credit < steps:
             more = self._limiter.credit()
             if more == 0:
                 return False
             self._credit += more
-        self._credit -= steps
-        self._state.let_in += steps
-        self._state.inserted += steps
-        self._tell_let_in()
         return True
 
-    def _admits_samples(self, n: int, before: int) -> bool:
+    def credit(self, who: str, sizes: Sequence[int]) -> int:
+        """Returns about how many steps of these shipments may be appended now, without counting
+        them; 0 if not even the first shipment may be. `who` keeps its turn until it inserts."""
+        with self._lock:
+            limiter = self._spec.rate_limiter
+            first = next(one for one in sizes if one)
+            if self._closed or not self._has_counts(Counts()) or not self._grant(who, first):
+                return 0
+            self._waiting_inserts.wait(who, first)
+            ahead = self._limiter.balance + limiter.error_buffer
+            free = self._credit + int(ahead / limiter.samples_per_insert)
+            return max(first, free - self._waiting_inserts.others(who))
+
+    def return_credit(self, steps: int) -> None:
+        """Takes back steps that `insert` counted and that were not appended."""
+        with self._lock:
+            self._credit += steps
+            self._change(inserted=-steps)
+
+    def undo_inserted(self, answer: tuple[int, Counts], sizes: Sequence[int]) -> None:
+        """Takes back what the call of `insert` with this answer counted."""
+        self.return_credit(sum(sizes[: answer[0]]))
+
+    def sample(self, who: str, n: int, news: Counts) -> tuple[bool, bool, str, Counts]:
+        """Returns whether n items may be drawn, and counts them if so; whether the buffer is
+        closed; the reason if not; the counts. `who`: the sampler, which waits for its turn."""
+        with self._lock:
+            if not self._has_counts(news):
+                why = "the coordinator of the buffer, which was restarted and looks for its counts"
+                return False, self._closed, why, self._counts
+            admitted = not self._closed and self._admits(who, n)
+            if admitted:
+                self._waiting_draws.remove(who)
+                self._change(admitted=n)
+            else:
+                self._waiting_draws.wait(who, n)
+            return admitted, self._closed, self._reason(), self._counts
+
+    def _admits(self, who: str, n: int) -> bool:
+        """Whether n items may be drawn, besides those for which others have waited longer."""
+        before = self._waiting_draws.before(who)
         left = self._spec.rate_limiter.error_buffer - self._limiter.balance
         if not self._limiter.admit(n):  # ValueError for a batch that can never be admitted.
             return False
         if before == 0 or before + n <= left:
-            self._state.admitted += n
             return True
         self._limiter.return_samples(n)
         return False
 
-    def leave(self, gate: str, who: str) -> None:
-        """Forgets who asks no more, so that others do not wait for it."""
+    def leave(self, who: str) -> None:
+        """Forgets a sampler that asks no more, so that others do not wait for it."""
         with self._lock:
-            self._gates[gate].leave(who)
+            self._waiting_draws.remove(who)
 
     def _reason(self) -> str:
         return (
-            f"{self._state.admitted} items sampled for {self._state.inserted} steps inserted, "
+            f"{self._counts.admitted} items sampled for {self._counts.inserted} steps inserted, "
             f"{self._limiter.balance:+.0f} ahead of the ratio"
             if self._spec.rate_limiter_holds_writers
             else "nobody waits for a ratio"
         )
 
-    def undo_samples(self, n: int) -> None:
-        """Takes back items that were let in and that nobody has drawn."""
+    def undo_sample(self, n: int) -> None:
         with self._lock:
-            self._limiter.return_samples(n)
-            self._state.admitted -= n
+            if self._resumes is None:
+                self._limiter.return_samples(n)
+            self._change(admitted=-n)
 
-    def undo(self, entered: Entered, gate: str, who: str, sizes: Sequence[int]) -> None:
-        """Undoes the call of `enter` with this answer, which came too late."""
-        self.leave(gate, who)
-        if gate == "sample":  # Steps that nobody appends make room by themselves.
-            self.undo_samples(sum(sizes[: entered.done]))
+    def undo_admitted(self, answer: tuple[bool, bool, str, Counts], who: str, n: int) -> None:
+        """Undoes the call of `sample` with this answer: its count, or its turn."""
+        if answer[0]:
+            self.undo_sample(n)
+        else:
+            self.leave(who)
 
-    def report(self, news: dict[str, int]) -> None:
-        """Adds what a process has counted since its last report."""
+    def report(
+        self,
+        client: str,
+        counters: dict[str, int],
+        news: Counts,
+        losses: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
+        """Takes a process's counters, which replace its earlier ones, and the losses that it saw:
+        shard, incarnation, and the steps that this incarnation committed, as far as it knows."""
         with self._lock:
-            for name, n in news.items():
-                self._state.counters[name] += n
+            for one in losses:
+                self._lost(*one)
+            if any(counters.values()):  # Most processes come and go without a fault.
+                self._clients[client] = counters
+            self._has_counts(news)
 
     def saved(self, directory: str) -> None:
         with self._lock:
-            self._state.checkpoints = directory
+            self._checkpoints = directory
 
     def stats(self) -> dict[str, Any]:
         with self._lock:
+            totals = dict.fromkeys(CLIENT_COUNTERS, 0)
+            for counters in self._clients.values():
+                for name, value in counters.items():
+                    totals[name] += value
             return {
-                **self._state.counters,
-                "inserted_steps": self._state.inserted,
-                "admitted_samples": self._state.admitted,
-                "lost_shards": sum(one.losses() for one in self._state.shards),
-                "restarts": sum(max(0, len(one.incarnations) - 1) for one in self._state.shards),
-                "lost_steps": sum(one.lost_steps() for one in self._state.shards),
-                "notes": [note for one in self._state.shards for note in one.notes],
+                **totals,
+                "inserted_steps": self._counts.inserted,
+                "admitted_samples": self._counts.admitted,
+                "lost_shards": sum(one.losses() for one in self._shards),
+                "restarts": sum(max(0, len(one.incarnations) - 1) for one in self._shards),
+                "lost_steps": sum(one.lost_steps() for one in self._shards),
+                "notes": [note for one in self._shards for note in one.notes],
                 "limiter": self._reason(),
             }
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import reprise
 
 from ._options import Spec
-from ._turn import Turn
 from ._waiting import Wait
 
 PAUSE_SECONDS = 0.005  # Between two requests for credit.
@@ -18,18 +19,29 @@ class LocalWriter:
 
     def __init__(self, writer: Any, local: Local, steps: int, timeout: float | None) -> None:
         self._writer, self._local, self._steps, self._timeout = writer, local, steps, timeout
-        self._credit, self._turn = 0, Turn(local.coordinator, "insert")
+        self._credit = 0
+        self._name = uuid.uuid4().hex  # By this name the coordinator gives credit in turn.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._writer, name)
 
+    def __del__(self) -> None:
+        """Returns the credit of a function that raised, so that other writers can use it."""
+        if self.__dict__.get("_credit"):
+            self._local.return_credit(self._credit)
+
     def __enter__(self) -> LocalWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._writer.close()
+        self._local.return_credit(self._credit)
+        self._credit = 0
 
     def append(self, **fields: Any) -> None:
         self._append("append", self._steps, fields)
@@ -43,12 +55,12 @@ class LocalWriter:
 
     def _append(self, call: str, steps: int, fields: dict[str, Any]) -> None:
         """Takes credit for so many steps, and appends. If the append fails, the writer keeps the
-        credit for the next attempt. What it does not use makes room for others after a while."""
+        credit for the next attempt."""
         wait = Wait("append", self._timeout, lambda: "the rate limiter has no room for more steps")
         while self._credit < steps:
             if self._local.replay.closed:
                 raise reprise.Closed("append: the buffer is closed")
-            if self._turn.enter([self._local.block], wait):
+            if self._local.take_credit(self._name, self._local.block):
                 self._credit += self._local.block
             else:
                 wait.pause(PAUSE_SECONDS)
@@ -60,8 +72,15 @@ class Local:
     """An in-process buffer whose writers wait for the rate limiter over all shards. All other calls
     go to the buffer. It has no capsule, because C++ code would bypass the rate limiter."""
 
-    def __init__(self, replay: reprise.ReplayBuffer, coordinator: Any, spec: Spec) -> None:
-        self.replay, self.coordinator, self.block = replay, coordinator, spec.run_steps
+    def __init__(
+        self,
+        replay: reprise.ReplayBuffer,
+        take_credit: Callable[[str, int], bool],
+        return_credit: Callable[[int], Any],
+        spec: Spec,
+    ) -> None:
+        self.replay, self.block = replay, spec.run_steps
+        self.take_credit, self.return_credit = take_credit, return_credit
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE)
         self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
 

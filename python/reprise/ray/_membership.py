@@ -6,15 +6,16 @@ import logging
 import os
 import threading
 import time
+import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
 
 import reprise
 
-from ._coordinator import CLIENT_COUNTERS
+from ._coordinator import CLIENT_COUNTERS, Counts
 from ._options import Spec
 from ._shard import ShardInfo
 
@@ -23,6 +24,7 @@ log = logging.getLogger("reprise.ray")
 PROBE_SECONDS = 0.25  # Between two probes of a lost shard.
 UPKEEP_SECONDS = 0.02  # Between two rounds of the upkeep thread.
 REPORT_SECONDS = 0.5  # Between two reports to the coordinator, if counters changed.
+REPEAT_SECONDS = 5.0  # Between two equal reports, which a restarted coordinator needs.
 LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
@@ -52,16 +54,9 @@ class Remote:
         # until the shard's first answer.
         self.given = given
         self.alive = True
-        self.losses = 0  # How often this process saw that it was gone.
-        self.restarted = False  # Whether it saw the last loss by an answer of the successor.
         self.info = ShardInfo(index, 0, 0, False)
         self.probe: Any = None
         self.probed = 0.0
-
-    @property
-    def life(self) -> tuple[int, int]:
-        """The incarnation that is known, and how many losses came before."""
-        return self.info.incarnation, self.losses
 
 
 class Membership:
@@ -71,18 +66,24 @@ class Membership:
         self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
         self.spec, self.coordinator = spec, coordinator
-        self.number = int.from_bytes(os.urandom(8), "little")  # Of this process, at shards.
+        # This process, at the coordinator and at shards.
+        self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.number = int.from_bytes(os.urandom(8), "little")
         self.remotes = [
             Remote(i, actor, given) for i, (actor, given) in enumerate(zip(actors, incarnations))
         ]
         self.lock = threading.RLock()
         self.closed = False
+        self.counts = Counts()  # The rate limiter's newest counts, for a restarted coordinator.
         self.counters: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
-        self._reported = dict(self.counters)
-        self._count_lock = threading.Lock()  # Threads take no other lock while they hold it.
-        # Their late updates are sent. Weak, so that a dropped sampler does not stay alive.
-        self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.losses: set[tuple[int, int]] = set()  # Shards and incarnations that were found gone.
+        # Threads take no other lock while they hold this one: sessions hear of losses with `lock`
+        # held, and count with their own lock held.
+        self._count_lock = threading.Lock()
+        self.on_loss: list[weakref.WeakMethod[Callable[[int, bool], None]]] = []
+        self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
+        # Steps known of each shard and incarnation that was found gone. A restarted coordinator is
+        # told them, as it is told the counters.
+        self.losses: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
         threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
 
@@ -101,25 +102,29 @@ class Membership:
         """The newest known incarnation of each shard; 0 if none is known."""
         return [one.info.incarnation or one.given for one in self.remotes]
 
-    def learn(self, info: ShardInfo) -> None:
-        """Stores what an answer says about its shard, unless a later incarnation has answered."""
+    def learn(self, info: ShardInfo) -> bool:
+        """Stores what an answer says about its shard. Returns False if the answer comes from an
+        incarnation that is known to be gone."""
         with self.lock:
             remote = self.remotes[info.shard]
             known = remote.info.incarnation
             if info.incarnation < known:
-                return
+                return False
             if known and info.incarnation > known:
                 self._lose(remote, "it was restarted", restarted=True)
             if not remote.alive:
                 log.warning("%s: shard %d is back", self.spec.name, remote.index)
             remote.alive, remote.info = True, info
             self.closed = self.closed or info.closed
+            return True
 
-    def take_out(self, remote: Remote, error: BaseException, life: tuple[int, int]) -> None:
-        """Marks a shard as lost. `life`: that of the shard when the request was made. The loss of an
-        earlier one was recorded when its successor answered."""
+    def take_out(self, remote: Remote, error: BaseException, incarnation: int) -> None:
+        """Marks a shard as lost. `incarnation`: the one that was known when the request was
+        sent."""
         with self.lock:
-            if remote.alive and life == remote.life:
+            # The loss of an earlier incarnation was recorded when its successor answered, so only
+            # the current one is taken out here.
+            if remote.alive and incarnation == remote.info.incarnation:
                 remote.alive = False
                 remote.probe, remote.probed = None, time.monotonic()
                 self._lose(remote, str(error).strip().split("\n")[0] or type(error).__name__)
@@ -129,13 +134,16 @@ class Membership:
         # a successor that may exist by now is not lost.
         lost = remote.index, remote.info.incarnation or remote.given
         if lost not in self.losses:
-            self.losses.add(lost)
+            self.losses[lost] = remote.info.committed
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
-            self.coordinator.lost.remote(*lost, remote.info.committed)
-        # This counts even if the incarnation was lost before and came back, because the requests
-        # that it got since are void.
-        remote.restarted = restarted
-        remote.losses += 1
+            self.report()
+        # Sessions are told even if this incarnation was lost before and came back, because the
+        # requests that it got since are void.
+        self.on_loss = [one for one in self.on_loss if one() is not None]
+        for one in self.on_loss:
+            hear = one()
+            if hear is not None:
+                hear(remote.index, restarted)
 
     def _probe(self) -> None:
         """Asks lost shards whether they are back."""
@@ -170,33 +178,34 @@ class Membership:
 
     def _keep_up(self) -> None:
         reported = 0.0
+        sent: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):
             if not ray.is_initialized():
                 return
             try:
                 self._probe()
-                self._send_updates()
-                if time.monotonic() - reported > REPORT_SECONDS:
-                    reported = time.monotonic()
-                    self.report()
+                for one in list(self.upkeep):
+                    do = one()
+                    if do is not None:
+                        do()
+                    else:
+                        self.upkeep.remove(one)
+                    del do
+                # Known counts are sent again and again, for a coordinator that was restarted.
+                news = self.counters != sent or self.counts.changes
+                since = time.monotonic() - reported
+                if since > (REPORT_SECONDS if news else REPEAT_SECONDS):
+                    reported, sent = time.monotonic(), dict(self.counters)
+                    if news or self.losses or any(sent.values()):
+                        self.report()
             except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
                 continue  # The next round tries again; callers see the error in their own calls.
             except Exception:
                 log.exception("%s: upkeep", self.spec.name)
 
-    def _send_updates(self) -> None:
-        with self.lock:
-            sessions = list(self.sessions)
-        for one in sessions:
-            one.send_late_updates()
-
     def report(self) -> None:
-        """Tells the coordinator what was counted since the last report."""
-        with self._count_lock:
-            before, self._reported = self._reported, dict(self.counters)
-        news = {name: n - before[name] for name, n in self._reported.items() if n != before[name]}
-        if news:  # Most processes come and go without a fault.
-            self.coordinator.report.remote(news)
+        losses = [(*one, committed) for one, committed in tuple(self.losses.items())]
+        self.coordinator.report.remote(self.client, dict(self.counters), self.counts, losses)
 
     def end(self) -> None:
         self.closed = True

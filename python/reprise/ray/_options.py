@@ -36,6 +36,7 @@ MISSING = {
 }
 # Options of in-process buffers without a meaning here: the value that is allowed, and why.
 REFUSED = {
+    "max_times_sampled": (0, "a draw that is made again after a fault would count twice"),
     "episode_index": (False, "ids of episodes are those of one shard; update by item_keys"),
     "key_tag": (None, "each shard has a tag of its own"),
 }
@@ -160,6 +161,20 @@ def check_start(
         check(option, given, is_number(given) and given > 0, "seconds above 0")
 
 
+def limiter_of(given: Any, capacity_steps: int) -> Any:
+    limiter = reprise.MinSize() if given is None else given
+    allowed = "MinSize, SampleToInsertRatio, Unlimited"
+    why = "a queue counts items that wait in one buffer"
+    check("rate_limiter", limiter, not isinstance(limiter, reprise.Queue), allowed, why)
+    if not isinstance(limiter, (reprise.MinSize, reprise.SampleToInsertRatio, reprise.Unlimited)):
+        given = f"rate_limiter is {limiter!r}"
+        raise TypeError(f"reprise.ray.ReplayBuffer: {given}; allowed: {allowed}")
+    # The in-process buffer checks the ranges of the limiter's options.
+    trial = reprise.Schema().reward("reward")
+    reprise.ReplayBuffer(trial, capacity_steps, rate_limiter=limiter).close()
+    return limiter
+
+
 def check_draws(draws: str) -> None:
     if draws not in ("stratified", "independent"):
         given = f"draws is {draws!r}{DRAWS_REFUSED.get(draws, '')}"
@@ -176,11 +191,14 @@ def spec_of(
     options: Mapping[str, Any],
 ) -> Spec:
     given = dict(options)
+    for field in schema.fields:
+        why = f"field {field.name!r} is a mutable column, which other processes cannot update"
+        fits = field.role != reprise.Role.MUTABLE_COLUMN
+        check("schema", schema, fits, "columns that do not change", why)
     for option, (allowed, why) in REFUSED.items():
         value = given.get(option, allowed)
         check(option, value, value == allowed, repr(allowed), why)
-    limiter = given.pop("rate_limiter", None) or reprise.MinSize()
-    reprise.ShardedLimiter(limiter, capacity_steps)  # It refuses what is wrong with the limiter.
+    limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
     selectors = given.get("selectors") or reprise.Proportional()
     given["selectors"] = list(selectors) if isinstance(selectors, Sequence) else [selectors]
     share, rest = divmod(capacity_steps, shards)
@@ -195,10 +213,15 @@ def spec_of(
         answer_timeout=float(answer_timeout),
     )
     # A small buffer with one shard's options is made here, so that the caller sees the error, and
-    # not an actor. ReplayShard refuses what needs all shards at one moment.
+    # not an actor. ReplayShard refuses selectors that need all shards at one moment.
     small = min(share, max(4096, spec.window_steps))
     with contextlib.closing(spec.buffer(0, capacity_steps=small, storage=None)) as trial:
-        reprise.ReplayShard(trial)
+        try:
+            reprise.ReplayShard(trial)
+        except ValueError as error:
+            raise ValueError(
+                f"reprise.ray.ReplayBuffer: selectors is {given['selectors']!r}, and {error}"
+            ) from error
     return spec
 
 

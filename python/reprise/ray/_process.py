@@ -11,7 +11,7 @@ from ._membership import Membership
 from ._options import Spec
 from ._session import ClientSession, keys_of, priorities_of
 from ._waiting import Wait
-from ._writer import Shipper
+from ._writer import Shipper, Writer
 
 
 class Process:
@@ -22,6 +22,7 @@ class Process:
     ) -> None:
         self.membership = Membership(spec, coordinator, actors, incarnations)
         self.sessions: dict[int, ClientSession] = {}
+        self.writer: Writer | None = None
         # Counts writers from a random number, so that writers of different processes begin with
         # different shards.
         self.writers = int.from_bytes(os.urandom(2), "little")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import ray
 from numpy.typing import ArrayLike
 
 import reprise
@@ -19,7 +21,6 @@ from reprise._vocabulary import Draws, Normalise
 from ._options import check_draws
 from ._process import Process, Update
 from ._session import KEY, ClientSession
-from ._turn import Turn
 from ._waiting import Wait
 
 NOTHING = "no item has a priority above 0"
@@ -100,7 +101,9 @@ class Sampler:
         self._session = process.session(new=True, **options)
         self._limited = membership.spec.rate_limiter_holds_writers
         self._missing = "items"
-        self._turn = Turn(membership.coordinator, "sample")
+        # By this name the coordinator gives turns to waiting samplers.
+        self._name = uuid.uuid4().hex
+        self._has_turn = False
 
     def sample(
         self,
@@ -117,25 +120,22 @@ class Sampler:
         `weights` and `probabilities` are those over all shards. A shard that is lost meanwhile is
         left out.
         """
-        requested = Requested(self, Draw(n, beta, normalise, draws, n_step, discount))
+        draw = Draw(n, beta, normalise, draws, n_step, discount)
         wait = Wait("Sampler.sample", timeout, lambda: self._missing)
         self._membership.check_open()
-        try:
-            while True:
-                try:
-                    if not (requested.tickets or requested.request(1, wait)):
-                        wait.pause(POLL_SECONDS)
-                    elif (batch := requested.oldest()) is not None:
-                        return batch
-                    else:
-                        self._session.collect(wait)
-                except reprise.NothingToDraw:
-                    if isinstance(self._membership.spec.rate_limiter, reprise.Unlimited):
-                        raise
-                    self._missing = NOTHING
-                    wait.pause(POLL_SECONDS)
-        finally:
-            requested.end()
+        while True:
+            self._admit(draw.n, wait)
+            try:
+                return self._draw(draw, wait)
+            except reprise.NothingToDraw:
+                self.give_back(draw.n)
+                if isinstance(self._membership.spec.rate_limiter, reprise.Unlimited):
+                    raise
+                self._missing = NOTHING
+                wait.pause(POLL_SECONDS)
+            except BaseException:
+                self.give_back(draw.n)
+                raise
 
     def prefetch(
         self,
@@ -160,8 +160,68 @@ class Sampler:
         """As ReplayBuffer.update_priorities, for the selector of this sampler."""
         return self._process.update(keys, priorities, self._options["selector"])
 
-    def admitted(self, n: int, batches: int, wait: Wait) -> int:
-        """Asks for batches of n items. Returns how many may be drawn now, and counts these."""
+    def _draw(self, draw: Draw, wait: Wait) -> Batch:
+        ticket = self.begin([draw], wait)[0]
+        try:
+            while not self.ready(ticket):
+                self._session.collect(wait)
+            return self.finish(ticket)
+        except BaseException:
+            self.drop([ticket])
+            raise
+
+    def begin(self, wanted: Sequence[Draw], wait: Wait) -> list[int]:
+        """Requests batches, and returns a ticket for each."""
+        tickets: list[int] = []
+        try:
+            for draw in wanted:
+                try:
+                    tickets.append(draw.begin(self._session))
+                except reprise.NothingToDraw:
+                    self._session.sync(wait)  # The totals that are known here may be old.
+                    tickets.append(draw.begin(self._session))
+        except BaseException:
+            self.drop(tickets)
+            raise
+        self._session.send()
+        return tickets
+
+    def ready(self, ticket: int) -> bool:
+        """Whether all draws of a batch have arrived. Draws of a lost shard are requested from
+        others."""
+        with self._session.lock:
+            waits = self._session.client.waits_for(ticket)
+            answered = not self._session.asked().issuperset(waits)
+        if not waits:
+            return True
+        if self._session.changed or answered:
+            self._session.send()
+        return False
+
+    def finish(self, ticket: int) -> Batch:
+        with self._session.lock:
+            return Batch(*self._session.client.finish(ticket))
+
+    def drop(self, tickets: Sequence[int]) -> None:
+        with self._session.lock:
+            for ticket in tickets:
+                try:
+                    self._session.client.drop(ticket)
+                except (ValueError, RuntimeError):
+                    continue  # NothingToDraw has ended the ticket already.
+
+    # Calls of the rate limiter.
+
+    def _admit(self, n: int, wait: Wait) -> None:
+        try:
+            while not self.admitted(n, wait):
+                wait.pause(POLL_SECONDS)
+        except BaseException:
+            self.leave()
+            raise
+
+    def admitted(self, n: int, wait: Wait) -> bool:
+        """Asks for a batch of n items. Returns whether it may be drawn now, and counts it if so."""
         membership, limiter = self._membership, self._membership.spec.rate_limiter
         membership.check_open()
         need = limiter.min_size if self._limited else getattr(limiter, "items", 0)
@@ -171,70 +231,37 @@ class Sampler:
             have = self._session.items()
         if have < need:
             self._missing = f"{have} of the {need} items that sampling needs"
-            return 0
+            return False
         if not self._limited:
-            return batches
-        done = self._turn.enter([n] * batches, wait)
-        self._missing = self._turn.why
-        membership.closed = membership.closed or self._turn.closed
-        membership.check_open()
-        return done
-
-    def give_back(self, items: int) -> None:
-        if self._limited and items:
-            self._membership.coordinator.undo_samples.remote(items)
-
-
-class Requested:
-    """Batches that a sampler has requested and not taken, the oldest first."""
-
-    def __init__(self, sampler: Sampler, draw: Draw) -> None:
-        self.tickets: deque[int] = deque()
-        self._sampler, self._session, self._draw = sampler, sampler._session, draw
-
-    def request(self, most: int, wait: Wait) -> int:
-        """Requests up to so many batches; returns how many may be drawn now. NothingToDraw."""
-        left = admitted = self._sampler.admitted(self._draw.n, most, wait)
+            return True
+        answer = membership.coordinator.sample.remote(self._name, n, membership.counts)
         try:
-            while left > 0:
-                try:
-                    self.tickets.append(self._draw.begin(self._session))
-                except reprise.NothingToDraw:
-                    self._session.sync(wait)  # The totals that are known here may be old.
-                    self.tickets.append(self._draw.begin(self._session))
-                left -= 1
-        finally:
-            self._sampler.give_back(self._draw.n * left)
-        if admitted:
-            self._session.send()
-        return admitted
+            while not ray.wait([answer], timeout=wait.left())[0]:
+                wait.check()
+        except BaseException:
+            # The coordinator may still count this draw, or let it wait.
+            membership.coordinator.undo_admitted.remote(answer, self._name, n)
+            raise
+        try:
+            done, closed, self._missing, counts = ray.get(answer)
+            membership.counts = max(membership.counts, counts)
+        except ray.exceptions.RayActorError:
+            self._missing = "the coordinator of the buffer, which is being restarted"
+            return False
+        self._has_turn = not done
+        membership.closed = membership.closed or closed
+        membership.check_open()
+        return bool(done)
 
-    def oldest(self) -> Batch | None:
-        """Takes the oldest batch if all of its draws have arrived. Draws of a lost shard are
-        requested from others. NothingToDraw if all of its shards are lost or empty."""
-        session, ticket = self._session, self.tickets[0]
-        with session.lock:
-            try:
-                waits = session.client.waits_for(ticket)
-            except reprise.NothingToDraw:
-                self.tickets.popleft()
-                self._sampler.give_back(self._draw.n)
-                raise
-            if not waits:
-                self.tickets.popleft()
-                return Batch(*session.client.finish(ticket))
-            answered = not session.asked().issuperset(waits)
-        if session.changed or answered:
-            session.send()
-        return None
+    def leave(self) -> None:
+        """Gives up the sampler's turn, if it waits for the ratio."""
+        if self._has_turn and not self._membership.closed:
+            self._membership.coordinator.leave.remote(self._name)
+        self._has_turn = False
 
-    def end(self) -> None:
-        """Gives up the sampler's turn, and the batches that were not taken."""
-        self._sampler._turn.leave()
-        self._sampler.give_back(self._draw.n * len(self.tickets))
-        with self._session.lock:
-            for ticket in self.tickets:
-                self._session.client.drop(ticket)
+    def give_back(self, n: int) -> None:
+        if self._limited:
+            self._membership.coordinator.undo_sample.remote(n)
 
 
 class Prefetcher(Iterator[Batch]):
@@ -254,40 +281,69 @@ class Prefetcher(Iterator[Batch]):
         self._thread.start()
 
     def _run(self) -> None:
-        requested = Requested(self._sampler, self._draw)
+        tickets: deque[int] = deque()
+        # Two batches need as many calls as one, so half of the places are requested at once.
+        together = max(1, self._depth // 2)
         seconds = 4 * self._sampler._membership.spec.answer_timeout
         try:
             while not self._ended:
                 try:
-                    self._work(requested, Wait("prefetch", seconds, str))
-                except reprise.NothingToDraw:
-                    self._sampler._missing = NOTHING
-                    time.sleep(POLL_SECONDS)
+                    self._work(tickets, together, Wait("prefetch", seconds, str))
                 except TimeoutError:  # The caller's own timeout raises, with this reason.
                     self._sampler._missing = "answers of the shards, or of the coordinator"
         except BaseException as error:
             with self._news:
                 self._failure = error
                 self._news.notify_all()
-        requested.end()
+        self._sampler.leave()
+        self._sampler.drop(list(tickets))
+        for _ in tickets:
+            self._sampler.give_back(self._draw.n)
 
-    def _work(self, requested: Requested, wait: Wait) -> None:
+    def _work(self, tickets: deque[int], together: int, wait: Wait) -> None:
         """One round: requests batches, takes the oldest one, or waits."""
-        # Two batches need as many calls as one, so half of the places are requested at once.
-        together = max(1, self._depth // 2)
-        free = self._depth - len(self._ready) - len(requested.tickets)
-        if free >= together and not requested.request(together, wait) and not requested.tickets:
+        free = self._depth - len(self._ready) - len(tickets)
+        if free >= together and not self._begin(tickets, together, wait) and not tickets:
             time.sleep(POLL_SECONDS)
-        elif not requested.tickets:
+        elif not tickets:
             with self._news:
                 most = self._depth - together
                 self._news.wait_for(lambda: self._ended or len(self._ready) <= most, 0.1)
-        elif (batch := requested.oldest()) is not None:
+        elif self._oldest_is_ready(tickets):
+            batch = self._sampler.finish(tickets.popleft())
             with self._news:
                 self._ready.append(batch)
                 self._news.notify_all()
-        else:
+        elif tickets:
             self._sampler._session.collect(wait)
+
+    def _oldest_is_ready(self, tickets: deque[int]) -> bool:
+        """Whether the oldest batch has arrived. It is given up if all of its shards are lost or
+        empty."""
+        try:
+            return self._sampler.ready(tickets[0])
+        except reprise.NothingToDraw:
+            tickets.popleft()
+            self._sampler.give_back(self._draw.n)
+            return False
+
+    def _begin(self, tickets: deque[int], most: int, wait: Wait) -> bool:
+        admitted = 0
+        try:
+            while admitted < most and self._sampler.admitted(self._draw.n, wait):
+                admitted += 1
+            if admitted:
+                # The next request may come only when these batches are taken.
+                self._sampler.leave()
+                tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
+            return admitted > 0
+        except BaseException as error:
+            for _ in range(admitted):
+                self._sampler.give_back(self._draw.n)
+            if not isinstance(error, reprise.NothingToDraw):
+                raise
+            self._sampler._missing = NOTHING
+            return False
 
     def __iter__(self) -> Prefetcher:
         return self

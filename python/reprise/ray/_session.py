@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
+import ray
+
 import reprise
 
 from .._memory import bfloat16_of
-from ._calls import Calls, LostShard, Request
-from ._membership import Membership
+from ._calls import Calls, Request, is_full
+from ._membership import LOST, Membership
+from ._shard import told_by
 from ._waiting import SLICE_SECONDS, Wait
 
 # The key of an item over all shards: its key within its shard, the incarnation of that shard, and
@@ -70,8 +75,8 @@ class ClientSession:
         allocator: Any = None,
         unique_frames: bool = False,
     ) -> None:
-        self.membership, self.calls = membership, Calls(membership)
-        self.lock = threading.RLock()  # Guards the client.
+        self.membership, self._calls = membership, Calls(membership)
+        self.lock = threading.RLock()  # Guards the client and the requests.
         self.client = reprise.ShardClient(
             membership.spec.schema,
             len(membership.remotes),
@@ -81,30 +86,27 @@ class ClientSession:
             allocator=allocator,
             unique_frames=unique_frames,
         )
-        # How many losses of each shard the client has been told of.
-        self._losses = [one.losses for one in membership.remotes]
+        # Of each shard, those without an answer.
+        self._requests: list[list[Request]] = [[] for _ in membership.remotes]
         self._reading = threading.Lock()  # Held by the thread that receives answers.
         self._counted = (0, 0)
         self.changed = False  # Draws were allotted again, and are not requested yet.
         self.waiting_updates = 0  # Updates queued since the last request.
         self.waiting_since = 0.0  # When the first of them was queued.
-        with membership.lock:
-            membership.sessions.add(self)
+        # Weak references, so that the membership does not keep a dropped sampler alive.
+        membership.on_loss.append(weakref.WeakMethod(self._lost))
+        membership.upkeep.append(weakref.WeakMethod(self._send_updates))
 
-    def _look(self) -> None:
-        """Tells the client which shards were lost since the last look. The successor of one that
-        was restarted gets the updates that were under way. Lock held."""
-        for remote in self.membership.remotes:
-            if remote.losses != self._losses[remote.index]:
-                self._losses[remote.index] = remote.losses
-                self._lose(remote.index, remote.restarted)
-
-    def _lose(self, shard: int, restarted: bool = False) -> None:
-        self.client.lose(shard, restarted)
-        self.changed = True
-        if restarted:
-            self._note_updates(1)  # At least one; only the client knows how many.
-        self._count()
+    def _lost(self, shard: int, restarted: bool = False) -> None:
+        """Forgets the requests of a lost shard. If it `restarted`, its successor gets the updates
+        that were under way."""
+        with self.lock:
+            self._requests[shard].clear()
+            self.client.lose(shard, restarted)
+            self.changed = True
+            if restarted:
+                self._note_updates(1)  # At least one; only the client knows how many.
+            self._count()
 
     def _count(self) -> None:
         before, now = self._counted, (self.client.reallotted, self.client.stale_updates)
@@ -121,71 +123,93 @@ class ClientSession:
         sent = []
         for remote in self.membership.alive():
             with self.lock:
-                life = (
-                    remote.life
-                )  # Read first: a loss that the client is not told of makes it void.
-                self._look()
-                sent.append(Request(remote, life, self.client.request(remote.index)))
-            self.calls.ask(sent[-1])
+                payload = self.client.request(remote.index)
+                by_ray = functools.partial(remote.actor.exchange.remote, payload)
+                request = Request(self.membership, remote, payload, by_ray)
+                self._requests[remote.index].append(request)
+            sent.append(request)
+            self._ask(request)
         return sent
 
-    def collect(self, wait: Wait) -> None:
-        """Receives answers that come within a moment."""
+    def _ask(self, request: Request) -> None:
+        failure = self._calls.ask(request)
+        if failure is not None:
+            self._give_up(request, failure)
+
+    def _give_up(self, request: Request, error: BaseException) -> None:
+        self.membership.take_out(request.remote, error, request.incarnation)
+        with self.lock:
+            if request in self._requests[request.remote.index]:
+                # The shard was taken out while the request was sent.
+                self._lost(request.remote.index)
+
+    def collect(self, wait: Wait) -> bool:
+        """Receives answers that come within a moment. Returns True if there may be an answer or a
+        loss."""
         self.membership.check_open()
         if not self._reading.acquire(blocking=False):
             # Another thread is receiving, perhaps the answers that this one waits for.
             if self._reading.acquire(timeout=wait.left()):
                 self._reading.release()
-            else:
-                wait.check()
-            return
+                return True
+            wait.check()
+            return False
         try:
-            some, ended = bool(self.calls.open), self.calls.collect(wait)
-            # Errors last: they make void what else their shard was asked.
-            ended.sort(key=lambda one: isinstance(one[1], BaseException))
-            for request, answer in ended:
+            with self.lock:
+                waiting = [one for requests in self._requests for one in requests]
+            news = self._calls.collect(waiting, wait)
+            for request, answer in news:
                 self._take(request, answer)
         finally:
             self._reading.release()
-        if some and not ended:
+        for request in waiting:
+            if request in self._requests[request.remote.index]:
+                request.retry(self._ask, self._give_up)
+        if waiting and not news:
             wait.check()
+        return bool(news) or not waiting
 
     def _take(self, request: Request, answer: Any) -> None:
         shard = request.remote.index
-        with self.lock:
-            self._look()
-            if isinstance(answer, LostShard) or request.void:
-                return
-            if isinstance(answer, BaseException):
-                self.calls.forget(shard)
-                self._lose(shard)  # Otherwise the next call would raise it, too.
-                raise answer
-            self.client.answer(shard, answer)
+        if isinstance(answer, LOST):
+            self._give_up(request, answer)
+        elif isinstance(answer, BaseException) and is_full(answer):
+            request.found_no_room()
+        elif isinstance(answer, BaseException):
+            self._lost(shard)  # Otherwise the next call would raise it, too.
+            raise answer
+        else:
+            info, done = told_by(shard, answer)
+            if self.membership.learn(info):
+                with self.lock:
+                    if request not in self._requests[shard]:
+                        return
+                    if done:
+                        self._requests[shard].remove(request)
+                        self.client.answer(shard, answer)
+                    else:  # It was for an earlier incarnation.
+                        self._lost(shard, restarted=True)
 
     def asked(self) -> set[int]:
         """The shards that have not answered yet."""
-        return {one.remote.index for one in self.calls.open}
+        return {shard for shard, requests in enumerate(self._requests) if requests}
 
     def sync(self, wait: Wait) -> None:
         """Waits until every shard has taken the updates and answered with its totals."""
         while True:
             sent = self.send()
-            while any(one in self.calls.open for one in sent):
+            while any(request in self._requests[request.remote.index] for request in sent):
                 self.collect(wait)
-            with self._reading:  # Another thread may have what it received.
-                if (
-                    not self.waiting_updates
-                ):  # Otherwise a shard was restarted, and gets them again.
-                    return
+            if not self.waiting_updates:  # Otherwise a shard was restarted, and gets them again.
+                return
 
-    def send_late_updates(self) -> None:
+    def _send_updates(self) -> None:
         if self.waiting_updates and time.monotonic() - self.waiting_since > SLICE_SECONDS:
             self.sync(Wait("upkeep", 2 * self.membership.spec.answer_timeout, str))
 
     def update(self, keys: Any, priorities: Any) -> None:
         """Queues updates for the next requests. Updates of lost shards count as stale."""
         with self.lock:
-            self._look()
             there = np.array([one.alive for one in self.membership.remotes])[keys["shard"]]
             gone = len(keys) - int(np.count_nonzero(there))
             if gone:

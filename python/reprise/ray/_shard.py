@@ -14,12 +14,14 @@ import ray
 import reprise
 
 from ._checkpoint import kept_with, load_shard, shard_directory
-from ._coordinator import Backup
+from ._coordinator import Counts
 from ._local import Local
 from ._options import NAMESPACE, Spec
 
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
+ROOM_SECONDS = 0.05  # The longest that an append waits for room, because others wait behind it.
 MOST_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
+CREDIT_SECONDS = 0.5  # How long an append waits for the coordinator, as others wait behind it.
 FORGET_SECONDS = 60.0  # A client that was silent for so long is forgotten.
 
 
@@ -30,6 +32,14 @@ class ShardInfo(NamedTuple):
     incarnation: int
     committed: int  # The number of committed steps.
     closed: bool
+
+
+class Shipment(NamedTuple):
+    """Steps of one remote writer."""
+
+    writer: int
+    steps: int
+    blob: Any  # None if the writer is closed.
 
 
 class NoWriter(RuntimeError):
@@ -60,7 +70,11 @@ class Shard:
         # a restart.
         coordinator = ray.get_actor(f"{spec.name}.coordinator", namespace=NAMESPACE)
         self._index, self._spec, self._coordinator = index, spec, coordinator
-        self._backup: Backup = 0, b""
+        self._append_lock = threading.Lock()  # Guards _counted.
+        # The credit that a writer's oldest shipment has taken, if it has not been appended yet, and
+        # the writer's process.
+        self._counted: dict[int, tuple[int, int]] = {}
+        self._counts = Counts()
         self._ended = threading.Event()
         known = ray.get(coordinator.starting_state.remote(index), timeout=30)
         # Higher than all earlier ones, even if the clocks of nodes differ.
@@ -102,12 +116,75 @@ class Shard:
     def info(self) -> ShardInfo:
         return ShardInfo(self._index, self.incarnation, self._committed(), self._buffer.closed)
 
-    def backup(self) -> Backup:
-        return self._backup
+    def exchange(self, request: Any) -> Any:
+        """Returns the answer to a request of a client."""
+        return self._replay_shard.exchange(request)
 
-    def exchange(self, call: Any) -> Any:
-        """Returns the answer to a request or to the shipments of a client."""
-        return self._replay_shard.exchange(call)
+    def append(
+        self, who: str, process: int, call: Any, shipments: Sequence[tuple[int, int]]
+    ) -> Any:
+        """Appends the shipments of a call of a process; returns the answer. It has the outcomes of
+        those for which the rate limiter had credit. `shipments`: the writer and the steps of
+        each."""
+        if not self._spec.rate_limiter_holds_writers:
+            return self._replay_shard.append_all(call, timeout=ROOM_SECONDS)
+        self._replay_shard.hear(process)  # Before the lock, for which it may wait.
+        with self._append_lock:
+            counted, sizes = dict(self._counted), []
+            for writer, steps in shipments:
+                sizes.append(0 if counted.pop(writer, None) else steps)
+            let_in = self._take_credit(who, sizes)
+            answer = self._replay_shard.append_all(call, timeout=ROOM_SECONDS, most=let_in)
+            self._settle(process, shipments, sizes[:let_in], answer)
+        return answer
+
+    def _settle(
+        self, process: int, shipments: Sequence[tuple[int, int]], sizes: list[int], answer: Any
+    ) -> None:
+        """Returns the credit of these sizes that was not used, and keeps that of a shipment that
+        comes again."""
+        done = told_by(self._index, answer)[1]
+        outcomes = self._replay_shard.outcomes_of(answer) if done else []
+        unused, refused = sum(sizes[len(outcomes) :]), set()
+        for (writer, _), size, (outcome, steps, _) in zip(shipments, sizes, outcomes):
+            if writer in refused:
+                unused += size
+                continue
+            left = size + self._counted.pop(writer, (0, 0))[0] - steps
+            if outcome:
+                refused.add(writer)
+                self._counted[writer] = left, process
+            else:
+                unused += left  # It came twice.
+        self._return_credit(unused)
+
+    def _forget_silent(self) -> None:
+        """Returns the credit of processes that are gone."""
+        with self._append_lock:
+            for writer, (steps, process) in list(self._counted.items()):
+                if self._replay_shard.is_silent(process):
+                    del self._counted[writer]
+                    self._return_credit(steps)
+
+    def _take_credit(self, who: str, sizes: list[int]) -> int:
+        """Takes credit from the coordinator for the first shipments; returns for how many."""
+        if not self._spec.rate_limiter_holds_writers or not any(sizes):
+            return len(sizes)
+        answer = self._coordinator.insert.remote(
+            self._index, self.incarnation, who, sizes, len(self._buffer), self._counts
+        )
+        try:
+            granted, counts = ray.get(answer, timeout=CREDIT_SECONDS)
+        except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
+            # The coordinator is away, and may work on this call later. The next call asks again.
+            self._coordinator.undo_inserted.remote(answer, sizes)
+            return 0
+        self._counts = max(self._counts, counts)
+        return int(granted)
+
+    def _return_credit(self, steps: int) -> None:
+        if steps and self._spec.rate_limiter_holds_writers:
+            self._coordinator.return_credit.remote(steps)
 
     def size(self) -> int:
         return len(self._buffer)
@@ -133,9 +210,15 @@ class Shard:
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Calls the user's function with the in-process buffer, beside the other calls."""
-        limited = self._spec.rate_limiter_holds_writers
-        local: Any = Local(self._buffer, self._coordinator, self._spec) if limited else self._buffer
-        return function(local, self._index, *arguments)
+        if self._spec.rate_limiter_holds_writers:
+            local = Local(
+                self._buffer,
+                lambda who, steps: self._take_credit(f"{self._index} {who}", [steps]) == 1,
+                self._return_credit,
+                self._spec,
+            )
+            return function(local, self._index, *arguments)
+        return function(self._buffer, self._index, *arguments)
 
     def set_alpha(self, alpha: float, selector: int) -> None:
         self._buffer.selector(selector).set_alpha(alpha)
@@ -148,14 +231,22 @@ class Shard:
         self._ended.set()
 
     def _heartbeat(self) -> None:
-        """Reports steps and items, and keeps the state of the coordinator, which may be lost."""
+        """Reports steps, to count losses, and counts, in case the coordinator was restarted."""
         while not self._ended.wait(HEARTBEAT_SECONDS):
-            committed, items = self._committed(), len(self._buffer)
+            self._forget_silent()
+            stats = self._buffer.stats()
             try:
                 report = self._coordinator.heartbeat.remote(
-                    self._index, self.incarnation, committed, items
+                    self._index,
+                    self.incarnation,
+                    stats["committed_steps"],
+                    self._loaded,
+                    len(self._buffer),
+                    self._checkpoints,
+                    self._counts,
                 )
-                closed, self._backup = ray.get(report, timeout=5)
+                closed, counts = ray.get(report, timeout=5)
+                self._counts = max(self._counts, counts)
                 if closed:
                     self._buffer.close()
             except ray.exceptions.RayError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -12,11 +13,10 @@ import ray
 
 import reprise
 
-from ._calls import Calls, LostShard, Request
-from ._lanes import SHIP_SECONDS, Lane, Recorder
-from ._membership import Membership, Remote
-from ._shard import NoWriter, error_of
-from ._turn import Turn
+from ._calls import Calls, Request, is_full
+from ._membership import LOST, Membership, Remote
+from ._queue import SHIP_SECONDS, ShipmentQueue, Part, Recorder, waiting_in
+from ._shard import NoWriter, error_of, told_by
 from ._waiting import SLICE_SECONDS, Wait
 
 log = logging.getLogger("reprise.ray")
@@ -24,33 +24,54 @@ log = logging.getLogger("reprise.ray")
 RETRY_SECONDS = 0.01  # The first pause when the rate limiter has no credit; it doubles.
 MOST_RETRY_SECONDS = 0.16
 MOST_HELD_SECONDS = 1.0  # The longest pause before a refused shipment is sent again.
-LOOK_SECONDS = SHIP_SECONDS / 4  # How long the shipper waits for news.
+
+
+class _Append(Request):
+    """A call to a shard: shipments of several writers, and ends of writers that left the shard."""
+
+    def __init__(
+        self, membership: Membership, remote: Remote, ends: list[ShipmentQueue], parts: list[Part]
+    ) -> None:
+        self.ends, self.parts = ends, parts
+        self.shipments = [queue.end() for queue in ends] + [one for _, one in parts]
+        call = reprise.ReplayShard.shipments_of(
+            membership.number,
+            remote.info.incarnation,
+            [(one.writer, one.blob) for one in self.shipments],
+        )
+        sizes = [(one.writer, one.steps) for one in self.shipments]
+        by_ray = functools.partial(
+            remote.actor.append.remote, membership.client, membership.number, call, sizes
+        )
+        super().__init__(membership, remote, call, by_ray)
 
 
 class Shipper:
     """The thread that ships steps. One request at a time is under way to each shard, with the
-    shipments of all writers of this process for which the rate limiter has given credit."""
+    shipments of all writers of this process."""
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        self._calls = Calls(membership)
-        self._lock = threading.Lock()  # Guards _lanes.
-        self._lanes: list[Lane] = []
+        # A shipment that needs credit of the coordinator comes by Ray.
+        self._calls = Calls(membership, direct=not membership.spec.rate_limiter_holds_writers)
+        self._lock = threading.Lock()  # Guards _queues.
+        self._queues: list[ShipmentQueue] = []
+        self._requests: dict[int, _Append] = {}
         # When each shard last got a heartbeat or shipments.
         self._sent_at = [0.0 for _ in membership.remotes]
         # When each shard, after an error, may get requests again.
         self._resume_at = [0.0 for _ in membership.remotes]
-        self._turn = Turn(membership.coordinator, "insert")
-        self._asked: list[Lane] = []  # Those for whose shipments the turn asks.
-        self.held = False  # Whether the rate limiter had no room for any of them.
+        # Steps for which the rate limiter has credit; None if it has refused none.
+        self.credit: int | None = None
+        self._credit_call: Any = None
         self._ask_at, self._pause = 0.0, RETRY_SECONDS
         self._wake = threading.Event()
         self.news = threading.Condition()  # Notified after every answer and shipment.
         threading.Thread(target=self._run, daemon=True, name="reprise.ray shipper").start()
 
-    def add(self, lanes: Sequence[Lane]) -> None:
+    def add(self, queues: Sequence[ShipmentQueue]) -> None:
         with self._lock:
-            self._lanes.extend(lanes)
+            self._queues.extend(queues)
 
     def wake(self) -> None:
         self._wake.set()
@@ -63,8 +84,8 @@ class Shipper:
                 if not ray.is_initialized():
                     return
                 log.exception("%s: shipping", self._membership.spec.name)
-                for lane in list(self._lanes):
-                    lane.recorder.failure = error
+                for queue in list(self._queues):
+                    queue.recorder.failure = error
                 time.sleep(SLICE_SECONDS)
         self._tell()
 
@@ -76,114 +97,182 @@ class Shipper:
         """One round: makes shipments, sends what may be sent, and waits for answers."""
         now = time.monotonic()
         with self._lock:
-            # Who was served longest ago gets credit first.
-            self._lanes = sorted(
-                (one for one in self._lanes if not one.done), key=lambda one: one.served_at
+            self._queues = sorted(
+                (one for one in self._queues if not one.done), key=lambda one: one.served_at
             )
-            lanes = list(self._lanes)
-        taken = [lane.take(self._membership.spec.run_steps, now) for lane in lanes]
+            queues = list(self._queues)
+        taken = [queue.take(self._membership.spec.run_steps, now) for queue in queues]
         if any(taken):
             self._tell()  # Writers that waited to ship go on.
-        for lane in lanes:
-            lane.choose_shard(self._membership.remotes)
-        self._ask_for_credit(lanes, now)
-        asked = {one.remote.index for one in self._calls.open}
+        for queue in queues:
+            self._choose_shard(queue)
+        waiting = self._within_credit(waiting_in(queues, now), now)
         for remote in self._membership.alive():
-            if remote.index not in asked and now >= self._resume_at[remote.index]:
-                self._ship(remote, lanes, now)
-        if self._calls.open:
-            for request, answer in self._calls.collect(Wait("ship", LOOK_SECONDS, str)):
-                self._ended(request, answer)
-                self._tell()
-        elif self._turn.asked:
-            self._take_credit(LOOK_SECONDS)
-        else:
-            self._wake.wait(LOOK_SECONDS if lanes else 1.0)
+            if remote.index not in self._requests and now >= self._resume_at[remote.index]:
+                self._ship(remote, queues, waiting, now)
+        requests = list(self._requests.values())
+        if not requests:
+            self._wake.wait(SHIP_SECONDS / 4 if queues else 1.0)
             self._wake.clear()
-
-    def _ask_for_credit(self, lanes: list[Lane], now: float) -> None:
-        self._take_credit(0.0)
-        lacking = [one for one in lanes if one.shipment is not None and not one.has_credit]
-        if lacking and not self._turn.asked and now >= self._ask_at:
-            self._asked = lacking
-            self._turn.ask([one.steps for one in lacking])
-
-    def _take_credit(self, seconds: float) -> None:
-        """Takes the answer of the coordinator, if it comes within so many seconds."""
-        done = self._turn.answer(seconds) if self._turn.asked else None
-        if done is None:
             return
-        for one in self._asked[:done]:
-            one.has_credit = True
-        self._membership.closed = self._membership.closed or self._turn.closed
-        self.held = done == 0
-        self._pause = min(2 * self._pause, MOST_RETRY_SECONDS) if self.held else RETRY_SECONDS
-        self._ask_at = time.monotonic() + (self._pause if self.held else 0.0)
+        for request, answer in self._calls.collect(requests, Wait("ship", SHIP_SECONDS / 4, str)):
+            self._answered(request, answer)
+            self._tell()
+        for request in list(self._requests.values()):
+            request.retry(self._ask, self._failed)
 
-    def _ship(self, remote: Remote, lanes: list[Lane], now: float) -> None:
-        membership, index, life = self._membership, remote.index, remote.life
-        here = [one for one in lanes if one.shard == index]
-        full = [one for one in here if one.shipment is not None]
-        full = [one for one in full if one.has_credit and one.retry_at <= now]
-        ends = [one for one in lanes if index in one.left]
-        late = now - self._sent_at[index] > membership.spec.heartbeat_seconds
-        if not (full or ends or late and any(one.used for one in here)):
-            return
-        for one in full:
-            one.in_flight = True
-        self._sent_at[index] = now
-        shipments = [(one.writer_id, None) for one in ends]
-        shipments += [(one.writer_id, one.shipment) for one in full]
-        call = reprise.ReplayShard.shipments_of(membership.number, life[0], shipments)
-        self._calls.ask(Request(remote, life, call, (ends, full)))
-
-    def _ended(self, request: Request, answer: Any) -> None:
-        """Takes the outcomes of a request's shipments. Those to a lost shard are given up and
-        counted: it may have appended and saved them already, so their steps could be there twice if
-        sent again."""
-        index, (ends, full) = request.remote.index, request.carries
-        now = time.monotonic()
-        outcomes: list[BaseException | None] = [None] * (len(ends) + len(full))
-        if isinstance(answer, LostShard):
-            self._membership.count("lost_in_flight_steps", sum(one.steps for one in full))
-        elif isinstance(answer, BaseException):
-            self._resume_at[index] = now + SLICE_SECONDS
-            outcomes = [answer] * len(outcomes)
+    def _choose_shard(self, queue: ShipmentQueue) -> None:
+        """Ships a queue whose shard is lost to another shard, until its own is back."""
+        remotes = self._membership.remotes
+        if queue.left:
+            queue.left = {one for one in queue.left if remotes[one].alive}
+        if remotes[queue.home].alive:
+            wanted = queue.home
+        elif remotes[queue.shard].alive:
+            wanted = queue.shard
         else:
-            told = reprise.ReplayShard.outcomes_of(answer)
-            outcomes = [error_of(outcome, said) for outcome, _, said in told]
-        for lane, outcome in zip(ends, outcomes):
-            if outcome is None:
-                lane.left.discard(index)
-        for lane, outcome in zip(full, outcomes[len(ends) :]):
-            lane.in_flight = False
-            if outcome is None:
-                lane.end_shipment(now)
-            else:
-                self._refused(lane, outcome, now)
+            alive = self._membership.alive()
+            if not alive:
+                return
+            wanted = alive[queue.home % len(alive)].index
+        if wanted != queue.shard and queue.in_flight == 0:
+            if remotes[queue.shard].alive:
+                queue.left.add(queue.shard)
+            queue.left.discard(wanted)
+            queue.shard = wanted
 
-    def _refused(self, lane: Lane, error: BaseException, now: float) -> None:
-        """Handles a shard's refusal of a shipment, which is sent again later. The writer's next
-        call raises the error, unless the error may go away by itself."""
-        lane.refused_since, lane.reason = lane.refused_since or now, str(error)
-        waited = now - lane.refused_since
-        lane.retry_at = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
+    def _within_credit(self, waiting: list[Part], now: float) -> list[Part]:
+        """The first shipments, as far as the rate limiter has credit. After a refusal the
+        coordinator is asked how much there is, so that no shipment is sent in vain."""
+        if self.credit is None:
+            return waiting
+        if self._credit_call is not None and ray.wait([self._credit_call], timeout=0)[0]:
+            credit_call, self._credit_call = self._credit_call, None
+            try:
+                self.credit = ray.get(credit_call)
+            except ray.exceptions.RayError:
+                self.credit = 0  # The coordinator is being restarted.
+            longer = min(2 * self._pause, MOST_RETRY_SECONDS)
+            self._pause = RETRY_SECONDS if self.credit else longer
+            self._ask_at = now + self._pause
+        sizes = [one.steps for _, one in waiting]
+        total = sum(sizes)
+        if self.credit >= total > 0:
+            self.credit = None
+            return waiting
+        if self._credit_call is None and total > 0 and now >= self._ask_at:
+            self._credit_call = self._membership.coordinator.credit.remote(
+                self._membership.client, sizes
+            )
+        left, fit = self.credit, 0
+        while fit < len(sizes) and sizes[fit] <= left:
+            left -= sizes[fit]
+            fit += 1
+        return waiting[:fit]
+
+    def _ship(
+        self, remote: Remote, queues: list[ShipmentQueue], waiting: list[Part], now: float
+    ) -> None:
+        index = remote.index
+        parts = [part for part in waiting if part[0].shard == index]
+        ends = [queue for queue in queues if index in queue.left]
+        heartbeat = now - self._sent_at[index] > self._membership.spec.heartbeat_seconds
+        keeps_alive = heartbeat and any(queue.used and queue.shard == index for queue in queues)
+        if not (parts or ends or keeps_alive):
+            return
+        for queue, one in parts:
+            queue.in_flight += 1
+            if self.credit is not None:
+                self.credit -= one.steps
+        self._sent_at[index] = now
+        request = self._requests[index] = _Append(self._membership, remote, ends, parts)
+        self._ask(request)
+
+    def _ask(self, request: _Append) -> None:
+        failure = self._calls.ask(request)
+        if failure is not None:
+            self._failed(request, failure)
+
+    def _answered(self, request: _Append, answer: Any) -> None:
+        index = request.remote.index
+        if self._requests.get(index) is not request:
+            return
+        if isinstance(answer, LOST):
+            self._failed(request, answer)
+        elif isinstance(answer, BaseException) and is_full(answer):
+            request.found_no_room()
+        elif isinstance(answer, BaseException):
+            cause = getattr(answer, "cause", None) or answer
+            self._resume_at[index] = time.monotonic() + SLICE_SECONDS
+            self._ended(request, [cause] * len(request.shipments))
+        else:
+            info, done = told_by(index, answer)
+            self._membership.learn(info)
+            if request.incarnation not in (0, info.incarnation):
+                self._failed(request, RuntimeError("it was restarted"))
+                return
+            outcomes = reprise.ReplayShard.outcomes_of(answer) if done else []
+            if len(outcomes) < len(request.shipments) and not info.closed:
+                self.credit = 0
+            self._ended(request, [error_of(outcome, said) for outcome, _, said in outcomes])
+
+    def _ended(self, request: _Append, outcomes: Sequence[BaseException | None]) -> None:
+        """Takes the outcomes of a request's shipments. There was no credit for any beyond them."""
+        del self._requests[request.remote.index]
+        now = time.monotonic()
+        for queue, outcome in zip(request.ends, outcomes):
+            if outcome is None:
+                queue.left.discard(request.remote.index)
+        for queue, _ in request.parts:
+            queue.in_flight = 0
+        for (queue, one), outcome in zip(request.parts, outcomes[len(request.ends) :]):
+            if not queue.shipped or queue.shipped[0] is not one:
+                continue  # An earlier shipment was refused, so this one waits.
+            if outcome is None:
+                queue.taken_by_shard(now)
+            else:
+                self._refused(queue, outcome, now)
+
+    def _refused(self, queue: ShipmentQueue, error: BaseException, now: float) -> None:
+        """Handles a shard's refusal of a writer's oldest shipment, which is sent again later. The
+        writer's next call raises the error, unless the error may go away by itself."""
+        queue.refused_since, queue.reason = queue.refused_since or now, str(error)
+        waited = now - queue.refused_since
+        queue.retry_at = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
         if isinstance(error, TimeoutError):
             return
-        # The lane's own shard may come back, and shards close the writers of silent processes.
-        patience = 2 * self._membership.spec.answer_timeout
-        if isinstance(error, NoWriter) and (lane.shard != lane.home or waited < patience):
+        # The queue's own shard may come back, and shards close the writers of silent processes.
+        visits = queue.shard != queue.home
+        if isinstance(error, NoWriter) and (
+            visits or waited < 2 * self._membership.spec.answer_timeout
+        ):
             return
-        recorder = lane.recorder
+        recorder = queue.recorder
         recorder.failure = error
         if recorder.closing:
             name = self._membership.spec.name
             log.warning("%s: a writer ended, and its last steps are lost: %s", name, error)
             with recorder.lock:
-                lost = lane.steps + recorder.packer.steps_in(lane.home)
-                self._membership.count("lost_in_flight_steps", lost)
-                recorder.packer.take(lane.home)
-                lane.end_shipment(now)
+                self._membership.count("lost_in_flight_steps", recorder.packer.steps_in(queue.home))
+                recorder.packer.take(queue.home)
+            self._give_up(queue, len(queue.shipped))
+            queue.closed = True
+            queue.left.add(queue.shard)  # The shard may have some of its steps.
+
+    def _give_up(self, queue: ShipmentQueue, shipments: int) -> None:
+        for _ in range(shipments):
+            self._membership.count("lost_in_flight_steps", queue.shipped.popleft().steps)
+
+    def _failed(self, request: _Append, error: BaseException) -> None:
+        """Gives up and counts the shipments of a request to a lost shard. The shard may have
+        appended and saved them already, so their steps could be there twice if sent again."""
+        self._requests.pop(request.remote.index, None)
+        self._membership.take_out(request.remote, error, request.incarnation)
+        for queue in request.ends:
+            queue.left.discard(request.remote.index)
+        for queue, _ in request.parts:
+            self._give_up(queue, queue.in_flight)
+            queue.in_flight = 0
 
 
 class Writer:
@@ -205,7 +294,7 @@ class Writer:
         self._writer = make(self._recorder.packer)
         self._ship_at = membership.spec.run_steps
         self._most = 2 * membership.spec.run_steps
-        shipper.add(self._recorder.lanes)
+        shipper.add(self._recorder.queues)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -214,8 +303,10 @@ class Writer:
 
     def __del__(self) -> None:
         """Ships the steps of a writer that was dropped, without waiting for that."""
-        if "_writer" in self.__dict__:
-            self._end()
+        recorder = self.__dict__.get("_recorder")
+        if recorder is not None and not recorder.closing and "_writer" in self.__dict__:
+            self._writer.close()
+            recorder.flush = recorder.closing = True
 
     def __len__(self) -> int:
         return len(self._writer)
@@ -233,7 +324,7 @@ class Writer:
         if self._membership.closed:
             raise reprise.Closed(f"{what}: {self._membership.spec.name} is closed")
 
-    def _ready(self) -> None:
+    def _ready(self, timeout: float | None = None) -> None:
         """Waits until the next step may be appended, so that a step whose append raises was not
         taken."""
         if self._membership.closed or self._recorder.failure is not None:
@@ -242,13 +333,19 @@ class Writer:
         if steps >= self._ship_at:
             self._shipper.wake()
             if steps >= self._most:
-                self._wait("append", self._timeout, lambda: self._packer.most_steps < self._most)
+                timeout = self._timeout if timeout is None else timeout
+                self._wait("append", timeout, lambda: self._packer.most_steps < self._most)
 
     def _wait(self, what: str, timeout: float | None, done: Callable[[], bool]) -> None:
         wait = Wait(what, timeout, self._missing)
         self._shipper.wake()
-        # Steps that are given up end the wait, too: the failure is there before.
-        while not done() or self._recorder.failure is not None:
+        while True:
+            if self._recorder.failure is not None:
+                self._check(what)
+            if done():
+                if self._recorder.failure is not None:
+                    self._check(what)  # It may have failed meanwhile.
+                return
             self._check(what)
             with self._shipper.news:
                 self._shipper.news.wait(wait.left())
@@ -257,20 +354,20 @@ class Writer:
 
     def _missing(self) -> str:
         remotes = self._membership.remotes
-        lane = max(
-            (one for one in self._recorder.lanes if not one.empty),
-            key=lambda one: (not remotes[one.shard].alive, bool(one.reason), one.steps),
-            default=self._recorder.lanes[0],
+        queue = max(
+            (one for one in self._recorder.queues if not one.empty),
+            key=lambda one: (not remotes[one.shard].alive, bool(one.reason), one.shipped_steps),
+            default=self._recorder.queues[0],
         )
-        if not remotes[lane.shard].alive:
+        if not remotes[queue.shard].alive:
             state = "is lost"
-        elif lane.reason:
-            state = f"refuses them: {lane.reason}"
-        elif self._shipper.held:
+        elif queue.reason:
+            state = f"refuses them: {queue.reason}"
+        elif self._shipper.credit is not None:
             state = "has to wait, as the rate limiter has no room for more"
         else:
             state = "has not acknowledged them"
-        return f"{self._recorder.steps} steps are here, and shard {lane.shard} {state}"
+        return f"{self._recorder.steps} steps are here, and shard {queue.shard} {state}"
 
     def append(self, **fields: Any) -> None:
         self._ready()
@@ -293,14 +390,18 @@ class Writer:
         finally:
             recorder.flush = False
 
-    def _end(self) -> None:
-        """Ends open episodes as truncated, without a wait until everything is shipped."""
-        if not self._recorder.closing:
-            self._writer.close()
-            self._recorder.flush = self._recorder.closing = True
+    def leave(self) -> None:
+        """Gives up the writer's places at the shards until it has more steps. No episode may be
+        open."""
+        for queue in self._recorder.queues:
+            queue.leaves = queue.used
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
-        self._end()
+        recorder = self._recorder
+        if not recorder.closing:
+            self._writer.close()
+            recorder.flush = recorder.closing = True
         if not self._membership.closed:
-            self._wait("close", timeout, lambda: all(one.done for one in self._recorder.lanes))
+            done = lambda: all(one.closed and not one.shipped for one in recorder.queues)
+            self._wait("close", timeout, done)

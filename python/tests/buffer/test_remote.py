@@ -214,12 +214,14 @@ def test_calls_over_a_connection_and_others_are_worked_on_once():
         write(packer.writer(), 5)
         call = shard.shipments_of(3, 0, [(packer.writer_id, packer.take()), (9, None)])
         assert shard.outcomes_of(over(connection, call)) == [(0, 5, ""), (0, 0, "")]
-        assert shard.outcomes_of(shard.exchange(call)) == [(0, 0, ""), (0, 0, "")]
+        assert shard.outcomes_of(shard.append_all(call, most=1)) == [(0, 0, "")]
         assert over(connection, b"no call") is None
         assert shard.deliveries == {"restarted_episodes": 0, "silent_writers_closed": 0}
+        shard.hear(4)
+        assert [shard.is_silent(process) for process in (3, 4, 5)] == [False, False, True]
     assert reprise.ShardConnection.wait([connection], 10.0)
     assert connection.take() == [] and connection.closed
-    (outcome,) = shard.outcomes_of(shard.exchange(shard.shipments_of(3, 0, [(1, b"none")])))
+    (outcome,) = shard.outcomes_of(shard.append_all(shard.shipments_of(3, 0, [(1, b"none")])))
     assert outcome[:2] == (4, 0) and "shipment" in outcome[2]
     with pytest.raises(TypeError):
         shard.shipments_of(3, 0, [(1, 2)])
@@ -255,8 +257,9 @@ def test_a_limiter_over_shards_answers_in_numbers():
     assert limiter.admit(8) and limiter.balance == 8
     limiter.return_samples(8)
     limiter.return_credit(2)
-    assert limiter.balance == 4
+    assert limiter.balance == 4 and limiter.insert(20)
     for call, message in (
+        (lambda: limiter.insert(33), "at most"),
         (lambda: limiter.admit(10_000), "10000"),
         (lambda: reprise.ShardedLimiter(reprise.Queue(4), 1000), "Queue|queue"),
     ):

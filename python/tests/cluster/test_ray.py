@@ -1,28 +1,18 @@
 """reprise.ray: the calls."""
 
 import os
+import pickle
 import signal
 import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from testing.children import run_python
 
-from testing.ray_cluster import (
-    ray,
-    PATIENT,
-    SECONDS,
-    add_node,
-    append,
-    append_episode,
-    check,
-    filled,
-    make,
-)
-from testing.ray_cluster import numbered_schema, record, ship, wait_for
+from testing.ray_cluster import ray, PATIENT, SECONDS, add_node, append, check, filled, make
+from testing.ray_cluster import numbered_schema, record, wait_for
 from testing.refusals import refuses
 
 import reprise
@@ -36,29 +26,27 @@ def replay(cluster):
         yield made
 
 
-LONG = reprise.Sequences(length=5000, period=5000)
-CHANGING = numbered_schema().mutable_column("latent", np.float32, (2,))
-
-
 def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
-    with make(20_000, window=LONG, shards=1) as replay:
+    window = reprise.Sequences(length=5000, period=5000)
+    with make(20_000, window=window, shards=1) as replay:
         record(replay, 0, 0, 5001)
         assert replay.sampler().sample(1, timeout=SECONDS)["step"].shape == (1, 5000)
+    refuses(ValueError, "5000", make, 8000, window=window, shards=2)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"selectors": reprise.Fifo()}, r"selectors\[0\] draws in an order.*allowed: "),
+        ({"selectors": reprise.Fifo()}, r"Fifo.*selectors\[0\] draws in an order.*allowed: "),
         (
             {"selectors": [reprise.Uniform(), reprise.MaxHeap()]},
             r"selectors\[1\] draws in an order",
         ),
         ({"selectors": reprise.RankBased()}, "by rank.*allowed: "),
-        ({"selectors": reprise.Mixture()}, "a sum or an age over the whole buffer"),
-        ({"selectors": reprise.Recency()}, "a sum or an age over the whole buffer"),
-        ({"max_times_sampled": 1}, "needs all shards at one moment"),
-        ({"rate_limiter": reprise.Queue(10)}, "in its shards alone"),
+        ({"selectors": reprise.Mixture()}, "Mixture.*a sum or an age over the whole buffer"),
+        ({"selectors": reprise.Recency()}, "Recency.*a sum or an age over the whole buffer"),
+        ({"max_times_sampled": 1}, "would count twice"),
+        ({"rate_limiter": reprise.Queue(10)}, "in one buffer"),
         ({"episode_index": True}, "ids of episodes are those of one shard"),
         ({"key_tag": 3}, "a tag of its own"),
         ({"placement": "anywhere"}, "allowed: 'learner', 'actors'"),
@@ -70,12 +58,16 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
         ({"name": 5}, "name is 5; allowed: None, or a name"),
         ({"shard_options": [{}]}, "shard_options has 1 elements; allowed: 2"),
         ({"max_writers": 0}, "max_writers"),
-        ({"schema": CHANGING}, "'latent' is a mutable column; allowed: columns that do not change"),
-        ({"steps": 8000, "window": LONG}, "5000"),
     ],
 )
 def test_what_has_no_meaning_across_shards_is_refused_with_the_reason(cluster, options, says):
     refuses(ValueError, says, make, **options)
+
+
+def test_columns_that_change_are_refused(cluster):
+    schema = numbered_schema().mutable_column("latent", np.float32, (2,))
+    with pytest.raises(ValueError, match="'latent' is a mutable column"):
+        reprise.ray.ReplayBuffer(schema, 1000, shards=2)
 
 
 def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
@@ -102,6 +94,10 @@ def test_without_ray_it_says_so():
 
 def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
     @ray.remote(num_cpus=0)
+    def act(handle, who):
+        record(handle, who, 0, 500)
+
+    @ray.remote(num_cpus=0)
     class Actor:
         def act(self, handle, who):
             writers = handle.vector_writer(2, autoreset="disabled")
@@ -116,9 +112,16 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
                 )
             writers.close(SECONDS)
 
-    task = lambda function: ray.remote(num_cpus=0)(function).remote
-    acting = [task(record)(replay, 0, 0, 500), task(append_episode)(replay, 2, 500)]
-    ray.get([*acting, Actor.remote().act.remote(replay, 1)], timeout=SECONDS)
+    @ray.remote(num_cpus=0)
+    def episode(handle, who):
+        numbers = np.arange(500)
+        handle.append_episode(
+            at=np.arange(501), writer=np.full(500, who), step=numbers, reward=numbers
+        )
+
+    ray.get(
+        [act.remote(replay, 0), Actor.remote().act.remote(replay, 1), episode.remote(replay, 2)]
+    )
     stats = replay.stats()
     assert stats["committed_steps"] == 1500
     assert len(replay) == 1500
@@ -133,25 +136,59 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
     assert len(seen) > 1100  # 15,360 draws of 1,250 different items.
 
 
+def test_probabilities_are_those_over_all_shards(replay):
+    """Compares reported probabilities with the totals and with how often items are drawn."""
+    filled(replay, 50)
+    sampler = replay.sampler(seed=1)
+    keys = {}
+    while len(keys) < 100:
+        batch = sampler.sample(64, timeout=SECONDS)
+        for i in range(64):
+            keys[batch["writer"][i], batch["step"][i]] = batch.item_keys[i : i + 1]
+    order = sorted(keys)
+    priorities = np.array([1 + 9 * who + step % 3 for who, step in order], np.float32)
+    replay.update_priorities(np.concatenate([keys[one] for one in order]), priorities).wait(SECONDS)
+    exact = {one: p / priorities.sum(dtype=np.float64) for one, p in zip(order, priorities)}
+
+    counts = dict.fromkeys(order, 0)
+    draws = 0
+    for _ in range(100):
+        batch = sampler.sample(256, beta=0.5, draws="independent", timeout=SECONDS)
+        names = list(zip(batch["writer"].tolist(), batch["step"].tolist()))
+        wanted = np.array([exact[one] for one in names])
+        assert np.allclose(batch.probabilities, wanted, rtol=1e-12, atol=0)
+        weights = (100 * wanted) ** -0.5
+        assert np.allclose(batch.weights, weights / weights.max(), rtol=1e-5)
+        for one in names:
+            counts[one] += 1
+        draws += 256
+    chi_square = sum(
+        (counts[one] - draws * exact[one]) ** 2 / (draws * exact[one]) for one in order
+    )
+    assert abs(chi_square - 99) < 5 * np.sqrt(2 * 99)
+
+
 def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(replay):
     filled(replay, 50)
     sampler = replay.sampler()
     batch = sampler.sample(8, timeout=SECONDS)
-    update, keys, ones = replay.update_priorities, batch.item_keys, np.ones(8)
-    refuses(TypeError, "allowed: item_keys of a batch", update, keys["key"], ones)
-    shaped = keys.reshape(2, 4), np.ones((2, 4))
-    refuses(ValueError, r"allowed: that of keys, \(2, 4\), of one dimension", update, *shaped)
+    with pytest.raises(TypeError, match="allowed: item_keys of a batch"):
+        replay.update_priorities(batch.item_keys["key"], np.ones(8))
+    with pytest.raises(ValueError, match=r"allowed: that of keys, \(2, 4\), of one dimension"):
+        replay.update_priorities(batch.item_keys.reshape(2, 4), np.ones((2, 4)))
+    with pytest.raises(ValueError, match="priorities has shape"):
+        replay.update_priorities(batch.item_keys, np.ones(7))
+    for wrong in (np.nan, -1.0, np.inf):
+        with pytest.raises(ValueError):
+            replay.update_priorities(batch.item_keys, [1, 1, 1, wrong, 1, 1, 1, 1])
     for wrong, error, says in (
-        (np.ones(7), ValueError, "priorities has shape"),
-        (np.where(np.arange(8) == 3, np.nan, 1.0), ValueError, "nan"),
-        (-ones, ValueError, "-1"),
         (np.full(8, 1e300), ValueError, "is inf"),
-        (np.ma.masked_array(ones, mask=[True] * 8), TypeError, "a masked array"),
+        (np.ma.masked_array(np.ones(8), mask=[True] * 8), TypeError, "a masked array"),
         (["a"] * 8, TypeError, "dtype <U1; allowed: numbers"),
-        (ones * 1j, TypeError, "dtype complex128; allowed: numbers"),
+        (np.ones(8) * 1j, TypeError, "dtype complex128; allowed: numbers"),
         ([[1], [1, 2]] * 4, ValueError, "no array can be made of priorities"),
     ):
-        refuses(error, says, update, keys, wrong)
+        refuses(error, says, replay.update_priorities, batch.item_keys, wrong)
     before = replay.stats()["applied_updates"]
     replay.update_priorities(batch.item_keys, np.ones(8)).wait(SECONDS)
     assert replay.stats()["applied_updates"] == before + 8
@@ -159,6 +196,16 @@ def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(repl
     refuses(ValueError, "epoch.*lost shard", sampler.sample, 8, draws="epoch")
     refuses(ValueError, "by_buffer", sampler.sample, 8, normalise="by_buffer")
     refuses(ValueError, "n is 0", sampler.sample, 0)
+
+
+def test_prefetched_batches_go_on_until_it_is_closed(replay):
+    filled(replay)
+    with replay.prefetch(64, timeout=SECONDS) as batches:
+        for _ in range(20):
+            batch = next(batches)
+            check(batch)
+            replay.update_priorities(batch.item_keys, batch["step"] + 1.0)
+    refuses(reprise.Closed, "the prefetcher is closed", next, batches)
 
 
 def wait_until_it_says(what, call):
@@ -231,6 +278,13 @@ def test_a_close_ends_waits_in_every_process(cluster):
     replay.close()
 
 
+def test_a_pickled_handle_is_the_same_buffer(replay):
+    filled(replay, 50)
+    again = pickle.loads(pickle.dumps(replay))
+    assert len(again) == len(replay) == 100
+    assert again.options == replay.options and again.schema == numbered_schema()
+
+
 def test_another_job_attaches_by_name(cluster):
     with make(name="shared") as replay:
         filled(replay, 50)
@@ -263,10 +317,14 @@ def test_saves_at_once_have_numbers_of_their_own(tmp_path):
         for i in range(5):
             at_once.wait(SECONDS)
             saved = _checkpoint.Manifest([i, who], {})
-            numbers.append(_checkpoint.write(str(tmp_path), saved, {"who": b"%d" % who}, keep=100))
+            made = _checkpoint.write(str(tmp_path), saved, {"who": b"%d" % who}, keep=100)
+            numbers.append(made)
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(save, range(4)))
+    threads = [threading.Thread(target=save, args=(who,)) for who in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
     assert sorted(numbers) == list(range(1, 21))
     assert sorted(os.listdir(tmp_path)) == [f"all-{one:020}" for one in range(1, 21)]
 
@@ -324,12 +382,14 @@ def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, m
 
     with make() as replay:
         writer = replay.writer()
-        ship(writer, 0, 0, 100)
+        append(writer, 0, 0, 100)
+        writer.flush(SECONDS)
         assert replay.save(tmp_path, keep=1) == 1
         with monkeypatch.context() as patched:
             patched.setattr(reprise.ray._checkpoint, "write", fail)
             for i in range(4):
-                ship(writer, 0, 100 + i, 101 + i)
+                append(writer, 0, 100 + i, 101 + i)
+                writer.flush(SECONDS)
                 refuses(OSError, "no space for it", replay.save, tmp_path, keep=1)
         with reprise.ray.ReplayBuffer.load(
             tmp_path, numbered_schema(), 10_000, shards=2, **PATIENT
@@ -344,15 +404,17 @@ def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, m
 def test_simulators_run_in_the_shards(cluster):
     def roll(local, shard, steps):
         with local.writer() as writer:
-            append(writer, shard, 0, steps)
+            writer.begin_episode(at=0)
+            for i in range(steps):
+                writer.append(writer=shard, step=i, reward=i, next_at=i + 1)
         return len(local), "ReplayBuffer 0" in str(local.capsule)
 
     with make(placement="actors") as replay:
         assert ray.get(replay.run(roll, 200), timeout=SECONDS) == [(200, True)] * 2
-        batch = replay.sampler(unique_frames=True).sample(64, timeout=SECONDS)
+        batch = replay.sampler().sample(64, timeout=SECONDS)
         check(batch)
+        assert set(batch["writer"]) == {0, 1}
         assert np.array_equal(batch["writer"], batch.item_keys["shard"])
-        assert set(batch["writer"]) == {0, 1} and batch.frames["at"].shape == (64, 2)
 
 
 def test_shards_are_where_placement_says(cluster):
@@ -375,3 +437,22 @@ def test_shards_are_where_placement_says(cluster):
     finally:
         for node in others:
             cluster.remove_node(node)
+
+
+def test_threads_of_cpp_append_in_the_shards(cluster):
+    pytest.importorskip("cpp_actor", reason="only build trees have it")
+
+    def roll(local, shard, steps):
+        import cpp_actor
+
+        actors = [cpp_actor.Actor(local.capsule, steps) for _ in range(2)]
+        for one in actors:
+            one.join()
+        return len(local)
+
+    schema = reprise.Schema().observation("state", np.float32).reward()
+    with make(schema=schema, placement="actors") as replay:
+        assert ray.get(replay.run(roll, 500), timeout=SECONDS) == [1000, 1000]
+        batch = replay.sampler().sample(64, timeout=SECONDS)
+        assert np.array_equal(batch["next_state"], batch["state"] + 1)
+        assert np.array_equal(batch["state"], batch.returns["reward"])

@@ -3,28 +3,20 @@ back."""
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
 
-from testing.ray_cluster import ray, SECONDS, all_alive, answer_late, append, check, filled
-from testing.ray_cluster import (
-    kill_coordinator,
-    kill_shard,
-    make,
-    pid_of,
-    record,
-    restart_shard,
-    spec,
-    wait_for,
-)
+from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
+from testing.ray_cluster import answer_late, pid_of, record, spec, wait_for
 
-from reprise.ray import _checkpoint, _membership
-from reprise.ray._coordinator import Coordinator
-from reprise.ray._membership import Membership
-from reprise.ray._session import ClientSession
-from reprise.ray._shard import ShardInfo
-from reprise.ray._waiting import Wait
+import reprise
+import reprise.ray
+from reprise.ray import _checkpoint
+from reprise.ray._coordinator import Coordinator, Counts
+
+LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
 
 
 def restarts(replay):
@@ -51,16 +43,24 @@ def test_the_first_updates_after_a_shard_is_back_are_applied(cluster, tmp_path, 
 
 
 def test_updates_for_a_shard_that_is_lost_are_stale(cluster, monkeypatch):
-    monkeypatch.setattr(_membership, "PROBE_SECONDS", SECONDS)  # It stays lost.
+    monkeypatch.setattr(reprise.ray._membership, "PROBE_SECONDS", SECONDS)  # It stays lost.
     with make() as replay:
         filled(replay, 100)
         batch = replay.sampler().sample(64, timeout=SECONDS)
         membership = replay._process.membership
-        remote = membership.remotes[0]
-        membership.take_out(remote, RuntimeError("a test"), remote.life)
+        membership.take_out(
+            membership.remotes[0], RuntimeError("a test"), membership.remotes[0].info.incarnation
+        )
         replay.update_priorities(batch.item_keys, np.ones(64))
         of_lost = int((batch.item_keys["shard"] == 0).sum())
         assert 0 < of_lost < 64 and membership.counters["stale_updates_at_clients"] == of_lost
+
+
+def kill_coordinator(replay):
+    pid = pid_of(replay._coordinator)
+    os.kill(pid, signal.SIGKILL)
+
+    wait_for(lambda: pid_of(replay._coordinator) not in (pid, None))
 
 
 def losses(replay):
@@ -68,17 +68,16 @@ def losses(replay):
     return [stats[name] for name in ("lost_shards", "restarts", "lost_steps")]
 
 
-def test_a_coordinator_that_is_killed_knows_the_losses_before(cluster):
+def test_a_coordinator_that_is_killed_is_told_the_losses_before(cluster):
     with make() as replay:
         filled(replay, 100)
         assert len(replay) == 200  # The answers tell the client what the shards committed.
-        restart_shard(replay, 0)
+        kill_shard(replay, 0)
         wait_for(lambda: losses(replay) == [1, 1, 100])
         replay._process.membership.count("lost_in_flight_steps", 7)
-        wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 7)
         kill_coordinator(replay)
-        assert losses(replay) == [1, 1, 100]
-        assert replay.stats()["lost_in_flight_steps"] == 7
+        wait_for(lambda: losses(replay) == [1, 1, 100])
+        wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 7)
 
 
 def test_a_shard_that_is_down_while_the_coordinator_dies_is_counted(cluster):
@@ -104,54 +103,51 @@ class RecordingActor:
         self.calls.append(arguments)
 
 
-@pytest.fixture
-def membership(monkeypatch):
-    """Of a shard whose incarnation 5 was known when this process got the buffer."""
+def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    return Membership(spec(), RecordingActor(), [RecordingActor()], [5])
+    membership = reprise.ray._membership.Membership(
+        spec(), RecordingActor(), [RecordingActor()], [5]
+    )
+    session = reprise.ray._session.ClientSession(membership)
+    (request,) = session.send()
+    session._give_up(request, TimeoutError("it does not answer"))
+    assert not membership.alive() and not session.asked()
+    session._requests[0].append(request)
+    session._give_up(request, TimeoutError("it does not answer"))
+    assert not session.asked()
 
 
-def test_a_loss_that_is_seen_late_is_none_of_the_successor(membership):
-    remote, told = membership.remotes[0], membership.coordinator.calls
-    late = remote.life
-    membership.take_out(remote, RuntimeError("an error of before"), late)
-    assert told == [(0, 5, 0)] and not membership.alive()
-    membership.learn(ShardInfo(0, 6, 40, False))
-    for life in (late, (5, 1)):
-        membership.take_out(remote, RuntimeError("read after it was back"), life)
-    assert membership.alive() and membership.incarnations() == [6] and len(told) == 1
-    membership.learn(ShardInfo(0, 7, 10, False))
-    membership.learn(ShardInfo(0, 6, 50, False))
-    assert told == [(0, 5, 0), (0, 6, 40)] and membership.incarnations() == [7]
-
-
-def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(
-    membership, monkeypatch
-):
-    session = ClientSession(membership)
-    ask = session.calls.ask
-
-    def ask_too_late(request):
-        membership.take_out(request.remote, TimeoutError("it does not answer"), request.life)
-        ask(request)
-
-    monkeypatch.setattr(session.calls, "ask", ask_too_late)
-    monkeypatch.setattr(session.calls, "_receive", lambda *_: [])
-    session.send()
-    assert session.asked() and not membership.alive()
-    session.collect(Wait("a test", SECONDS, str))
-    assert not session.asked() and session.changed
+def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
+    """Reports are repeated from time to time."""
+    coordinator = RecordingActor()
+    reports = coordinator.calls
+    monkeypatch.setattr(reprise.ray._membership, "REPEAT_SECONDS", 0.1)
+    monkeypatch.setattr(reprise.ray._membership, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    membership = reprise.ray._membership.Membership(spec(), coordinator, [None], [5])
+    try:
+        time.sleep(0.5)
+        assert not reports  # Most processes have nothing to tell.
+        # Keeps the upkeep thread from probing the shard.
+        membership.remotes[0].probed = time.monotonic() + SECONDS
+        membership.remotes[0].alive = False
+        membership.losses[0, 5] = 30
+        wait_for(lambda: len(reports) > 3)
+        assert reports[-1][3] == [(0, 5, 30)]
+    finally:
+        membership.end()
 
 
 def test_the_losses_that_clients_tell_are_counted_once_each():
     coordinator = Coordinator(spec(2))
-    for _ in range(4):
-        for loss in ((0, 11, 40), (0, 12, 30), (1, 7, 5)):
-            coordinator.lost(*loss)
-        coordinator.lost(0, 0, 9)  # Of an incarnation that the client does not know.
+    for _ in range(2):
+        for client in "ab":
+            coordinator.report(client, {}, Counts(), [(0, 11, 40), (0, 12, 30), (1, 7, 5)])
+        # A loss of an incarnation that the coordinator does not know.
+        coordinator.report("c", {}, Counts(), [(0, 0, 9)])
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
-    coordinator.started(0, 13, 20, "")
-    coordinator.heartbeat(1, 7, 5, 5)  # The shard was only slow.
+    coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
+    coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.
     assert coordinator.starting_state(0)["before"] == 13
     # 40 - 0, because nobody knows what incarnation 12 loaded, and 30 - 20.
     assert coordinator.stats()["lost_steps"] == 50
@@ -167,12 +163,27 @@ def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
     assert _checkpoint.oldest_named(str(tmp_path), 3, keep=3) == [0, 0, 0]
 
 
+def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
+    with make(shards=1, rate_limiter=LIMITER) as replay:
+        packer = reprise.StepPacker(replay.schema)
+        append(packer.writer(), 0, 0, 20)
+        call = reprise.ReplayShard.shipments_of(5, 0, [(packer.writer_id, packer.take())])
+        for steps in (20, 0):
+            made = replay._actors[0].append.remote("me", 5, call, [(packer.writer_id, 20)])
+            answer = ray.get(made, timeout=SECONDS)
+            assert reprise.ReplayShard.outcomes_of(answer) == [(0, steps, "")]
+        wait_for(lambda: replay.stats()["inserted_steps"] == 20)
+        assert replay.stats()["committed_steps"] == 20
+
+
 def test_what_a_shard_saved_and_did_not_acknowledge_is_not_there_twice(cluster, tmp_path):
     with make(shards=1, answer_timeout=SECONDS) as replay:
         record(replay, 0, 0, 50)
         answer_late(replay._actors[0], "append", 3600.0, 9)
         writer = replay.writer()
-        append(writer, 1, 0, 40)
+        writer.append_episode(
+            at=np.arange(41), writer=np.ones(40, int), step=np.arange(40), reward=np.arange(40)
+        )
         wait_for(lambda: replay.stats()["committed_steps"] == 90)
         replay.save(tmp_path)
         kill_shard(replay, 0)

@@ -1,22 +1,14 @@
 """reprise.ray: exchanges over connections to shards of the same node."""
 
 import dataclasses
+import os
+import signal
 
 import numpy as np
 import pytest
 
-from testing.ray_cluster import (
-    ray,
-    SECONDS,
-    append,
-    check,
-    filled,
-    make,
-    record,
-    restart_shard,
-    ship,
-)
-from testing.ray_cluster import stopped, wait_for
+from testing.ray_cluster import ray, SECONDS, append, check, filled, kill_shard, make, record
+from testing.ray_cluster import wait_for
 
 import reprise
 from reprise.ray import _calls
@@ -24,7 +16,7 @@ from reprise.ray._calls import connect_to
 
 
 def connections_of(sampler):
-    return [one for one in sampler._session.calls.connections() if not one.closed]
+    return [one for one in sampler._session._calls.connections() if not one.closed]
 
 
 def no_calls_of_ray(shard):
@@ -37,28 +29,51 @@ def in_shards(replay, what):
         ray.get(actor.__ray_call__.remote(what), timeout=SECONDS)
 
 
-def draw_and_update(replay, sampler, n=64):
-    batch = sampler.sample(n, timeout=SECONDS)
-    check(batch)
-    replay.update_priorities(batch.item_keys, np.ones(n)).wait(SECONDS)
-
-
-@pytest.mark.parametrize("limiter", ["none", "a ratio"])
-def test_shards_of_this_node_are_asked_and_get_steps_over_connections(cluster, limiter):
-    ratio = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=1, error_buffer=1e5)
-    with make(
-        answer_timeout=SECONDS, rate_limiter=ratio if limiter == "a ratio" else None
-    ) as replay:
+def test_shards_of_this_node_are_asked_and_get_steps_over_connections(cluster):
+    with make(answer_timeout=SECONDS) as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
         assert len(connections_of(sampler)) == 2
         in_shards(replay, no_calls_of_ray)
         for _ in range(20):
-            draw_and_update(replay, sampler)
+            batch = sampler.sample(64, timeout=SECONDS)
+            check(batch)
+            replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
         totals = [sampler._session.client.totals(shard) for shard in range(2)]
         assert sum(one["applied_updates"] for one in totals) == 20 * 64
         record(replay, 2, 0, 3000)
         assert sampler.sample(512, timeout=SECONDS)["writer"].max() == 2
+
+
+def test_without_connections_calls_of_ray_do_the_same(cluster, monkeypatch):
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")
+    with make() as replay:
+        sampler = filled(replay).sampler()
+        batch = sampler.sample(64, timeout=SECONDS)
+        check(batch)
+        assert not connections_of(sampler)
+        replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
+        assert replay.stats()["applied_updates"] == 64
+
+
+def test_requests_and_answers_of_megabytes(cluster):
+    schema = reprise.Schema().observation("at", np.int64, (512,)).reward()
+    with make(4000, schema, selectors=reprise.Uniform()) as replay:
+        for _ in range(2):
+            writer = replay.writer()
+            states = np.arange(501)[:, None] * 1000 + np.arange(512)
+            writer.append_episode(at=states, reward=np.arange(500, dtype=np.float32))
+            writer.close(SECONDS)
+        sampler = replay.sampler()
+        for _ in range(3):
+            batch = sampler.sample(1000, timeout=SECONDS)
+            at = batch.returns["reward"].astype(np.int64)[:, None] * 1000 + np.arange(512)
+            np.testing.assert_array_equal(batch["at"], at)
+            np.testing.assert_array_equal(batch["next_at"], at + 1000)
+        assert len(connections_of(sampler)) == 2
+        keys = np.concatenate([batch.item_keys] * 200)
+        replay.update_priorities(keys, np.ones(len(keys))).wait(SECONDS)
+        assert replay.stats()["applied_updates"] == 200_000
 
 
 @pytest.mark.parametrize("when", ["idle", "under way"])
@@ -67,13 +82,20 @@ def test_a_connection_that_breaks_loses_nothing(cluster, when):
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
         writer = replay.writer()
-        ship(writer, 2, 0, 50)
-        if when == "under way":
-            assert all(request.connection is not None for request in sampler._session.send())
+        append(writer, 2, 0, 50)
+        writer.flush(SECONDS)
+        stop = lambda shard: shard._host.close()
+        if when == "idle":
+            in_shards(replay, stop)
+        else:
+            session = sampler._session
+            assert all(request.connection is not None for request in session.send())
             append(writer, 2, 50, 100)
-        in_shards(replay, lambda shard: shard._host.close())
+            in_shards(replay, stop)
         for _ in range(3):
-            draw_and_update(replay, sampler)
+            batch = sampler.sample(64, timeout=SECONDS)
+            check(batch)
+            replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
         append(writer, 2, 100, 150)
         writer.close(SECONDS)
         assert not connections_of(sampler)
@@ -91,11 +113,16 @@ def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, mo
         sampler = replay.sampler()
         batch = sampler.sample(64, timeout=SECONDS)
         writer = replay.writer()
-        ship(writer, 1, 0, 50)
-        with stopped(replay.stats()["shards"][0]["pid"]):
+        append(writer, 1, 0, 50)
+        writer.flush(SECONDS)
+        pid = replay.stats()["shards"][0]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
             append(writer, 1, 50, 100)
             replay.update_priorities(batch.item_keys, np.ones(64))
             wait_for(lambda: replay._process.membership.counters["asked_again"] >= 2)
+        finally:
+            os.kill(pid, signal.SIGCONT)
         writer.close(SECONDS)
         check(sampler.sample(64, timeout=SECONDS))
         stats = replay.stats()
@@ -103,16 +130,37 @@ def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, mo
         assert stats["committed_steps"] == 200 and stats["applied_updates"] == 64
 
 
-def test_a_shard_that_came_back_has_a_connection_again_and_another_one_has_none(cluster):
+def test_a_shard_that_came_back_has_a_connection_again(cluster):
     with make() as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        restart_shard(replay, 0)
+        kill_shard(replay, 0)
+        wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["restarts"] > 0)
         filled(replay, 10)
+        wait_for(lambda: replay.shards_alive == 2)
         check(sampler.sample(64, timeout=SECONDS))
         assert len(connections_of(sampler)) == 2
-        known = replay._process.membership.remotes[0].info.incarnation
-        other = dataclasses.replace(replay._spec, name="another")
-        assert connect_to(replay._spec.address(0, known)) is not None
-        assert connect_to(replay._spec.address(0, known + 1)) is None
+
+
+def test_connections_of_another_buffer_or_incarnation_are_not_found(cluster):
+    with make() as replay:
+        spec, (remote, _) = replay._spec, replay._process.membership.remotes
+        known = remote.info.incarnation
+        other = dataclasses.replace(spec, name="another")
+        assert connect_to(spec.address(0, known)) is not None
+        assert connect_to(spec.address(0, known + 1)) is None
         assert connect_to(other.address(0, known)) is None
+
+
+def test_unique_frames_come_once_from_the_shards(cluster):
+    window = reprise.Transitions(frame_stack=4)
+    with make(window=window) as replay:  # An episode fits into a shard.
+        filled(replay)
+        for made in (
+            replay.sampler(unique_frames=True).sample(64, timeout=SECONDS),
+            next(replay.prefetch(64, unique_frames=True, timeout=SECONDS)),
+        ):
+            assert made.frames["at"].shape == (64, 5)
+            behind = made["step"][:, None] + np.arange(-3, 1)
+            np.testing.assert_array_equal(made["at"], np.maximum(behind, 0))
+            np.testing.assert_array_equal(made["next_at"], np.maximum(behind + 1, 0))

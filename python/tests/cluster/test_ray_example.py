@@ -14,50 +14,57 @@ EXAMPLES = ROOT / "examples"
 if not EXAMPLES.is_dir():
     pytest.skip("the examples are not here", allow_module_level=True)
 
+import numpy as np
 import ray
 import reprise
 import reprise.ray
-from testing.ray_cluster import SECONDS, make
+from testing.ray_cluster import PATIENT, SECONDS
 
 sys.path[:0] = [str(EXAMPLES / "ray"), str(EXAMPLES / "python")]
 import apex_cartpole
 
 
+@ray.remote(num_cpus=0, max_concurrency=2)
 class Dies:
-    def __init__(self, how):
-        self.how = how
+    def __init__(self, replay, seed):
+        self.how = seed[1]
 
     def take(self, parameters):
         pass
 
     def act(self):
-        if self.how == "is killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.how == "raises":
-            raise RuntimeError("there is no numpy")
+        raise RuntimeError("there is no numpy")
+
+
+@ray.remote(num_cpus=0, max_concurrency=2)
+class Killed(Dies.__ray_metadata__.modified_class):
+    def act(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@ray.remote(num_cpus=0, max_concurrency=2)
+class Ends(Dies.__ray_metadata__.modified_class):
+    def act(self):
+        pass
 
 
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("actor", "says"),
     [
-        ("raises", "there is no numpy"),
-        ("is killed", "died"),
-        ("ends", "an actor ended before the buffer was closed"),
+        (Dies, "there is no numpy"),
+        (Killed, "died"),
+        (Ends, "an actor ended before the buffer was closed"),
     ],
 )
-def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, how, says):
-    class Actor:
+def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, actor, says):
+    class Anywhere:
         @staticmethod
         def options(resources):
-            return Actor
+            return actor
 
-        @staticmethod
-        def remote(*_):
-            return ray.remote(num_cpus=0, max_concurrency=2)(Dies).remote(how)
-
-    monkeypatch.setattr(apex_cartpole, "Actor", Actor)
+    monkeypatch.setattr(apex_cartpole, "Actor", Anywhere)
     monkeypatch.setattr(apex_cartpole, "LOOK_SECONDS", 0.5)
-    schema = reprise.Schema().observation("state", "f4", (4,)).column("action", "i8").reward()
-    with make(1000, schema, shards=1) as replay:
+    schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int64)
+    with reprise.ray.ReplayBuffer(schema.reward("reward"), 1000, **PATIENT) as replay:
         with pytest.raises((RuntimeError, ray.exceptions.RayError), match=says):
             apex_cartpole.train(replay, 0, SECONDS, str(tmp_path), None)

@@ -14,20 +14,21 @@ import time
 import numpy as np
 import pytest
 
-from testing.ray_cluster import ray, SECONDS, add_node, all_alive, answer_late, append, check
+from testing.ray_cluster import ray, SECONDS, add_node, all_alive, append, check, kill_shard
 from testing.ray_cluster import (
-    kill_shard,
+    answer_late,
     lone_coordinator,
     make,
     most_ahead,
     record,
-    restart_shard,
+    times,
+    wait_for,
 )
-from testing.ray_cluster import times, wait_for
 
 import reprise
 import reprise.ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from reprise.ray._coordinator import Counts
 
 TIMES = times(2)
 
@@ -97,12 +98,6 @@ class Learn:
         except BaseException as error:
             self.failure = error
 
-    def go_on(self, batches, until=lambda: True):
-        """Waits for this, and then until so many more batches were drawn."""
-        wait_for(lambda: until() or self.failure, 2 * SECONDS)
-        before = self.batches
-        wait_for(lambda: self.batches >= before + batches or self.failure)
-
     def end(self):
         self.ended.set()
         self.thread.join(SECONDS)
@@ -129,8 +124,16 @@ def check_priorities(replay):
     raise AssertionError("priorities are not those that were set")
 
 
-def wait_until_accounted(replay, done):
+def all_steps_accounted(replay, done):
     """Each step that a writer took is in a shard, or counted as lost."""
+    wait_until_accounted(replay, done)
+    stats = replay.stats()
+    assert stats["committed_steps"] <= done
+    assert len(replay) <= done
+    return stats
+
+
+def wait_until_accounted(replay, done):
     wait_for(lambda: all_alive(replay))
 
     def known():
@@ -141,12 +144,6 @@ def wait_until_accounted(replay, done):
     wait_for(known)  # Counts are reported now and then.
 
 
-def end(actors, running):
-    """Returns the steps that the actors have taken."""
-    ray.get([one.end.remote() for one in actors], timeout=SECONDS)
-    return sum(ray.get(running, timeout=SECONDS))
-
-
 def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
     cluster, tmp_path, moment, caplog
 ):
@@ -154,18 +151,20 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
         actors = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.02) for one in actors]
         learner = Learn(replay)
-        learner.go_on(4)
+        wait_for(lambda: learner.batches > 3 or learner.failure)
         replay.save(tmp_path, timeout=SECONDS)
         saved = [one["committed_steps"] for one in replay.stats()["shards"]]
         time.sleep(moment)
         kill_shard(replay, 0)
+        before = learner.batches
         # The shard may be back before anybody notices the loss.
-        learner.go_on(6, lambda: replay.stats()["lost_shards"] and all_alive(replay))
-        done = end(actors, running)
+        wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
+        wait_for(lambda: all_alive(replay) or learner.failure)
+        wait_for(lambda: learner.batches > before + 5 or learner.failure)
+        ray.get([one.end.remote() for one in actors])
+        done = sum(ray.get(running, timeout=SECONDS))
         learner.end()
-        wait_until_accounted(replay, done)
-        stats = replay.stats()
-        assert stats["committed_steps"] <= done and len(replay) <= done
+        stats = all_steps_accounted(replay, done)
         assert stats["lost_shards"] == stats["restarts"] == 1
         assert not stats["notes"]
         assert stats["shards"][0]["loaded_steps"] <= saved[0]
@@ -174,27 +173,93 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
     assert len(messages) == 1 and "shard 0 is lost" in messages[0]
 
 
+def wait_in_shard(local, shard, where):
+    (where / f"shard-{shard}").touch()
+    wait_for((where / f"end-{shard}").exists, 10 * SECONDS)
+
+
+def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster, tmp_path):
+    with make() as replay:
+        call = threading.Thread(
+            target=replay._everywhere,
+            args=("run", wait_in_shard, (tmp_path,)),
+            kwargs={"timeout": SECONDS},
+        )
+        call.start()  # The call reads shard 0's answer before shard 1's.
+        wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
+        kill_shard(replay, 1)
+        wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
+        (tmp_path / "end-0").touch()
+        call.join(SECONDS)
+        assert not call.is_alive()
+        time.sleep(0.1)
+        stats = replay.stats()
+        assert stats["lost_shards"] == stats["restarts"] == 1
+
+
+def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_successor(cluster):
+    @ray.remote(num_cpus=0)
+    class Late:
+        def __init__(self, replay):
+            self.replay = replay
+
+        def pid(self):
+            return os.getpid()
+
+        def lose(self):
+            membership = self.replay._process.membership
+            assert membership.remotes[0].info.incarnation == 0
+            membership.take_out(membership.remotes[0], RuntimeError("an error of before"), 0)
+            return self.replay.stats()
+
+    with make() as replay:
+        late = Late.remote(replay)
+        ray.get(late.pid.remote(), timeout=SECONDS)
+        kill_shard(replay, 0)
+        wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
+        stats = ray.get(late.lose.remote(), timeout=SECONDS)
+        assert stats["lost_shards"] == stats["restarts"] == 1
+
+
 def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
     coordinator = lone_coordinator(limiter)
     coordinator.started(0, 2, 0, "")
-    insert = lambda *sizes: coordinator.enter("insert", "a", sizes).done
-    insert(*[1] * 20)
-    coordinator.heartbeat(0, 2, 20, 20)
-    assert not insert(1)
+    coordinator.heartbeat(0, 2, 20, 0, 20, None, Counts())
+    coordinator.insert(0, 2, "a", [1] * 20, 20, Counts())
+    assert coordinator.credit("a", [1]) == 0
     for tell in (
-        lambda: coordinator.lost(0, 1, 5),
-        lambda: coordinator.heartbeat(0, 1, 5, 5),
+        lambda: coordinator.report("a", {}, Counts(), [(0, 1, 5)]),
+        lambda: coordinator.heartbeat(0, 1, 5, 0, 5, None, Counts()),
+        lambda: coordinator.insert(0, 1, "a", [], 5, Counts()),
         lambda: coordinator.started(0, 1, 0, ""),
         lambda: coordinator.started(0, 2, 0, ""),
     ):
         tell()
         assert coordinator.starting_state(0)["before"] == 2
         assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
-        assert not insert(1)  # There are more items than those that let all in.
+        assert coordinator.credit("a", [1]) == 0  # There are more items than those that let all in.
         assert coordinator.incarnations() == [2]
-    coordinator.lost(0, 2, 20)
-    assert insert(1)
+    assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
+    coordinator.report("a", {}, Counts(), [(0, 2, 20)])
+    assert coordinator.credit("a", [1]) > 0
+
+
+def test_samples_that_are_taken_back_may_be_admitted_again():
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
+    coordinator = lone_coordinator(limiter)
+    coordinator.insert(0, 1, "a", [1] * 20, 20, Counts())
+    coordinator.heartbeat(0, 1, 20, 0, 20, None, Counts())
+    admitted = 0
+    while coordinator.sample("learner", 4, Counts())[0]:
+        admitted += 4
+    assert admitted >= 8
+    for _ in range(3):
+        coordinator.undo_sample(4)
+        assert (
+            coordinator.sample("learner", 4, Counts())[0]
+            and not coordinator.sample("learner", 4, Counts())[0]
+        )
 
 
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
@@ -203,13 +268,14 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
         dies.run.remote(0.02)
         running = lives.run.remote(0.02)
         learner = Learn(replay)
-        learner.go_on(4)
+        wait_for(lambda: learner.batches > 3 or learner.failure)
         time.sleep(moment)
         os.kill(ray.get(dies.pid.remote()), signal.SIGKILL)
-        had = ray.get(lives.steps.remote())
-        learner.go_on(20)
+        before, had = learner.batches, ray.get(lives.steps.remote())
+        wait_for(lambda: learner.batches > before + 20 or learner.failure)
         wait_for(lambda: ray.get(lives.steps.remote()) > had + 50)
-        done = end([lives], [running])
+        ray.get(lives.end.remote())
+        done = ray.get(running, timeout=SECONDS)
         learner.end()
         sampler = replay.sampler()
 
@@ -245,7 +311,8 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
         time.sleep(moment)
         os.kill(pid, signal.SIGKILL)
         ray.get(Learner.remote(replay).run.remote(20), timeout=SECONDS)
-        done = end([writes], [running])
+        ray.get(writes.end.remote())
+        done = ray.get(running, timeout=SECONDS)
         stats = replay.stats()
         assert stats["committed_steps"] == done and stats["lost_shards"] == 0
         check_priorities(replay)
@@ -270,17 +337,22 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
             goes = actor(replay, 2, scheduling_strategy=on(node.node_id))
             goes.run.remote(0.02)
             learner = Learn(replay)
-            learner.go_on(4)
+            wait_for(lambda: learner.batches > 3 or learner.failure)
             replay.save(tmp_path, timeout=SECONDS)
             time.sleep(moment_of(repetition))
             cluster.remove_node(node, allow_graceful=False)
             node = None
-            learner.go_on(20, lambda: replay.stats()["lost_shards"])
+            wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
             if waits:
                 assert not all_alive(replay)
                 node = add_node(cluster, 0)
-            learner.go_on(20, lambda: all_alive(replay))
-            done = 100 + end(stay, running)
+            wait_for(lambda: all_alive(replay) or learner.failure, 2 * SECONDS)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
+            ray.get([one.end.remote() for one in stay], timeout=SECONDS)
+            done = 100 + sum(ray.get(running, timeout=SECONDS))
             learner.end()
             stats = replay.stats()
             assert stats["lost_shards"] == stats["restarts"] == 1
@@ -341,9 +413,11 @@ def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, 
         shutil.rmtree(where)
         sampler = replay.sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        for _ in range(TIMES):
-            restart_shard(replay, 0)
-            check(sampler.sample(64, timeout=SECONDS))
+        for killed in range(1, TIMES + 1):
+            kill_shard(replay, 0)
+            for _ in range(3):
+                check(sampler.sample(64, timeout=SECONDS))
+            wait_for(lambda: replay.stats()["restarts"] == killed and all_alive(replay))
         stats = replay.stats()
         assert stats["shards"][0]["loaded_steps"] == 0
         assert any("came back empty" in note for note in stats["notes"])
@@ -364,7 +438,8 @@ def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(
         while not (after["writer"] == 1).any():
             after = sampler.sample(64, timeout=SECONDS)
         later = after.item_keys[after["writer"] == 1]
-        restart_shard(replay, 0)
+        kill_shard(replay, 0)
+        wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
         record(replay, 2, 0, 50)  # Perhaps these take the places of writer 1's steps.
         check(sampler.sample(64, timeout=SECONDS))
         stale = replay.stats()["stale_updates"]
@@ -386,10 +461,11 @@ def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, momen
         writes = actor(replay, 0), actor(replay, 1)
         running = [one.run.remote(0.001) for one in writes]
         learner = Learn(replay)
-        learner.go_on(10)
+        wait_for(lambda: learner.batches > 10 or learner.failure)
         time.sleep(moment)
         kill_shard(replay, 0)
-        learner.go_on(20)
+        before = learner.batches
+        wait_for(lambda: learner.batches > before + 20 or learner.failure)
         learner.end()
         stats = replay.stats()
         balance = stats["admitted_samples"] - 2.0 * (stats["inserted_steps"] - 100)

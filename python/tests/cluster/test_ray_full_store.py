@@ -55,27 +55,26 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
             append(writer, 0, 20)
             writer.flush(SECONDS)
         sampler = replay.sampler()
-        failures = []
-
-        def draw():
-            try:
-                while not ended.is_set():
-                    batch = sampler.sample(16, timeout=SECONDS)
-                    rewards = batch.returns["reward"].astype(np.uint8)
-                    assert np.array_equal(batch["at"][:, 0], rewards)
-                    drawn.set()
-            except BaseException as error:
-                failures.append(error)
-                drawn.set()
-
         for repetition in range(times(2)):
-            drawn, ended = threading.Event(), threading.Event()
-            thread = threading.Thread(target=draw, daemon=True)
+            drawn, failures = [0], []
+
+            def draw():
+                try:
+                    while not stop.is_set():
+                        batch = sampler.sample(16, timeout=SECONDS)
+                        rewards = batch.returns["reward"].astype(np.uint8)
+                        assert np.array_equal(batch["at"][:, 0], rewards)
+                        drawn[0] += 1
+                except BaseException as error:
+                    failures.append(error)
+
+            stop, thread = threading.Event(), threading.Thread(target=draw, daemon=True)
             thread.start()
             time.sleep(random.Random(repetition).uniform(0.0, 0.5))
             held = fill(72 << 20 if cluster.spills else STORE_BYTES)
+            first = 20 + 5 * repetition
             for writer in writers:
-                append(writer, 20 + 5 * repetition, 25 + 5 * repetition)
+                append(writer, first, first + 5)
 
             def was_full():
                 held.extend(fill(STORE_BYTES))  # Answers have left the store since.
@@ -86,9 +85,9 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
             held.clear()
             for writer in writers:
                 writer.flush(SECONDS)
-            drawn.clear()
-            assert drawn.wait(SECONDS)
-            ended.set()
+            before = drawn[0]
+            wait_for(lambda: drawn[0] > before + 3 or failures)
+            stop.set()
             thread.join(SECONDS)
             assert not failures and not thread.is_alive()
         stats = replay.stats()

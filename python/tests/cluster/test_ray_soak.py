@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
+import numpy as np
 import ray
-from testing.ray_cluster import append_episode, check, make, started
+from testing.ray_cluster import check, make, started
 from test_ray_faults import SECONDS, actor, priority_of
 
 MINUTES = float(os.environ.get("REPRISE_RAY_SOAK_MINUTES", "0"))
@@ -38,6 +39,13 @@ def processes():
     return {pid: (name, size) for pid, (name, _, size) in found.items() if is_ours(pid)}
 
 
+@ray.remote(num_cpus=0)
+def append_episode(replay, who):
+    """A task that appends an episode and ends."""
+    steps = np.arange(20)
+    replay.append_episode(at=np.arange(21), writer=np.full(20, who), step=steps, reward=steps)
+
+
 @pytest.mark.skipif(MINUTES == 0, reason="REPRISE_RAY_SOAK_MINUTES is not set")
 def test_memory_stays_as_it_is(tmp_path):
     import faulthandler
@@ -46,12 +54,11 @@ def test_memory_stays_as_it_is(tmp_path):
     with started() as _, make(20_000) as replay:
         writes = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.002) for one in writes]
-        task = ray.remote(num_cpus=0)(append_episode)
         store, sizes, batches, end = [], [], 0, time.monotonic() + 60 * MINUTES
         with replay.prefetch(256, timeout=SECONDS) as drawn:
             while time.monotonic() < end:
                 until = min(end, time.monotonic() + 60 * MINUTES / 20)
-                ray.get(task.remote(replay, 2, 20), timeout=SECONDS)
+                ray.get(append_episode.remote(replay, 2), timeout=SECONDS)
                 replay.save(tmp_path, timeout=SECONDS)
                 while time.monotonic() < until:
                     batch = next(drawn)

@@ -1,147 +1,164 @@
 """reprise.ray: who waits longest for the rate limiter is let in first."""
 
+import time
+
 import pytest
 
-from testing.ray_cluster import ray, SECONDS, check, lone_coordinator, make, record, wait_for
+from testing.ray_cluster import ray, SECONDS, append, check, lone_coordinator, make, record
+from testing.ray_cluster import wait_for
 
 import reprise
 import reprise.ray
 from reprise.ray import _coordinator
+from reprise.ray._coordinator import Counts
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
 ONE_EACH = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=1, error_buffer=512.0)
 
 
-class Gates:
-    """A coordinator of a shard that has enough items."""
-
-    def __init__(self, limiter):
-        self.coordinator = lone_coordinator(limiter, 100_000)
-        self.heartbeat(0, 1000)
-
-    def heartbeat(self, committed, items=1000):
-        self.coordinator.heartbeat(0, 1, committed, items)
-
-    def enter(self, gate, who, *sizes):
-        return self.coordinator.enter(gate, who, sizes).done
-
-    def insert(self, who, *sizes):
-        return self.enter("insert", who, *sizes)
-
-    def sample(self, who, *sizes):
-        return self.enter("sample", who, *sizes)
+def insert(coordinator, who, steps):
+    return coordinator.insert(0, 1, who, [steps], 1000, Counts())[0]
 
 
-@pytest.fixture
-def patient(monkeypatch):
-    """Who asks no more keeps its turn."""
+def sample(coordinator, who, n):
+    return coordinator.sample(who, n, Counts())[0]
+
+
+def coordinator_without_room():
+    coordinator = lone_coordinator(LIMITER, 100_000)
+    while insert(coordinator, "first", 20):
+        pass
+    return coordinator
+
+
+def coordinator_without_samples():
+    coordinator = lone_coordinator(ONE_EACH, 100_000)
+    assert insert(coordinator, "writer", 100)
+    while sample(coordinator, "first", 32):
+        pass
+    coordinator.leave("first")
+    return coordinator
+
+
+def test_processes_get_room_by_turns_however_often_they_ask(monkeypatch):
     monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
-    monkeypatch.setattr(_coordinator, "UNUSED_SECONDS", SECONDS)
-
-
-def without_room():
-    gates = Gates(LIMITER)
-    while gates.insert("first", 20):
-        pass
-    gates.coordinator.leave("insert", "first")
-    return gates
-
-
-def without_samples():
-    gates = Gates(ONE_EACH)
-    assert gates.insert("writer", 100)
-    while gates.sample("first", 32):
-        pass
-    gates.coordinator.leave("sample", "first")
-    return gates
-
-
-def test_processes_get_room_by_turns_however_often_they_ask(patient):
-    gates, counts = without_room(), dict.fromkeys("abc", 0)
+    coordinator = coordinator_without_room()
+    coordinator._waiting_inserts.remove("first")
+    counts = dict.fromkeys("abc", 0)
     for _ in range(300):
-        assert gates.sample("learner", 80)  # Makes room for one shipment.
+        assert sample(coordinator, "learner", 80)  # Makes room for one shipment.
+        # `a` asks all the time, `b` now and then; `c` asks first whether there would be room.
         for who in "aaabaac":
-            counts[who] += gates.insert(who, 20, 20)
+            if who == "c" and not coordinator.credit("c", [20]):
+                continue
+            counts[who] += coordinator.insert(0, 1, who, [20, 20], 1000, Counts())[0]
     assert sum(counts.values()) >= 295
     assert max(counts.values()) - min(counts.values()) <= 2, counts
 
 
-def test_samplers_are_let_in_by_turns_however_often_they_ask(patient):
-    gates, sizes = without_samples(), {"large": 256, "small": 32, "often": 32}
+def test_who_asks_no_more_for_room_holds_nobody(monkeypatch):
+    coordinator = coordinator_without_room()
+    assert not insert(coordinator, "gone", 20)
+    assert not insert(coordinator, "here", 20)
+    assert sample(coordinator, "learner", 80)
+    assert not insert(coordinator, "here", 20)  # "gone" waits longer.
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0)
+    wait_for(lambda: insert(coordinator, "here", 20))
+
+
+def test_samplers_are_let_in_by_turns_however_often_they_ask(monkeypatch):
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
+    coordinator = coordinator_without_samples()
+    sizes = {"large": 256, "small": 32, "often": 32}
     counts = dict.fromkeys(sizes, 0)
     for _ in range(4000):
-        assert gates.insert("writer", 8)
+        assert insert(coordinator, "writer", 8)
         for who in ("often", "small", "often", "large", "often"):
-            counts[who] += gates.sample(who, sizes[who])
+            counts[who] += sample(coordinator, who, sizes[who])
     assert sum(counts.values()) >= 290
     assert max(counts.values()) - min(counts.values()) <= 2, counts
 
 
-@pytest.mark.parametrize("how", ["leaves", "is silent", "is undone"])
-@pytest.mark.parametrize("gate", ["insert", "sample"])
-def test_who_asks_no_more_holds_nobody(monkeypatch, gate, how):
-    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0 if how == "is silent" else SECONDS)
-    gates = without_room() if gate == "insert" else without_samples()
-    large, small = (40, 20) if gate == "insert" else (256, 32)
-    entered = gates.coordinator.enter(gate, "gone", [large])
-    assert not entered.done
-    assert gates.sample("learner", 80) if gate == "insert" else gates.insert("writer", 64)
-    if how != "is silent":
-        assert not gates.enter(gate, "here", small)  # "gone" waits longer.
-    if how == "leaves":
-        gates.coordinator.leave(gate, "gone")
-    elif how == "is undone":
-        gates.coordinator.undo(entered, gate, "gone", [large])
-    wait_for(lambda: gates.enter(gate, "here", small))
-
-
 def test_a_sampler_passes_who_waits_where_there_is_enough_for_both():
-    gates = without_samples()
-    assert not gates.sample("large", 256)
-    assert gates.insert("writer", 256) and not gates.sample("small", 32)
-    assert gates.insert("writer", 32) and gates.sample("small", 32)
-    assert gates.sample("large", 256)
+    coordinator = coordinator_without_samples()
+    assert not sample(coordinator, "large", 256)
+    assert insert(coordinator, "writer", 256) and not sample(coordinator, "small", 32)
+    assert insert(coordinator, "writer", 32) and sample(coordinator, "small", 32)
+    assert sample(coordinator, "large", 256)
+
+
+@pytest.mark.parametrize("how", ["leaves", "is silent"])
+def test_a_sampler_that_asks_no_more_holds_nobody(monkeypatch, how):
+    coordinator = coordinator_without_samples()
+    assert not sample(coordinator, "gone", 256)
+    assert insert(coordinator, "writer", 64) and not sample(coordinator, "here", 32)
+    if how == "leaves":
+        coordinator.leave("gone")
+    else:
+        monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0)
+    wait_for(lambda: sample(coordinator, "here", 32))
 
 
 def test_a_batch_that_never_could_be_is_refused_whoever_waits():
-    gates = without_samples()
-    assert not gates.sample("waits", 256)
+    coordinator = coordinator_without_samples()
+    assert not sample(coordinator, "waits", 256)
     with pytest.raises(ValueError, match="batch size is 5000"):
-        gates.sample("wrong", 5000)
-    assert gates.insert("writer", 256) and gates.sample("waits", 256)
+        sample(coordinator, "wrong", 5000)
+    assert insert(coordinator, "writer", 256) and sample(coordinator, "waits", 256)
 
 
-def test_samples_that_are_taken_back_may_be_admitted_again():
-    gates = without_samples()
-    for _ in range(3):
-        gates.coordinator.undo_samples(32)
-        assert gates.sample("learner", 32) and not gates.sample("learner", 32)
-    late = gates.coordinator.enter("sample", "learner", [32])._replace(done=1)
-    gates.coordinator.undo(late, "sample", "learner", [32])
-    assert gates.sample("learner", 32) and not gates.sample("learner", 32)
+def test_a_call_that_is_undone_leaves_its_turn(monkeypatch):
+    monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
+    coordinator = coordinator_without_samples()
+    coordinator.undo_admitted(coordinator.sample("gone", 256, Counts()), "gone", 256)
+    assert insert(coordinator, "writer", 64) and sample(coordinator, "here", 32)
 
 
-def test_steps_that_were_let_in_and_do_not_come_make_room_for_others(monkeypatch):
-    gates = without_room()
-    let_in = gates.coordinator.stats()["inserted_steps"]
-    gates.heartbeat(let_in - 40)
-    monkeypatch.setattr(_coordinator, "UNUSED_SECONDS", 0.0)
-    wait_for(lambda: gates.heartbeat(let_in - 40) or gates.insert("other", 40))
-    assert gates.coordinator.stats()["inserted_steps"] == let_in
-    gates.heartbeat(let_in + 40)  # They came after all.
-    assert gates.coordinator.stats()["inserted_steps"] == let_in + 40
-    assert gates.sample("learner", 80) and not gates.insert("other", 20)
-    assert gates.sample("learner", 160) and gates.insert("other", 20)
+class BatchCounts:
+    """Counts the batches of each learner."""
+
+    def __init__(self):
+        self.counts = {}
+
+    def add(self, who, batches):
+        self.counts[who] = self.counts.get(who, 0) + batches
+
+    def all(self):
+        return self.counts
 
 
-def test_steps_that_were_let_in_count_as_items_before_shards_tell_those(patient):
-    gates = Gates(ONE_EACH)
-    gates.heartbeat(0, items=0)
-    assert gates.insert("writer", *[1] * 1000) <= 1 + 512 + 64
+def learn(replay, n, counts):
+    sampler = replay.sampler()
+    ray.get(counts.add.remote(n, 0))
+    try:
+        while True:
+            check(sampler.sample(n))
+            ray.get(counts.add.remote(n, 1))
+    except reprise.Closed:
+        pass
+
+
+def test_a_large_batch_is_not_starved_by_small_ones_of_another_process(cluster):
+    """The writer appends a few steps at a time, so that there never is room for a large batch while
+    the small ones take it all."""
+    with make(100_000, rate_limiter=LIMITER) as replay:
+        writer, steps = replay.writer(timeout=SECONDS), 0
+        counts = ray.remote(BatchCounts).options(num_cpus=0).remote()
+        learner = ray.remote(num_cpus=0)(learn)
+        learning = [learner.remote(replay, n, counts) for n in (256, 32)]
+        wait_for(lambda: len(ray.get(counts.all.remote())) == 2)
+        end = time.monotonic() + SECONDS
+        while ray.get(counts.all.remote())[256] < 10:
+            assert time.monotonic() < end, ray.get(counts.all.remote())
+            append(writer, 0, steps, steps + 4)
+            writer.flush(SECONDS)
+            steps += 4
+        replay.close()
+        ray.get(learning, timeout=SECONDS)
 
 
 def waiting_samplers(coordinator):
-    return list(coordinator._gates["sample"]._waiting)
+    return list(coordinator._waiting_draws._waiting)
 
 
 def test_calls_and_prefetchers_that_end_or_have_what_they_want_give_up_their_turns(cluster):

@@ -95,24 +95,11 @@ def append(writer, who, first, last):
         writer.append(writer=who, step=i, reward=i, next_at=i + 1)
 
 
-def ship(writer, who, first, last):
-    """Appends steps, and waits until a shard has them."""
-    append(writer, who, first, last)
-    writer.flush(SECONDS)
-
-
 def record(replay, who, first, last):
     """Appends steps of an episode with a new writer, and waits until a shard has them."""
     writer = replay.writer(timeout=SECONDS)
     append(writer, who, first, last)
     writer.close(SECONDS)
-
-
-def append_episode(replay, who, steps):
-    numbers = np.arange(steps)
-    replay.append_episode(
-        at=np.arange(steps + 1), writer=np.full(steps, who), step=numbers, reward=numbers
-    )
 
 
 def filled(replay, steps=300):
@@ -147,31 +134,14 @@ def check(batch):
 
 def most_ahead(limiter, shards=2):
     """The number of items by which the counts of a ratio may be off at any moment: the bound, and
-    for each shard some shipments of half of the bound. They are counted before they are appended,
-    and uncounted if a shard stands still and reports late; up to `min_size` items they do not wait
-    for the ratio."""
+    for each shard the four shipments that a writer sends in one call, each at most half of the
+    bound. Shipments are counted before they are appended, and uncounted if the coordinator answers
+    late; up to `min_size` items they do not wait for the ratio."""
     return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
 
 def kill_shard(replay, shard):
     os.kill(replay.stats()["shards"][shard]["pid"], signal.SIGKILL)
-
-
-def restart_shard(replay, shard):
-    """Kills a shard, and waits until it is back."""
-    restarts = replay.stats()["restarts"]
-    kill_shard(replay, shard)
-    wait_for(lambda: replay.stats()["restarts"] == restarts + 1 and all_alive(replay))
-
-
-@contextlib.contextmanager
-def stopped(pid):
-    """Stops a process for a while."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def wait_for(condition, seconds=SECONDS):
@@ -194,6 +164,7 @@ def spec(shards=1, steps=1000, **options):
 def lone_coordinator(limiter, steps=1000):
     """A coordinator in this process, of one shard that has started."""
     made = Coordinator(spec(steps=steps, rate_limiter=limiter))
+    made.begin()
     made.started(0, 1, 0, "")
     return made
 
@@ -208,18 +179,17 @@ class _Late:
     def __getattr__(self, name):
         return getattr(self._served, name)
 
-    def exchange(self, call):
-        answer = self._served.exchange(call)
-        if self._is(answer) and self._left:
+    def exchange(self, request):
+        return self._late("exchange", self._served.exchange(request))
+
+    def append_all(self, call, **options):
+        return self._late("append", self._served.append_all(call, **options))
+
+    def _late(self, call, answer):
+        if call == self._call and self._left:
             self._left.pop()
             self._ended.wait(self._seconds)
         return answer
-
-    def _is(self, answer):
-        try:
-            return self._call == ("append" if self.outcomes_of(answer) is not None else "")
-        except ValueError:
-            return self._call == "exchange"
 
 
 def _answer_late(shard, *how):
@@ -239,15 +209,3 @@ def pid_of(actor):
         return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=SECONDS)
     except ray.exceptions.RayError:
         return None
-
-
-def kill_coordinator(replay):
-    """Kills it once shards have its present state."""
-    wait_for(lambda: all_alive(replay))
-    reports = lambda coordinator: coordinator._state.reports
-    before = ray.get(replay._coordinator.__ray_call__.remote(reports), timeout=SECONDS)
-    backups = lambda: ray.get([one.backup.remote() for one in replay._actors], timeout=SECONDS)
-    wait_for(lambda: max(backups())[0] > before)
-    pid = pid_of(replay._coordinator)
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: pid_of(replay._coordinator) not in (pid, None))

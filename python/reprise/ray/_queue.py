@@ -1,0 +1,122 @@
+"""Steps that writers of a process have recorded and that shards have not acknowledged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import reprise
+
+from ._membership import Membership
+from ._shard import Shipment
+
+QUEUED_SHIPMENTS = 4  # The most shipments that wait in one queue.
+SHIP_SECONDS = 0.02  # A step waits at most so long for others to be shipped with it.
+
+
+class Recorder:
+    """Records the steps of one writer. Its packer has a lane for each shard, and each lane has a
+    queue of shipments. An episode goes to one lane."""
+
+    def __init__(self, membership: Membership, first: int, writers: int) -> None:
+        spec = membership.spec
+        self.packer = reprise.StepPacker(
+            spec.schema,
+            **spec.checked,
+            max_writers=writers,
+            lanes=len(membership.remotes),
+            first_lane=first,
+            longest_run=spec.longest_run,
+        )
+        # Held while steps move from the packer into a queue. Appends do not wait for it.
+        self.lock = threading.Lock()
+        self.flush = False
+        self.closing = False
+        self.failure: BaseException | None = None  # The writer's next call raises it.
+        self.queues = [ShipmentQueue(self, lane) for lane in range(len(membership.remotes))]
+
+    @property
+    def steps(self) -> int:
+        # Any thread may ask while the shipper changes the queues.
+        return int(self.packer.steps) + sum(queue.shipped_steps for queue in self.queues)
+
+    @property
+    def empty(self) -> bool:
+        with self.lock:
+            return all(queue.empty for queue in self.queues)
+
+
+class ShipmentQueue:
+    """The shipments of one lane of a writer that the shard has not acknowledged."""
+
+    def __init__(self, recorder: Recorder, lane: int) -> None:
+        self.recorder = recorder
+        self.home = self.shard = lane
+        self.writer_id = (recorder.packer.writer_id + lane) % (1 << 64)
+        self.used = False  # Whether a shard may know this writer.
+        self.left: set[int] = set()  # Shards that this writer left, and that have to close it.
+        self.shipped: deque[Shipment] = deque()
+        self.in_flight = 0  # How many shipments, from the oldest, the open request carries.
+        # Whether the writer gives up its place at the shard once all is shipped.
+        self.leaves = False
+        self.closed = False
+        self.taken_at = time.monotonic()
+        self.served_at = 0.0  # When a shard last took a shipment.
+        self.refused_since = 0.0  # Or 0: the oldest shipment is not refused.
+        self.retry_at = 0.0  # When the refused shipment may be sent again.
+        self.reason = ""
+
+    @property
+    def shipped_steps(self) -> int:
+        return sum(one.steps for one in tuple(self.shipped))
+
+    @property
+    def empty(self) -> bool:
+        return not self.shipped and self.recorder.packer.empty(self.home)
+
+    @property
+    def done(self) -> bool:
+        return self.closed and not self.shipped and not self.left
+
+    def take(self, run_steps: int, now: float) -> bool:
+        """Makes a shipment if the lane has enough steps, or if they have waited long enough."""
+        recorder, packer, lane = self.recorder, self.recorder.packer, self.home
+        steps = packer.steps_in(lane)
+        due = recorder.flush or now - self.taken_at > SHIP_SECONDS or steps >= run_steps
+        takes = bool(due and len(self.shipped) < QUEUED_SHIPMENTS and not packer.empty(lane))
+        if takes:
+            with recorder.lock:
+                blob = packer.take(lane)
+                steps = packer.steps_of(blob)
+                self.shipped.append(Shipment(self.writer_id, steps, blob))
+            self.taken_at, self.used = now, True
+        if recorder.closing and not self.closed and packer.empty(lane):
+            if self.used:
+                self.shipped.append(self.end())
+            self.closed = True
+        if self.leaves and self.empty:
+            self.leaves = False
+            self.left.add(self.shard)
+        return takes
+
+    def end(self) -> Shipment:
+        return Shipment(self.writer_id, 0, None)
+
+    def taken_by_shard(self, now: float) -> None:
+        """Removes the oldest shipment, which the shard has appended."""
+        self.shipped.popleft()
+        self.served_at, self.refused_since, self.retry_at, self.reason = now, 0.0, 0.0, ""
+
+
+Part = tuple[ShipmentQueue, Shipment]
+
+
+def waiting_in(queues: Sequence[ShipmentQueue], now: float) -> list[Part]:
+    """All shipments to send: first the oldest of each queue, then the second of each, so that every
+    writer gets a share of the rate limiter's credit."""
+    ready = [one for one in queues if not one.in_flight and one.retry_at <= now]
+    rows = zip_longest(*([(queue, one) for one in queue.shipped] for queue in ready))
+    return [part for row in rows for part in row if part is not None]
