@@ -92,7 +92,7 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   disk_has_room();
   writer.set_timeout(kNoTimeout);
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
-  line.hosted.await_steps(number + 1);
+  yield_while([&] { return line.replay.size() != number + 1; });
   EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
 }
 

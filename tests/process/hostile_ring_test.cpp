@@ -80,6 +80,7 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
 TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   HostileWorld world(Small{.window = Transitions{.n_step = 3}});
   world.append_many(0, 40);
+  const std::size_t own_items = world.replay.size();
   RawWriter writer(world.hosted.address());
   constexpr std::uint64_t kSteps = 10;
   for (std::uint64_t step = 0; step <= kSteps; ++step) {
@@ -89,7 +90,7 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
                          .first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
   }
   writer.words().publish(kSteps + 1);
-  world.hosted.await_steps(40 + kSteps);
+  yield_while([&] { return world.replay.size() != own_items + kSteps; });
   Sampler sampler = world.replay.sampler();
   std::size_t hostile = 0;
   for (int round = 0; round < 2; ++round) {

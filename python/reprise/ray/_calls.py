@@ -138,7 +138,7 @@ class Calls:
         if connections:
             reprise.ShardConnection.wait(connections, MIXED_SECONDS if calls else wait.left())
         elif not calls:
-            wait.pause(0.001)
+            time.sleep(wait.left(0.001))
         news = []
         for connection in connections:
             for number, answer in connection.take():

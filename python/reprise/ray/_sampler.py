@@ -245,6 +245,9 @@ class Sampler:
         try:
             done, closed, self._missing, counts = ray.get(answer)
             membership.counts = max(membership.counts, counts)
+        except ray.exceptions.ActorDiedError as error:
+            membership.closed = True  # The coordinator ends when the buffer is closed.
+            raise reprise.Closed(f"{membership.spec.name} is closed") from error
         except ray.exceptions.RayActorError:
             self._missing = "the coordinator of the buffer, which is being restarted"
             return False
