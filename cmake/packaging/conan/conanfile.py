@@ -69,5 +69,14 @@ class Reprise(ConanFile):
         rmdir(self, os.path.join(self.package_folder, "lib", "pkgconfig"))
 
     def package_info(self):
-        self.cpp_info.libs = ["reprise"]
-        self.cpp_info.system_libs = ["pthread"]
+        core = self.cpp_info.components["reprise"]
+        core.libs = ["reprise"]
+        core.system_libs = ["pthread"]
+        # Without those that the system has.
+        direct = self.dependencies.direct_host.values()
+        core.requires = [f"{one.ref.name}::{one.ref.name}" for one in direct]
+        for part in ("device", "process", "remote"):
+            component = self.cpp_info.components[part]
+            component.libs = [f"reprise_{part}"]
+            component.requires = ["reprise"]
+            component.system_libs = ["dl"] if part == "device" else []
