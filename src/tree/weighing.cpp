@@ -97,17 +97,18 @@ HWY_INLINE Vector power(Vector x, Vector exponent) {
   return exp2_of(hn::Mul(log2_of(x), exponent));
 }
 
-/// Rounds to float; a value beyond its range becomes infinity. Every instruction set does so, but
-/// the target of single lanes would give the largest float.
+/// Rounds to float; a value beyond its range becomes infinity.
 HWY_INLINE hn::Vec<Floats> to_float(Vector v) {
   const Floats f;
-  const auto rounded = hn::DemoteTo(f, v);
-  if constexpr (kLanes > 1) {
-    return rounded;
+  if constexpr (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128) {
+    return hn::DemoteTo(f, v);  // Every instruction set does so; plain C++ gives the largest float.
   } else {
-    constexpr double kHalfUlpBeyond = 0x1.ffffffp127;
-    const bool over = hn::GetLane(v) >= kHalfUlpBeyond;
-    return over ? hn::Set(f, std::numeric_limits<float>::infinity()) : rounded;
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    constexpr double kHalfUlpMore = 0x1.ffffffp127;
+    const auto over = hn::IfThenElseZero(hn::Ge(v, constant(kHalfUlpMore)), constant(1.0));
+    const auto infinity = hn::Set(f, std::numeric_limits<float>::infinity());
+    return hn::IfThenElse(hn::Gt(hn::DemoteTo(f, over), hn::Zero(f)), infinity,
+                          hn::DemoteTo(f, hn::Min(v, constant(kLargest))));
   }
 }
 
