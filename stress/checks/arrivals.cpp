@@ -53,8 +53,7 @@ void Arrivals::forget(Stripe& stripe, std::uint64_t now) {
 
 void Arrivals::draw(CheckedItems items, std::uint64_t since) {
   Ages ages;
-  // The arrivals of a loaded buffer's items are not known.
-  for (std::size_t i = 0; since != 0 && i < items.size(); ++i) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].right || items[i].name.of_guest()) {
       continue;
     }
@@ -71,6 +70,9 @@ void Arrivals::draw(CheckedItems items, std::uint64_t since) {
         episode.drawn[step] = true;
         age = step < episode.arrived.size() ? since - std::min(since, episode.arrived[step]) : 0;
       }
+    }
+    if (since == 0) {
+      continue;  // It came during the draw, or a loaded buffer had it.
     }
     ++ages.items;
     ages.too_old += age > allowed_ ? 1U : 0U;
