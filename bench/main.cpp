@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("asserts", "on");
 #endif
   const std::int64_t targets = hwy::SupportedTargets();
+  // After the last call of SupportedTargets, each of which chooses among all that the machine has.
   hwy::GetChosenTarget().Update(targets);
   benchmark::AddCustomContext("instructions", hwy::TargetName(targets & -targets));
   benchmark::Initialize(&argc, argv);
