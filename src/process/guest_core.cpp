@@ -3,6 +3,8 @@
 #include "window/batch_access.hpp"
 
 #include <new>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 
 namespace reprise::process {
@@ -177,10 +179,19 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
     const base::MutexLock lock(mutex_);
     caller_.look();
   }
-  if (closed()) {
-    base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
+  try {
+    if (!closed()) {
+      return open_connection(address_, hello, asks_, false);
+    }
+  } catch (const HostGone&) {
+    life_.close();
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::connection_refused) {
+      throw;
+    }
+    life_.close();  // A host that closes refuses connections before it hangs up on its guests.
   }
-  return open_connection(address_, hello, asks_, false);
+  base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
 }
 
 bool GuestCore::take(limiter::Wait& wait) {

@@ -91,8 +91,8 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
       return made;
     }
     if (made->life.closed()) {
-      base::refuse<std::runtime_error>(base::Call{"attach"}, "the host at '", address,
-                                       "' is gone, or runs for another user");
+      base::refuse<HostGone>(base::Call{"attach"}, "the host at '", address,
+                             "' is gone, or runs for another user");
     }
     if (host.wait.over()) {
       no_answer("attach", host.wait);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 namespace reprise::process {
@@ -52,8 +53,14 @@ struct Connection {
 /// Throws that a call got no answer although the host is there.
 [[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
+/// The host hung up before it had accepted the connection.
+struct HostGone : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Asks the host at an address for a connection. `std::system_error` if there is none, or with
-/// `may_come` if none comes in time; `std::runtime_error` with the reason if it refuses.
+/// `may_come` if none comes in time; `HostGone`; `std::runtime_error` with
+/// the reason if it refuses.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
                                                           const AttachOptions& options,

@@ -76,6 +76,29 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
   }
 }
 
+/// As while its host closes, which hangs up its listener before its guests.
+TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
+  for (const bool accepts : {false, true}) {
+    const ScratchDirectory scratch;
+    const std::string address = scratch.path() + "/host";
+    Line line;
+    Hosted hosted(line.replay, {.address = address});
+    hosted.serve();
+    Guest guest = attach(address);
+    ASSERT_TRUE(std::filesystem::remove(address));
+    process::Listener closing(address);
+    std::jthread hangs_up;
+    if (accepts) {
+      hangs_up = std::jthread([&] { yield_while([&] { return !closing.accept().valid(); }); });
+    } else {
+      closing.hang_up();
+    }
+    expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.sampler()); },
+                                       {"Guest: it is closed, or its host is gone"});
+    EXPECT_TRUE(guest.closed());
+  }
+}
+
 TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
   SharedLine line(Small{.capacity_steps = 2'000}, {.ring_steps = 1024});
   Writer writer = line.guest.writer();
