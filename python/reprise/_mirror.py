@@ -57,7 +57,8 @@ class Mirror:
         self._copy = torch.empty(
             (self._new.rows, self._new.row_bytes), dtype=torch.uint8, device=self._device
         )
-        self._headers = self._copy.view(torch.int64)
+        self._words = self._copy.view(torch.int64)
+        self._waiting: list[Any] = []  # New rows that are not in the copy yet.
         self._fields = {
             field.name: (field.role, _Column(self._copy, offset, field))
             for field, offset in zip(self._new.schema.fields, self._new.offsets)
@@ -91,9 +92,12 @@ class Mirror:
             timeout=timeout,
             views=True,
         )
-        rows, content = self._new.new_rows()
-        if len(rows):
-            self._copy.index_copy_(0, self._send(rows), self._send(content))
+        self._waiting.append(self._new.new_rows())
+        while self._waiting:  # Those of an earlier call, too, if the device had no memory for them.
+            rows, content = self._waiting[0]
+            if len(rows):
+                self._words.index_copy_(0, self._send(rows), self._send(content.view(np.int64)))
+            del self._waiting[0]
         made = Tensors()
         made.frames = {}
         made.item_keys = self._send(batch.item_keys)
@@ -127,7 +131,7 @@ class Mirror:
 
     def _gather(self, made: Tensors, most: int, gamma: float) -> None:
         first = made.item_keys & _KEY_ROW
-        header = self._headers[first, 1]
+        header = self._words[first, 1]
         position = header >> 24 & (1 << 40) - 1
         length = header >> 8 & 0xFFFF
         terminated = (header & 0xFF) != 0
@@ -145,8 +149,8 @@ class Mirror:
             at = position[:, None] + (rows - first[:, None])
             made[name] = self._stacks(column, rows, at, there)
             made["next_" + name] = self._stacks(column, rows + ahead, at + ahead, there)
-        made.episode_ids = self._headers[first, 0]
-        made.positions, made.lengths = position, length
+        made.episode_ids = self._words[first, 0]
+        made.positions, made.lengths = position, length.to(torch.int32)
         self._targets(made, rows, there, terminated, most, gamma)
 
     def _stacks(self, column: _Column, rows: Any, position: Any, there: Any) -> Any:

@@ -121,7 +121,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
                 both = part["observations"], part["critic_observations"]
                 part["critic_observations"] = torch.cat(both, dim=1)
         following["rewards"] = batch.returns["rewards"]
-        following["effective_n_steps"] = batch.lengths
+        following["effective_n_steps"] = batch.lengths.long()
         for name in ("dones", "truncations"):
             last = self._mirror.column(name, batch.item_keys, batch.lengths - 1)
             following[name] = last.long()

@@ -1,4 +1,5 @@
-"""reprise.torch.mirror and SimpleReplayBuffer on the CPU: the same bits as batches of the host."""
+"""reprise.torch.mirror and SimpleReplayBuffer: the same bits as batches of the host, on the CPU, and
+on CUDA where it is."""
 
 import numpy as np
 import pytest
@@ -8,7 +9,16 @@ import reprise
 
 torch = pytest.importorskip("torch")
 
+from reprise._memory import COLUMNS  # noqa: E402
 from reprise.torch import SimpleReplayBuffer, mirror  # noqa: E402
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no CUDA device")
+    return request.param
+
 
 WINDOWS = {
     "one step": reprise.Transitions(),
@@ -53,27 +63,28 @@ def append(replay, writers, random, steps):
 def check(ours, theirs):
     """The tensors of a mirror are those of the batch, bit by bit."""
     theirs = theirs.torch()
+
+    def same(own, other, name):
+        assert own.dtype == other.dtype and torch.equal(own.cpu(), other), name
+
     assert list(ours) == list(theirs)
     for name, tensor in theirs.items():
-        assert ours[name].dtype == tensor.dtype and torch.equal(ours[name], tensor), name
+        same(ours[name], tensor, name)
     assert list(ours.returns) == list(theirs.returns)
     for name, tensor in theirs.returns.items():
-        assert ours.returns[name].dtype == tensor.dtype, name
-        assert torch.equal(ours.returns[name], tensor), name
-    for name in ("discounts", "weights", "probabilities", "item_keys", "episode_ids", "positions"):
-        own, other = getattr(ours, name), getattr(theirs, name)
-        assert own.dtype == other.dtype and torch.equal(own, other), name
-    assert torch.equal(ours.lengths, theirs.lengths)
+        same(ours.returns[name], tensor, name)
+    for name in COLUMNS:
+        same(getattr(ours, name), getattr(theirs, name), name)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("seed", range(3))
-def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed):
+def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed, device):
     random = np.random.default_rng(seed)
     replay = made(WINDOWS[name])
     writers = [replay.writer(), replay.writer()]
     append(replay, writers, random, 40)
-    on_device, here = mirror(replay, "cpu", seed=5), replay.sampler(seed=5)
+    on_device, here = mirror(replay, device, seed=5), replay.sampler(seed=5)
     for _ in range(60):
         # None, some, or so many that chunks are used again.
         append(replay, writers, random, int(random.choice([0, 1, 7, 120])))
@@ -84,7 +95,7 @@ def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed):
         batch = here.sample(n, **how)
         ours = on_device.sample(n, **how)
         check(ours, batch)
-        priorities = torch.rand(n) + 0.1
+        priorities = torch.rand(n, device=device) + 0.1
         applied = on_device.update_priorities(ours.item_keys, priorities)
         assert applied == (n, 0)
 
@@ -115,6 +126,22 @@ def test_rows_cross_once():
     before = len(crossed)
     on_device.sample(64)
     assert len(crossed) == before, "nothing is new"
+
+
+def test_rows_that_found_no_memory_cross_with_the_next_batch(monkeypatch):
+    replay = made(WINDOWS["one step"])
+    append(replay, [replay.writer()], np.random.default_rng(2), 100)
+    on_device, here = mirror(replay, "cpu", seed=5), replay.sampler(seed=5)
+    here.sample(32)
+
+    def full(array):
+        raise torch.cuda.OutOfMemoryError("full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(on_device, "_send", full)
+        refuses(torch.cuda.OutOfMemoryError, "full", on_device.sample, 32)
+    for _ in range(10):
+        check(on_device.sample(32), here.sample(32))
 
 
 def test_a_loaded_buffer_is_mirrored(tmp_path):
@@ -199,22 +226,22 @@ def steps_of(n_env, count, random):
 
 @pytest.mark.parametrize("playground", [False, True])
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_a_simple_buffer_gives_the_transitions_that_were_given(n_steps, playground):
+def test_a_simple_buffer_gives_the_transitions_that_were_given(n_steps, playground, device):
     random = np.random.default_rng(6)
     n_env, size = 4, 50
     theirs = Theirs(n_steps, 0.9)
     buffer = SimpleReplayBuffer(
-        n_env, size, 3, 2, 6, n_steps, 0.9, device="cpu", playground_mode=playground
+        n_env, size, 3, 2, 6, n_steps, 0.9, device=device, playground_mode=playground
     )
     where = {}
     for index, step in enumerate(steps_of(n_env, 180, random)):
-        buffer.extend(step)
+        buffer.extend(step.to(device))
         theirs.extend(step)
         for env in range(n_env):
             where[step["observations"][env].numpy().tobytes()] = env, index
         if index < n_steps:
             continue
-        data = buffer.sample(8)
+        data = buffer.sample(8).cpu()
         assert data.batch_size == torch.Size([n_env * 8])
         for i in range(len(data)):
             env, first = where[data["observations"][i].numpy().tobytes()]

@@ -415,7 +415,13 @@ def test_the_benchmark_runs(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", [program, "--quick", "--device", "cpu"])
     runpy.run_path(program, run_name="__main__")
     shown = capsys.readouterr().out
-    for way in ("loader, unique frames", "pageable .to()", "pin per batch", "the bus"):
+    ways = ("loader, unique frames", "pageable .to()", "pin per batch", "the bus", "mirror")
+    for way in (
+        *ways,
+        "mirror, by priority, with updates",
+        "a ring in torch",
+        "SimpleReplayBuffer",
+    ):
         assert way in shown
     if not torch.cuda.is_available():
         monkeypatch.setattr("sys.argv", [program])
