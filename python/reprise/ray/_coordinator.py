@@ -25,6 +25,8 @@ CLIENT_COUNTERS = (
     "stale_updates_at_clients",
 )
 SILENT_SECONDS = 2.0  # A waiting process or sampler asks several times a second.
+# A shard that has not reported for so long counts as empty; it reports several times a second.
+EMPTY_SECONDS = 5.0
 # How long a restarted coordinator lets nobody in. Every shard reports more often.
 RESUME_SECONDS = 1.5
 
@@ -119,6 +121,7 @@ class Coordinator:
         self._waiting_draws = _WaitingList()  # Samplers.
         self._counts = Counts()
         self._shards = [_ShardHistory() for _ in spec.capacities]
+        self._reported: dict[int, float] = {}  # When each shard last told how many items it has.
         self._clients: dict[str, dict[str, int]] = {}
         self._checkpoints: str | None = None
         self._closed = False
@@ -205,11 +208,24 @@ class Coordinator:
             history = self._shards[shard]
             history.tell(incarnation, committed, loaded)
             self._checkpoints = self._checkpoints or checkpoints
-            # A report of an earlier incarnation may arrive after its successor has started.
-            if incarnation == history.incarnation:
-                self._limiter.tell(shard, items)
+            self._tell_items(shard, incarnation, items)
             self._has_counts(news)
             return self._closed, self._counts
+
+    def _tell_items(self, shard: int, incarnation: int, items: int) -> None:
+        # A report of an earlier incarnation may arrive after its successor has started.
+        if incarnation >= self._shards[shard].incarnation:
+            self._limiter.tell(shard, items)
+            self._reported[shard] = time.monotonic()
+        self._forget_silent()
+
+    def _forget_silent(self) -> None:
+        """Takes the items of shards that are gone from the limiter. The last report of a shard may
+        arrive after a client has found it gone."""
+        end = time.monotonic() - EMPTY_SECONDS
+        for shard in [one for one, reported in self._reported.items() if reported < end]:
+            del self._reported[shard]
+            self._limiter.tell(shard, 0)
 
     def insert(
         self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, news: Counts
@@ -217,8 +233,7 @@ class Coordinator:
         """Returns how many of these shipments may be appended, and counts their steps. `sizes`: the
         steps of each. `who`: the process that sent them; processes take turns."""
         with self._lock:
-            if incarnation >= self._shards[shard].incarnation:
-                self._limiter.tell(shard, items)
+            self._tell_items(shard, incarnation, items)
             if self._closed or not self._has_counts(news):
                 return 0, self._counts
             done = 0
@@ -273,6 +288,7 @@ class Coordinator:
         """Returns whether n items may be drawn, and counts them if so; whether the buffer is
         closed; the reason if not; the counts. `who`: the sampler, which waits for its turn."""
         with self._lock:
+            self._forget_silent()
             if not self._has_counts(news):
                 why = "the coordinator of the buffer, which was restarted and looks for its counts"
                 return False, self._closed, why, self._counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -17,6 +18,8 @@ from ._checkpoint import kept_with, load_shard, shard_directory
 from ._coordinator import Counts
 from ._local import Local
 from ._options import NAMESPACE, Spec
+
+log = logging.getLogger("reprise.ray")
 
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
 ROOM_SECONDS = 0.05  # The longest that an append waits for room, because others wait behind it.
@@ -231,23 +234,27 @@ class Shard:
         self._ended.set()
 
     def _heartbeat(self) -> None:
-        """Reports steps, to count losses, and counts, in case the coordinator was restarted."""
         while not self._ended.wait(HEARTBEAT_SECONDS):
-            self._forget_silent()
-            stats = self._buffer.stats()
             try:
-                report = self._coordinator.heartbeat.remote(
-                    self._index,
-                    self.incarnation,
-                    stats["committed_steps"],
-                    self._loaded,
-                    len(self._buffer),
-                    self._checkpoints,
-                    self._counts,
-                )
-                closed, counts = ray.get(report, timeout=5)
-                self._counts = max(self._counts, counts)
-                if closed:
-                    self._buffer.close()
+                self._report()
             except ray.exceptions.RayError:
                 continue  # The coordinator is being restarted.
+            except Exception:
+                log.exception("%s: a report of shard %d", self._spec.name, self._index)
+
+    def _report(self) -> None:
+        """Reports steps, to count losses, and counts, in case the coordinator was restarted."""
+        self._forget_silent()
+        report = self._coordinator.heartbeat.remote(
+            self._index,
+            self.incarnation,
+            self._buffer.stats()["committed_steps"],
+            self._loaded,
+            len(self._buffer),
+            self._checkpoints,
+            self._counts,
+        )
+        closed, counts = ray.get(report, timeout=5)
+        self._counts = max(self._counts, counts)
+        if closed:
+            self._buffer.close()

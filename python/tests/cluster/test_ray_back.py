@@ -3,17 +3,19 @@ back."""
 
 import os
 import signal
+import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
-from testing.ray_cluster import answer_late, pid_of, record, spec, wait_for
+from testing.ray_cluster import answer_late, lone_coordinator, pid_of, record, spec, wait_for
 
 import reprise
 import reprise.ray
-from reprise.ray import _checkpoint
+from reprise.ray import _checkpoint, _coordinator, _shard
 from reprise.ray._coordinator import Coordinator, Counts
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
@@ -152,6 +154,39 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     # 40 - 0, because nobody knows what incarnation 12 loaded, and 30 - 20.
     assert coordinator.stats()["lost_steps"] == 50
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
+
+
+def test_the_last_report_of_a_shard_that_is_gone_gives_the_limiter_items_for_seconds(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(_coordinator, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    coordinator = lone_coordinator(reprise.SampleToInsertRatio(1.0, 100, 500.0))
+    report = lambda: coordinator.heartbeat(0, 1, 200, 0, 200, None, Counts())
+    draws = lambda: coordinator.sample("sampler", 8, Counts())[0]
+    assert coordinator.insert(0, 1, "writer", [200], 200, Counts())[0] == 1
+    coordinator.report("client", {}, Counts(), [(0, 1, 200)])
+    assert not draws()
+    report()  # It was under way when the shard ended.
+    assert draws()
+    now[0] += _coordinator.EMPTY_SECONDS + 0.1
+    assert not draws()
+    report()  # The shard was only slow.
+    assert draws()
+
+
+def test_a_shard_reports_on_after_a_report_that_failed(caplog):
+    shard = _shard.Shard.__new__(_shard.Shard)
+    shard._spec, shard._index, shard._ended = spec(), 0, threading.Event()
+    reports = []
+
+    def report():
+        reports.append(None)
+        if len(reports) == 1:
+            raise RuntimeError("by chance")
+        shard._ended.set()
+
+    shard._report = report
+    shard._heartbeat()
+    assert len(reports) == 2 and "by chance" in caplog.text
 
 
 def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
