@@ -12,8 +12,8 @@ from reprise._options import families
 
 PYTHON = ROOT / "docs" / "python.md"
 PAGES = ROOT / "docs" / "migrate"
-# Pages whose code is in programs of examples/python/works_with, which a test runs.
-IN_PROGRAMS = {"rllib", "stable_baselines3"}
+# Pages whose code is in programs of examples/python/works_with, or in tests beside the package.
+IN_PROGRAMS = {"lerobot", "rllib", "stable_baselines3"}
 
 # Field names in tables that use the other package's names.
 NAMES = {"cpprb": {"action": "act", "reward": "rew"}, "torchrl": {"obs": "observation"}}

@@ -1,0 +1,448 @@
+"""Replay buffers for lerobot's learner of robots (HIL-SERL), with reprise inside.
+
+    from lerobot.rl import learner
+    from reprise import lerobot
+
+    learner.ReplayBuffer = lerobot.ReplayBuffer
+
+`ReplayBuffer` takes the calls of lerobot's own, and its batches mix by `concatenate_batch_transitions`.
+
+What differs from lerobot's own:
+
+- Images, whose keys begin with "observation.image" as there, are kept as bytes, a 255th apart, and
+  are float32 from 0 to 1 in batches. Each is stored once, whatever `optimize_memory` says, and
+  `compress=True` keeps them compressed. `storage_device` has no effect: rows are in main memory, or
+  with `storage=directory` in a mapped file.
+- The next state of a step is the one that `add` was given: at a time limit, at the seam of a full
+  ring, and where a transition was left out. Nothing has to be known of episodes: a state that
+  equals the last next state continues the episode.
+- `add`, `sample` and each iterator may be used by a thread of its own, without a lock.
+- `offline` draws what was marked from the same store, such as interventions, where the learner of
+  lerobot fills a second buffer with them.
+- `save` writes a checkpoint beside the last one, which stays until the new one is whole; `load`
+  brings it back. `replay.autosave` does so as time goes by.
+- `states`, `actions` and so on read transitions, the oldest first, and cannot be written to. In
+  `complementary_info` keys are strings, and what a transition does not bring is 0.
+- Draws come from generators that are seeded from torch's when the first transition is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lerobot.rl import buffer as theirs
+from lerobot.rl.buffer import BatchTransition, concatenate_batch_transitions
+from lerobot.utils.constants import ACTION, DONE, OBS_IMAGE, REWARD
+from numpy.typing import NDArray
+
+import reprise
+
+from ._compress import compress_option, compressed
+
+__all__ = ["Offline", "ReplayBuffer", "concatenate_batch_transitions"]
+
+_INFO = "complementary_info."
+# What lerobot reads of all transitions, and its part of a batch.
+_ROWS = {"actions": "action", "rewards": "reward", "dones": "done", "truncateds": "truncated"}
+_ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _INFO[:-1]}
+
+
+class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
+    """A ring of the latest `capacity` transitions, drawn uniformly.
+
+    capacity, device, state_keys, image_augmentation_function, use_drq: as in lerobot.
+    storage_device, optimize_memory: accepted without effect.
+    images: "uint8" keeps images as bytes, and takes bytes or floats from 0 to 1; "float32" keeps them
+    as they are. ValueError for floats beyond.
+    compress: keeps states of at least 512 bytes, such as images, compressed in memory; see
+    reprise.Schema.compress. True: all of them; a list: those with these keys.
+    offline: whether there is `offline`. Transitions that it has not marked then leave first.
+    storage: a directory for a mapped file of the rows; see reprise.ReplayBuffer.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        device: str = "cuda:0",
+        state_keys: Sequence[str] | None = None,
+        image_augmentation_function: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        use_drq: bool = True,
+        storage_device: str = "cpu",
+        optimize_memory: bool = False,
+        *,
+        images: Literal["uint8", "float32"] = "uint8",
+        compress: bool | Sequence[str] = False,
+        offline: bool = False,
+        storage: str | PathLike[str] | None = None,
+    ) -> None:
+        if capacity <= 0:
+            raise ValueError(
+                f"ReplayBuffer: capacity is {capacity}; allowed: 1 and more. "
+                "Capacity must be greater than 0."
+            )
+        if images not in ("uint8", "float32"):
+            raise ValueError(f"ReplayBuffer: images is {images!r}; allowed: 'uint8', 'float32'")
+        self.capacity = capacity
+        self.device = device
+        self.storage_device = storage_device
+        self.optimize_memory = optimize_memory
+        self.state_keys = [] if state_keys is None else state_keys
+        self.use_drq = use_drq
+        # It is compiled at its first call, which never comes for those who bring one.
+        self.image_augmentation_function = image_augmentation_function or torch.compile(
+            theirs.random_shift
+        )
+        self._images = images
+        self._compress = compress_option("ReplayBuffer", compress)
+        self._has_offline = offline
+        self._storage = storage
+        self._replay: reprise.ReplayBuffer | None = None
+        self._read_keys: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+
+    @property
+    def replay(self) -> reprise.ReplayBuffer | None:
+        """The buffer inside; None before the first transition."""
+        return self._replay
+
+    @property
+    def offline(self) -> Offline:
+        """The transitions that were marked. ValueError unless the buffer has `offline=True`."""
+        if not self._has_offline:
+            raise ValueError("offline: there is none; allowed: with ReplayBuffer(offline=True)")
+        return Offline(self)
+
+    def __len__(self) -> int:
+        return 0 if self._replay is None else len(self._replay)
+
+    @property
+    def size(self) -> int:
+        """Transitions that can be drawn."""
+        return len(self)
+
+    @property
+    def position(self) -> int:
+        """The place behind the newest transition, as `states[i]` counts."""
+        return len(self) % self.capacity
+
+    @property
+    def initialized(self) -> bool:
+        """Whether there has been a transition, which says what the others look like."""
+        return self._replay is not None
+
+    def _initialize_storage(
+        self,
+        state: Mapping[str, torch.Tensor],
+        action: torch.Tensor,
+        complementary_info: Mapping[Any, Any] | None = None,
+    ) -> None:
+        schema = reprise.Schema()
+        sizes = {}
+        for key, value in state.items():
+            is_bytes = key.startswith(OBS_IMAGE) and self._images == "uint8"
+            shape = tuple(value.squeeze(0).shape)
+            schema.observation(key, np.uint8 if is_bytes else np.float32, shape)
+            sizes[key] = int(np.prod(shape)) * (1 if is_bytes else 4)
+        for key in compressed("ReplayBuffer", self._compress, sizes):
+            schema.compress(key)
+        schema.column("action", np.float32, tuple(action.squeeze(0).shape)).reward("reward")
+        schema.column("truncated", np.bool_)
+        for name, value in _named(complementary_info).items():
+            if not isinstance(value, (torch.Tensor, int, float)):
+                raise ValueError(
+                    f"add: complementary_info has {name!r} of type {type(value).__name__}; "
+                    "allowed: tensors and numbers"
+                )
+            schema.column(_INFO + name, np.float32, tuple(torch.as_tensor(value).squeeze(0).shape))
+        marks = reprise.Proportional(alpha=1.0, epsilon=0.0, initial=0.0)
+        replay = reprise.ReplayBuffer(
+            schema,
+            self.capacity,
+            window=reprise.Transitions(discount=1.0),
+            selectors=[reprise.Uniform(), marks] if self._has_offline else reprise.Uniform(),
+            remover=reprise.LowestPriority(selector=1) if self._has_offline else None,
+            episode_index=self._has_offline,
+            max_writers=1,
+            shards=1,
+            storage=self._storage,
+        )
+        self._use(replay)
+
+    def _use(self, replay: reprise.ReplayBuffer) -> None:
+        self._replay = replay
+        self._writer = replay.writer()
+        self._samplers = [
+            replay.selector(place).sampler(seed=_seed()) for place in range(1 + self._has_offline)
+        ]
+        self._fields = {field.name: field for field in replay.schema.fields}
+        self._states = [
+            name for name, field in self._fields.items() if field.role == reprise.Role.OBSERVATION
+        ]
+        self.complementary_info_keys = [
+            name[len(_INFO) :] for name in self._fields if name.startswith(_INFO)
+        ]
+        self.has_complementary_info = bool(self.complementary_info_keys)
+        self._newest: Any = None  # The state of the newest transition, as it was given.
+        self._read_keys = (-1, self._read_keys[1])
+
+    def add(
+        self,
+        state: Mapping[str, torch.Tensor],
+        action: torch.Tensor,
+        reward: float,
+        next_state: Mapping[str, torch.Tensor] | None,
+        done: bool,
+        truncated: bool,
+        complementary_info: Mapping[Any, Any] | None = None,
+    ) -> None:
+        """Appends a transition; tensors as in lerobot, [*shape] or [1, *shape], on any device.
+
+        next_state: what was seen after the action, also where the episode ended; may be None if it
+        is done. ValueError for other shapes, and for images that are not bytes or from 0 to 1.
+        """
+        if self._replay is None:
+            self._initialize_storage(state, action, complementary_info)
+        if next_state is None:
+            if not done:
+                raise ValueError("add: next_state is None; allowed: where `done` is true")
+            next_state = state
+        info = _named(complementary_info)
+        rows: dict[str, Any] = {key: self._array(key, state[key]) for key in self._states}
+        rows |= {"next_" + key: self._array(key, next_state[key]) for key in self._states}
+        for key in self.complementary_info_keys:
+            rows[_INFO + key] = self._array(_INFO + key, info.get(key, 0.0))
+        cut = reprise.End.TRUNCATED if truncated else reprise.End.CONTINUE
+        self._writer.append_transition(
+            action=self._array("action", action),
+            reward=float(reward),
+            truncated=bool(truncated),
+            end=reprise.End.TERMINATED if done else cut,
+            **rows,
+        )
+        self._newest = state
+
+    def _array(self, name: str, value: Any) -> NDArray[Any]:
+        _, _, dtype, shape = self._fields[name]
+        tensor = torch.as_tensor(value).detach()
+        if tensor.numel() != int(np.prod(shape)):
+            raise ValueError(
+                f"add: {name!r} has shape {tuple(tensor.shape)}; allowed: {shape}, or with a first "
+                "dimension of 1"
+            )
+        if dtype != np.uint8:
+            tensor = tensor.to(torch.float32)
+        elif tensor.dtype != torch.uint8:
+            low, high = (float(one) for one in torch.aminmax(tensor))
+            if not 0.0 <= low <= high <= 1.0:
+                raise ValueError(
+                    f"add: {name!r} has values from {low:g} to {high:g}; allowed: bytes, floats "
+                    "from 0 to 1, or anything with ReplayBuffer(images='float32')"
+                )
+            tensor = (tensor * 255.0).round().to(torch.uint8)
+        made: NDArray[Any] = tensor.cpu().numpy().reshape(shape)
+        return made
+
+    def _mark(self) -> None:
+        assert self._replay is not None
+        episode, position = self._writer.episode_id, self._writer.episode_steps - 1
+        self._replay.episodes().update_priorities(episode, position, [1.0], selector=1)
+
+    def sample(self, batch_size: int) -> Any:
+        """A BatchTransition of tensors on the buffer's device; of fewer if there are fewer.
+
+        state, next_state: float32 [B, *shape] by their keys. reward, done, truncated: float32 [B].
+        RuntimeError if there is nothing to draw.
+        """
+        return self._sample(0, min(batch_size, len(self)))
+
+    def _sample(self, place: int, n: int) -> Any:
+        if n == 0:
+            raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
+        drawn = self._samplers[place].sample(n, beta=0.0, draws="independent", timeout=0.0)
+        return self._transitions(drawn, self.device, self.use_drq)
+
+    def _transitions(self, batch: reprise.Batch, device: str, use_drq: bool) -> Any:
+        tensors = batch.torch(None if device == "cpu" else device)
+        parts = [{key: tensors[prefix + key] for key in self._states} for prefix in ("", "next_")]
+        for part in parts:
+            for key, tensor in part.items():
+                if tensor.dtype == torch.uint8:
+                    part[key] = tensor.to(torch.float32).div_(255.0)
+        keys = [key for key in self._states if key.startswith(OBS_IMAGE)] if use_drq else []
+        if keys:
+            images = torch.cat([part[key] for key in keys for part in parts])
+            shifted = self.image_augmentation_function(images).split(len(batch))
+            for i, key in enumerate(keys):
+                parts[0][key], parts[1][key] = shifted[2 * i], shifted[2 * i + 1]
+        info = {key: tensors[_INFO + key] for key in self.complementary_info_keys}
+        return BatchTransition(
+            state=parts[0],
+            action=tensors["action"],
+            reward=tensors["reward"],
+            next_state=parts[1],
+            done=(tensors.discounts == 0.0).float(),  # 0 only after a termination.
+            truncated=tensors["truncated"].float(),
+            complementary_info=info or None,
+        )
+
+    def get_iterator(
+        self, batch_size: int, async_prefetch: bool = True, queue_size: int = 2
+    ) -> Iterator[Any]:
+        """Yields batches of `batch_size` for ever, as `sample` does. async_prefetch: whether a thread
+        draws `queue_size` of them ahead. After `load` take another one."""
+        return self._iterate(0, batch_size, async_prefetch, queue_size)
+
+    def _iterate(self, place: int, n: int, ahead: bool, depth: int) -> Iterator[Any]:
+        if self._replay is None:
+            raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
+        how: dict[str, Any] = {"beta": 0.0, "draws": "independent"}
+        source = self._replay.selector(place).sampler(seed=_seed())
+        stage = source.prefetch(n, depth=depth, **how) if ahead else None
+        while True:
+            batch = source.sample(n, **how) if stage is None else next(stage)
+            yield self._transitions(batch, self.device, self.use_drq)
+
+    @classmethod
+    def from_lerobot_dataset(
+        cls,
+        lerobot_dataset: Any,
+        device: str = "cuda:0",
+        state_keys: Sequence[str] | None = None,
+        capacity: int | None = None,
+        **options: Any,
+    ) -> ReplayBuffer:
+        """A buffer with the steps of a dataset. capacity: None, or at least their number.
+
+        Reads the dataset once, a step at a time. An episode whose last step is not done has no state
+        behind that step, which is left out. options: of ReplayBuffer.
+        """
+        if state_keys is None:
+            raise ValueError("from_lerobot_dataset: state_keys is missing; allowed: keys of states")
+        steps = len(lerobot_dataset)
+        if capacity is not None and capacity < steps:
+            raise ValueError(
+                f"from_lerobot_dataset: capacity is {capacity}; allowed: at least {steps}"
+            )
+        made = cls(capacity or steps, device, state_keys, **options)
+        frame = lerobot_dataset[0] if steps else {}
+        for i in range(steps):
+            after = lerobot_dataset[i + 1] if i + 1 < steps else None
+            made._add_frame(frame, after)
+            frame = after
+        return made
+
+    def _add_frame(self, frame: Mapping[str, Any], after: Mapping[str, Any] | None) -> None:
+        goes_on = after is not None and bool(after["episode_index"] == frame["episode_index"])
+        done = bool(frame[DONE]) if DONE in frame else not goes_on
+        if not done and not goes_on:
+            return
+        states = [{k: f[k] for k in self.state_keys} for f in (frame, after) if f is not None]
+        info = {k[len(_INFO) :]: v for k, v in frame.items() if k.startswith(_INFO)}
+        self.add(
+            state=states[0],
+            action=frame[ACTION],
+            reward=float(frame[REWARD]),
+            next_state=states[0] if done else states[1],
+            done=done,
+            truncated=False,
+            complementary_info=info or None,
+        )
+
+    def save(self, directory: str | PathLike[str], **options: Any) -> reprise.SaveResult:
+        """Saves a checkpoint as the newest one of a directory; the last ones are left until it is
+        whole. options: of reprise.ReplayBuffer.save. ValueError while the buffer is empty."""
+        if self._replay is None:
+            raise ValueError("save: the buffer is empty")
+        return self._replay.save(directory, **options)
+
+    def load(self, directory: str | PathLike[str]) -> list[reprise.SkippedCheckpoint]:
+        """Replaces the contents by the newest checkpoint of a directory that is whole, and returns
+        those that were not. ValueError for one with other options than the buffer's."""
+        found = reprise.ReplayBuffer.load(directory, storage=self._storage)
+        marked = len(found.buffer.options["selectors"]) == 2
+        if marked != self._has_offline:
+            raise ValueError(f"load: offline is {self._has_offline}; allowed: {marked}, as saved")
+        self._use(found.buffer)
+        return found.skipped
+
+    def _keys(self) -> NDArray[np.int64]:
+        """The keys of all transitions, the oldest first."""
+        assert self._replay is not None
+        written = int(self._replay.stats()["committed_steps"])
+        if self._read_keys[0] != written:
+            every = self._replay.sampler().sample(len(self), draws="without_replacement", timeout=0)
+            order = np.lexsort((every.positions, every.episode_ids))
+            self._read_keys = written, every.item_keys[order]
+        return self._read_keys[1]
+
+    def __getattr__(self, name: str) -> Any:
+        """Parts of all transitions, the oldest first, as lerobot reads them."""
+        if name in _ROWS:
+            return _Rows(self, (_ROWS[name],))
+        if name in _ROWS_BY_KEY:
+            part, keys = _ROWS_BY_KEY[name], self._states
+            keys = self.complementary_info_keys if part == name else keys
+            return {key: _Rows(self, (part, key)) for key in keys}
+        raise AttributeError(f"ReplayBuffer has no {name!r}")
+
+
+class Offline:
+    """The marked transitions of a ReplayBuffer, such as demonstrations and interventions; it stands
+    for the second buffer of lerobot's learner. One thread adds, the one that adds to the buffer."""
+
+    def __init__(self, buffer: ReplayBuffer) -> None:
+        self._buffer = buffer
+
+    def __len__(self) -> int:
+        replay = self._buffer.replay
+        return 0 if replay is None else round(replay.selector(1).totals()["weight"])
+
+    def add(self, state: Mapping[str, torch.Tensor], *rest: Any, **named: Any) -> None:
+        """Marks the transition that was just added to the buffer with this very `state`; any other
+        one is added first. Arguments as of ReplayBuffer.add."""
+        if state is not self._buffer._newest:
+            self._buffer.add(state, *rest, **named)
+        self._buffer._mark()
+
+    def sample(self, batch_size: int) -> Any:
+        """A batch of marked transitions, as ReplayBuffer.sample."""
+        return self._buffer._sample(1, min(batch_size, len(self)))
+
+    def get_iterator(
+        self, batch_size: int, async_prefetch: bool = True, queue_size: int = 2
+    ) -> Iterator[Any]:
+        """Yields batches of marked transitions, as ReplayBuffer.get_iterator."""
+        return self._buffer._iterate(1, batch_size, async_prefetch, queue_size)
+
+
+class _Rows:
+    """One part of all transitions, the oldest first: rows[i], rows[:n]."""
+
+    def __init__(self, buffer: ReplayBuffer, path: tuple[str, ...]) -> None:
+        self._buffer, self._path = buffer, path
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def __getitem__(self, rows: Any) -> torch.Tensor:
+        buffer = self._buffer
+        keys = buffer._keys()[rows]
+        assert buffer.replay is not None
+        made: Any = buffer._transitions(buffer.replay.gather(np.atleast_1d(keys)), "cpu", False)
+        for name in self._path:
+            made = made[name]
+        made = made.bool() if self._path[0] in ("done", "truncated") else made
+        return made if np.ndim(keys) else made[0]
+
+
+def _named(info: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """Complementary information by strings, as keys may be TeleopEvents."""
+    return {str(key.value if isinstance(key, Enum) else key): v for key, v in (info or {}).items()}
+
+
+def _seed() -> int:
+    return int(torch.randint(2**31, ()))

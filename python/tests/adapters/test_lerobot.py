@@ -1,0 +1,332 @@
+"""reprise.lerobot beside lerobot's own buffer."""
+
+import enum
+import threading
+
+import numpy as np
+import pytest
+from testing.lerobot_guest import lerobot_or_skip
+
+lerobot_or_skip()
+
+import torch
+from lerobot.rl.buffer import ReplayBuffer as Theirs
+
+import reprise
+from reprise.lerobot import ReplayBuffer, concatenate_batch_transitions
+
+FRONT, VECTOR = "observation.images.front", "observation.state"
+EPISODE = 10
+
+
+class TeleopEvents(enum.Enum):
+    """Stands in for lerobot's, whose module imports the drivers of arms."""
+
+    IS_INTERVENTION = "is_intervention"
+
+
+def refuses(call, match):
+    return pytest.raises(ValueError, match=f"{call}: {match}")
+
+
+def state(number, size=16):
+    """The state with this number: an image of bytes as floats, and the number itself."""
+    image = (torch.arange(3 * size * size) + number) % 256 / 255
+    return {FRONT: image.reshape(1, 3, size, size), VECTOR: torch.tensor([[float(number), 0.0]])}
+
+
+def transition(i, done=False, first=0, size=16):
+    """Transition i: every tenth is the last of its episode, and the state behind it is 1000 + i."""
+    last = i % EPISODE == EPISODE - 1
+    return {
+        "state": state(first + i, size),
+        "action": torch.tensor([[i, -i]]),
+        "reward": float(i),
+        "next_state": state(first + (1000 if last else 1) + i, size),
+        "done": last and done,
+        "truncated": last and not done,
+        "complementary_info": {
+            "penalty": torch.tensor([i / 2]),
+            TeleopEvents.IS_INTERVENTION: i % 3 == 0,
+        },
+    }
+
+
+def buffer_of(transitions, capacity=100, **options):
+    made = ReplayBuffer(capacity, "cpu", [FRONT, VECTOR], use_drq=False, **options)
+    for one in transitions:
+        made.add(**one)
+    return made
+
+
+def numbers(batch, part="state"):
+    return batch[part][VECTOR][:, 0].int().tolist()
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_every_transition_is_as_lerobot_has_it(done):
+    theirs = Theirs(40, "cpu", [FRONT, VECTOR], use_drq=False)
+    ours = ReplayBuffer(40, "cpu", [FRONT, VECTOR], use_drq=False)
+    for i in range(35):
+        for one in (theirs, ours):
+            one.add(**transition(i, done))
+    assert len(ours) == len(theirs) == ours.size == 35
+    batch, expected = ours.sample(64), theirs.sample(64)
+    assert len(batch["reward"]) == 35 and set(batch) == set(expected)
+    rows = batch["reward"].long()
+    for name in ("state", "next_state"):
+        for key, stored in (theirs.states if name == "state" else theirs.next_states).items():
+            assert batch[name][key].dtype == expected[name][key].dtype
+            assert torch.equal(batch[name][key], stored[rows]), key
+            whole = getattr(ours, name + "s")[key]
+            assert torch.equal(whole[:], stored[:35]) and torch.equal(whole[7], stored[7])
+    for name in ("action", "reward", "done", "truncated"):
+        stored = getattr(theirs, name + "s")
+        assert batch[name].dtype == expected[name].dtype
+        assert torch.equal(batch[name], stored[rows].float()), name
+        assert torch.equal(getattr(ours, name + "s")[:], stored[:35]), name
+    info = theirs.complementary_info
+    assert torch.equal(batch["complementary_info"]["penalty"], info["penalty"][rows])
+    assert torch.equal(
+        batch["complementary_info"]["is_intervention"], info[TeleopEvents.IS_INTERVENTION][rows]
+    )
+    assert ours.complementary_info["penalty"][4] == 2.0
+
+
+def test_next_states_are_right_at_time_limits_and_behind_the_seam():
+    made = buffer_of(transition(i) for i in range(257))
+    assert len(made) == 100 and made.states[VECTOR][:][:, 0].tolist() == list(range(157, 257))
+    for _ in range(20):
+        batch = made.sample(100)
+        for now, after, cut in zip(
+            numbers(batch), numbers(batch, "next_state"), batch["truncated"]
+        ):
+            assert after == now + (1000 if now % EPISODE == EPISODE - 1 else 1)
+            assert bool(cut) == (now % EPISODE == EPISODE - 1)
+        assert not batch["done"].any()
+
+
+def test_a_transition_that_was_left_out_ends_an_episode():
+    made = buffer_of(transition(i) for i in (0, 1, 4, 5))
+    assert made.states[VECTOR][:][:, 0].tolist() == [0, 1, 4, 5]
+    assert made.next_states[VECTOR][:][:, 0].tolist() == [1, 2, 5, 6]
+
+
+def test_a_robot_that_comes_back_to_where_it_was_begins_another_episode():
+    home = transition(0)
+    there = home | {"next_state": home["state"], "truncated": True}
+    made = buffer_of([there, home])
+    batch = made.replay.sampler().sample(2, draws="without_replacement")
+    assert len(set(batch.episode_ids.tolist())) == 2
+
+
+def test_images_are_shifted_alike_in_both_states():
+    shifts = []
+
+    def shift(images):
+        shifts.append(images.shape)
+        return images + torch.arange(len(images)).reshape(-1, 1, 1, 1)
+
+    made = ReplayBuffer(100, "cpu", image_augmentation_function=shift)
+    for i in range(8):
+        made.add(**transition(i))
+    batch = made.sample(4)
+    assert shifts == [(8, 3, 16, 16)]
+    for part, first in (("state", 0), ("next_state", 4)):
+        for place, number in enumerate(numbers(batch, part)):
+            expected = state(number)[FRONT][0] + first + place
+            assert torch.equal(batch[part][FRONT][place], expected)
+
+
+def test_bytes_take_an_eighth_of_the_memory_and_may_be_compressed():
+    size, steps = 64, 256
+    options = {"capacity": steps}
+    plain = buffer_of((transition(i, size=size) for i in range(steps)), **options)
+    small = buffer_of((transition(i, size=size) for i in range(steps)), compress=True, **options)
+    theirs = Theirs(steps, "cpu", [FRONT, VECTOR], use_drq=False)
+    theirs.add(**transition(0, size=size))
+    there = sum(t.nbytes for t in (*theirs.states.values(), *theirs.next_states.values()))
+    stats = plain.replay.stats()
+    # An episode of ten steps has eleven states; the last chunk is partly filled.
+    assert stats["touched_bytes"] < there / 8 * 1.5
+    assert plain.replay.schema.step_bytes < there / steps / 8 * 1.1
+    stats = small.replay.stats()
+    assert small.replay.schema.compressed == (FRONT,)
+    assert 0 < stats["compressed_bytes"] < stats["uncompressed_bytes"] / 4
+    for key in (FRONT, VECTOR):
+        assert torch.equal(small.states[key][:], plain.states[key][:])
+        assert torch.equal(small.next_states[key][:], plain.next_states[key][:])
+
+
+def test_floats_and_bytes_as_they_are():
+    image = torch.rand(3, 8, 8)
+    one = transition(0) | {"state": {FRONT: image}, "next_state": {FRONT: image}}
+    assert torch.equal(buffer_of([one], images="float32").states[FRONT][0], image)
+    near = buffer_of([one]).states[FRONT][0]
+    assert (near - image).abs().max() <= 0.5 / 255 + 1e-6
+    bytes_ = (image * 255).byte()
+    one = one | {"state": {FRONT: bytes_}, "next_state": {FRONT: bytes_}}
+    assert torch.equal(buffer_of([one]).states[FRONT][0], bytes_ / 255)
+
+
+def test_marked_transitions_are_a_second_selector_over_one_store():
+    made = buffer_of([], offline=True)
+    with pytest.raises(RuntimeError, match="empty buffer"):
+        made.offline.sample(4)
+    for i in range(60):
+        one = transition(i)
+        made.add(**one)
+        if one["complementary_info"][TeleopEvents.IS_INTERVENTION]:
+            made.offline.add(**one)  # As the learner of lerobot does.
+    assert (len(made), len(made.offline)) == (60, 20)
+    for batch in (made.offline.sample(20), next(made.offline.get_iterator(20))):
+        assert all(number % 3 == 0 for number in numbers(batch))
+    made.offline.add(**transition(60))  # One that the buffer has not: a demonstration.
+    assert (len(made), len(made.offline)) == (61, 21)
+    both = concatenate_batch_transitions(made.sample(8), made.offline.sample(8))
+    assert len(both["reward"]) == len(both["complementary_info"]["penalty"]) == 16
+    assert both["reward"].tolist() == numbers(both)
+
+
+def test_marked_transitions_leave_last():
+    made = buffer_of([], capacity=2000, offline=True)
+    for i in range(8000):
+        one = transition(i, size=4)
+        made.add(**one)
+        if i < 100:
+            made.offline.add(**one)
+    assert 1000 < len(made) <= 2000 and len(made.offline) == 100
+    assert {int(made.offline.sample(1)["reward"]) < 100 for _ in range(100)} == {True}
+
+
+def test_an_iterator_draws_while_another_thread_adds():
+    made = buffer_of(transition(i) for i in range(50))
+    iterator, wrong = made.get_iterator(32), []
+
+    def draw():
+        for _ in range(200):
+            batch = next(iterator)
+            same = numbers(batch) == batch["reward"].int().tolist()
+            if not same or len(batch["reward"]) != 32:
+                wrong.append(batch)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    for i in range(50, 1000):
+        made.add(**transition(i))
+        made.sample(4)
+    thread.join()
+    assert not wrong and len(made) == 100
+    plain = made.get_iterator(8, async_prefetch=False)
+    assert [len(next(plain)["reward"]) for _ in range(3)] == [8, 8, 8]
+
+
+def test_a_save_that_fails_leaves_the_last_one(tmp_path):
+    made = buffer_of((transition(i) for i in range(30)), offline=True)
+    made.offline.add(**transition(30))
+    made.save(tmp_path)
+
+    def fail(_):
+        raise OSError("the arm was unplugged")
+
+    made.add(**transition(31))
+    with pytest.raises(OSError, match="unplugged"):
+        made.save(tmp_path, progress=fail, incremental=False)
+    again = buffer_of([], offline=True)
+    assert again.load(tmp_path) == [] and (len(again), len(again.offline)) == (31, 1)
+    for key in (FRONT, VECTOR):
+        assert torch.equal(again.next_states[key][:], made.next_states[key][:31])
+    again.add(**transition(31))
+    assert again.rewards[:].tolist() == list(range(32)) and again.complementary_info_keys == [
+        "penalty",
+        "is_intervention",
+    ]
+
+
+def frames(lengths, ends):
+    """Frames of a dataset; the episodes that have not ended were cut by a time limit."""
+    number = 0
+    for episode, (length, end) in enumerate(zip(lengths, ends)):
+        for t in range(length):
+            yield {
+                FRONT: state(number)[FRONT][0],
+                VECTOR: state(number)[VECTOR][0],
+                "action": torch.zeros(2),
+                "next.reward": torch.tensor([float(number)]),
+                "next.done": torch.tensor([end and t == length - 1]),
+                "episode_index": torch.tensor(episode),
+            }
+            number += 1
+
+
+def test_a_dataset_keeps_what_it_knows():
+    data = list(frames([3, 4, 2], [True, False, True]))
+    made = ReplayBuffer.from_lerobot_dataset(data, "cpu", [FRONT, VECTOR], use_drq=False)
+    assert made.capacity == 9
+    # Frame 6 is the last before a time limit, and nothing tells the state behind it.
+    assert made.rewards[:].tolist() == [0, 1, 2, 3, 4, 5, 7, 8]
+    assert made.next_states[VECTOR][:][:, 0].tolist() == [1, 2, 2, 4, 5, 6, 8, 8]
+    assert made.dones[:].tolist() == [r in (2, 8) for r in made.rewards[:].tolist()]
+    without = [{k: v for k, v in frame.items() if k != "next.done"} for frame in data]
+    made = ReplayBuffer.from_lerobot_dataset(without, "cpu", [VECTOR], capacity=20)
+    assert made.dones[:].nonzero().flatten().tolist() == [2, 6, 8]
+
+
+def test_a_dataset_of_lerobot_and_back(tmp_path):
+    made = buffer_of(transition(i, done=True) for i in range(20))
+    dataset = made.to_lerobot_dataset("some/arm", fps=10, root=tmp_path / "data")
+    again = ReplayBuffer.from_lerobot_dataset(dataset, "cpu", [FRONT, VECTOR], use_drq=False)
+    assert len(again) == 20 and torch.equal(again.actions[:], made.actions[:])
+    assert torch.equal(again.states[VECTOR][:], made.states[VECTOR][:])
+    assert torch.allclose(again.states[FRONT][:], made.states[FRONT][:], atol=0.02)
+
+
+def test_refusals():
+    made = ReplayBuffer(10, "cpu", [FRONT, VECTOR], use_drq=False)
+    with pytest.raises(RuntimeError, match="empty buffer"):
+        made.sample(1)
+    with pytest.raises(RuntimeError, match="empty buffer"):
+        next(made.get_iterator(1))
+    made.add(**transition(0))
+    bright = {FRONT: torch.full((3, 16, 16), 1.5), VECTOR: torch.zeros(2)}
+    for wrong, message in [
+        (
+            {"state": bright},
+            "'observation.images.front' has values from 1.5 to 1.5; allowed: bytes",
+        ),
+        (
+            {"state": {**bright, FRONT: bright[FRONT] * torch.nan}},
+            "'observation.images.front' has values from nan to nan",
+        ),
+        ({"action": torch.zeros(3)}, r"'action' has shape \(3,\); allowed: \(2,\)"),
+        ({"next_state": None}, "next_state is None; allowed: where `done` is true"),
+    ]:
+        with refuses("add", message):
+            made.add(**transition(1) | wrong)
+    assert len(made) == 1
+    with refuses("ReplayBuffer", "capacity is 0; allowed: 1 and more"):
+        ReplayBuffer(0)
+    with refuses("ReplayBuffer", "images is 'int8'; allowed: 'uint8', 'float32'"):
+        ReplayBuffer(1, images="int8")
+    with refuses("offline", r"there is none; allowed: with ReplayBuffer\(offline=True\)"):
+        made.offline
+    with refuses("save", "the buffer is empty"):
+        buffer_of([]).save("nowhere")
+    with refuses("from_lerobot_dataset", "capacity is 1; allowed: at least 9"):
+        data = list(frames([3, 4, 2], [True] * 3))
+        ReplayBuffer.from_lerobot_dataset(data, "cpu", [VECTOR], capacity=1)
+
+
+def test_a_checkpoint_of_another_kind_is_refused(tmp_path):
+    buffer_of([transition(0)]).save(tmp_path)
+    with refuses("load", "offline is True; allowed: False, as saved"):
+        buffer_of([], offline=True).load(tmp_path)
+
+
+def test_draws_follow_the_seed_of_torch():
+    def drawn():
+        torch.manual_seed(3)
+        return numbers(buffer_of(transition(i) for i in range(50)).sample(20))
+
+    assert drawn() == drawn() and len(np.unique(drawn())) > 5
+    assert isinstance(buffer_of([transition(0)]).replay, reprise.ReplayBuffer)
