@@ -147,6 +147,7 @@ class DeviceRing {
   bool held_ = false;                         ///< Whether the learner has the last batch.
 };
 
+class MixedSampler;
 class Sampler;
 
 /// Brings a copy of a buffer's rows in another memory up to date, so that a device makes batches by
@@ -163,7 +164,10 @@ class Sampler;
 /// The window of an item is in consecutive rows from its own on, and its frame stack in those
 /// before, however the buffer is used meanwhile. A row begins with the id of its episode, 8 bytes,
 /// and then a number of 8 bytes: position << 24 | length << 8 | terminated, of the item that begins
-/// there. `length` steps are its window, `terminated` with the last of them.
+/// there. `length` steps are its window, `terminated` with the last of them. Compressed
+/// observations are decompressed on their way. Mutable columns and recurrent states are not in
+/// rows: these of each batch are in the batch, as `Batch::now` gives them, with their values of the
+/// draw.
 ///
 /// Thread safety: that of the sampler; beside appends and other samplers. Lifetime: it is destroyed
 /// before the sampler, whose draws are then as before.
@@ -171,9 +175,11 @@ class RowMirror {
  public:
   /// What the copy holds.
   struct Layout {
-    std::size_t rows = 0;              ///< Room for so many.
-    std::size_t row_bytes = 0;         ///< Of one.
-    std::vector<std::size_t> offsets;  ///< Of each field of the schema, in a row.
+    std::size_t rows = 0;       ///< Room for so many.
+    std::size_t row_bytes = 0;  ///< Of one.
+    /// Of each field of the schema, in a row; kInBatches: its values are in batches.
+    std::vector<std::size_t> offsets;
+    static constexpr std::size_t kInBatches = ~std::size_t{0};
   };
   /// Rows of the copy, and what they hold from now on, row by row.
   struct NewRows {
@@ -181,19 +187,21 @@ class RowMirror {
     std::span<const std::byte> bytes;    ///< `row_bytes` for each of them, in the same order.
   };
 
-  /// From now on the batches of the sampler have keys, weights and probabilities alone.
-  /// Errors: `std::invalid_argument` for a schema with compressed fields, mutable columns or
-  /// recurrent states, of which a row does not have the values.
+  /// From now on the batches of the sampler have keys, weights, probabilities, mutable columns and
+  /// recurrent states alone. Errors: `std::invalid_argument` for one that has a mirror.
   explicit RowMirror(Sampler& sampler);
+  /// The rows of one part of a mix, the items of that part in its batches. Errors:
+  /// `std::invalid_argument` for a part that it does not have, or that has a mirror.
+  RowMirror(MixedSampler& mixed, std::size_t part);
   ~RowMirror();
   RowMirror(const RowMirror&) = delete;
   RowMirror& operator=(const RowMirror&) = delete;
 
   /// The same for as long as the mirror is there.
   [[nodiscard]] const Layout& layout() const noexcept;
-  /// What the draws since the last call have read for the first time; valid until the next call.
-  /// Errors: `std::bad_alloc` if a draw found no memory for it. Then the copy counts as empty, and
-  /// the batch is not to be used.
+  /// What the draws since the last call have read for the first time, each row once; valid until
+  /// the next call. Errors: `std::bad_alloc` if a draw found no memory for it. Then the copy counts
+  /// as empty, and the batch is not to be used.
   [[nodiscard]] NewRows new_rows();
 
  private:

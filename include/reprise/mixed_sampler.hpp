@@ -119,7 +119,9 @@ class MixedSampler final : public BatchSource {
                                  std::span<const float> priorities) override;
 
  private:
+  friend struct detail::Access;
   class State;
+  [[nodiscard]] sampler::SamplerCore& sampler(std::size_t part) const;
   std::unique_ptr<State> state_;
 };
 

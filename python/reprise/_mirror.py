@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ._memory import Tensors
 from ._options import classes as strategies
-from ._reprise import _RowMirror
+from ._reprise import Mix, _RowMirror
 from ._vocabulary import Draws, Normalise, Role, UpdateResult
 
 _KEY_ROW = (1 << 32) - 1
@@ -35,33 +35,44 @@ class _Column:
 
 
 class Mirror:
-    """Batches that a device makes of its own copy of a buffer's rows; made by reprise.torch.mirror."""
+    """Batches that a device makes of its own copy of the rows of buffers; made by
+    reprise.torch.mirror."""
 
     def __init__(self, source: Any, device: Any, sampler: dict[str, Any]) -> None:
         self._device = torch.device(device)
-        self._sampler = source.sampler(**sampler)
-        self._new = _RowMirror(self._sampler)
-        window = source.options["window"]
-        self._window = window
+        draws = hasattr(source, "sample")
+        if draws and sampler:
+            name, value = next(iter(sampler.items()))
+            raise ValueError(f"mirror: {name} is {value!r}; allowed of a buffer alone")
+        self._sampler = source if draws else source.sampler(**sampler)
+        parts = len(source.parts) if isinstance(source, Mix) else 1
+        self._new = [_RowMirror(self._sampler, part) for part in range(parts)]
+        each = self._new[0]
+        # Rows of the copy are those of the parts, one part behind the other.
+        self._begins = np.cumsum([0, *(new.rows for new in self._new)]).tolist()
+        count = self._begins.pop()
+        window = self._window = each.window
         self._sequences = isinstance(window, strategies["Sequences"])
         self._steps = window.burn_in + window.length if self._sequences else 1
-        needed = self._new.rows * self._new.row_bytes
+        needed = count * each.row_bytes
         if self._device.type == "cuda":
             free = torch.cuda.mem_get_info(self._device)[0]
             if needed > free:
                 raise ValueError(
-                    f"mirror: {self._new.rows} rows of {self._new.row_bytes} bytes take {needed} "
+                    f"mirror: {count} rows of {each.row_bytes} bytes take {needed} "
                     f"bytes; allowed on {self._device}: {free}, what it has free. A smaller "
                     "capacity_steps or max_writers takes less"
                 )
-        self._copy = torch.empty(
-            (self._new.rows, self._new.row_bytes), dtype=torch.uint8, device=self._device
-        )
+        self._copy = torch.empty((count, each.row_bytes), dtype=torch.uint8, device=self._device)
         self._words = self._copy.view(torch.int64)
         self._waiting: list[Any] = []  # New rows that are not in the copy yet.
-        self._fields = {
-            field.name: (field.role, _Column(self._copy, offset, field))
-            for field, offset in zip(self._new.schema.fields, self._new.offsets)
+        # None: the values, which may change, are in batches of the host.
+        self._fields: dict[str, tuple[Role, Any]] = {
+            field.name: (
+                field.role,
+                _Column(self._copy, offset, field) if offset < each.row_bytes else None,
+            )
+            for field, offset in zip(each.schema.fields, each.offsets)
         }
 
     @property
@@ -71,7 +82,7 @@ class Mirror:
 
     def sample(
         self,
-        n: int,
+        n: int | None = None,
         *,
         beta: float = 0.4,
         normalise: Normalise = "by_batch",
@@ -80,19 +91,16 @@ class Mirror:
         discount: float | None = None,
         timeout: float | None = None,
     ) -> Tensors:
-        """A batch of n items on the device, the same bits as that of a Sampler with the same seed:
-        names, shapes and types as of Batch.torch. Arguments and errors as of Sampler.sample."""
-        batch = self._sampler.sample(
-            n,
-            beta=beta,
-            normalise=normalise,
-            draws=draws,
-            n_step=n_step,
-            discount=discount,
-            timeout=timeout,
-            views=True,
-        )
-        self._waiting.append(self._new.new_rows())
+        """A batch of n items on the device, the same bits as that of a Sampler or Mix with the same
+        seed: names, shapes and types as of Batch.torch. Arguments and errors as of their `sample`;
+        n may be left out for a mix."""
+        how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
+        how |= {"n_step": n_step, "discount": discount, "timeout": timeout}
+        mixed = isinstance(self._sampler, Mix)
+        batch = self._sampler.sample(n, **how, **({} if mixed else {"views": True}))
+        for new, begin in zip(self._new, self._begins):
+            rows, content = new.new_rows()
+            self._waiting.append((rows + begin, content))
         while self._waiting:  # Those of an earlier call, too, if the device had no memory for them.
             rows, content = self._waiting[0]
             if len(rows):
@@ -103,9 +111,13 @@ class Mirror:
         made.item_keys = self._send(batch.item_keys)
         made.weights = self._send(batch.weights)
         made.probabilities = self._send(batch.probabilities)
+        self._first = made.item_keys & _KEY_ROW
+        if mixed:
+            for part, begin in zip(self._sampler.parts, self._begins):
+                self._first[part] += begin
         most = self._window.n_step if n_step is None else n_step
         gamma = float(np.float32(self._window.discount if discount is None else discount))
-        self._gather(made, most, gamma)
+        self._gather(made, batch, most, gamma)
         return made
 
     def update_priorities(self, keys: Any, priorities: Any) -> UpdateResult:
@@ -118,10 +130,10 @@ class Mirror:
         )
         return done
 
-    def column(self, name: str, keys: Any, ahead: Any) -> Any:
-        """The values of a column so many steps after the first of each item, [n, *shape]; within the
-        windows of items of the last batch. ahead: [n] integers."""
-        return self._fields[name][1].at((keys & _KEY_ROW) + ahead)
+    def column(self, name: str, ahead: Any) -> Any:
+        """The values of a column so many steps after the first of each item of the last batch, [n,
+        *shape]; within their windows. ahead: [n] integers. Not of columns that change."""
+        return self._fields[name][1].at(self._first + ahead)
 
     def _send(self, array: NDArray[Any]) -> Any:
         here = torch.from_numpy(array)
@@ -129,8 +141,14 @@ class Mirror:
             return here.clone()  # The sampler fills the batch again.
         return here.pin_memory().to(self._device, non_blocking=True)
 
-    def _gather(self, made: Tensors, most: int, gamma: float) -> None:
-        first = made.item_keys & _KEY_ROW
+    def _sent(self, array: NDArray[Any]) -> Any:
+        """Values on the device in the types of Batch.torch."""
+        signed, mask = UNSIGNED.get(array.dtype.name, (array.dtype.name, -1))
+        sent = self._send(array.view(signed))
+        return sent if mask < 0 else sent.to(torch.int64) & mask
+
+    def _gather(self, made: Tensors, batch: Any, most: int, gamma: float) -> None:
+        first = self._first
         header = self._words[first, 1]
         position = header >> 24 & (1 << 40) - 1
         length = header >> 8 & 0xFFFF
@@ -142,6 +160,9 @@ class Mirror:
         there = steps < length[:, None]  # [n, T]
         rows = first[:, None] + torch.minimum(steps, length[:, None] - 1)
         for name, (role, column) in self._fields.items():
+            if column is None:
+                made[name] = self._sent(batch[name])
+                continue
             if role != Role.OBSERVATION:
                 made[name] = self._shaped(column.at(rows), there)
                 continue
@@ -207,19 +228,21 @@ def _zero_unless(values: Any, kept: Any) -> Any:
 
 def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
     """Batches that a device makes by itself: rows of the buffer cross to it once, with the first
-    batch that reads them; of each batch only keys, weights and probabilities do.
+    batch that reads them; of each batch only keys, weights and probabilities do, and the values of
+    mutable columns and recurrent states, as they are at the draw.
 
         rows = reprise.torch.mirror(replay, "cuda")
         batch = rows.sample(32768)
         rows.update_priorities(batch.item_keys, update(batch))
 
     For simulators that bring far fewer steps than the learner draws. The device has a copy of all
-    chunks of the buffer, `nbytes`: ValueError with the sum if it has not so much memory free, and
-    for a schema with compressed observations, mutable columns or recurrent states, whose values a
-    row does not have.
+    chunks of the buffer, `nbytes`, with compressed observations as they are: ValueError with the sum
+    if it has not so much memory free.
 
-    source: a ReplayBuffer or one of its selectors. sampler: seed and fresh, as of
-    ReplayBuffer.sampler. One thread at a time uses a mirror; appends, samplers and other mirrors go
-    on beside it. Work on the device is on its current stream.
+    source: a ReplayBuffer, one of its selectors, a Sampler or a Mix, of this process; TypeError for
+    a Guest and for a cluster, whose rows are in memory of other processes. A Sampler or Mix is the
+    mirror's from then on. sampler: seed and fresh of a buffer's, as of ReplayBuffer.sampler. One
+    thread at a time uses a mirror; appends, samplers and other mirrors go on beside it. Work on the
+    device is on its current stream.
     """
     return Mirror(source, device, sampler)

@@ -123,7 +123,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         following["rewards"] = batch.returns["rewards"]
         following["effective_n_steps"] = batch.lengths.long()
         for name in ("dones", "truncations"):
-            last = self._mirror.column(name, batch.item_keys, batch.lengths - 1)
+            last = self._mirror.column(name, batch.lengths - 1)
             following[name] = last.long()
         made |= {"next": following, "weights": batch.weights, "item_keys": batch.item_keys}
         return TensorDict(made, batch_size=n)

@@ -1,5 +1,3 @@
-#include <reprise/mixed_sampler.hpp>
-
 #include "sampler.hpp"
 
 #include <forward_list>
@@ -176,6 +174,7 @@ class MixObject {
   }
 
   [[nodiscard]] Py_ssize_t size() { return static_cast<Py_ssize_t>(mixed_->size()); }
+  [[nodiscard]] MixOf drawn_by() const { return {mixed_.get(), buffers_.front().get()}; }
   [[nodiscard]] nb::object parts() const;
   template <auto kOne>
   [[nodiscard]] nb::object of_parts() const {
@@ -275,6 +274,10 @@ nb::object MixObject::parts() const {
 }
 
 }  // namespace
+
+MixOf mix_of(nb::handle given) {
+  return nb::isinstance<MixObject>(given) ? self_of<MixObject>(given.ptr()).drawn_by() : MixOf();
+}
 
 void bind_mix(nb::module_& module) {
   using Self = MixObject;

@@ -4,6 +4,7 @@
 
 #include "binding/numpy.hpp"
 #include "guest.hpp"
+#include "options.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,18 +107,16 @@ nb::object make_guest_sampler(GuestObject& self, const SamplerOptions& options, 
 /// reprise._RowMirror: for reprise.torch.mirror.
 class RowMirrorObject {
  public:
-  explicit RowMirrorObject(nb::handle sampler)
-      : sampler_(nb::borrow(sampler)),
-        mirror_(std::get<Sampler>(self_of<SamplerObject>(sampler.ptr()).sampler())) {}
+  RowMirrorObject(nb::handle sampler, const AnyBuffer& origin, std::unique_ptr<RowMirror> made)
+      : sampler_(nb::borrow(sampler)), origin_(origin), mirror_(std::move(made)) {}
 
-  [[nodiscard]] nb::object schema() const {
-    return make_object<Schema>(self_of<SamplerObject>(sampler_.ptr()).origin().schema());
-  }
-  [[nodiscard]] std::size_t rows() const { return mirror_.layout().rows; }
-  [[nodiscard]] std::size_t row_bytes() const { return mirror_.layout().row_bytes; }
-  [[nodiscard]] nb::object offsets() const { return to_python(mirror_.layout().offsets); }
+  [[nodiscard]] nb::object schema() const { return make_object<Schema>(origin_.schema()); }
+  [[nodiscard]] nb::object window() const { return to_python(origin_.window); }
+  [[nodiscard]] std::size_t rows() const { return mirror_->layout().rows; }
+  [[nodiscard]] std::size_t row_bytes() const { return mirror_->layout().row_bytes; }
+  [[nodiscard]] nb::object offsets() const { return to_python(mirror_->layout().offsets); }
   nb::object new_rows() {
-    const RowMirror::NewRows found = mirror_.new_rows();
+    const RowMirror::NewRows found = mirror_->new_rows();
     const std::array<std::size_t, 2> shape{found.rows.size(), row_bytes()};
     const auto copy = [](DType dtype, std::span<const std::size_t> dimensions, auto from) {
       nb::object made = empty_array(dtype, dimensions);
@@ -129,15 +128,26 @@ class RowMirrorObject {
   }
 
  private:
-  const nb::object sampler_;  ///< It outlives the mirror.
-  RowMirror mirror_;
+  const nb::object sampler_;  ///< It outlives the mirror, as does its buffer.
+  const AnyBuffer& origin_;
+  const std::unique_ptr<RowMirror> mirror_;
 };
 
-void make_mirror(RowMirrorObject* place, CallName call, Given<"Sampler"> sampler) {
-  check_kind(nb::isinstance<SamplerObject>(sampler) &&
-                 std::holds_alternative<Sampler>(self_of<SamplerObject>(sampler.ptr()).sampler()),
-             sampler, {call.text, "sampler"}, "a Sampler of a buffer of this process");
-  new (place) RowMirrorObject(sampler);
+void make_mirror(RowMirrorObject* place, CallName, Given<"Sampler | Mix"> source,
+                 std::size_t part) {
+  if (const MixOf mix = mix_of(source); mix.mixed != nullptr) {
+    new (place) RowMirrorObject(source, *mix.first, std::make_unique<RowMirror>(*mix.mixed, part));
+    return;
+  }
+  auto* const own =
+      nb::isinstance<SamplerObject>(source) ? &self_of<SamplerObject>(source.ptr()) : nullptr;
+  auto* const sampler = own != nullptr ? std::get_if<Sampler>(&own->sampler()) : nullptr;
+  check_kind(
+      sampler != nullptr, source, {"mirror", "source"},
+      "a buffer of this process, one of its selectors, a Sampler of them or a Mix. Rows of a "
+      "Guest and of a cluster are in memory of other processes: make the mirror there, or "
+      "copy batches with reprise.torch.loader");
+  new (place) RowMirrorObject(source, own->origin(), std::make_unique<RowMirror>(*sampler));
 }
 
 }  // namespace
@@ -279,11 +289,17 @@ void bind_mirror(nb::module_& module) {
   using Self = RowMirrorObject;
   Type<Self>("_RowMirror", "Which rows of a buffer a device lacks; for reprise.torch.mirror.")
       .constructor<&make_mirror>(
-          "sampler: its batches have keys, weights and probabilities from now on.", arg("sampler"))
+          "sampler: its batches have keys, weights, probabilities, mutable columns and recurrent\n"
+          "states from now on. part: of a Mix.",
+          arg("sampler"), arg("part", 0U))
       .property<&Self::schema>("schema", "Schema", "Of the buffer.")
+      .property<&Self::window>("window", "_Window", "Of the buffer.")
       .property<&Self::rows>("rows", "Rows that the copy has room for.")
       .property<&Self::row_bytes>("row_bytes", "Bytes of a row.")
-      .property<&Self::offsets>("offsets", "list[int]", "Where each field begins in a row.")
+      .property<&Self::offsets>(
+          "offsets", "list[int]",
+          "Where each field begins in a row; of one whose values are in batches,\n"
+          "beyond it.")
       .method<&Self::new_rows>("new_rows", "tuple[NDArray[np.int64], NDArray[np.uint8]]",
                                "Rows that the draws since the last call have read for the first "
                                "time, [k], and their bytes, [k, row_bytes].")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/batch_source.hpp>
+#include <reprise/mixed_sampler.hpp>
 #include <reprise/sampler.hpp>
 
 #include "buffer.hpp"
@@ -80,6 +81,13 @@ class SamplerObject {
   SignalHook hook_;
   nb::object views_;  ///< The BatchObject that calls with views=True fill.
 };
+
+/// What draws for a reprise.Mix, and its first buffer; null if the object is no Mix.
+struct MixOf {
+  MixedSampler* mixed = nullptr;
+  const AnyBuffer* first = nullptr;
+};
+[[nodiscard]] MixOf mix_of(nb::handle given);
 
 /// Throws Closed, TimeoutError or NothingToDraw, and puts the status into a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/mixed_sampler.hpp>
 #include <reprise/replay_buffer.hpp>
 
 #include "buffer/buffer_core.hpp"
@@ -30,6 +31,9 @@ struct Access {
   }
   [[nodiscard]] static const sampler::SamplerCore& core(const Sampler& sampler) noexcept {
     return *sampler.core_;
+  }
+  [[nodiscard]] static sampler::SamplerCore& core(MixedSampler& mixed, std::size_t part) {
+    return mixed.sampler(part);
   }
   [[nodiscard]] static writer::StepWriter& core(const Writer& writer) noexcept {
     return static_cast<writer::StepWriter&>(*writer.rows_);

@@ -60,6 +60,11 @@ class MixedSampler::State {
     priorities_.resize(cores_.size());
   }
 
+  [[nodiscard]] sampler::SamplerCore& sampler(std::size_t part) const {
+    base::require(part < samplers_.size(), base::Call{"RowMirror"}, "part is ", part,
+                  "; allowed: below ", samplers_.size(), ", the parts of the MixedSampler");
+    return *samplers_[part];
+  }
   [[nodiscard]] window::BatchStore& own() noexcept { return samplers_.front()->own(); }
   [[nodiscard]] const Batch& batch() const noexcept { return samplers_.front()->batch(); }
 
@@ -408,6 +413,9 @@ SampleStatus MixedSampler::outlook(std::size_t n) const {
 }
 std::size_t MixedSampler::size() const noexcept {
   return state_->size();
+}
+sampler::SamplerCore& MixedSampler::sampler(std::size_t part) const {
+  return state_->sampler(part);
 }
 std::span<const std::size_t> MixedSampler::counts() const noexcept {
   return state_->counts();

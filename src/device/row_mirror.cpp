@@ -1,4 +1,5 @@
 #include <reprise/device_ring.hpp>
+#include <reprise/mixed_sampler.hpp>
 #include <reprise/sampler.hpp>
 
 #include "api/access.hpp"
@@ -10,14 +11,25 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <unordered_set>
 #include <utility>
 
 namespace reprise {
 
+namespace {
+
+constexpr std::size_t in_words(std::size_t bytes) {
+  return (bytes + 7) / 8 * 8;
+}
+
+}  // namespace
+
 /// Takes rows of drawn items that the copy lacks. What may be read of a chunk in use is what the
 /// windows of its decided items have (I1): a drawn item is decided, and so are all before it in its
 /// chunk, whose rows are whole; of the rows behind it up to the end of its window the fields, and
-/// of the last one the observations.
+/// of the last one the observations. Mutable columns, which follow all else in a row, change at any
+/// time, so they are read through the gather; in their place in the copy are the frames of
+/// compressed fields.
 class RowMirror::State final : public window::RowTaker {
  public:
   explicit State(sampler::SamplerCore& sampler)
@@ -26,32 +38,31 @@ class RowMirror::State final : public window::RowTaker {
         ahead_(core_.window().ahead()),
         chunks_(core_.store().chunks()) {
     const storage::RowLayout& layout = core_.chunk_layout();
-    const auto refuse = [&](std::size_t field, const char* what) {
-      base::refuse(base::Call{"RowMirror"}, "field '", core_.schema().fields()[field].name, "' ",
-                   what);
-    };
     layout_.rows = core_.store().chunks() * core_.store().chunk_rows();
-    layout_.row_bytes = core_.store().row_stride();
+    layout_.row_bytes = in_words(layout.mutable_begin());
     for (std::size_t i = 0; i < core_.schema().fields().size(); ++i) {
       const RoleTraits& role = core_.schema().fields()[i].traits();
-      if (core_.schema().compresses(i)) {
-        refuse(i, "is compressed; allowed: fields as they are, which a device can read");
-      }
-      if (role.per_item || role.changes) {
-        refuse(i,
-               "is a recurrent state or a mutable column; allowed: fields of steps that do not "
-               "change, as a row crosses once");
-      }
-      layout_.offsets.push_back(layout.fields()[i].offset);
+      layout_.offsets.push_back(role.per_item || role.changes ? Layout::kInBatches
+                                                              : layout.fields()[i].offset);
     }
+    for (const storage::CompressedField& field : layout.compressed()) {
+      layout_.offsets[field.field] = layout_.row_bytes;
+      layout_.row_bytes += in_words(field.bytes);
+    }
+    base::require(!sampler_.has_taker(), base::Call{"RowMirror"},
+                  "the sampler has a mirror; allowed: one, which takes the rows of its draws");
     sampler_.set_taker(this);
   }
   ~State() override { sampler_.set_taker(nullptr); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void take(std::span<const storage::Place> places,
-            std::span<const ItemKey> keys) noexcept override {
+  void take(std::span<const storage::Place> places, std::span<const ItemKey> keys,
+            const detail::BatchView& batch, std::size_t offset) noexcept override {
+    for (std::size_t i = 0; core_.gather().varies() && i < places.size(); ++i) {
+      core_.gather().varying(core_.store().row(places[i].chunk, places[i].row), batch, offset + i);
+    }
+    ++draws_;
     try {
       for (std::size_t i = 0; i < places.size(); ++i) {
         look(places[i], keys[i].generation());
@@ -74,6 +85,10 @@ class RowMirror::State final : public window::RowTaker {
     if (failure_) {
       std::rethrow_exception(std::exchange(failure_, nullptr));
     }
+    if (draws_ > 1) {
+      keep_last();
+    }
+    draws_ = 0;
     given_.swap(rows_);
     given_bytes_.swap(bytes_);
     rows_.clear();
@@ -122,19 +137,42 @@ class RowMirror::State final : public window::RowTaker {
     const std::uint32_t whole = std::max(copied.whole, std::exchange(copied.wanted_whole, 0));
     const std::uint32_t end = std::max(copied.end, std::exchange(copied.wanted_end, 0));
     const storage::RowLayout& layout = core_.chunk_layout();
-    const std::size_t stride = layout_.row_bytes;
     const std::uint32_t first = copied.whole;
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + (end + 1 - first) * stride);
-    for (std::uint32_t row = first; row <= end; ++row) {
+    std::size_t at = bytes_.size();
+    bytes_.resize(at + (end + 1 - first) * layout_.row_bytes);
+    for (std::uint32_t row = first; row <= end; ++row, at += layout_.row_bytes) {
+      const std::byte* const own = core_.store().row(chunk, row);
       const std::size_t from = row < whole ? 0 : layout.headers_end();
-      const std::size_t to = row < whole || row < end ? stride : layout.observations_end();
-      std::memcpy(bytes_.data() + at + (row - first) * stride + from,
-                  core_.store().row(chunk, row) + from, to - from);
+      const std::size_t to =
+          row < whole || row < end ? layout.mutable_begin() : layout.observations_end();
+      std::memcpy(bytes_.data() + at + from, own + from, to - from);
+      for (const storage::CompressedField& field : layout.compressed()) {
+        core_.gather().observation(field.field, own,
+                                   bytes_.data() + at + layout_.offsets[field.field]);
+      }
       rows_.push_back(static_cast<std::int64_t>(chunk) * core_.store().chunk_rows() + row);
     }
     copied.whole = whole;
     copied.end = end;
+  }
+
+  /// Of rows that several draws have taken, what the last one found.
+  void keep_last() {
+    std::unordered_set<std::int64_t> later;
+    std::vector<std::size_t> kept;
+    for (std::size_t i = rows_.size(); i-- > 0;) {
+      if (later.insert(rows_[i]).second) {
+        kept.push_back(i);
+      }
+    }
+    std::ranges::reverse(kept);
+    for (std::size_t to = 0; to < kept.size(); ++to) {
+      rows_[to] = rows_[kept[to]];
+      std::memmove(bytes_.data() + to * layout_.row_bytes,
+                   bytes_.data() + kept[to] * layout_.row_bytes, layout_.row_bytes);
+    }
+    rows_.resize(kept.size());
+    bytes_.resize(kept.size() * layout_.row_bytes);
   }
 
   sampler::SamplerCore& sampler_;
@@ -144,6 +182,7 @@ class RowMirror::State final : public window::RowTaker {
   std::vector<Copied> chunks_;
   std::vector<std::uint32_t> touched_;  ///< Chunks of which rows are wanted.
   std::exception_ptr failure_;
+  std::size_t draws_ = 0;  ///< Since `new_rows` was called.
   std::vector<std::int64_t> rows_;
   std::vector<std::byte> bytes_;
   std::vector<std::int64_t> given_;  ///< What `new_rows` gave last.
@@ -152,6 +191,8 @@ class RowMirror::State final : public window::RowTaker {
 
 RowMirror::RowMirror(Sampler& sampler)
     : state_(std::make_unique<State>(detail::Access::core(sampler))) {}
+RowMirror::RowMirror(MixedSampler& mixed, std::size_t part)
+    : state_(std::make_unique<State>(detail::Access::core(mixed, part))) {}
 RowMirror::~RowMirror() = default;
 
 const RowMirror::Layout& RowMirror::layout() const noexcept {

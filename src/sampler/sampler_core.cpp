@@ -138,7 +138,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
   }
   call.leave();
   if (options.gather && taker_ != nullptr) {
-    taker_->take(drawing.slots.places, drawing.slots.keys);
+    taker_->take(drawing.slots.places, drawing.slots.keys, batch, offset);
   } else if (options.gather) {
     copier_.copy(drawing.slots.places, rows_,
                  core_->window().targets(options.n_step, options.discount), batch, offset);

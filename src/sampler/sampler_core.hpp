@@ -63,6 +63,7 @@ class SamplerCore {
 
   /// From now on rows are not copied into batches, but shown to it. Null: as before.
   void set_taker(window::RowTaker* taker) noexcept { taker_ = taker; }
+  [[nodiscard]] bool has_taker() const noexcept { return taker_ != nullptr; }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n,

@@ -106,6 +106,30 @@ void Gather::observation(std::size_t field, const std::byte* row, std::byte* to)
   }
 }
 
+/// Copies the recurrent state of the item's first step.
+void Gather::recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                             std::size_t place) const noexcept {
+  storage::StateNumber number = 0;
+  std::memcpy(&number, row + storage::kStateNumberOffset, sizeof(number));
+  const std::byte* const state = states_ + std::size_t{number} * state_stride_;
+  for (const Copy& copy : recurrent_) {
+    std::memcpy(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
+                state + copy.offset, copy.bytes);
+  }
+}
+
+void Gather::varying(const std::byte* row, const detail::BatchView& batch,
+                     std::size_t place) const noexcept {
+  if (!mutable_.empty()) {
+    storage::ItemHeader header;
+    std::memcpy(&header, row, sizeof(header));
+    mutable_steps(row, std::min(header.length(), batch.steps), batch.steps, batch, place);
+  }
+  if (!recurrent_.empty()) {
+    recurrent_state(row, batch, place);
+  }
+}
+
 /// Writes the frames of steps [-behind_, last] where `places_of` says. Before the episode, missing
 /// steps are zeros or the first frame; after the window's end they are its last frame.
 template <class PlacesOf>

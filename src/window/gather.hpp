@@ -52,6 +52,12 @@ class Gather {
   /// Copies the observation of a row of a pinned chunk, which must be published.
   void observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
 
+  /// Whether items have values that no row holds for good: mutable columns, recurrent states.
+  [[nodiscard]] bool varies() const noexcept { return !mutable_.empty() || !recurrent_.empty(); }
+  /// Copies these values alone, of the item of this row, as `items` does.
+  void varying(const std::byte* row, const detail::BatchView& batch,
+               std::size_t place) const noexcept;
+
   /// Bytes written per item, if stacks are whole.
   [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
 
@@ -79,6 +85,8 @@ class Gather {
               const detail::BatchView& batch, std::size_t place) const noexcept;
   void mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
                      const detail::BatchView& batch, std::size_t place) const noexcept;
+  void recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                       std::size_t place) const noexcept;
 
   std::vector<Copy> observations_;  ///< Observations that are not compressed.
   std::vector<storage::CompressedField> packed_;

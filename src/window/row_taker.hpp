@@ -1,9 +1,11 @@
 #pragma once
 
+#include <reprise/detail/batch_view.hpp>
 #include <reprise/item.hpp>
 
 #include "storage/chunk_store.hpp"
 
+#include <cstddef>
 #include <span>
 
 namespace reprise::window {
@@ -16,9 +18,10 @@ class RowTaker {
   RowTaker(const RowTaker&) = delete;
   RowTaker& operator=(const RowTaker&) = delete;
 
-  /// Item i begins in the row at places[i]. The items' chunks are pinned, and no lock is held.
-  virtual void take(std::span<const storage::Place> places,
-                    std::span<const ItemKey> keys) noexcept = 0;
+  /// Item i begins in the row at places[i], and has slot offset + i of the batch. The items' chunks
+  /// are pinned, and no lock is held.
+  virtual void take(std::span<const storage::Place> places, std::span<const ItemKey> keys,
+                    const detail::BatchView& batch, std::size_t offset) noexcept = 0;
 };
 
 }  // namespace reprise::window

@@ -28,8 +28,6 @@ class SequenceGather final : public Gather {
              std::byte* to) const noexcept;
   void stacks(const Copy& copy, const std::byte* row, std::uint64_t position, std::uint32_t length,
               std::byte* to) const noexcept;
-  void recurrent_state(const std::byte* row, const detail::BatchView& batch,
-                       std::size_t place) const noexcept;
 };
 
 /// Writes the target of each step of a sequence, and zeros beyond its last one.
@@ -128,18 +126,6 @@ void SequenceGather::stacks(const Copy& copy, const std::byte* row, std::uint64_
     stack(copy, row + k * stride_, position + k, to + k * bytes);
   }
   std::memset(to + length * bytes, 0, (ahead_ - length) * bytes);
-}
-
-/// Copies the recurrent state of the item's first step.
-void SequenceGather::recurrent_state(const std::byte* row, const detail::BatchView& batch,
-                                     std::size_t place) const noexcept {
-  storage::StateNumber number = 0;
-  std::memcpy(&number, row + storage::kStateNumberOffset, sizeof(number));
-  const std::byte* const state = states_ + std::size_t{number} * state_stride_;
-  for (const Copy& copy : recurrent_) {
-    std::memcpy(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
-                state + copy.offset, copy.bytes);
-  }
 }
 
 constexpr std::string_view kEnds[] = {"zero_pad", "drop", "overlap"};

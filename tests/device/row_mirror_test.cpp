@@ -1,4 +1,5 @@
 #include <reprise/device_ring.hpp>
+#include <reprise/mixed_sampler.hpp>
 
 #include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
@@ -37,10 +38,10 @@ class Copy {
   std::vector<std::byte> bytes_;
 };
 
-/// In words, the first thing wrong with the window of an item in the copy.
-std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, ItemKey key,
-                     std::uint32_t stack) {
-  const std::size_t first = key.slot();
+/// In words, the first thing wrong with the window of an item in the copy and the batch.
+std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, const Batch& batch,
+                     std::size_t item, std::uint32_t stack) {
+  const std::size_t first = batch.keys()[item].slot();
   const std::uint64_t packed = copy.word(first, 8);
   const auto length = static_cast<std::uint32_t>(packed >> 8U & 0xffffU);
   const StepName name = World::name_of(copy.word(first, 0), packed >> 24U);
@@ -48,6 +49,17 @@ std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, It
   for (std::int64_t k = -back; k <= std::int64_t{length}; ++k) {
     for (const AnyField field : world.fields()) {
       const bool observation = field.role() == Role::Observation;
+      if (mirror.layout().offsets[field.index()] == RowMirror::Layout::kInBatches) {
+        const std::span<const std::byte> all = batch.now(field);
+        const std::size_t values = all.size() / batch.size() / world.bytes(field);
+        const auto at = static_cast<std::size_t>(k);
+        if (k >= 0 && k < std::int64_t{length} && at < values &&
+            !world.holds(all.subspan((item * values + at) * world.bytes(field), world.bytes(field)),
+                         field, name.after(k))) {
+          return "field " + std::to_string(field.index()) + " in the batch, of " + name.words();
+        }
+        continue;
+      }
       if (!observation && (k < 0 || k == std::int64_t{length})) {
         continue;
       }
@@ -76,10 +88,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Window(Sequences{.length = 5, .period = 2, .frame_stack = 2})));
 
 TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
-  const World world(World::Fields{.discount = true});
+  const bool transitions = std::holds_alternative<Transitions>(GetParam());
   const std::uint32_t stack = std::visit([](auto& kind) { return kind.frame_stack; }, GetParam());
   for (std::uint64_t seed = 1; seed <= scaled(20, 3); ++seed) {
     Rng rng(seed);
+    World world(World::Fields{
+        .discount = true, .states = !transitions, .compressed = true, .mutable_columns = true});
+    const AnyField latent = *world.schema().find("latent");
     ReplayBuffer replay(world.schema(), Small{.capacity_steps = 100,
                                               .window = GetParam(),
                                               .max_writers = 3,
@@ -96,12 +111,18 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
         append(world, writers[rng.below(2)], rng);
       }
       const SampleResult batch = sampler.sample(rng.between(1, 20), {.timeout = 0ns});
-      if (!batch) {
-        continue;
+      if (!batch || rng.chance(0.2)) {
+        continue;  // The rows of a draw that nobody asked for come with those of the next one.
       }
       copy.update();
-      for (const ItemKey key : batch->keys()) {
-        ASSERT_EQ(mismatch(world, mirror, copy, key, stack), "") << "round " << round;
+      for (std::size_t i = 0; i < batch->size(); ++i) {
+        ASSERT_EQ(mismatch(world, mirror, copy, *batch, i, stack), "") << "round " << round;
+      }
+      const ItemKey key = batch->keys()[0];
+      const StepName name =
+          World::name_of(copy.word(key.slot(), 0), copy.word(key.slot(), 8) >> 24U);
+      if (transitions) {  // A step of sequences may be in two chunks.
+        replay.update({&key, 1}, latent, world.change(latent, name, rng.next()));
       }
     }
   }
@@ -132,8 +153,8 @@ TEST_P(RowMirrorOf, IsRightBesideWriters) {
     const SampleResult batch = sampler.sample(8);
     ASSERT_TRUE(batch);
     copy.update();
-    for (const ItemKey key : batch->keys()) {
-      ASSERT_EQ(mismatch(world, mirror, copy, key, stack), "") << "round " << round;
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      ASSERT_EQ(mismatch(world, mirror, copy, *batch, i, stack), "") << "round " << round;
     }
   }
 }
@@ -162,24 +183,38 @@ TEST(RowMirror, BringsARowOnce) {
   }
 }
 
-TEST(RowMirror, RefusesFieldsThatARowDoesNotHave) {
-  const auto refused = [](const Schema& schema, const Window& window,
-                          std::initializer_list<std::string_view> words) {
-    ReplayBuffer replay(schema, Small{.window = window});
-    Sampler sampler = replay.sampler();
-    expect_refusal<std::invalid_argument>([&] { const RowMirror mirror(sampler); }, words);
-  };
-  Schema compressed;
-  compressed.compress(compressed.observation<std::uint8_t>("frame", {1024}));
-  refused(compressed, Transitions{}, {"frame", "compressed"});
-  Schema changing;
-  changing.observation<float>("state");
-  changing.mutable_column<float>("latent");
-  refused(changing, Transitions{}, {"latent", "mutable column"});
-  Schema recurrent;
-  recurrent.observation<float>("state");
-  recurrent.recurrent_state<float>("lstm", {4});
-  refused(recurrent, Sequences{.length = 4, .period = 2}, {"lstm", "recurrent state"});
+TEST(RowMirror, IsOfOnePartOfAMix) {
+  Line first(Small{.capacity_steps = 100});
+  Line second(Small{.capacity_steps = 100});
+  first.append_many(0, 50);
+  second.append_many(50, 50);
+  MixedSampler both({{first.replay, 4}, {second.replay, 8}});
+  RowMirror of_first(both, 0);
+  RowMirror of_second(both, 1);
+  Copy copies[] = {Copy(of_first), Copy(of_second)};
+  const std::size_t at = of_first.layout().offsets.front();
+  for (int round = 0; round < 20; ++round) {
+    const SampleResult batch = both.sample();
+    ASSERT_TRUE(batch);
+    for (Copy& copy : copies) {
+      copy.update();
+    }
+    for (std::size_t i = 0; i < 12; ++i) {
+      const std::size_t part = i < 4 ? 0 : 1;
+      EXPECT_EQ(copies[part].word(batch->keys()[i].slot(), at) / 50, part) << "round " << round;
+    }
+  }
+}
+
+TEST(RowMirror, RefusesASamplerThatHasAMirrorAndAPartThatIsNotThere) {
+  Line line(Small{.capacity_steps = 100});
+  Sampler sampler = line.replay.sampler();
+  const RowMirror mirror(sampler);
+  expect_refusal<std::invalid_argument>([&] { const RowMirror another(sampler); },
+                                        {"the sampler has a mirror", "allowed: one"});
+  MixedSampler mixed({{line.replay, 4}});
+  expect_refusal<std::invalid_argument>([&] { const RowMirror another(mixed, 1); },
+                                        {"part is 1", "below 1"});
 }
 
 }  // namespace

@@ -60,3 +60,25 @@ def test_a_batch_that_is_filled_again_is_copied(buffer):
         arrays, _ = reprise.jax._flatten(batch)
         assert np.shares_memory(arrays[0], batch["state"]) != views
         np.testing.assert_array_equal(arrays[0], batch["state"])
+
+
+def test_a_mirrors_batch_is_taken_without_copying():
+    torch = pytest.importorskip("torch")
+    from reprise.torch import mirror
+
+    schema = reprise.Schema().observation("state", np.float32, (3,)).column("action", np.int32)
+    replay = reprise.ReplayBuffer(schema.reward(), 100, window=reprise.Transitions(n_step=3))
+    with replay.writer() as writer:
+        seen = np.random.default_rng(1).random((41, 3))
+        writer.append_episode(state=seen, action=np.arange(40), reward=np.arange(40))
+    batch = mirror(replay, "cpu", seed=5).sample(16)
+    here = replay.sampler(seed=5).sample(16)
+    taken = jax.tree.map(jax.dlpack.from_dlpack, batch)
+    assert list(taken) == ["state", "next_state", "action", "reward"]
+    for name, array in taken.items():
+        assert array.unsafe_buffer_pointer() == batch[name].data_ptr(), name
+        np.testing.assert_array_equal(array, here[name])
+    np.testing.assert_array_equal(taken.returns["reward"], here.returns["reward"])
+    for name in ("discounts", "weights", "lengths"):
+        assert isinstance(getattr(batch, name), torch.Tensor)
+        np.testing.assert_array_equal(getattr(taken, name), getattr(here, name))

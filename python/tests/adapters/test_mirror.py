@@ -106,7 +106,8 @@ def test_rows_cross_once():
     append(replay, [replay.writer()], random, 200)
     on_device = mirror(replay, "cpu", seed=5)
     crossed = []
-    new_rows = on_device._new.new_rows
+    (new,) = on_device._new
+    new_rows = new.new_rows
 
     class Counted:
         def __getattr__(self, name):
@@ -117,7 +118,7 @@ def test_rows_cross_once():
             crossed.extend(rows)
             return rows, content
 
-    new, on_device._new = on_device._new, Counted()
+    on_device._new = [Counted()]
     for _ in range(50):
         on_device.sample(64, draws="independent")
     rows, times = np.unique(crossed, return_counts=True)
@@ -168,19 +169,134 @@ def test_another_sampler_is_as_it_was():
     assert on_device.nbytes >= 300 * replay.schema.step_bytes
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        (lambda schema: schema.compress("frame"), "field 'frame' is compressed"),
-        (
-            lambda schema: schema.mutable_column("z", np.float32),
-            "field 'z' is a recurrent state or",
-        ),
-    ],
-)
-def test_what_a_row_does_not_have_is_refused(change, words):
-    schema = change(reprise.Schema().observation("frame", np.uint8, (32, 32)))
-    refuses(ValueError, words, mirror, reprise.ReplayBuffer(schema, 100), "cpu")
+# ---- what is not in rows ----
+
+
+def with_all_fields(window):
+    """Compressed frames, mutable columns, and of sequences recurrent states."""
+    schema = reprise.Schema().observation("obs", np.float32, (3,))
+    schema.observation("frame", np.uint8, (32, 32)).compress("frame")
+    schema.observation("wide", np.uint16, (20, 30)).compress("wide").reward()
+    schema.mutable_column("value", np.float32).mutable_column("mark", np.uint32, (3,))
+    if isinstance(window, reprise.Sequences):
+        schema.recurrent_state("lstm", np.float32, (5,))
+    options = {"chunk_steps": 32, "shards": 1, "key_tag": 1, "max_writers": 3}
+    selectors = reprise.Proportional(alpha=1.0, epsilon=0.0)
+    return reprise.ReplayBuffer(schema, 200, window=window, selectors=selectors, **options)
+
+
+def append_all_fields(replay, writer, random, steps):
+    def seen(prefix=""):
+        frame = np.zeros((32, 32), np.uint8)
+        frame[random.integers(32)] = random.integers(1, 255)
+        wide = np.full((20, 30), random.integers(65536), np.uint16)
+        return {prefix + "obs": random.random(3), prefix + "frame": frame, prefix + "wide": wide}
+
+    for _ in range(steps):
+        if not writer.in_episode:
+            writer.begin_episode(**seen())
+        mark = random.integers(1 << 32, size=3, dtype=np.uint32)
+        step = {"value": random.normal(), "mark": mark, "reward": random.normal()}
+        if "lstm" in (field.name for field in replay.schema.fields):
+            step["lstm"] = random.random(5)
+        writer.append(**step, **seen("next_"), end=random.choice([0] * 9 + [1]))
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_values_that_change_are_those_of_the_draw(name, device):
+    random = np.random.default_rng(8)
+    window = WINDOWS[name]
+    replay = with_all_fields(window)
+    writer = replay.writer()
+    append_all_fields(replay, writer, random, 60)
+    on_device, here = mirror(replay, device, seed=5), replay.sampler(seed=5)
+    for _ in range(30):
+        append_all_fields(replay, writer, random, int(random.choice([0, 5, 90])))
+        batch = here.sample(16)
+        ours = on_device.sample(16)
+        check(ours, batch)
+        steps = () if isinstance(window, reprise.Transitions) else (batch["value"].shape[1],)
+        replay.update(batch.item_keys, "value", random.normal(size=(16, *steps)))
+
+
+def test_compressed_frames_are_whole_in_rows_and_what_changes_is_not():
+    replay = with_all_fields(WINDOWS["sequences"])
+    (new,) = mirror(replay, "cpu")._new
+    assert 32 * 32 + 2 * 600 < new.row_bytes <= 24 + 3 * 4 + 2 * 8 + 4 + 32 * 32 + 2 * 600 + 16
+
+
+# ---- sources ----
+
+
+@pytest.mark.parametrize("n", [None, 24])
+@pytest.mark.parametrize("name", ["steps and stacks", "returns of sequences"])
+def test_a_mix_is_mirrored(name, n, device):
+    """In exact parts, and by the common total."""
+    random = np.random.default_rng(9)
+    replays = [made(WINDOWS[name], key_tag=tag) for tag in (1, 2)]
+    writers = [[replay.writer()] for replay in replays]
+    for replay, own in zip(replays, writers):
+        append(replay, own, random, 80)
+    parts = replays if n else [(replays[0], 16), (replays[1], 8)]
+    on_device = mirror(reprise.mix(parts, n, seed=5), device)
+    here = reprise.mix(parts, n, seed=5)
+    for _ in range(40):
+        append(replays[0], writers[0], random, int(random.choice([0, 10, 120])))
+        append(replays[1], writers[1], random, int(random.choice([0, 5])))
+        batch = here.sample()
+        ours = on_device.sample()
+        check(ours, batch)
+        applied = on_device.update_priorities(ours.item_keys, torch.rand(24, device=device) + 0.1)
+        assert applied == (24, 0)
+
+
+def test_a_mix_that_was_interrupted_goes_on():
+    random = np.random.default_rng(9)
+    first, second = (made(WINDOWS["one step"], key_tag=tag) for tag in (1, 2))
+    writer = first.writer()
+    append(first, [writer], random, 50)
+    parts = [(first, 8), (second, 8)]
+    on_device, here = mirror(reprise.mix(parts, seed=5), "cpu"), reprise.mix(parts, seed=5)
+    for source in (here, on_device):
+        refuses(TimeoutError, "0 of the", source.sample, timeout=0)
+    append(second, [second.writer()], random, 50)
+    check(on_device.sample(), here.sample())
+
+
+def test_a_sampler_is_mirrored_and_draws_for_its_mirror_alone():
+    replay = made(WINDOWS["one step"])
+    append(replay, [replay.writer()], np.random.default_rng(4), 100)
+    sampler = replay.sampler(seed=5)
+    on_device = mirror(sampler, "cpu")
+    check(on_device.sample(16), replay.sampler(seed=5).sample(16))
+    refuses(ValueError, "the sampler has a mirror; allowed: one", mirror, sampler, "cpu")
+    refuses(ValueError, "seed is 3; allowed of a buffer alone", mirror, sampler, "cpu", seed=3)
+
+
+def test_rows_of_other_processes_are_refused():
+    replay = made(WINDOWS["one step"])
+    words = "mirror: source is .*; allowed: a buffer of this process, .*reprise.torch.loader"
+    with replay.share() as address, reprise.attach(address) as guest:
+        refuses(TypeError, words, mirror, guest, "cpu")
+        refuses(TypeError, words, mirror, guest.sampler(), "cpu")
+
+    class Cluster:
+        def sampler(self):
+            return self
+
+        def sample(self, n):
+            return n
+
+    refuses(TypeError, words, mirror, Cluster(), "cpu")
+
+
+def test_a_device_with_too_little_memory_is_refused(monkeypatch):
+    replay = made(WINDOWS["one step"])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 2000))
+    words = (
+        r"mirror: \d+ rows of \d+ bytes take \d+ bytes; allowed on cuda:0: 1000, what it has free"
+    )
+    refuses(ValueError, words, mirror, replay, "cuda:0")
 
 
 # ---- the buffer of FastTD3 and others ----
