@@ -93,10 +93,15 @@ void add_cycle(const std::string& name, std::initializer_list<int> log_sizes) {
   });
 }
 
+/// As learners of thousands of simulators draw.
+constexpr std::size_t kManyItems = 32'768;
+
 [[maybe_unused]] const bool added = [] {
   const auto sizes = {14, 16, 18, 20, 22, 23};
   add_draw<RepriseItems>("W1/draw/reprise");
   add_draw<TextbookLocked>("W1/draw/textbook");
+  bench::add_sizes<RepriseItems>("W1/draw_many/reprise", {20, 23}, kManyItems,
+                                 [](RepriseItems& items) { items.draw(kManyItems); });
   add_cycle<RepriseItems>("W1/cycle/reprise", sizes);
   add_cycle<TextbookLocked>("W1/cycle/textbook", sizes);
   // Beside W1/cycle/reprise: as many items in all, in two buffers.

@@ -429,3 +429,12 @@ def test_the_benchmark_runs(capsys, monkeypatch):
         assert capsys.readouterr().out == (
             "skipped: bench/python/to_device: torch finds no CUDA device\n"
         )
+
+
+def test_the_benchmark_of_large_draws_runs(capsys, monkeypatch):
+    program = str(ROOT / "bench" / "python" / "large_draws")
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setattr("sys.argv", [program, "--quick"])
+    runpy.run_path(program, run_name="__main__")
+    shown = capsys.readouterr().out
+    assert "64 of 2^10 items" in shown and "torch.multinomial" in shown
