@@ -78,6 +78,11 @@ class Request:
         self.attempts -= 1
         self._sent = time.monotonic()
 
+    def lost_its_connection(self) -> None:
+        """The shard may be well, so this does not count as an attempt."""
+        self.connection = None
+        self.attempts -= 1
+
     def retry(
         self, ask: Callable[[Any], None], give_up: Callable[[Any, BaseException], None]
     ) -> None:
@@ -150,7 +155,7 @@ class Calls:
             if connection.closed:
                 for request in direct.values():
                     if request.connection is connection:
-                        request.connection = None
+                        request.lost_its_connection()
         return news + (_answers_of_ray(calls, 0.0 if connections else wait.left()) if calls else [])
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import signal
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from testing.ray_cluster import wait_for
 import reprise
 from reprise.ray import _calls
 from reprise.ray._calls import connect_to
+from reprise.ray._waiting import Wait
 
 
 def connections_of(sampler):
@@ -103,6 +106,35 @@ def test_a_connection_that_breaks_loses_nothing(cluster, when):
         assert stats["applied_updates"] == 3 * 64
         assert stats["lost_shards"] == stats["lost_in_flight_steps"] == 0
         assert stats["committed_steps"] == 600 + (100 if when == "idle" else 150)
+
+
+def test_a_connection_that_breaks_is_no_attempt(monkeypatch):
+    class Breaks:
+        closed = False
+        wait = staticmethod(lambda connections, seconds: None)
+
+        def ask(self, number, payload):
+            self.closed = True
+
+        def take(self):
+            return []
+
+    monkeypatch.setattr(_calls, "connect_to", lambda address: Breaks())
+    monkeypatch.setattr(_calls, "reprise", SimpleNamespace(ShardConnection=Breaks))
+    described = SimpleNamespace(address=lambda shard, incarnation: "", answer_timeout=0.0)
+    membership = SimpleNamespace(spec=described, count=lambda name: None)
+    remote = SimpleNamespace(index=0, info=SimpleNamespace(incarnation=1))
+    by_ray, given_up = [], []
+    call_by_ray = lambda: by_ray.append(object()) or by_ray[-1]
+    request = _calls.Request(membership, remote, b"", call_by_ray)
+    calls = _calls.Calls(membership)
+    calls.ask(request)
+    assert request.connection is not None
+    calls.collect([request], Wait("sample", None, str))
+    while not given_up:
+        request.retry(calls.ask, lambda request, error: given_up.append(error))
+        time.sleep(0.01)
+    assert len(by_ray) == _calls.ATTEMPTS
 
 
 def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, monkeypatch):
