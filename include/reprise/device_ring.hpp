@@ -158,8 +158,8 @@ class Sampler;
 ///     Sampler sampler = replay.sampler();
 ///     RowMirror mirror(sampler);
 ///     const SampleResult batch = sampler.sample(4096);  // keys(), weights(), probabilities().
-///     const auto [rows, bytes] = mirror.new_rows();     // Scatter these to the copy, ...
-///     gather(batch->keys());                            // ... where key.slot() names a row.
+///     const auto [rows, bytes] = mirror.new_rows();     // Scatter these to a copy of rows() rows,
+///     ... gather(mirror.first_rows());                      // ... where the items begin in these.
 ///
 /// The window of an item is in consecutive rows from its own on, and its frame stack in those
 /// before, however the buffer is used meanwhile. A row begins with the id of its episode, 8 bytes,
@@ -173,10 +173,9 @@ class Sampler;
 /// before the sampler, whose draws are then as before.
 class RowMirror {
  public:
-  /// What the copy holds.
+  /// How a row is laid out.
   struct Layout {
-    std::size_t rows = 0;       ///< Room for so many.
-    std::size_t row_bytes = 0;  ///< Of one.
+    std::size_t row_bytes = 0;
     /// Of each field of the schema, in a row; kInBatches: its values are in batches.
     std::vector<std::size_t> offsets;
     static constexpr std::size_t kInBatches = ~std::size_t{0};
@@ -203,6 +202,12 @@ class RowMirror {
   /// the next call. Errors: `std::bad_alloc` if a draw found no memory for it. Then the copy counts
   /// as empty, and the batch is not to be used.
   [[nodiscard]] NewRows new_rows();
+  /// The row of the copy in which each item of the last batch begins, of a mix those of the part.
+  /// Valid until the next draw.
+  [[nodiscard]] std::span<const std::int64_t> first_rows() const noexcept;
+  /// How many rows the copy has to have room for: at first the capacity and what open chunks take;
+  /// more, after a draw, where short episodes need more chunks. Rows keep their numbers.
+  [[nodiscard]] std::size_t rows() const noexcept;
 
  private:
   class State;

@@ -13,7 +13,6 @@ from ._options import classes as strategies
 from ._reprise import Mix, _RowMirror
 from ._vocabulary import Draws, Normalise, Role, UpdateResult
 
-_KEY_ROW = (1 << 32) - 1
 # Types that torch does not compute with: the signed type of the same bits, and a mask.
 UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
 
@@ -48,12 +47,10 @@ class Mirror:
         parts = len(source.parts) if isinstance(source, Mix) else 1
         self._new = [_RowMirror(self._sampler, part) for part in range(parts)]
         each = self._new[0]
-        # Rows of the copy are those of the parts, one part behind the other.
-        self._begins = np.cumsum([0, *(new.rows for new in self._new)]).tolist()
-        count = self._begins.pop()
         window = self._window = each.window
         self._sequences = isinstance(window, strategies["Sequences"])
         self._steps = window.burn_in + window.length if self._sequences else 1
+        count = sum(new.rows for new in self._new)
         needed = count * each.row_bytes
         if self._device.type == "cuda":
             free = torch.cuda.mem_get_info(self._device)[0]
@@ -63,21 +60,15 @@ class Mirror:
                     f"bytes; allowed on {self._device}: {free}, what it has free. A smaller "
                     "capacity_steps or max_writers takes less"
                 )
-        self._copy = torch.empty((count, each.row_bytes), dtype=torch.uint8, device=self._device)
-        self._words = self._copy.view(torch.int64)
-        self._waiting: list[Any] = []  # New rows that are not in the copy yet.
-        # None: the values, which may change, are in batches of the host.
-        self._fields: dict[str, tuple[Role, Any]] = {
-            field.name: (
-                field.role,
-                _Column(self._copy, offset, field) if offset < each.row_bytes else None,
-            )
-            for field, offset in zip(each.schema.fields, each.offsets)
-        }
+        self._rows: list[int] = []  # Of each part, one part behind the other.
+        self._begins: list[int] = []
+        self._copy: Any = None
+        self._waiting: list[Any] = []  # New rows that are not in the copy yet, with their parts.
+        self._make_room()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the copy on the device."""
+        """Bytes of the copy on the device now."""
         return int(self._copy.numel())
 
     def sample(
@@ -98,27 +89,53 @@ class Mirror:
         how |= {"n_step": n_step, "discount": discount, "timeout": timeout}
         mixed = isinstance(self._sampler, Mix)
         batch = self._sampler.sample(n, **how, **({} if mixed else {"views": True}))
-        for new, begin in zip(self._new, self._begins):
-            rows, content = new.new_rows()
-            self._waiting.append((rows + begin, content))
+        self._waiting += [(part, *new.new_rows()) for part, new in enumerate(self._new)]
+        self._make_room()
         while self._waiting:  # Those of an earlier call, too, if the device had no memory for them.
-            rows, content = self._waiting[0]
+            part, rows, content = self._waiting[0]
             if len(rows):
-                self._words.index_copy_(0, self._send(rows), self._send(content.view(np.int64)))
+                at = self._send(rows + self._begins[part])
+                self._words.index_copy_(0, at, self._send(content.view(np.int64)))
             del self._waiting[0]
         made = Tensors()
         made.frames = {}
         made.item_keys = self._send(batch.item_keys)
         made.weights = self._send(batch.weights)
         made.probabilities = self._send(batch.probabilities)
-        self._first = made.item_keys & _KEY_ROW
-        if mixed:
-            for part, begin in zip(self._sampler.parts, self._begins):
-                self._first[part] += begin
+        self._first = self._send(self._first_rows(mixed))
         most = self._window.n_step if n_step is None else n_step
         gamma = float(np.float32(self._window.discount if discount is None else discount))
         self._gather(made, batch, most, gamma)
         return made
+
+    def _first_rows(self, mixed: bool) -> Any:
+        """The rows of the copy in which the items of the last batch begin."""
+        if not mixed:
+            return self._new[0].first_rows
+        counts = [part.stop - part.start for part in self._sampler.parts]
+        parts = zip(self._new, self._begins, counts)
+        return np.concatenate([new.first_rows[:count] + begin for new, begin, count in parts])
+
+    def _make_room(self) -> None:
+        """Makes the copy larger if a part has more rows than before."""
+        rows = [new.rows for new in self._new]
+        if rows == self._rows:
+            return
+        each = self._new[0]
+        begins = np.cumsum([0, *rows[:-1]]).tolist()
+        copy = torch.empty((sum(rows), each.row_bytes), dtype=torch.uint8, device=self._device)
+        for old, begin, count in zip(self._begins, begins, self._rows):
+            copy[begin : begin + count] = self._copy[old : old + count]
+        self._copy, self._rows, self._begins = copy, rows, begins
+        self._words = copy.view(torch.int64)
+        # None: the values, which may change, are in batches of the host.
+        self._fields: dict[str, tuple[Role, Any]] = {
+            field.name: (
+                field.role,
+                _Column(copy, offset, field) if offset < each.row_bytes else None,
+            )
+            for field, offset in zip(each.schema.fields, each.offsets)
+        }
 
     def update_priorities(self, keys: Any, priorities: Any) -> UpdateResult:
         """Sets priorities, [n], of items that this drew, in the selector that it draws by, and waits
@@ -235,9 +252,10 @@ def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
         batch = rows.sample(32768)
         rows.update_priorities(batch.item_keys, update(batch))
 
-    For simulators that bring far fewer steps than the learner draws. The device has a copy of all
-    chunks of the buffer, `nbytes`, with compressed observations as they are: ValueError with the sum
-    if it has not so much memory free.
+    For simulators that bring far fewer steps than the learner draws. The device has a copy of the
+    chunks in use, `nbytes`, with compressed observations as they are: the capacity, and a chunk for
+    each writer; ValueError with the sum if it has not so much memory free. Where episodes are short
+    there are more chunks, and the copy grows by eighths.
 
     source: a ReplayBuffer, one of its selectors, a Sampler or a Mix, of this process; TypeError for
     a Guest and for a cluster, whose rows are in memory of other processes. A Sampler or Mix is the

@@ -42,6 +42,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     once the n_steps of its window are there; NothingToDraw before the first. `state_dict` does not
     hold the steps: `buffer.replay.save(directory)` does.
 
+    The device takes about a tenth more than the steps themselves, for chunks that are being written.
     buffer_size: steps of each environment. n_critic_obs: 0 for none. asymmetric_obs: whether
     "critic_observations" are stored; None where n_critic_obs is not 0. playground_mode: of these,
     the first n_obs are the observations, and are not stored again. selector: Uniform(), or
@@ -70,6 +71,11 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self.n_steps, self.gamma, self.device = n_steps, gamma, device
         self._critic = bool(n_critic_obs) if asymmetric_obs is None else asymmetric_obs
         self._apart = n_obs if playground_mode and self._critic else 0
+        if self._critic and n_critic_obs <= self._apart:
+            raise ValueError(
+                f"SimpleReplayBuffer: n_critic_obs is {n_critic_obs}; allowed with "
+                f"critic observations: above {self._apart}"
+            )
         schema = Schema().observation("observations", np.float32, (n_obs,))
         if self._critic:
             schema.observation("critic_observations", np.float32, (n_critic_obs - self._apart,))
@@ -82,6 +88,8 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             selectors=strategies["Uniform"]() if selector is None else selector,
             rate_limiter=strategies["Unlimited"](),
             max_writers=n_env,
+            # Each environment has an open chunk beyond the capacity, which a device has to hold.
+            chunk_steps=max(64, buffer_size // 16, 16 * (n_steps + 1)),
         )
         self._writers = self.replay.vector_writer(n_env, autoreset="disabled")
         self._mirror = Mirror(self.replay, "cpu" if device is None else device, {"seed": seed})

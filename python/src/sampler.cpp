@@ -112,22 +112,30 @@ class RowMirrorObject {
 
   [[nodiscard]] nb::object schema() const { return make_object<Schema>(origin_.schema()); }
   [[nodiscard]] nb::object window() const { return to_python(origin_.window); }
-  [[nodiscard]] std::size_t rows() const { return mirror_->layout().rows; }
+  [[nodiscard]] std::size_t rows() const { return mirror_->rows(); }
   [[nodiscard]] std::size_t row_bytes() const { return mirror_->layout().row_bytes; }
   [[nodiscard]] nb::object offsets() const { return to_python(mirror_->layout().offsets); }
+  [[nodiscard]] nb::object first_rows() const {
+    const std::span<const std::int64_t> found = mirror_->first_rows();
+    const std::size_t count = found.size();
+    return copied(DType::I64, {&count, 1}, found);
+  }
   nb::object new_rows() {
     const RowMirror::NewRows found = mirror_->new_rows();
     const std::array<std::size_t, 2> shape{found.rows.size(), row_bytes()};
-    const auto copy = [](DType dtype, std::span<const std::size_t> dimensions, auto from) {
-      nb::object made = empty_array(dtype, dimensions);
-      std::ranges::copy(std::as_bytes(from), Array(made).data());
-      return made;
-    };
-    return nb::make_tuple(copy(DType::I64, std::span(shape).first(1), found.rows),
-                          copy(DType::U8, shape, found.bytes));
+    return nb::make_tuple(copied(DType::I64, std::span(shape).first(1), found.rows),
+                          copied(DType::U8, shape, found.bytes));
   }
 
  private:
+  template <class T>
+  static nb::object copied(DType dtype, std::span<const std::size_t> shape,
+                           std::span<const T> from) {
+    nb::object made = empty_array(dtype, shape);
+    std::ranges::copy(std::as_bytes(from), Array(made).data());
+    return made;
+  }
+
   const nb::object sampler_;  ///< It outlives the mirror, as does its buffer.
   const AnyBuffer& origin_;
   const std::unique_ptr<RowMirror> mirror_;
@@ -294,7 +302,10 @@ void bind_mirror(nb::module_& module) {
           arg("sampler"), arg("part", 0U))
       .property<&Self::schema>("schema", "Schema", "Of the buffer.")
       .property<&Self::window>("window", "_Window", "Of the buffer.")
-      .property<&Self::rows>("rows", "Rows that the copy has room for.")
+      .property<&Self::rows>("rows",
+                             "Rows that the copy has to have room for, more after some draws.")
+      .property<&Self::first_rows>("first_rows", "NDArray[np.int64]",
+                                   "The row in which each item of the last batch begins, [n].")
       .property<&Self::row_bytes>("row_bytes", "Bytes of a row.")
       .property<&Self::offsets>(
           "offsets", "list[int]",

@@ -3,6 +3,7 @@
 #include <reprise/sampler.hpp>
 
 #include "api/access.hpp"
+#include "base/divider.hpp"
 #include "base/text.hpp"
 #include "sampler/sampler_core.hpp"
 #include "window/row_taker.hpp"
@@ -36,9 +37,9 @@ class RowMirror::State final : public window::RowTaker {
       : sampler_(sampler),
         core_(sampler.buffer()),
         ahead_(core_.window().ahead()),
-        chunks_(core_.store().chunks()) {
+        chunks_(core_.store().chunks()),
+        room_(std::min(chunks_.size(), usual_chunks(core_))) {
     const storage::RowLayout& layout = core_.chunk_layout();
-    layout_.rows = core_.store().chunks() * core_.store().chunk_rows();
     layout_.row_bytes = in_words(layout.mutable_begin());
     for (std::size_t i = 0; i < core_.schema().fields().size(); ++i) {
       const RoleTraits& role = core_.schema().fields()[i].traits();
@@ -64,15 +65,19 @@ class RowMirror::State final : public window::RowTaker {
     }
     ++draws_;
     try {
+      first_rows_.resize(places.size());
       for (std::size_t i = 0; i < places.size(); ++i) {
         look(places[i], keys[i].generation());
+        first_rows_[i] = row_of(places[i].chunk, places[i].row);
       }
       for (const std::uint32_t chunk : touched_) {
         copy(chunk);
       }
     } catch (...) {
       failure_ = std::current_exception();
-      std::ranges::fill(chunks_, Copied());
+      for (Copied& copied : chunks_) {
+        copied = {.place = copied.place};
+      }
       rows_.clear();
       bytes_.clear();
     }
@@ -80,6 +85,8 @@ class RowMirror::State final : public window::RowTaker {
   }
 
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::int64_t> first_rows() const noexcept { return first_rows_; }
+  [[nodiscard]] std::size_t rows() const noexcept { return room_ * core_.store().chunk_rows(); }
 
   [[nodiscard]] NewRows new_rows() {
     if (failure_) {
@@ -97,6 +104,7 @@ class RowMirror::State final : public window::RowTaker {
   }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   /// What the copy has of a chunk.
   struct Copied {
     /// Of the keys of its rows; two while the chunk has rows of a checkpoint. A chunk that is used
@@ -106,15 +114,31 @@ class RowMirror::State final : public window::RowTaker {
     std::uint32_t end = 0;    ///< The row of the last observation that is there.
     std::uint32_t wanted_whole = 0;
     std::uint32_t wanted_end = 0;
+    std::uint32_t place = kNone;  ///< Where its rows are in the copy, in chunks.
   };
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  /// Chunks that the capacity takes while episodes are much longer than windows, and open ones. The
+  /// store has room for many more, which are seldom used.
+  static std::size_t usual_chunks(const buffer::BufferCore& core) {
+    const Options& options = core.options();
+    const std::size_t items = options.chunk_steps - core.window().context_rows();
+    return base::divide_up(options.capacity_steps, items) + options.shards + options.max_writers;
+  }
+  [[nodiscard]] std::int64_t row_of(std::uint32_t chunk, std::uint32_t row) const noexcept {
+    return static_cast<std::int64_t>(chunks_[chunk].place) * core_.store().chunk_rows() + row;
+  }
 
   void look(const storage::Place& place, std::uint32_t generation) {
     Copied& copied = chunks_[place.chunk];
     if (copied.generations[0] != generation && copied.generations[1] != generation) {
       copied = {.generations = {generation, copied.generations[0]},
                 .wanted_whole = copied.wanted_whole,
-                .wanted_end = copied.wanted_end};
+                .wanted_end = copied.wanted_end,
+                .place = copied.place};
+    }
+    if (copied.place == kNone) {
+      copied.place = used_++;
+      room_ = used_ <= room_ ? room_ : std::min<std::size_t>(chunks_.size(), used_ + used_ / 8);
     }
     if (place.row + ahead_ < copied.whole) {
       return;
@@ -150,7 +174,7 @@ class RowMirror::State final : public window::RowTaker {
         core_.gather().observation(field.field, own,
                                    bytes_.data() + at + layout_.offsets[field.field]);
       }
-      rows_.push_back(static_cast<std::int64_t>(chunk) * core_.store().chunk_rows() + row);
+      rows_.push_back(row_of(chunk, row));
     }
     copied.whole = whole;
     copied.end = end;
@@ -180,9 +204,12 @@ class RowMirror::State final : public window::RowTaker {
   const std::uint32_t ahead_;
   Layout layout_;
   std::vector<Copied> chunks_;
+  std::size_t room_;                    ///< Of the copy, in chunks.
+  std::uint32_t used_ = 0;              ///< Chunks that have a place there.
   std::vector<std::uint32_t> touched_;  ///< Chunks of which rows are wanted.
   std::exception_ptr failure_;
-  std::size_t draws_ = 0;  ///< Since `new_rows` was called.
+  std::size_t draws_ = 0;                 ///< Since `new_rows` was called.
+  std::vector<std::int64_t> first_rows_;  ///< Of the last draw.
   std::vector<std::int64_t> rows_;
   std::vector<std::byte> bytes_;
   std::vector<std::int64_t> given_;  ///< What `new_rows` gave last.
@@ -197,6 +224,12 @@ RowMirror::~RowMirror() = default;
 
 const RowMirror::Layout& RowMirror::layout() const noexcept {
   return state_->layout();
+}
+std::span<const std::int64_t> RowMirror::first_rows() const noexcept {
+  return state_->first_rows();
+}
+std::size_t RowMirror::rows() const noexcept {
+  return state_->rows();
 }
 RowMirror::NewRows RowMirror::new_rows() {
   return state_->new_rows();
