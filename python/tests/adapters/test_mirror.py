@@ -1,6 +1,9 @@
 """reprise.torch.mirror and SimpleReplayBuffer: the same bits as batches of the host, on the CPU, and
 on CUDA where it is."""
 
+import importlib.util
+import sys
+
 import numpy as np
 import pytest
 from testing.refusals import refuses
@@ -9,6 +12,7 @@ import reprise
 
 torch = pytest.importorskip("torch")
 
+from testing import tensordict_stand_in  # noqa: E402
 from reprise._memory import COLUMNS  # noqa: E402
 from reprise.torch import SimpleReplayBuffer, mirror  # noqa: E402
 
@@ -302,6 +306,12 @@ def test_a_device_with_too_little_memory_is_refused(monkeypatch):
 # ---- the buffer of FastTD3 and others ----
 
 
+@pytest.fixture(autouse=True)
+def a_tensordict(monkeypatch):
+    if importlib.util.find_spec("tensordict") is None:
+        monkeypatch.setitem(sys.modules, "tensordict", tensordict_stand_in)
+
+
 class Theirs:
     """What the published class promises of a transition: the steps of each environment in order, and
     what an n-step window that begins with one of them has.
@@ -331,7 +341,7 @@ class Theirs:
 
 def steps_of(n_env, count, random):
     """Steps of `n_env` environments: an observation says which it is; resets follow each end."""
-    tensordict = pytest.importorskip("tensordict")
+    tensordict = importlib.import_module("tensordict")
     seen = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
     for _ in range(count):
         after = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
