@@ -15,6 +15,7 @@ from ._vocabulary import Draws, Normalise, Role, UpdateResult
 
 # Types that torch does not compute with: the signed type of the same bits, and a mask.
 UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
+_ALIGNED = 64  # Bytes: where arrays of JAX may begin.
 
 
 class _Column:
@@ -94,18 +95,20 @@ class Mirror:
         while self._waiting:  # Those of an earlier call, too, if the device had no memory for them.
             part, rows, content = self._waiting[0]
             if len(rows):
-                at = self._send(rows + self._begins[part])
-                self._words.index_copy_(0, at, self._send(content.view(np.int64)))
+                self._words.index_copy_(
+                    0, *self._send(rows + self._begins[part], content.view(np.int64))
+                )
             del self._waiting[0]
         made = Tensors()
         made.frames = {}
-        made.item_keys = self._send(batch.item_keys)
-        made.weights = self._send(batch.weights)
-        made.probabilities = self._send(batch.probabilities)
-        self._first = self._send(self._first_rows(mixed))
+        changing = [name for name, (_, column) in self._fields.items() if column is None]
+        made.item_keys, made.weights, made.probabilities, self._first, *values = self._send(
+            *(batch.item_keys, batch.weights, batch.probabilities, self._first_rows(mixed)),
+            *(batch[name] for name in changing),
+        )
         most = self._window.n_step if n_step is None else n_step
         gamma = float(np.float32(self._window.discount if discount is None else discount))
-        self._gather(made, batch, most, gamma)
+        self._gather(made, dict(zip(changing, values)), most, gamma)
         return made
 
     def _first_rows(self, mixed: bool) -> Any:
@@ -152,19 +155,23 @@ class Mirror:
         *shape]; within their windows. ahead: [n] integers. Not of columns that change."""
         return self._fields[name][1].at(self._first + ahead)
 
-    def _send(self, array: NDArray[Any]) -> Any:
-        here = torch.from_numpy(array)
-        if self._device.type == "cpu":
-            return here.clone()  # The sampler fills the batch again.
-        return here.pin_memory().to(self._device, non_blocking=True)
+    def _send(self, *arrays: NDArray[Any]) -> list[Any]:
+        """The arrays on the device, in the types of Batch.torch, by one copy."""
+        ends = np.cumsum([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]).tolist()
+        here = torch.empty(ends[-1], dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        begins = [0, *ends[:-1]]
+        for begin, array in zip(begins, arrays):
+            here.numpy()[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
+        there = here.to(self._device, non_blocking=True)
+        sent = []
+        for begin, array in zip(begins, arrays):
+            signed, mask = UNSIGNED.get(array.dtype.name, (array.dtype.name, -1))
+            flat = there[begin : begin + array.nbytes].view(getattr(torch, signed))
+            tensor = flat.view(array.shape)
+            sent.append(tensor if mask < 0 else tensor.to(torch.int64) & mask)
+        return sent
 
-    def _sent(self, array: NDArray[Any]) -> Any:
-        """Values on the device in the types of Batch.torch."""
-        signed, mask = UNSIGNED.get(array.dtype.name, (array.dtype.name, -1))
-        sent = self._send(array.view(signed))
-        return sent if mask < 0 else sent.to(torch.int64) & mask
-
-    def _gather(self, made: Tensors, batch: Any, most: int, gamma: float) -> None:
+    def _gather(self, made: Tensors, changing: dict[str, Any], most: int, gamma: float) -> None:
         first = self._first
         header = self._words[first, 1]
         position = header >> 24 & (1 << 40) - 1
@@ -178,7 +185,7 @@ class Mirror:
         rows = first[:, None] + torch.minimum(steps, length[:, None] - 1)
         for name, (role, column) in self._fields.items():
             if column is None:
-                made[name] = self._sent(batch[name])
+                made[name] = changing[name]
                 continue
             if role != Role.OBSERVATION:
                 made[name] = self._shaped(column.at(rows), there)

@@ -139,7 +139,7 @@ def test_rows_that_found_no_memory_cross_with_the_next_batch(monkeypatch):
     on_device, here = mirror(replay, "cpu", seed=5), replay.sampler(seed=5)
     here.sample(32)
 
-    def full(array):
+    def full(*arrays):
         raise torch.cuda.OutOfMemoryError("full")
 
     with monkeypatch.context() as patched:
