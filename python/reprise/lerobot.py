@@ -52,7 +52,78 @@ _ROWS = {"actions": "action", "rewards": "reward", "dones": "done", "truncateds"
 _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _INFO[:-1]}
 
 
-class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
+class _Part:
+    """What the transitions of a buffer and the marked ones of it have in common."""
+
+    _place = 0  # Of the selector that draws them.
+    _read: tuple[tuple[int, int], NDArray[np.int64]] = ((-1, -1), np.empty(0, np.int64))
+
+    @property
+    def _store(self) -> Any:
+        return self
+
+    @property
+    def size(self) -> int:
+        """Transitions that can be drawn."""
+        return len(self)
+
+    @property
+    def position(self) -> int:
+        """The place behind the newest transition, as `states[i]` counts."""
+        return self.size % int(self._store.capacity)
+
+    def sample(self, batch_size: int) -> Any:
+        """A BatchTransition of tensors on the buffer's device; of fewer if there are fewer.
+
+        state, next_state: float32 [B, *shape] by their keys. reward, done, truncated: float32 [B].
+        RuntimeError if there is nothing to draw.
+        """
+        n = min(batch_size, self.size)
+        if n == 0:
+            raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
+        sampler = self._store._samplers[self._place]
+        drawn = sampler.sample(n, beta=0.0, draws="independent", timeout=0.0)
+        return self._store._transitions(drawn, self._store.device, self._store.use_drq)
+
+    def get_iterator(
+        self, batch_size: int, async_prefetch: bool = True, queue_size: int = 2
+    ) -> Iterator[Any]:
+        """Yields batches of `batch_size` for ever, as `sample` does. async_prefetch: whether a thread
+        draws `queue_size` of them ahead. After `load` take another one."""
+        store = self._store
+        if self.size == 0:
+            raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
+        how: dict[str, Any] = {"beta": 0.0, "draws": "independent"}
+        source = store.replay.selector(self._place).sampler(seed=_seed())
+        stage = source.prefetch(batch_size, depth=queue_size, **how) if async_prefetch else None
+        while True:
+            batch = source.sample(batch_size, **how) if stage is None else next(stage)
+            yield store._transitions(batch, store.device, store.use_drq)
+
+    def _keys(self) -> NDArray[np.int64]:
+        """The keys of the transitions, the oldest first."""
+        replay = self._store.replay
+        now = int(replay.stats()["committed_steps"]), self.size
+        if self._read[0] != now:
+            every = replay.sampler().sample(len(replay), draws="without_replacement", timeout=0)
+            keys = every.item_keys[np.lexsort((every.positions, every.episode_ids))]
+            if self._place:
+                keys = keys[replay.selector(self._place).priorities(keys) > 0]
+            self._read = now, keys
+        return self._read[1]
+
+    def __getattr__(self, name: str) -> Any:
+        """Parts of all transitions, the oldest first, as lerobot reads them."""
+        if name in _ROWS:
+            return _Rows(self, (_ROWS[name],))
+        if name in _ROWS_BY_KEY:
+            part, store = _ROWS_BY_KEY[name], self._store
+            keys = store.complementary_info_keys if part == name else store._states
+            return {key: _Rows(self, (part, key)) for key in keys}
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+
+class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
     """A ring of the latest `capacity` transitions, drawn uniformly.
 
     capacity, device, state_keys, image_augmentation_function, use_drq: as in lerobot.
@@ -102,7 +173,6 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
         self._has_offline = offline
         self._storage = storage
         self._replay: reprise.ReplayBuffer | None = None
-        self._read_keys: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
@@ -118,21 +188,6 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
 
     def __len__(self) -> int:
         return 0 if self._replay is None else len(self._replay)
-
-    @property
-    def size(self) -> int:
-        """Transitions that can be drawn."""
-        return len(self)
-
-    @property
-    def position(self) -> int:
-        """The place behind the newest transition, as `states[i]` counts."""
-        return len(self) % self.capacity
-
-    @property
-    def initialized(self) -> bool:
-        """Whether there has been a transition, which says what the others look like."""
-        return self._replay is not None
 
     def _initialize_storage(
         self,
@@ -187,7 +242,7 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
         ]
         self.has_complementary_info = bool(self.complementary_info_keys)
         self._newest: Any = None  # The state of the newest transition, as it was given.
-        self._read_keys = (-1, self._read_keys[1])
+        self._read = _Part._read
 
     def add(
         self,
@@ -251,20 +306,6 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
         episode, position = self._writer.episode_id, self._writer.episode_steps - 1
         self._replay.episodes().update_priorities(episode, position, [1.0], selector=1)
 
-    def sample(self, batch_size: int) -> Any:
-        """A BatchTransition of tensors on the buffer's device; of fewer if there are fewer.
-
-        state, next_state: float32 [B, *shape] by their keys. reward, done, truncated: float32 [B].
-        RuntimeError if there is nothing to draw.
-        """
-        return self._sample(0, min(batch_size, len(self)))
-
-    def _sample(self, place: int, n: int) -> Any:
-        if n == 0:
-            raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
-        drawn = self._samplers[place].sample(n, beta=0.0, draws="independent", timeout=0.0)
-        return self._transitions(drawn, self.device, self.use_drq)
-
     def _transitions(self, batch: reprise.Batch, device: str, use_drq: bool) -> Any:
         tensors = batch.torch(None if device == "cpu" else device)
         parts = [{key: tensors[prefix + key] for key in self._states} for prefix in ("", "next_")]
@@ -289,23 +330,6 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
             complementary_info=info or None,
         )
 
-    def get_iterator(
-        self, batch_size: int, async_prefetch: bool = True, queue_size: int = 2
-    ) -> Iterator[Any]:
-        """Yields batches of `batch_size` for ever, as `sample` does. async_prefetch: whether a thread
-        draws `queue_size` of them ahead. After `load` take another one."""
-        return self._iterate(0, batch_size, async_prefetch, queue_size)
-
-    def _iterate(self, place: int, n: int, ahead: bool, depth: int) -> Iterator[Any]:
-        if self._replay is None:
-            raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
-        how: dict[str, Any] = {"beta": 0.0, "draws": "independent"}
-        source = self._replay.selector(place).sampler(seed=_seed())
-        stage = source.prefetch(n, depth=depth, **how) if ahead else None
-        while True:
-            batch = source.sample(n, **how) if stage is None else next(stage)
-            yield self._transitions(batch, self.device, self.use_drq)
-
     @classmethod
     def from_lerobot_dataset(
         cls,
@@ -328,29 +352,9 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
                 f"from_lerobot_dataset: capacity is {capacity}; allowed: at least {steps}"
             )
         made = cls(capacity or steps, device, state_keys, **options)
-        frame = lerobot_dataset[0] if steps else {}
-        for i in range(steps):
-            after = lerobot_dataset[i + 1] if i + 1 < steps else None
-            made._add_frame(frame, after)
-            frame = after
+        for one in _steps_of(lerobot_dataset, state_keys):
+            made.add(**one)
         return made
-
-    def _add_frame(self, frame: Mapping[str, Any], after: Mapping[str, Any] | None) -> None:
-        goes_on = after is not None and bool(after["episode_index"] == frame["episode_index"])
-        done = bool(frame[DONE]) if DONE in frame else not goes_on
-        if not done and not goes_on:
-            return
-        states = [{k: f[k] for k in self.state_keys} for f in (frame, after) if f is not None]
-        info = {k[len(_INFO) :]: v for k, v in frame.items() if k.startswith(_INFO)}
-        self.add(
-            state=states[0],
-            action=frame[ACTION],
-            reward=float(frame[REWARD]),
-            next_state=states[0] if done else states[1],
-            done=done,
-            truncated=False,
-            complementary_info=info or None,
-        )
 
     def save(self, directory: str | PathLike[str], **options: Any) -> reprise.SaveResult:
         """Saves a checkpoint as the newest one of a directory; the last ones are left until it is
@@ -369,33 +373,31 @@ class ReplayBuffer(theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to myp
         self._use(found.buffer)
         return found.skipped
 
-    def _keys(self) -> NDArray[np.int64]:
-        """The keys of all transitions, the oldest first."""
-        assert self._replay is not None
-        written = int(self._replay.stats()["committed_steps"])
-        if self._read_keys[0] != written:
-            every = self._replay.sampler().sample(len(self), draws="without_replacement", timeout=0)
-            order = np.lexsort((every.positions, every.episode_ids))
-            self._read_keys = written, every.item_keys[order]
-        return self._read_keys[1]
 
-    def __getattr__(self, name: str) -> Any:
-        """Parts of all transitions, the oldest first, as lerobot reads them."""
-        if name in _ROWS:
-            return _Rows(self, (_ROWS[name],))
-        if name in _ROWS_BY_KEY:
-            part, keys = _ROWS_BY_KEY[name], self._states
-            keys = self.complementary_info_keys if part == name else keys
-            return {key: _Rows(self, (part, key)) for key in keys}
-        raise AttributeError(f"ReplayBuffer has no {name!r}")
-
-
-class Offline:
+class Offline(_Part):
     """The marked transitions of a ReplayBuffer, such as demonstrations and interventions; it stands
-    for the second buffer of lerobot's learner. One thread adds, the one that adds to the buffer."""
+    for the second buffer of lerobot's learner. The thread that adds to the buffer adds here."""
+
+    _place = 1
+    to_lerobot_dataset = theirs.ReplayBuffer.to_lerobot_dataset
 
     def __init__(self, buffer: ReplayBuffer) -> None:
         self._buffer = buffer
+        self.capacity = buffer.capacity
+
+    @property
+    def _store(self) -> Any:
+        return self._buffer
+
+    @property
+    def complementary_info_keys(self) -> list[str]:
+        """As of the buffer."""
+        return self._buffer.complementary_info_keys
+
+    @property
+    def has_complementary_info(self) -> bool:
+        """As of the buffer."""
+        return self._buffer.has_complementary_info
 
     def __len__(self) -> int:
         replay = self._buffer.replay
@@ -404,39 +406,56 @@ class Offline:
     def add(self, state: Mapping[str, torch.Tensor], *rest: Any, **named: Any) -> None:
         """Marks the transition that was just added to the buffer with this very `state`; any other
         one is added first. Arguments as of ReplayBuffer.add."""
-        if state is not self._buffer._newest:
+        if self._buffer.replay is None or state is not self._buffer._newest:
             self._buffer.add(state, *rest, **named)
         self._buffer._mark()
 
-    def sample(self, batch_size: int) -> Any:
-        """A batch of marked transitions, as ReplayBuffer.sample."""
-        return self._buffer._sample(1, min(batch_size, len(self)))
-
-    def get_iterator(
-        self, batch_size: int, async_prefetch: bool = True, queue_size: int = 2
-    ) -> Iterator[Any]:
-        """Yields batches of marked transitions, as ReplayBuffer.get_iterator."""
-        return self._buffer._iterate(1, batch_size, async_prefetch, queue_size)
+    def add_lerobot_dataset(self, lerobot_dataset: Any) -> None:
+        """Adds the steps of a dataset, such as demonstrations, and marks them. What has no state
+        behind it is left out, as in ReplayBuffer.from_lerobot_dataset."""
+        for one in _steps_of(lerobot_dataset, self._buffer.state_keys):
+            self.add(**one)
 
 
 class _Rows:
     """One part of all transitions, the oldest first: rows[i], rows[:n]."""
 
-    def __init__(self, buffer: ReplayBuffer, path: tuple[str, ...]) -> None:
-        self._buffer, self._path = buffer, path
+    def __init__(self, part: _Part, path: tuple[str, ...]) -> None:
+        self._part, self._path = part, path
 
     def __len__(self) -> int:
-        return len(self._buffer)
+        return self._part.size
 
     def __getitem__(self, rows: Any) -> torch.Tensor:
-        buffer = self._buffer
-        keys = buffer._keys()[rows]
-        assert buffer.replay is not None
-        made: Any = buffer._transitions(buffer.replay.gather(np.atleast_1d(keys)), "cpu", False)
+        store, keys = self._part._store, self._part._keys()[rows]
+        made = store._transitions(store.replay.gather(np.atleast_1d(keys)), "cpu", False)
         for name in self._path:
             made = made[name]
         made = made.bool() if self._path[0] in ("done", "truncated") else made
         return made if np.ndim(keys) else made[0]
+
+
+def _steps_of(dataset: Any, state_keys: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The transitions of a dataset of lerobot, as `add` takes them, but for those behind which there
+    is no state."""
+    after: Any = dataset[0] if len(dataset) else None
+    for i in range(len(dataset)):
+        frame, after = after, dataset[i + 1] if i + 1 < len(dataset) else None
+        goes_on = after is not None and bool(after["episode_index"] == frame["episode_index"])
+        done = bool(frame[DONE]) if DONE in frame else not goes_on
+        if not done and not goes_on:
+            continue
+        yield {
+            "state": {key: frame[key] for key in state_keys},
+            "action": frame[ACTION],
+            "reward": float(frame[REWARD]),
+            "next_state": {key: (frame if done else after)[key] for key in state_keys},
+            "done": done,
+            "truncated": False,
+            "complementary_info": {
+                key[len(_INFO) :]: value for key, value in frame.items() if key.startswith(_INFO)
+            },
+        }
 
 
 def _named(info: Mapping[Any, Any] | None) -> dict[str, Any]:

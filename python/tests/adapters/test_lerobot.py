@@ -188,6 +188,23 @@ def test_marked_transitions_are_a_second_selector_over_one_store():
     assert both["reward"].tolist() == numbers(both)
 
 
+def test_demonstrations_are_marked_and_marked_ones_become_a_dataset(tmp_path):
+    made = buffer_of((transition(i) for i in range(12)), offline=True)
+    assert len(made.offline.actions) == 0
+    dataset = [one | {"action": torch.zeros(2)} for one in frames([3, 4], [True, False])]
+    for one in dataset:
+        one["complementary_info.penalty"] = torch.tensor([0.25])
+    made.offline.add_lerobot_dataset(dataset)
+    assert (len(made), len(made.offline)) == (18, 6)
+    assert made.offline.states[VECTOR][:][:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert made.offline.complementary_info["penalty"][:].tolist() == [0.25] * 6
+    assert made.offline.dones[:].tolist() == [False, False, True, False, False, False]
+    saved = made.offline.to_lerobot_dataset("some/arm", fps=10, root=tmp_path / "data")
+    assert len(saved) == 6 and saved.num_episodes == 2
+    made.add(**transition(99))
+    assert made.offline.rewards[:].tolist() == [0, 1, 2, 3, 4, 5] and len(made.rewards) == 19
+
+
 def test_marked_transitions_leave_last():
     made = buffer_of([], capacity=2000, offline=True)
     for i in range(8000):
