@@ -175,10 +175,10 @@ class RowMirror {
  public:
   /// How a row is laid out.
   struct Layout {
-    std::size_t row_bytes = 0;
+    std::size_t row_bytes = 0;  ///< A row takes so many.
     /// Of each field of the schema, in a row; kInBatches: its values are in batches.
     std::vector<std::size_t> offsets;
-    static constexpr std::size_t kInBatches = ~std::size_t{0};
+    static constexpr std::size_t kInBatches = ~std::size_t{0};  ///< No offset is so large.
   };
   /// Rows of the copy, and what they hold from now on, row by row.
   struct NewRows {
