@@ -3,6 +3,7 @@
 #include "buffer/keys_by_shard.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::sampler {
 namespace {
@@ -22,6 +23,7 @@ void EpochDraw::reserve(Drawing& drawing) {
     items_.expect_full(0, shards_.capacity());
   }
   if (next_.size() < n) {
+    places_.resize(n);
     next_.resize(n);
     keys_.resize(n);
     order_.resize(n);
@@ -71,9 +73,11 @@ std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexce
   const std::size_t before = drawing.done();
   const std::size_t count = std::min(drawing.slots.size() - before, left_);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(random.uniform() * static_cast<double>(left_));
-    next_[i] = items_[at];
-    items_[at] = items_[--left_];
+    places_[i] = static_cast<std::size_t>(random.uniform() * static_cast<double>(left_ - i));
+    __builtin_prefetch(&items_[places_[i]], 1);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    next_[i] = std::exchange(items_[places_[i]], items_[--left_]);
   }
   buffer::for_each_shard(std::span(next_).first(count), shards_, order_,
                          [&](std::size_t s, std::span<const std::uint32_t> of_shard) {

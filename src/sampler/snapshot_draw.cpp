@@ -20,6 +20,7 @@ SnapshotDraw::SnapshotDraw(buffer::ShardSet& shards, const buffer::ItemNumbers& 
     : DrawPlan(shards, selector),
       numbers_(numbers),
       ordered_(ordered),
+      first_keys_(shards.size()),
       totals_(shards.size()),
       shares_(shards.size()),
       counts_(shards.size()) {}
@@ -87,19 +88,23 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
 
 /// Chooses the first n items of all shards.
 bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
-  const auto best = [&](std::size_t s) {
+  const auto read = [&](std::size_t s) {
     shard::LockedShard& shard = all[s];
-    return shard.selector(selector_).first_key();
+    first_keys_[s] = shard.selector(selector_).first_key();
   };
+  for (std::size_t s = 0; s < first_keys_.size(); ++s) {
+    read(s);
+  }
+  any_to_show_ = true;
   facts_ = {1.0, 1.0, 1.0};  // Nothing is random: every P and every importance weight is 1.
   scale_ = 1.0;
   threshold_ = 0.0;
   while (chosen_.size() < n) {
     std::size_t first = 0;
-    for (std::size_t s = 1; s < totals_.size(); ++s) {
-      first = best(s) > best(first) ? s : first;
+    for (std::size_t s = 1; s < first_keys_.size(); ++s) {
+      first = first_keys_[s] > first_keys_[first] ? s : first;
     }
-    if (best(first) == 0) {
+    if (first_keys_[first] == 0) {
       return false;
     }
     shard::LockedShard& shard = all[first];
@@ -107,11 +112,11 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
       short_ = true;
       return false;
     }
-    const std::uint32_t leaf = shard.selector(selector_).take_first();
     Choice& choice = chosen_.emplace_back();
     choice.shard = static_cast<std::uint32_t>(first);
-    choice.leaf = leaf;
+    choice.leaf = shard.selector(selector_).take_first();
     accept(all, choice, true);
+    read(first);
   }
   return true;
 }
@@ -222,8 +227,17 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
   std::iota(arrivals_.begin(), arrivals_.end(), 0U);
   std::size_t taken = chosen_.size();
   bool enough = false;
+  // The sum of exponential times is the logarithm of a product.
+  double product = 1.0;
+  const auto add_times = [&] {
+    threshold_ -= std::log(product) / total;
+    product = 1.0;
+  };
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    threshold_ -= std::log1p(-random.uniform()) / total;
+    product *= 1.0 - random.uniform();
+    if (product < 0x1p-960) {
+      add_times();  // The next factor is at least 2^-53, so the product never underflows.
+    }
     // A Fisher-Yates shuffle. The bias of the remainder is below 2^-40 for every batch that fits in
     // memory.
     std::swap(arrivals_[i], arrivals_[i + random.next() % (arrivals_.size() - i)]);
@@ -241,6 +255,7 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
     accept(all, choice, true);
     ++taken;
   }
+  add_times();
   std::copy_if(round_.begin(), round_.end(), std::back_inserter(chosen_),
                [](const Choice& choice) { return choice.taken; });
   return enough;
@@ -252,7 +267,6 @@ void SnapshotDraw::accept(const All& all, Choice& choice, bool hidden) noexcept 
   shard::LockedShard& shard = all[choice.shard];
   choice.exhausted = shard.limit().add(choice.leaf);
   choice.hidden = hidden || choice.exhausted;
-  any_to_show_ |= choice.hidden && !choice.exhausted;
 }
 
 double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
@@ -287,6 +301,7 @@ void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call c
 }
 
 void SnapshotDraw::hide(const All& all, std::span<const Choice> choices) noexcept {
+  any_to_show_ = true;
   const auto hidden = [](const Choice& choice) { return choice.hidden; };
   by_shard(choices, hidden, [&](std::size_t s, auto leaves, auto) {
     shard::LockedShard& shard = all[s];

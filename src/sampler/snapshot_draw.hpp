@@ -73,7 +73,7 @@ class SnapshotDraw final : public DrawPlan {
   /// The last try failed for lack of items or draws, not for lack of weight, or because the first
   /// item has a number at or above the horizon. So another try may succeed later.
   bool short_ = false;
-  bool any_to_show_ = false;  ///< Some hidden items have to be shown again.
+  bool any_to_show_ = false;  ///< Some items may have been hidden that have to be shown again.
   /// For P: with replacement it is weight * scale_; without, it follows from threshold_ as
   /// `reprise::Draws` says.
   double scale_ = 0.0;
@@ -89,6 +89,7 @@ class SnapshotDraw final : public DrawPlan {
   std::vector<ItemKey> keys_;  ///< Keys of an ordered draw, shard by shard.
   std::vector<storage::Place> places_;
   // One element per shard.
+  std::vector<std::int64_t> first_keys_;
   std::vector<double> totals_;
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;

@@ -3,11 +3,34 @@
 #include "base/random.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <span>
 
 namespace reprise::select {
+
+/// Copies positions of uniform distribution in [0, 1) from `from` to `to`, sorted, in O(n) for up
+/// to some thousand.
+inline void sort_uniform(std::span<const double> from, std::span<double> to) noexcept {
+  constexpr std::size_t kParts = 512;
+  const auto part = [](double position) {
+    return static_cast<std::size_t>(position * static_cast<double>(kParts));
+  };
+  // First where each part begins, then where it ends.
+  std::array<std::ptrdiff_t, kParts + 1> ends{};
+  for (const double position : from) {
+    ++ends[part(position) + 1];
+  }
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  for (const double position : from) {
+    to[static_cast<std::size_t>(ends[part(position)]++)] = position;
+  }
+  for (std::size_t i = 0, begin = 0; i < kParts; begin = static_cast<std::size_t>(ends[i++])) {
+    std::ranges::sort(to.subspan(begin, static_cast<std::size_t>(ends[i]) - begin));
+  }
+}
 
 /// Places n draws over the whole buffer: `fractions` receives, grouped by shard, positions in [0,
 /// 1) of that shard's weight; `counts[s]` of them belong to shard s.
@@ -26,8 +49,8 @@ inline void allot(std::span<const double> shares, bool stratified, base::Random&
       scratch[i] = (static_cast<double>(i) + random.uniform()) * part;
     }
   } else {
-    std::generate_n(scratch.begin(), n, [&] { return random.uniform(); });
-    std::sort(scratch.begin(), scratch.begin() + static_cast<std::ptrdiff_t>(n));
+    std::ranges::generate(fractions, [&] { return random.uniform(); });
+    sort_uniform(fractions, scratch);
   }
   // The last shard with a share takes the rest that rounding leaves.
   std::size_t last = shares.size() - 1;

@@ -139,9 +139,8 @@ class OrderedSelector final : public ShardSelector {
     return first_ != First::Oldest || first_key() > key_of(number);
   }
   std::uint32_t take_first() noexcept override {
-    const std::uint32_t leaf = keys_.largest_leaf();
-    assign(leaf, ~keys_[leaf]);
-    return leaf;
+    --visible_;
+    return keys_.replace_largest(~first_key());
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace reprise::tree {
 
@@ -37,11 +38,35 @@ class LargestTree {
     const Value value = largest();
     std::size_t node = 0;
     for (std::size_t level = shape_.levels - 1; level-- > 0;) {
-      const Value* const child = values_.data() + shape_.first[level] + node * kFanout;
-      node = node * kFanout +
-             static_cast<std::size_t>(std::find(child, child + kFanout, value) - child);
+      node = node * kFanout + first_of(equal_children(children(level, node), value));
     }
     return static_cast<std::uint32_t>(node);
+  }
+  /// Gives the first leaf with the largest value another one; returns the leaf. O(log leaves).
+  std::uint32_t replace_largest(Value value) noexcept {
+    const Value before = largest();
+    // Per level, the largest of the other children: known on the way down, so that the way up reads
+    // nothing.
+    std::array<Value, kMaxLevels> others;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::size_t node = 0;
+    for (std::size_t level = shape_.levels - 1; level-- > 0;) {
+      const Value* const child = children(level, node);
+      const unsigned equal = equal_children(child, before);
+      std::array<Value, kFanout> other;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+      for (std::size_t i = 0; i < kFanout; ++i) {
+        other[i] = child[i] == before ? Value{0} : child[i];
+      }
+      others[level] = (equal & (equal - 1)) == 0 ? largest_of(other.data()) : before;
+      node = node * kFanout + first_of(equal);
+    }
+    const auto leaf = static_cast<std::uint32_t>(node);
+    values_[leaf] = value;
+    for (std::size_t level = 1; level < shape_.levels; ++level) {
+      node /= kFanout;
+      value = std::max(value, others[level - 1]);
+      values_[shape_.first[level] + node] = value;
+    }
+    return leaf;
   }
 
   /// Sets consecutive leaves. O(count + log leaves).
@@ -58,16 +83,21 @@ class LargestTree {
   void prefetch(std::size_t leaf) const noexcept { __builtin_prefetch(&values_[leaf], 1); }
   /// Sets a leaf. O(log leaves), and less if the largest values do not change.
   void assign(std::size_t leaf, Value value) noexcept {
-    values_[leaf] = value;
+    Value before = std::exchange(values_[leaf], value);
     std::size_t node = leaf;
     for (std::size_t level = 1; level < shape_.levels; ++level) {
       node /= kFanout;
       Value& largest = values_[shape_.first[level] + node];
-      const Value now = largest_child(level, node);
-      if (now == largest) {
-        return;  // The levels above stay the same too.
+      if (value <= largest) {
+        if (before < largest) {
+          return;  // Another child is the largest.
+        }
+        value = largest_child(level, node);
+        if (value == largest) {
+          return;  // The levels above stay the same too.
+        }
       }
-      largest = now;
+      before = std::exchange(largest, value);
     }
   }
 
@@ -91,13 +121,36 @@ class LargestTree {
     std::size_t size = 0;
   };
 
-  [[nodiscard]] Value largest_child(std::size_t level, std::size_t node) const noexcept {
-    const Value* const child = values_.data() + shape_.first[level - 1] + node * kFanout;
-    Value largest{0};
+  /// The children of a node, which are at `level`.
+  [[nodiscard]] const Value* children(std::size_t level, std::size_t node) const noexcept {
+    return values_.data() + shape_.first[level] + node * kFanout;
+  }
+  /// A bit for each of them with this value. Branches would be predicted badly.
+  [[nodiscard]] static unsigned equal_children(const Value* child, Value value) noexcept {
+    unsigned equal = 0;
     for (std::size_t i = 0; i < kFanout; ++i) {
-      largest = std::max(largest, child[i]);
+      equal |= (child[i] == value ? 1U : 0U) << i;
     }
-    return largest;
+    return equal;
+  }
+  [[nodiscard]] static std::size_t first_of(unsigned equal) noexcept {
+    return static_cast<std::size_t>(__builtin_ctz(equal));
+  }
+  [[nodiscard]] Value largest_child(std::size_t level, std::size_t node) const noexcept {
+    return largest_of(children(level - 1, node));
+  }
+  /// The largest of a node's children, or 0. Compared in pairs, so that comparisons overlap.
+  [[nodiscard]] static Value largest_of(const Value* child) noexcept {
+    std::array<Value, kFanout / 2> largest;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    for (std::size_t i = 0; i < largest.size(); ++i) {
+      largest[i] = std::max(child[i], child[i + largest.size()]);
+    }
+    for (std::size_t left = largest.size() / 2; left != 0; left /= 2) {
+      for (std::size_t i = 0; i < left; ++i) {
+        largest[i] = std::max(largest[i], largest[i + left]);
+      }
+    }
+    return std::max(largest[0], Value{0});
   }
   void refresh_run(std::size_t first, std::size_t count) noexcept {
     if (count == 0) {

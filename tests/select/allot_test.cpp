@@ -132,5 +132,19 @@ TEST(Allot, BothKindsOfDrawsAreUniformOverTheTotal) {
   }
 }
 
+TEST(Allot, SortsUniformPositionsAsAnySortDoes) {
+  base::Random random(9);
+  for (const std::size_t n : {0U, 1U, 513U, 5000U}) {
+    for (const double width : {1.0, 0.001}) {
+      std::vector<double> positions(n);
+      std::ranges::generate(positions, [&] { return 1.0 - 0x1p-53 - width * random.uniform(); });
+      std::vector<double> sorted(n);
+      sort_uniform(positions, sorted);
+      std::ranges::sort(positions);
+      EXPECT_EQ(sorted, positions);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::select
