@@ -296,7 +296,25 @@ def limits_section(results):
     ]
     measured = [(f"limit/{name}", title, figure) for name, title, figure in limits]
     rows = [[title, figure(name)] for name, title, figure in measured if results.has(name)]
-    return table(["limit", "measured"], rows)
+    return table(["limit", "measured"], rows) + "\n\n" + bare_tree_table(results)
+
+
+def bare_tree_table(results):
+    """The bare tree's time for a batch, and which share of the library's times that is."""
+    rows = []
+    for before, instructions in (("", "all"), (WITHOUT_AVX512, "without AVX-512")):
+        for log in results.logs(before + "W1/limit/bare_tree"):
+            subjects = [f"{before}W1/{call}" for call in ("cycle", "tree_draw", "tree_update")]
+            names = [results.name(subject, "reprise", log) for subject in subjects]
+            if results.has(*names):
+                bare = results.ns(results.name(before + "W1/limit", "bare_tree", log))
+                cycle, draw, update = map(results.ns, names)
+                row = [instructions, size(log), digits(bare / US)]
+                for ours in (cycle, draw + update):
+                    row += [digits(ours / US), f"{bare / ours:.0%}"]
+                rows.append(row)
+    header = ["instructions", "N", "bare tree, us", "`W1/cycle`, us", "share"]
+    return table(header + ["trees alone, us", "share"], rows)
 
 
 LEAST_OF_DD = 0.7

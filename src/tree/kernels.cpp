@@ -31,34 +31,6 @@ struct Block {
   static constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
 };
 
-// The functions without hn:: are found by their arguments: the target of single lanes does not
-// declare them.
-
-/// The rows, one after the other, are a sequence whose neighbours are combined, then the neighbours
-/// of what is left, until a vector is left. The rows are used up.
-template <std::size_t kRows, class D, class Combine>
-HWY_INLINE hn::Vec<D> fold(D d, Combine combine, hn::Vec<D>* rows) {
-  constexpr std::size_t kLanes = hn::MaxLanes(D());
-  if constexpr (kRows == 1) {
-    return rows[0];
-  } else if constexpr (kRows == 4 && kLanes == 4 && sizeof(hn::TFromD<D>) == 8) {
-    // AVX2: ConcatEven of doubles would be two instructions.
-    const auto pairs = [&](std::size_t i) HWY_ATTR {
-      return combine(InterleaveLower(d, rows[i], rows[i + 1]),
-                     InterleaveUpper(d, rows[i], rows[i + 1]));
-    };
-    const auto low = pairs(0);
-    const auto high = pairs(2);
-    return combine(ConcatLowerLower(d, high, low), ConcatUpperUpper(d, high, low));
-  } else {
-    for (std::size_t i = 0; i < kRows / 2; ++i) {
-      rows[i] = combine(ConcatEven(d, rows[2 * i + 1], rows[2 * i]),
-                        ConcatOdd(d, rows[2 * i + 1], rows[2 * i]));
-    }
-    return fold<kRows / 2>(d, combine, rows);
-  }
-}
-
 /// As `fold`, where the order within a row does not matter.
 template <std::size_t kRows, class D, class Combine>
 HWY_INLINE hn::Vec<D> fold_in_any_order(D d, Combine combine, hn::Vec<D>* rows) {

@@ -1,5 +1,5 @@
-// Sums of a node's children, for the kernels. It is read once per target, as tree/simd.hpp, after
-// which a source includes it, so it has no `#pragma once`.
+// Combinations of a node's children, for the kernels. It is read once per target, as tree/simd.hpp,
+// after which a source includes it, so it has no `#pragma once`.
 
 #include "tree/kernels.hpp"
 
@@ -33,6 +33,34 @@ struct Least {
     return hn::Min(a, b);
   }
 };
+
+// The functions without hn:: are found by their arguments: the target of single lanes does not
+// declare them.
+
+/// The rows, one after the other, are a sequence whose neighbours are combined, then the neighbours
+/// of what is left, until a vector is left. The rows are used up.
+template <std::size_t kRows, class D, class Combine>
+HWY_INLINE hn::Vec<D> fold(D d, Combine combine, hn::Vec<D>* rows) {
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kRows == 1) {
+    return rows[0];
+  } else if constexpr (kRows == 4 && kLanes == 4 && sizeof(hn::TFromD<D>) == 8) {
+    // AVX2: ConcatEven of doubles would be two instructions.
+    const auto pairs = [&](std::size_t i) HWY_ATTR {
+      return combine(InterleaveLower(d, rows[i], rows[i + 1]),
+                     InterleaveUpper(d, rows[i], rows[i + 1]));
+    };
+    const auto low = pairs(0);
+    const auto high = pairs(2);
+    return combine(ConcatLowerLower(d, high, low), ConcatUpperUpper(d, high, low));
+  } else {
+    for (std::size_t i = 0; i < kRows / 2; ++i) {
+      rows[i] = combine(ConcatEven(d, rows[2 * i + 1], rows[2 * i]),
+                        ConcatOdd(d, rows[2 * i + 1], rows[2 * i]));
+    }
+    return fold<kRows / 2>(d, combine, rows);
+  }
+}
 
 /// Floats may be loaded as doubles.
 template <class D, class T>
