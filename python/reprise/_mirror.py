@@ -313,3 +313,32 @@ def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
     graph of CUDA, with memory of the device for one more batch.
     """
     return Mirror(source, device, sampler)
+
+
+def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Values that are on a device, as arrays, by one copy of all of them from there; for steps of
+    simulators on the device:
+
+        writers.append(**reprise.torch.on_host({"action": action, "reward": reward,
+                                                "next_obs": observation, "end": end}))
+
+    tensors: by names, of any shapes, all on one device. TypeError for a type that numpy does not
+    have, as bfloat16 without the package ml_dtypes.
+    """
+    types = {name: _dtype_of(name, tensor) for name, tensor in tensors.items()}
+    flat = [each.detach().contiguous().view(-1).view(torch.uint8) for each in tensors.values()]
+    here = torch.cat(flat).cpu().numpy()
+    made, begin = {}, 0
+    for (name, tensor), part in zip(tensors.items(), flat):
+        own = here[begin : begin + part.numel()]
+        made[name] = np.frombuffer(own.tobytes(), types[name]).reshape(tensor.shape)
+        begin += part.numel()
+    return made
+
+
+def _dtype_of(name: str, tensor: Any) -> np.dtype[Any]:
+    try:
+        return np.dtype(str(tensor.dtype).removeprefix("torch."))
+    except TypeError as error:
+        why = f"on_host: {name} has dtype {tensor.dtype}; allowed: types that numpy has"
+        raise TypeError(why) from error

@@ -6,25 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from ._mirror import Mirror
+from ._mirror import Mirror, on_host
 from ._options import classes as strategies
 from ._reprise import ReplayBuffer, Schema
 from ._vocabulary import End, UpdateResult
-
-
-def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """The tensors, [E, ...] each and all on one device, as arrays, by one copy from there."""
-    flat = [each.detach().contiguous().view(-1).view(torch.uint8) for each in tensors.values()]
-    here = torch.cat(flat).cpu().numpy()
-    made, begin = {}, 0
-    for (name, tensor), part in zip(tensors.items(), flat):
-        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
-        own = here[begin : begin + part.numel()]
-        made[name] = np.frombuffer(own.tobytes(), dtype).reshape(tensor.shape)
-        begin += part.numel()
-    return made
 
 
 class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]

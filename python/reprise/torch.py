@@ -26,14 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import Tensors, arrays_of, is_whole, tensors_from
-from ._mirror import UNSIGNED, Mirror, mirror
+from ._mirror import UNSIGNED, Mirror, mirror, on_host
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Guest, NothingToDraw
 from ._simple_buffer import SimpleReplayBuffer
 from ._source import BatchSource
 from ._vocabulary import Draws, Normalise, UpdateResult
 
-__all__ = ["Loader", "Mirror", "SimpleReplayBuffer", "loader", "mirror", "pinned"]
+__all__ = ["Loader", "Mirror", "SimpleReplayBuffer", "loader", "mirror", "on_host", "pinned"]
 
 
 def pinned(nbytes: int) -> NDArray[np.uint8]:

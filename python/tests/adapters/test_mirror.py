@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from testing import tensordict_stand_in  # noqa: E402
 from reprise._memory import COLUMNS  # noqa: E402
-from reprise.torch import SimpleReplayBuffer, mirror  # noqa: E402
+from reprise.torch import SimpleReplayBuffer, mirror, on_host  # noqa: E402
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -454,6 +454,36 @@ def test_a_step_of_all_environments_is_brought_by_one_copy(monkeypatch, device):
         buffer.extend(step)
         assert copies == ["cpu", "numpy"]
         copies.clear()
+
+
+def test_steps_of_a_device_are_appended(device):
+    replay = made(reprise.Transitions())
+    random = np.random.default_rng(8)
+    writers = replay.vector_writer(3, autoreset="disabled")
+    writers.begin(**on_host({"obs": torch.zeros(3, 3, device=device)}), u=np.zeros(3, np.uint16))
+    given = []
+    for _ in range(20):
+        step = {"action": torch.from_numpy(random.integers(1 << 40, size=3))}
+        step |= {"flag": torch.from_numpy(random.random(3) < 0.5), "reward": torch.rand(3)}
+        step |= {"next_obs": torch.rand(3, 3).T, "end": torch.zeros(3, dtype=torch.int64)}
+        given.append(step)
+        step = on_host({name: tensor.to(device) for name, tensor in step.items()})
+        zeros = {"wide": np.zeros((3, 2), np.uint64), "cost": np.zeros(3), "gamma": np.ones(3)}
+        writers.append(**step, **zeros, next_u=np.zeros(3, np.uint16))
+    batch = replay.sampler().sample(64)
+    by_action = {int(step["action"][e]): (step, e) for step in given for e in range(3)}
+    for i, action in enumerate(batch["action"]):
+        step, e = by_action[int(action)]
+        assert batch["flag"][i] == step["flag"][e].item()
+        assert batch["reward"][i] == step["reward"][e].item()
+        assert np.array_equal(batch["next_obs"][i], step["next_obs"][e].numpy())
+    half = {"obs": torch.zeros(3, dtype=torch.bfloat16, device=device)}
+    try:
+        np.dtype("bfloat16")  # It is there once the package ml_dtypes is imported.
+    except TypeError:
+        refuses(TypeError, "on_host: obs has dtype torch.bfloat16; allowed", on_host, half)
+    else:
+        assert on_host(half)["obs"].dtype == np.dtype("bfloat16")
 
 
 def test_a_simple_buffer_takes_less_memory_than_one_with_next_observations():
