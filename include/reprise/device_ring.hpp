@@ -158,8 +158,8 @@ class Sampler;
 ///     Sampler sampler = replay.sampler();
 ///     RowMirror mirror(sampler);
 ///     const SampleResult batch = sampler.sample(4096);  // keys(), weights(), probabilities().
-///     const auto [rows, bytes] = mirror.new_rows();     // Scatter these to a copy of rows() rows,
-///     ... gather(mirror.first_rows());                      // ... where the items begin in these.
+///     const auto [rows, bytes] = mirror.new_rows();     // Scatter these to a copy of rows() rows;
+///     gather(mirror.first_rows());                      // the items begin in these.
 ///
 /// The window of an item is in consecutive rows from its own on, and its frame stack in those
 /// before, however the buffer is used meanwhile. A row begins with the id of its episode, 8 bytes,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,28 +34,6 @@ class _Column:
         return found if self._mask < 0 else found.to(torch.int64) & self._mask
 
 
-class _Recording:
-    """The gathers of batches of one size as a graph of CUDA. To launch each by itself takes longer
-    than the device needs for it."""
-
-    def __init__(self, first: Any, gather: Callable[[Any], Tensors]) -> None:
-        self._first = first.clone()
-        self._graph = torch.cuda.CUDAGraph()
-        # Other threads may use the device meanwhile.
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._made = gather(self._first)
-
-    def replay(self, first: Any) -> Tensors:
-        """The tensors of the batch that begins at these rows, which no later call changes."""
-        self._first.copy_(first)
-        self._graph.replay()
-        made = Tensors((name, tensor.clone()) for name, tensor in self._made.items())
-        made.returns = {name: tensor.clone() for name, tensor in self._made.returns.items()}
-        for name in ("discounts", "episode_ids", "positions", "lengths"):
-            setattr(made, name, getattr(self._made, name).clone())
-        return made
-
-
 class Mirror:
     """Batches that a device makes of its own copy of the rows of buffers; made by
     reprise.torch.mirror."""
@@ -88,8 +64,6 @@ class Mirror:
         self._rows: list[int] = []  # Of each part, one part behind the other.
         self._begins: list[int] = []
         self._copy: Any = None
-        self._last: Any = None  # Size, targets and stream of the last batch from this copy.
-        self._recording: _Recording | None = None  # Of such batches.
         self._waiting: list[Any] = []  # New rows that are not in the copy yet, with their parts.
         self._make_room()
 
@@ -116,39 +90,28 @@ class Mirror:
         how |= {"n_step": n_step, "discount": discount, "timeout": timeout}
         mixed = isinstance(self._sampler, Mix)
         batch = self._sampler.sample(n, **how, **({} if mixed else {"views": True}))
-        self._waiting += [(part, *new.new_rows()) for part, new in enumerate(self._new)]
+        for part, new in enumerate(self._new):
+            # What an error has kept from an earlier call comes first.
+            while len((found := new.new_rows())[0]):
+                self._waiting.append((part, *found))
         self._make_room()
         while self._waiting:  # Those of an earlier call, too, if the device had no memory for them.
             part, rows, content = self._waiting[0]
-            if len(rows):
-                self._words.index_copy_(
-                    0, *self._send(rows + self._begins[part], content.view(np.int64))
-                )
+            self._words.index_copy_(
+                0, *self._send(rows + self._begins[part], content.view(np.int64))
+            )
             del self._waiting[0]
+        made = Tensors()
+        made.frames = {}
         changing = [name for name, (_, column) in self._fields.items() if column is None]
-        keys, weights, probabilities, self._first, *values = self._send(
+        made.item_keys, made.weights, made.probabilities, self._first, *values = self._send(
             *(batch.item_keys, batch.weights, batch.probabilities, self._first_rows(mixed)),
             *(batch[name] for name in changing),
         )
         most = self._window.n_step if n_step is None else n_step
         gamma = float(np.float32(self._window.discount if discount is None else discount))
-        made = self._gathered(dict(zip(changing, values)), most, gamma)
-        made.frames, made.item_keys = {}, keys
-        made.weights, made.probabilities = weights, probabilities
+        self._gather(made, dict(zip(changing, values)), most, gamma)
         return made
-
-    def _gathered(self, changing: dict[str, Any], most: int, gamma: float) -> Tensors:
-        """What the copy has of a batch. The gathers of the second batch of a size are recorded."""
-        gather = partial(self._gather, changing=changing, most=most, gamma=gamma)
-        if self._device.type != "cuda" or changing:
-            return gather(self._first)
-        how = len(self._first), most, gamma, torch.cuda.current_stream(self._device)
-        if how != self._last:
-            self._last, self._recording = how, None
-            return gather(self._first)
-        if self._recording is None:
-            self._recording = _Recording(self._first, gather)
-        return self._recording.replay(self._first)
 
     def _first_rows(self, mixed: bool) -> Any:
         """The rows of the copy in which the items of the last batch begin."""
@@ -169,7 +132,6 @@ class Mirror:
         for old, begin, count in zip(self._begins, begins, self._rows):
             copy[begin : begin + count] = self._copy[old : old + count]
         self._copy, self._rows, self._begins = copy, rows, begins
-        self._last, self._recording = None, None
         self._words = copy.view(torch.int64)
         # None: the values, which may change, are in batches of the host.
         self._fields: dict[str, tuple[Role, Any]] = {
@@ -211,8 +173,8 @@ class Mirror:
             sent.append(tensor if mask < 0 else tensor.to(torch.int64) & mask)
         return sent
 
-    def _gather(self, first: Any, changing: dict[str, Any], most: int, gamma: float) -> Tensors:
-        made = Tensors()
+    def _gather(self, made: Tensors, changing: dict[str, Any], most: int, gamma: float) -> None:
+        first = self._first
         header = self._words[first, 1]
         position = header >> 24 & (1 << 40) - 1
         length = header >> 8 & 0xFFFF
@@ -237,7 +199,6 @@ class Mirror:
         made.episode_ids = self._words[first, 0]
         made.positions, made.lengths = position, length.to(torch.int32)
         self._targets(made, rows, there, terminated, most, gamma)
-        return made
 
     def _stacks(self, column: _Column, rows: Any, position: Any, there: Any) -> Any:
         """The observation of each row, [n, T], with those before it if they are stacked."""
@@ -302,15 +263,15 @@ def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
 
     For simulators that bring far fewer steps than the learner draws. The device has a copy of the
     chunks in use, `nbytes`, with compressed observations as they are: the capacity, and a chunk for
-    each writer; ValueError with the sum if it has not so much memory free. Where episodes are short
-    there are more chunks, and the copy grows by eighths.
+    each writer; ValueError with the sum if it has not so much memory free. Each episode takes a row
+    more, for its last observation: where episodes are short there are more chunks, and the copy
+    grows by an eighth, which needs memory for both at that moment.
 
     source: a ReplayBuffer, one of its selectors, a Sampler or a Mix, of this process; TypeError for
     a Guest and for a cluster, whose rows are in memory of other processes. A Sampler or Mix is the
     mirror's from then on. sampler: seed and fresh of a buffer's, as of ReplayBuffer.sampler. One
     thread at a time uses a mirror; appends, samplers and other mirrors go on beside it. Work on the
-    device is on its current stream. The gathers of batches of one size that follow each other are a
-    graph of CUDA, with memory of the device for one more batch.
+    device is on its current stream.
     """
     return Mirror(source, device, sampler)
 

@@ -28,7 +28,8 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     once the n_steps of its window are there; NothingToDraw before the first. `state_dict` does not
     hold the steps: `buffer.replay.save(directory)` does.
 
-    The device takes about a tenth more than the steps themselves, for chunks that are being written.
+    The device takes a chunk of 64 steps or more for each environment beyond the steps themselves, for
+    those that are being written.
     buffer_size: steps of each environment. n_critic_obs: 0 for none. asymmetric_obs: whether
     "critic_observations" are stored; None where n_critic_obs is not 0. playground_mode: of these,
     the first n_obs are the observations, and are not stored again. selector: Uniform(), or

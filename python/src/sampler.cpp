@@ -121,10 +121,14 @@ class RowMirrorObject {
     return copied(DType::I64, {&count, 1}, found);
   }
   nb::object new_rows() {
-    const RowMirror::NewRows found = mirror_->new_rows();
-    const std::array<std::size_t, 2> shape{found.rows.size(), row_bytes()};
-    return nb::make_tuple(copied(DType::I64, std::span(shape).first(1), found.rows),
-                          copied(DType::U8, shape, found.bytes));
+    if (found_.rows.empty()) {
+      found_ = mirror_->new_rows();
+    }
+    const std::array<std::size_t, 2> shape{found_.rows.size(), row_bytes()};
+    nb::object made = nb::make_tuple(copied(DType::I64, std::span(shape).first(1), found_.rows),
+                                     copied(DType::U8, shape, found_.bytes));
+    found_ = {};
+    return made;
   }
 
  private:
@@ -139,6 +143,7 @@ class RowMirrorObject {
   const nb::object sampler_;  ///< It outlives the mirror, as does its buffer.
   const AnyBuffer& origin_;
   const std::unique_ptr<RowMirror> mirror_;
+  RowMirror::NewRows found_;  ///< Rows that were not given, because there was no memory for them.
 };
 
 void make_mirror(RowMirrorObject* place, CallName, Given<"Sampler | Mix"> source,
@@ -313,7 +318,8 @@ void bind_mirror(nb::module_& module) {
           "beyond it.")
       .method<&Self::new_rows>("new_rows", "tuple[NDArray[np.int64], NDArray[np.uint8]]",
                                "Rows that the draws since the last call have read for the first "
-                               "time, [k], and their bytes, [k, row_bytes].")
+                               "time, [k], and their bytes, [k, row_bytes]. After a MemoryError "
+                               "the next call gives those that this one had.")
       .add(module);
 }
 

@@ -186,10 +186,11 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   } catch (const HostGone&) {
     life_.close();
   } catch (const std::system_error& error) {
-    if (error.code() != std::errc::connection_refused) {
+    if (error.code() == std::errc::connection_refused) {
+      life_.close();  // A host that closes refuses connections before it hangs up on its guests.
+    } else if (!closed()) {  // It has hung up on them before it takes its file away.
       throw;
     }
-    life_.close();  // A host that closes refuses connections before it hangs up on its guests.
   }
   base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
 }

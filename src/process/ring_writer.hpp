@@ -59,8 +59,8 @@ struct HostGone : std::runtime_error {
 };
 
 /// Asks the host at an address for a connection. `std::system_error` if there is none, or with
-/// `may_come` if none comes in time; `HostGone`; `std::runtime_error` with
-/// the reason if it refuses.
+/// `may_come` if none comes in time; `HostGone` if it hangs up;
+/// `std::runtime_error` with the reason if it refuses.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
                                                           const AttachOptions& options,

@@ -11,10 +11,15 @@
 
 namespace reprise::select {
 
-/// Copies positions of uniform distribution in [0, 1) from `from` to `to`, sorted, in O(n) for up
-/// to some thousand.
+/// Copies positions of uniform distribution in [0, 1) from `from` to `to`, sorted. For some hundred
+/// to some thousand in O(n).
 inline void sort_uniform(std::span<const double> from, std::span<double> to) noexcept {
   constexpr std::size_t kParts = 512;
+  if (from.size() < kParts / 4) {  // The parts themselves would take longer.
+    std::ranges::copy(from, to.begin());
+    std::ranges::sort(to.first(from.size()));
+    return;
+  }
   const auto part = [](double position) {
     return static_cast<std::size_t>(position * static_cast<double>(kParts));
   };

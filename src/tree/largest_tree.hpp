@@ -42,7 +42,8 @@ class LargestTree {
     }
     return static_cast<std::uint32_t>(node);
   }
-  /// Gives the first leaf with the largest value another one; returns the leaf. O(log leaves).
+  /// Gives the first leaf with the largest value, which is above 0, another one; returns the leaf.
+  /// O(log leaves).
   std::uint32_t replace_largest(Value value) noexcept {
     const Value before = largest();
     // Per level, the largest of the other children: known on the way down, so that the way up reads
