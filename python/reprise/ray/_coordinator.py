@@ -25,7 +25,8 @@ CLIENT_COUNTERS = (
     "stale_updates_at_clients",
 )
 SILENT_SECONDS = 2.0  # A waiting process or sampler asks several times a second.
-# A shard that has not reported for so long counts as empty; it reports several times a second.
+# A shard that has not reported for so long while others have counts as empty; each reports several
+# times a second.
 EMPTY_SECONDS = 5.0
 # How long a restarted coordinator lets nobody in. Every shard reports more often.
 RESUME_SECONDS = 1.5
@@ -222,7 +223,7 @@ class Coordinator:
     def _forget_silent(self) -> None:
         """Takes the items of shards that are gone from the limiter. The last report of a shard may
         arrive after a client has found it gone."""
-        end = time.monotonic() - EMPTY_SECONDS
+        end = max(self._reported.values(), default=0.0) - EMPTY_SECONDS
         for shard in [one for one, reported in self._reported.items() if reported < end]:
             del self._reported[shard]
             self._limiter.tell(shard, 0)
@@ -288,7 +289,6 @@ class Coordinator:
         """Returns whether n items may be drawn, and counts them if so; whether the buffer is
         closed; the reason if not; the counts. `who`: the sampler, which waits for its turn."""
         with self._lock:
-            self._forget_silent()
             if not self._has_counts(news):
                 why = "the coordinator of the buffer, which was restarted and looks for its counts"
                 return False, self._closed, why, self._counts

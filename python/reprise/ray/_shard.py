@@ -234,13 +234,17 @@ class Shard:
         self._ended.set()
 
     def _heartbeat(self) -> None:
+        failed = False
         while not self._ended.wait(HEARTBEAT_SECONDS):
             try:
                 self._report()
+                failed = False
             except ray.exceptions.RayError:
                 continue  # The coordinator is being restarted.
             except Exception:
-                log.exception("%s: a report of shard %d", self._spec.name, self._index)
+                if not failed:  # A lasting error is logged once.
+                    log.exception("%s: a report of shard %d", self._spec.name, self._index)
+                failed = True
 
     def _report(self) -> None:
         """Reports steps, to count losses, and counts, in case the coordinator was restarted."""

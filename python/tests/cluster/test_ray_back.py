@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
-from testing.ray_cluster import answer_late, lone_coordinator, pid_of, record, spec, wait_for
+from testing.ray_cluster import answer_late, pid_of, record, spec, wait_for
 
 import reprise
 import reprise.ray
@@ -159,8 +159,13 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
 def test_the_last_report_of_a_shard_that_is_gone_gives_the_limiter_items_for_seconds(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(_coordinator, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    coordinator = lone_coordinator(reprise.SampleToInsertRatio(1.0, 100, 500.0))
+    limiter = reprise.SampleToInsertRatio(1.0, 100, 500.0)
+    coordinator = Coordinator(spec(2, rate_limiter=limiter))
+    coordinator.begin()
     report = lambda: coordinator.heartbeat(0, 1, 200, 0, 200, None, Counts())
+    other_reports = lambda: coordinator.heartbeat(1, 1, 0, 0, 0, None, Counts())
+    report()
+    other_reports()
     draws = lambda: coordinator.sample("sampler", 8, Counts())[0]
     assert coordinator.insert(0, 1, "writer", [200], 200, Counts())[0] == 1
     coordinator.report("client", {}, Counts(), [(0, 1, 200)])
@@ -168,6 +173,8 @@ def test_the_last_report_of_a_shard_that_is_gone_gives_the_limiter_items_for_sec
     report()  # It was under way when the shard ended.
     assert draws()
     now[0] += _coordinator.EMPTY_SECONDS + 0.1
+    assert draws()  # Perhaps the coordinator stood still.
+    other_reports()
     assert not draws()
     report()  # The shard was only slow.
     assert draws()
