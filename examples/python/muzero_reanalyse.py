@@ -15,7 +15,7 @@ from torch import nn
 SIZE, LIMIT, MOVES = 5, 16, np.array([[0, 1], [0, -1], [1, 0], [-1, 0]])
 ACTIONS, INPUTS, LATENT = len(MOVES), 2 * SIZE**2, 64
 DISCOUNT, STEPS, BOOTSTRAP = 0.9, 4, 5
-WALKERS, SEARCHES, BATCH, UPDATES, ROUNDS = 32, 16, 128, 8, 400
+WALKERS, SEARCHES, BATCH, UPDATES, ROUNDS = 32, 16, 128, 8, 600
 
 
 def layers(inputs, outputs):

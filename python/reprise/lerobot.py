@@ -29,7 +29,10 @@ What differs from lerobot's own:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from enum import Enum
+from functools import reduce
+from operator import getitem
 from os import PathLike
 from typing import Any, Literal
 
@@ -47,6 +50,7 @@ from ._compress import compress_option, compressed
 __all__ = ["Offline", "ReplayBuffer", "concatenate_batch_transitions"]
 
 _INFO = "complementary_info."
+_PIECE = 256  # Transitions that are read at a time, as a few thousand with images fill memory.
 # What lerobot reads of all transitions, and its part of a batch.
 _ROWS = {"actions": "action", "rewards": "reward", "dones": "done", "truncateds": "truncated"}
 _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _INFO[:-1]}
@@ -56,7 +60,9 @@ class _Part:
     """What the transitions of a buffer and the marked ones of it have in common."""
 
     _place = 0  # Of the selector that draws them.
-    _read: tuple[tuple[int, int], NDArray[np.int64]] = ((-1, -1), np.empty(0, np.int64))
+    # As of so many steps and transitions: the keys, the oldest first, and where one is not followed.
+    _read: tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
+    _read = (-1, -1), np.empty(0, np.int64), np.empty(0, np.bool_)
 
     @property
     def _store(self) -> Any:
@@ -100,17 +106,30 @@ class _Part:
             batch = source.sample(batch_size, **how) if stage is None else next(stage)
             yield store._transitions(batch, store.device, store.use_drq)
 
-    def _keys(self) -> NDArray[np.int64]:
-        """The keys of the transitions, the oldest first."""
+    def to_lerobot_dataset(self, *rest: Any, **named: Any) -> Any:
+        """As of lerobot's own buffer. An episode of the dataset ends where the next transition that is
+        there does not begin with the next state, too."""
+        part: Any = copy(self)
+        if self.size:
+            part.truncateds = torch.from_numpy(part._in_order()[1])
+        return theirs.ReplayBuffer.to_lerobot_dataset(part, *rest, **named)
+
+    def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The keys of the transitions, the oldest first, and whether the next one does not follow."""
         replay = self._store.replay
         now = int(replay.stats()["committed_steps"]), self.size
         if self._read[0] != now:
-            every = replay.sampler().sample(len(replay), draws="without_replacement", timeout=0)
-            keys = every.item_keys[np.lexsort((every.positions, every.episode_ids))]
-            if self._place:
-                keys = keys[replay.selector(self._place).priorities(keys) > 0]
-            self._read = now, keys
-        return self._read[1]
+            sampler = replay.selector(self._place).sampler()
+            read = np.empty((3, now[1]), np.int64)
+            for first in range(0, now[1], _PIECE):
+                piece = read[:, first : first + _PIECE]
+                batch = sampler.sample(piece.shape[1], beta=0.0, draws="epoch", timeout=0.0)
+                piece[:] = batch.item_keys, batch.episode_ids, batch.positions
+            keys, episodes, positions = read[:, np.lexsort((read[2], read[1]))]
+            ends = np.ones(now[1], np.bool_)
+            ends[:-1] = (np.diff(episodes) != 0) | (np.diff(positions) != 1)
+            self._read = now, keys, ends
+        return self._read[1:]
 
     def __getattr__(self, name: str) -> Any:
         """Parts of all transitions, the oldest first, as lerobot reads them."""
@@ -132,7 +151,8 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
     as they are. ValueError for floats beyond.
     compress: keeps states of at least 512 bytes, such as images, compressed in memory; see
     reprise.Schema.compress. True: all of them; a list: those with these keys.
-    offline: whether there is `offline`. Transitions that it has not marked then leave first.
+    offline: whether there is `offline`. Transitions leave by chunks; then the one of eight chunks at
+    random leaves that has the smallest share of marked ones, so one among many others may leave.
     storage: a directory for a mapped file of the rows; see reprise.ReplayBuffer.
     """
 
@@ -269,7 +289,8 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         rows: dict[str, Any] = {key: self._array(key, state[key]) for key in self._states}
         rows |= {"next_" + key: self._array(key, next_state[key]) for key in self._states}
         for key in self.complementary_info_keys:
-            rows[_INFO + key] = self._array(_INFO + key, info.get(key, 0.0))
+            absent = torch.zeros(self._fields[_INFO + key].shape)
+            rows[_INFO + key] = self._array(_INFO + key, info.get(key, absent))
         cut = reprise.End.TRUNCATED if truncated else reprise.End.CONTINUE
         self._writer.append_transition(
             action=self._array("action", action),
@@ -283,7 +304,8 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
     def _array(self, name: str, value: Any) -> NDArray[Any]:
         _, _, dtype, shape = self._fields[name]
         tensor = torch.as_tensor(value).detach()
-        if tensor.numel() != int(np.prod(shape)):
+        more = tensor.ndim - len(shape)  # Ones that lead either shape do not count.
+        if (1,) * -more + tuple(tensor.shape) != (1,) * more + shape:
             raise ValueError(
                 f"add: {name!r} has shape {tuple(tensor.shape)}; allowed: {shape}, or with a first "
                 "dimension of 1"
@@ -365,11 +387,20 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
 
     def load(self, directory: str | PathLike[str]) -> list[reprise.SkippedCheckpoint]:
         """Replaces the contents by the newest checkpoint of a directory that is whole, and returns
-        those that were not. ValueError for one with other options than the buffer's."""
+        those that were not. `compress` is as saved. ValueError, and no change, for one with another
+        capacity, `offline`, `images` or other states than `state_keys`, where they were given."""
         found = reprise.ReplayBuffer.load(directory, storage=self._storage)
-        marked = len(found.buffer.options["selectors"]) == 2
-        if marked != self._has_offline:
-            raise ValueError(f"load: offline is {self._has_offline}; allowed: {marked}, as saved")
+        options, fields = found.buffer.options, found.buffer.schema.fields
+        states = {field.name: field for field in fields if field.role == reprise.Role.OBSERVATION}
+        images = {str(f.dtype) for name, f in states.items() if name.startswith(OBS_IMAGE)}
+        for name, here, saved in (
+            ("offline", self._has_offline, len(options["selectors"]) == 2),
+            ("capacity", self.capacity, options["capacity_steps"]),
+            ("images", self._images, images.pop() if images else self._images),
+            ("state_keys", sorted(self.state_keys or states), sorted(states)),
+        ):
+            if here != saved:
+                raise ValueError(f"load: {name} is {here!r}; allowed: {saved!r}, as saved")
         self._use(found.buffer)
         return found.skipped
 
@@ -379,7 +410,6 @@ class Offline(_Part):
     for the second buffer of lerobot's learner. The thread that adds to the buffer adds here."""
 
     _place = 1
-    to_lerobot_dataset = theirs.ReplayBuffer.to_lerobot_dataset
 
     def __init__(self, buffer: ReplayBuffer) -> None:
         self._buffer = buffer
@@ -427,10 +457,12 @@ class _Rows:
         return self._part.size
 
     def __getitem__(self, rows: Any) -> torch.Tensor:
-        store, keys = self._part._store, self._part._keys()[rows]
-        made = store._transitions(store.replay.gather(np.atleast_1d(keys)), "cpu", False)
-        for name in self._path:
-            made = made[name]
+        store, keys = self._part._store, self._part._in_order()[0][rows]
+        every, pieces = np.atleast_1d(keys), []
+        for first in range(0, max(len(every), 1), _PIECE):
+            batch = store.replay.gather(every[first : first + _PIECE])
+            pieces.append(reduce(getitem, self._path, store._transitions(batch, "cpu", False)))
+        made: torch.Tensor = torch.cat(pieces)
         made = made.bool() if self._path[0] in ("done", "truncated") else made
         return made if np.ndim(keys) else made[0]
 

@@ -95,7 +95,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         self._kinds[name] = kind
         return True
 
-    def _make(self) -> None:
+    def _schema(self) -> reprise.Schema:
         schema, sizes = reprise.Schema(), {}
         stored_once = [n for n, kind in self._kinds.items() if self._kinds.get("next_" + n) == kind]
         for name, (dtype, shape) in self._kinds.items():
@@ -106,9 +106,12 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
                 schema.column(name, dtype, shape)
         for name in compressed("ReplayMemory", self._compress, sizes):
             schema.compress(name)
+        return schema
+
+    def _make(self) -> None:
         self._use(
             reprise.ReplayBuffer(
-                schema,
+                self._schema(),
                 self.memory_size * self.num_envs,
                 window=reprise.Transitions(),
                 selectors=reprise.Uniform(),
@@ -119,9 +122,9 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         )
 
     def _use(self, replay: reprise.ReplayBuffer) -> None:
-        self._replay = replay
         self._writers = replay.vector_writer(self.num_envs, autoreset="disabled")
         self._sampler = replay.sampler(seed=int(torch.randint(2**31, ())))
+        self._replay = replay
 
     def add_samples(self, **tensors: Any) -> None:
         """Appends a transition of each environment, or of one any number in the order of time.
@@ -168,9 +171,10 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
             raise TimeoutError("sample: the memory is empty")
         made = []
         for part in np.array_split(np.arange(batch_size), mini_batches):
-            drawn = self._sampler.sample(len(part), beta=0.0, draws="independent", timeout=0.0)
+            n = len(part)  # 0 behind more parts than items.
+            drawn = self._sampler.sample(max(n, 1), beta=0.0, draws="independent", timeout=0.0)
             tensors = drawn.torch(None if self.device.type == "cpu" else self.device)
-            made.append([tensors[name] if name in self._kinds else None for name in names])
+            made.append([tensors[name][:n] if name in self._kinds else None for name in names])
         return made
 
     def reset(self) -> None:
@@ -186,13 +190,17 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         return self._replay.save(directory, **options)
 
     def load(self, path: str | PathLike[str]) -> None:
-        """Replaces the contents by a checkpoint of the same tensors; ValueError for others."""
+        """Replaces the contents by a checkpoint of the same tensors, `memory_size` and `num_envs`;
+        ValueError, and no change, for others. `compress` is as saved."""
         found = reprise.ReplayBuffer.load(path, storage=self._storage).buffer
-        fields = {field.name for field in found.schema.fields}
-        if not fields <= set(self._kinds) or not set(self._kinds) <= set(
-            found.sampler().empty_batch(1)
+        writers, steps = found.options["max_writers"], found.options["capacity_steps"]
+        for name, saved, here in (
+            ("the set of tensors", _kinds_of(found.schema), _kinds_of(self._schema())),
+            ("num_envs", writers, self.num_envs),
+            ("memory_size", steps // writers, self.memory_size),
         ):
-            raise ValueError(f"load: it has {sorted(fields)}; allowed: {self.get_tensor_names()}")
+            if saved != here:
+                raise ValueError(f"load: {name} is {saved}; allowed: {here}")
         self._use(found)
 
     def _not_there(self, *_: Any, **__: Any) -> NoReturn:
@@ -202,3 +210,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
 
     get_tensor_by_name = set_tensor_by_name = share_memory = _not_there
     sample_by_index = sample_all = get_sampling_indexes = _not_there
+
+
+def _kinds_of(schema: reprise.Schema) -> dict[str, tuple[Any, ...]]:
+    return {name: (role.name, str(dtype), shape) for name, role, dtype, shape in schema.fields}

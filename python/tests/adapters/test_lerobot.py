@@ -205,7 +205,54 @@ def test_demonstrations_are_marked_and_marked_ones_become_a_dataset(tmp_path):
     assert made.offline.rewards[:].tolist() == [0, 1, 2, 3, 4, 5] and len(made.rewards) == 19
 
 
-def test_marked_transitions_leave_last():
+def test_a_dataset_of_marked_stretches_is_read_back_as_it_was(tmp_path):
+    made = buffer_of([], offline=True)
+    for i in range(10):
+        made.add(**(one := transition(i, done=True)))
+        if i in (1, 2, 3, 6, 7, 8, 9):
+            made.offline.add(**one)
+    dataset = made.offline.to_lerobot_dataset("some/arm", fps=10, root=tmp_path / "data")
+    assert dataset.num_episodes == 2 and not made.offline.truncateds[:].any()
+    again = ReplayBuffer.from_lerobot_dataset(dataset, "cpu", [FRONT, VECTOR], use_drq=False)
+    assert again.rewards[:].tolist() == [1, 2, 6, 7, 8, 9]
+    assert again.next_states[VECTOR][:5][:, 0].tolist() == [2, 3, 7, 8, 9]
+
+
+def test_whole_parts_are_read_a_piece_at_a_time(monkeypatch):
+    made = buffer_of((transition(i, size=4) for i in range(1500)), capacity=1000, offline=True)
+    made.offline.add(**transition(1500, size=4))
+    largest = []
+
+    def watch(type_, name):
+        call = getattr(type_, name)
+
+        def watched(*given, **named):
+            batch = call(*given, **named)
+            largest.append(len(batch))
+            return batch
+
+        monkeypatch.setattr(type_, name, watched)
+
+    watch(reprise.Sampler, "sample")
+    watch(reprise.ReplayBuffer, "gather")
+    assert made.rewards[:].tolist() == list(range(1501 - len(made), 1501))
+    assert made.offline.rewards[:].tolist() == [1500] and made.rewards[:0].tolist() == []
+    assert max(largest) <= 256 and sum(largest) >= 2 * len(made)
+
+
+def test_chunks_with_the_fewest_marked_transitions_leave_first():
+    made = buffer_of([], capacity=450, offline=True)  # So few chunks that all are compared.
+    for i in range(3000):
+        made.add(**(one := transition(i, size=4)))
+        if i % (2 if i < 100 else 10) == 0:
+            made.offline.add(**one)
+    there = set(made.rewards[:].int().tolist())
+    # The first chunks stay with their unmarked transitions, and later marked ones leave.
+    assert set(range(100)) < there
+    assert len(made.offline) < 100 and 200 not in there
+
+
+def test_marked_stretches_leave_last():
     made = buffer_of([], capacity=2000, offline=True)
     for i in range(8000):
         one = transition(i, size=4)
@@ -218,14 +265,12 @@ def test_marked_transitions_leave_last():
 
 def test_an_iterator_draws_while_another_thread_adds():
     made = buffer_of(transition(i) for i in range(50))
-    iterator, wrong = made.get_iterator(32), []
+    iterator, drawn = made.get_iterator(32), []
 
     def draw():
         for _ in range(200):
             batch = next(iterator)
-            same = numbers(batch) == batch["reward"].int().tolist()
-            if not same or len(batch["reward"]) != 32:
-                wrong.append(batch)
+            drawn.append(numbers(batch) == batch["reward"].int().tolist() and len(batch["reward"]))
 
     thread = threading.Thread(target=draw)
     thread.start()
@@ -233,7 +278,7 @@ def test_an_iterator_draws_while_another_thread_adds():
         made.add(**transition(i))
         made.sample(4)
     thread.join()
-    assert not wrong and len(made) == 100
+    assert drawn == [32] * 200 and len(made) == 100
     plain = made.get_iterator(8, async_prefetch=False)
     assert [len(next(plain)["reward"]) for _ in range(3)] == [8, 8, 8]
 
@@ -316,6 +361,11 @@ def test_refusals():
             "'observation.images.front' has values from nan to nan",
         ),
         ({"action": torch.zeros(3)}, r"'action' has shape \(3,\); allowed: \(2,\)"),
+        ({"action": torch.zeros(2, 1)}, r"'action' has shape \(2, 1\); allowed: \(2,\)"),
+        (
+            {"next_state": {**bright, FRONT: torch.zeros(16, 16, 3)}},
+            r"'observation.images.front' has shape \(16, 16, 3\); allowed: \(3, 16, 16\)",
+        ),
         ({"next_state": None}, "next_state is None; allowed: where `done` is true"),
     ]:
         with refuses("add", message):
@@ -336,8 +386,30 @@ def test_refusals():
 
 def test_a_checkpoint_of_another_kind_is_refused(tmp_path):
     buffer_of([transition(0)]).save(tmp_path)
+    made = buffer_of([transition(7)], offline=True)
     with refuses("load", "offline is True; allowed: False, as saved"):
-        buffer_of([], offline=True).load(tmp_path)
+        made.load(tmp_path)
+    assert made.rewards[:].tolist() == [7]
+    with refuses("load", "capacity is 50; allowed: 100, as saved"):
+        buffer_of([], capacity=50).load(tmp_path)
+    with refuses("load", "images is 'float32'; allowed: 'uint8', as saved"):
+        buffer_of([], images="float32").load(tmp_path)
+    with refuses("load", rf"state_keys is \['{VECTOR}'\]; allowed: \['{FRONT}', '{VECTOR}'\]"):
+        ReplayBuffer(100, "cpu", [VECTOR]).load(tmp_path)
+    any_states = ReplayBuffer(100, "cpu")
+    assert any_states.load(tmp_path) == [] and len(any_states) == 1
+
+
+def test_shapes_with_and_without_a_first_dimension_and_absent_information():
+    made = buffer_of([])
+    info = {"force": torch.ones(1, 3), "penalty": torch.tensor([[2.0]])}
+    made.add(**transition(0) | {"complementary_info": info})
+    bare = {FRONT: state(1)[FRONT][0], VECTOR: state(1)[VECTOR][0]}
+    one = transition(1) | {"state": bare, "complementary_info": {"penalty": 4.0}}
+    made.add(**one)
+    assert torch.equal(made.states[FRONT][1], bare[FRONT])
+    assert made.complementary_info["force"][:].tolist() == [[1] * 3, [0] * 3]
+    assert made.complementary_info["penalty"][:].flatten().tolist() == [2, 4]
 
 
 def test_draws_follow_the_seed_of_torch():

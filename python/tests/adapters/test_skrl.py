@@ -51,7 +51,7 @@ def test_batches_are_as_skrl_has_them(environments):
             memory.add_samples(**step)
     assert len(ours) == len(theirs) == 50 * environments
     assert ours.get_tensor_names() == theirs.get_tensor_names()
-    (batch,) = ours.sample([*NAMES, "states"], batch_size=2000)
+    (batch,) = ours.sample([*NAMES, "states"], batch_size=20_000)  # One of 200 misses by e^-100.
     (whole,) = theirs.sample_all([*NAMES, "states"])
     assert batch[-1] is None and whole[-1] is None
     place = {float(number): i for i, number in enumerate(whole[0][:, 0])}
@@ -78,6 +78,8 @@ def test_parts_of_a_batch():
     assert len(memory) == 30
     parts = memory.sample(["observations"], batch_size=20, mini_batches=3)
     assert [len(part[0]) for part in parts] == [7, 7, 6]
+    parts = memory.sample(["observations"], batch_size=2, mini_batches=4)
+    assert [tuple(part[0].shape) for part in parts] == [(1, 3), (1, 3), (0, 3), (0, 3)]
     memory.reset()
     assert len(memory) == 0
     with pytest.raises(TimeoutError):
@@ -110,8 +112,36 @@ def test_a_checkpoint(tmp_path):
     assert len(again) == 62
     other = ReplayMemory(memory_size=50)
     other.create_tensor("observations", size=3)
-    with pytest.raises(ValueError, match="load: it has .*; allowed: .'observations'"):
+    with pytest.raises(
+        ValueError, match="load: the set of tensors is .*; allowed: .'observations'"
+    ):
         other.load(tmp_path)
+
+
+def test_another_checkpoint_is_refused_and_leaves_what_is_there(tmp_path):
+    step = next(steps(1, 2))
+    memory = created(ReplayMemory(memory_size=50, num_envs=2, device="cpu"))
+    memory.add_samples(**step)
+    wide = {name: size + (name == "actions") for name, size in SIZES.items()}
+    for place, (size, environments, widths, message) in enumerate(
+        [
+            (50, 2, wide, r"the set of tensors is .*\(2,\).*; allowed: "),
+            (50, 1, SIZES, "num_envs is 1; allowed: 2"),
+            (25, 2, SIZES, "memory_size is 25; allowed: 50"),
+        ]
+    ):
+        other = ReplayMemory(memory_size=size, num_envs=environments, device="cpu")
+        for name, width in widths.items():
+            dtype = torch.bool if name == "terminated" else torch.float32
+            other.create_tensor(name, size=width, dtype=dtype)
+        other.add_samples(
+            **{name: torch.zeros(environments, width).bool() for name, width in widths.items()}
+        )
+        other.save(tmp_path / str(place))
+        with pytest.raises(ValueError, match="load: " + message):
+            memory.load(tmp_path / str(place))
+        memory.add_samples(**step)
+        assert len(memory) == 2 * (place + 2)
 
 
 def test_refusals():
