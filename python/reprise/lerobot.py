@@ -106,14 +106,6 @@ class _Part:
             batch = source.sample(batch_size, **how) if stage is None else next(stage)
             yield store._transitions(batch, store.device, store.use_drq)
 
-    def to_lerobot_dataset(self, *rest: Any, **named: Any) -> Any:
-        """As of lerobot's own buffer. An episode of the dataset ends where the next transition that is
-        there does not begin with the next state, too."""
-        part: Any = copy(self)
-        if self.size:
-            part.truncateds = torch.from_numpy(part._in_order()[1])
-        return theirs.ReplayBuffer.to_lerobot_dataset(part, *rest, **named)
-
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The keys of the transitions, the oldest first, and whether the next one does not follow."""
         replay = self._store.replay
@@ -410,6 +402,7 @@ class Offline(_Part):
     for the second buffer of lerobot's learner. The thread that adds to the buffer adds here."""
 
     _place = 1
+    _to_dataset = theirs.ReplayBuffer.to_lerobot_dataset  # Which may be replaced by ours later.
 
     def __init__(self, buffer: ReplayBuffer) -> None:
         self._buffer = buffer
@@ -439,6 +432,14 @@ class Offline(_Part):
         if self._buffer.replay is None or state is not self._buffer._newest:
             self._buffer.add(state, *rest, **named)
         self._buffer._mark()
+
+    def to_lerobot_dataset(self, *rest: Any, **named: Any) -> Any:
+        """As of lerobot's own buffer. An episode of the dataset ends where the transition that came next
+        is not marked, too."""
+        part: Any = copy(self)
+        if self.size:
+            part.truncateds = torch.from_numpy(part._in_order()[1])
+        return part._to_dataset(*rest, **named)
 
     def add_lerobot_dataset(self, lerobot_dataset: Any) -> None:
         """Adds the steps of a dataset, such as demonstrations, and marks them. What has no state

@@ -10,6 +10,7 @@ from testing.lerobot_guest import lerobot_or_skip
 lerobot_or_skip()
 
 import torch
+from lerobot.rl import buffer
 from lerobot.rl.buffer import ReplayBuffer as Theirs
 
 import reprise
@@ -205,7 +206,8 @@ def test_demonstrations_are_marked_and_marked_ones_become_a_dataset(tmp_path):
     assert made.offline.rewards[:].tolist() == [0, 1, 2, 3, 4, 5] and len(made.rewards) == 19
 
 
-def test_a_dataset_of_marked_stretches_is_read_back_as_it_was(tmp_path):
+def test_a_dataset_of_marked_stretches_is_read_back_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(buffer, "ReplayBuffer", ReplayBuffer)  # As programs may do.
     made = buffer_of([], offline=True)
     for i in range(10):
         made.add(**(one := transition(i, done=True)))
