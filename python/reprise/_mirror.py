@@ -40,7 +40,17 @@ class Mirror:
 
     def __init__(self, source: Any, device: Any, sampler: dict[str, Any]) -> None:
         self._device = torch.device(device)
+        if self._device.type not in ("cpu", "cuda") or (
+            self._device.type == "cuda" and not torch.cuda.is_available()
+        ):
+            allowed = "'cpu'" + (" or one of CUDA" if torch.cuda.is_available() else "")
+            raise ValueError(f"mirror: device is {str(device)!r}; allowed here: {allowed}")
         draws = hasattr(source, "sample")
+        if not draws and not hasattr(source, "sampler"):
+            raise TypeError(
+                f"mirror: source is {source!r}; allowed: a ReplayBuffer, one of its selectors, a "
+                "Sampler or a Mix"
+            )
         if draws and sampler:
             name, value = next(iter(sampler.items()))
             raise ValueError(f"mirror: {name} is {value!r}; allowed of a buffer alone")
@@ -152,7 +162,7 @@ class Mirror:
         )
         return done
 
-    def column(self, name: str, ahead: Any) -> Any:
+    def _column(self, name: str, ahead: Any) -> Any:
         """The values of a column so many steps after the first of each item of the last batch, [n,
         *shape]; within their windows. ahead: [n] integers. Not of columns that change."""
         return self._fields[name][1].at(self._first + ahead)
@@ -283,9 +293,12 @@ def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
         writers.append(**reprise.torch.on_host({"action": action, "reward": reward,
                                                 "next_obs": observation, "end": end}))
 
-    tensors: by names, of any shapes, all on one device. TypeError for a type that numpy does not
-    have, as bfloat16 without the package ml_dtypes.
+    tensors: by names, of any shapes, all on one device. The arrays are read-only. TypeError for
+    what is no tensor, and for a type that numpy does not have, as bfloat16 before the package
+    ml_dtypes is imported.
     """
+    if not tensors:
+        return {}
     types = {name: _dtype_of(name, tensor) for name, tensor in tensors.items()}
     flat = [each.detach().contiguous().view(-1).view(torch.uint8) for each in tensors.values()]
     here = torch.cat(flat).cpu().numpy()
@@ -298,6 +311,8 @@ def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
 
 
 def _dtype_of(name: str, tensor: Any) -> np.dtype[Any]:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"on_host: {name} is of {type(tensor).__name__}; allowed: a tensor")
     try:
         return np.dtype(str(tensor.dtype).removeprefix("torch."))
     except TypeError as error:

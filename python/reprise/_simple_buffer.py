@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,17 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     What differs: each observation is stored once, where theirs has next observations too. A window
     of n steps ends with its episode, at a time limit as at a termination, and never runs over the
     seam where new steps replace old ones. Draws are from all environments alike. A step is drawn
-    once the n_steps of its window are there; NothingToDraw before the first. `state_dict` does not
-    hold the steps: `buffer.replay.save(directory)` does.
+    once the n_steps of its window are there; NothingToDraw before the first. An episode ends too
+    where the observations of a step are not the next ones of the step before. `state_dict` does not
+    hold the steps: `save` does.
 
     The device takes a chunk of 64 steps or more for each environment beyond the steps themselves, for
     those that are being written.
-    buffer_size: steps of each environment. n_critic_obs: 0 for none. asymmetric_obs: whether
+    buffer_size: steps of each environment, give or take such a chunk: n_env * buffer_size together,
+    of which the oldest leave in chunks. n_critic_obs: 0 for none. asymmetric_obs: whether
     "critic_observations" are stored; None where n_critic_obs is not 0. playground_mode: of these,
     the first n_obs are the observations, and are not stored again. selector: Uniform(), or
-    Proportional(...) for draws by priority; then data["weights"] are importance weights, and
+    Proportional(...) for draws by priority: data["weights"] are importance weights, and
     `update_priorities(data["item_keys"], priorities)` sets priorities. One thread at a time.
     """
 
@@ -78,8 +81,23 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             # Each environment has an open chunk beyond the capacity, which a device has to hold.
             chunk_steps=max(64, buffer_size // 16, 16 * (n_steps + 1)),
         )
-        self._writers = self.replay.vector_writer(n_env, autoreset="disabled")
-        self._mirror = Mirror(self.replay, "cpu" if device is None else device, {"seed": seed})
+        self._seed = seed
+        self._begin()
+
+    def _begin(self) -> None:
+        self._writers = self.replay.vector_writer(self.n_env, autoreset="disabled")
+        device = "cpu" if self.device is None else self.device
+        self._mirror = Mirror(self.replay, device, {"seed": self._seed})
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Saves all steps; errors as of ReplayBuffer.save."""
+        self.replay.save(directory)
+
+    def load(self, directory: str | os.PathLike[str]) -> None:
+        """Takes the steps of the newest checkpoint in the place of its own; new episodes begin.
+        Errors as of ReplayBuffer.restore: after them it is as before."""
+        self.replay.restore(directory)
+        self._begin()
 
     def extend(self, tensor_dict: Any) -> None:
         """Appends one step of each environment: "observations" [n_env, n_obs], "actions"
@@ -118,7 +136,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         following["rewards"] = batch.returns["rewards"]
         following["effective_n_steps"] = batch.lengths.long()
         for name in ("dones", "truncations"):
-            last = self._mirror.column(name, batch.lengths - 1)
+            last = self._mirror._column(name, batch.lengths - 1)
             following[name] = last.long()
         made |= {"next": following, "weights": batch.weights, "item_keys": batch.item_keys}
         return TensorDict(made, batch_size=n)

@@ -308,14 +308,12 @@ def test_rows_of_other_processes_are_refused():
 
 def test_a_device_with_too_little_memory_is_refused(monkeypatch):
     replay = made(WINDOWS["one step"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 2000))
     words = (
         r"mirror: \d+ rows of \d+ bytes take \d+ bytes; allowed on cuda:0: 1000, what it has free"
     )
     refuses(ValueError, words, mirror, replay, "cuda:0")
-
-
-# ---- the buffer of FastTD3 and others ----
 
 
 def test_steps_of_a_device_are_appended(device):
@@ -346,3 +344,15 @@ def test_steps_of_a_device_are_appended(device):
         refuses(TypeError, "on_host: obs has dtype torch.bfloat16; allowed", on_host, half)
     else:
         assert on_host(half)["obs"].dtype == np.dtype("bfloat16")
+
+
+def test_what_cannot_be_mirrored_or_brought_is_refused():
+    replay = made(WINDOWS["one step"])
+    refuses(ValueError, "mirror: device is 'meta'; allowed here: 'cpu'", mirror, replay, "meta")
+    if not torch.cuda.is_available():
+        refuses(ValueError, "mirror: device is 'cuda'; allowed here: 'cpu'", mirror, replay)
+    refuses(TypeError, "mirror: source is 3; allowed: a ReplayBuffer", mirror, 3, "cpu")
+    refuses(
+        TypeError, "on_host: obs is of ndarray; allowed: a tensor", on_host, {"obs": np.ones(3)}
+    )
+    assert on_host({}) == {}

@@ -172,3 +172,25 @@ def test_a_simple_buffer_takes_less_memory_than_one_with_next_observations():
     buffer = SimpleReplayBuffer(envs, steps, observed, acted)
     theirs = 4 * (2 * observed + acted + 1) + 2 * 8
     assert buffer._mirror.nbytes <= 0.62 * theirs * envs * steps
+
+
+def test_saved_steps_are_loaded_and_go_on(tmp_path):
+    random = np.random.default_rng(8)
+    first, second = (SimpleReplayBuffer(2, 50, 3, 2) for _ in range(2))
+    steps = list(steps_of(2, 40, random))
+    for step in steps[:20]:
+        first.extend(step)
+        second.extend(step)
+    first.save(tmp_path)
+    for step in steps[20:30]:
+        second.extend(step)
+    second.load(tmp_path)
+    assert len(second.replay) == len(first.replay) > 0
+    stored = {row["observations"].numpy().tobytes() for step in steps[:20] for row in step}
+    drawn = {row["observations"].numpy().tobytes() for row in second.sample(100)}
+    assert drawn <= stored
+    for step in steps[20:]:
+        second.extend(step)
+    assert len(second.replay) > len(first.replay)
+    refuses(reprise.CheckpointError, "cannot open", second.load, tmp_path / "none")
+    assert len(second.sample(1)) == 2
