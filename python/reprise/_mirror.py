@@ -18,6 +18,16 @@ UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint6
 _ALIGNED = 64  # Bytes: where arrays of JAX may begin.
 
 
+def device_of(call: str, given: Any) -> torch.device:
+    """The device of this name; ValueError if it is not here."""
+    device = torch.device(given)
+    count = torch.cuda.device_count()
+    if device.type != "cpu" and (device.type != "cuda" or (device.index or 0) >= count):
+        allowed = ["'cpu'", *(f"'cuda:{i}'" for i in range(count))]
+        raise ValueError(f"{call}: device is {str(given)!r}; allowed here: {', '.join(allowed)}")
+    return device
+
+
 class _Column:
     """One field of all rows, as a view of the copy."""
 
@@ -39,12 +49,7 @@ class Mirror:
     reprise.torch.mirror."""
 
     def __init__(self, source: Any, device: Any, sampler: dict[str, Any]) -> None:
-        self._device = torch.device(device)
-        if self._device.type not in ("cpu", "cuda") or (
-            self._device.type == "cuda" and not torch.cuda.is_available()
-        ):
-            allowed = "'cpu'" + (" or one of CUDA" if torch.cuda.is_available() else "")
-            raise ValueError(f"mirror: device is {str(device)!r}; allowed here: {allowed}")
+        self._device = device_of("mirror", device)
         draws = hasattr(source, "sample")
         if not draws and not hasattr(source, "sampler"):
             raise TypeError(

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import Tensors, arrays_of, is_whole, tensors_from
-from ._mirror import UNSIGNED, Mirror, mirror, on_host
+from ._mirror import UNSIGNED, Mirror, device_of, mirror, on_host
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Guest, NothingToDraw
 from ._simple_buffer import SimpleReplayBuffer
@@ -117,12 +117,9 @@ class _Cuda:
 def _device_of(given: Any) -> Any:
     if given is None:
         given = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(given)
+    device = device_of("loader", given)
     if device.type == "cpu":
         return _Cpu()
-    allowed = ["'cpu'", *(f"'cuda:{i}'" for i in range(torch.cuda.device_count()))]
-    if device.type != "cuda" or (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"loader: device is {str(given)!r}; allowed here: {', '.join(allowed)}")
     # The index is stored, because the current device may change.
     return _Cuda(
         torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)

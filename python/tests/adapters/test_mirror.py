@@ -308,7 +308,7 @@ def test_rows_of_other_processes_are_refused():
 
 def test_a_device_with_too_little_memory_is_refused(monkeypatch):
     replay = made(WINDOWS["one step"])
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 2000))
     words = (
         r"mirror: \d+ rows of \d+ bytes take \d+ bytes; allowed on cuda:0: 1000, what it has free"

@@ -20,7 +20,7 @@ def lerobot_or_skip():
 def _torchvision_without_cuda():
     """PyPI's build of torchvision needs the libraries of CUDA for its operators, and beside torch for
     the CPU it misses two of them at its import. lerobot's buffers use neither."""
-    import torch
+    from torch import library
 
     try:
         importlib.import_module("torchvision")
@@ -28,7 +28,7 @@ def _torchvision_without_cuda():
         return
     except RuntimeError:
         for name in ("nms", "qnms"):
-            torch.library.define(
+            library.define(
                 f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou) -> Tensor"
             )
         for name in [one for one in sys.modules if one.split(".")[0] == "torchvision"]:
