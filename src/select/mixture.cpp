@@ -25,9 +25,9 @@ struct Scales {
   double alike = 1.0;
 };
 
-/// A leaf's weight is the sum of its weights in both parts. Each part draws separately, and the
-/// draws are merged by leaf, so that all draws of a leaf follow each other, as if it had one
-/// interval.
+/// A leaf's weight is the sum of its weights in both parts. Each part draws separately, because one
+/// tree of sums would change as a whole with every update; and the draws are merged by leaf, so
+/// that all draws of a leaf follow each other, as if it had one interval.
 class MixtureSelector final : public ShardSelector {
  public:
   MixtureSelector(const WeightRule& weighted, std::size_t leaves)
