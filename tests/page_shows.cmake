@@ -1,0 +1,7 @@
+# Fails unless the file PAGE shows the file PROGRAM whole.
+file(READ ${PAGE} page)
+file(READ ${PROGRAM} program)
+string(FIND "${page}" "```cpp\n${program}```\n" place)
+if(place EQUAL -1)
+  message(FATAL_ERROR "${PAGE} does not show ${PROGRAM} as it is")
+endif()
