@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Helps docs/build: Doxygen does not read Markdown as GitHub does.
 
-prepare OUT: copies the documents to OUT as Doxygen reads them. Each heading gets the name that GitHub
-gives it, preceded by that of its page, and links go to these names. Links to files that are not part
-of the site become plain text.
+prepare OUT: copies the documents to OUT as Doxygen reads them, and prints their names in the order in
+which they are to be read. Each heading gets the name that GitHub gives it, preceded by that of its
+page, and links go to these names. A program that is linked to becomes a page. Other links to files
+that are not part of the site become plain text.
 
 check HTML: each link within the site has to lead to a file and a place that are there. Prints the
 others; exit status 1 if there are any.
@@ -19,12 +20,25 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
 
+# The documents in the order in which they are to be read.
+PARTS = [
+    "README.md",
+    "docs/concepts.md",
+    "docs/install.md",
+    "docs/python.md",
+    "docs/guide/*.md",
+    "docs/processes.md",
+    "docs/scale.md",
+    "docs/migrate/*.md",
+    "examples/*/*.md",
+    "docs/*.md",
+    "*.md",
+]
+PROGRAMS = {".py": "py", ".cpp": "cpp"}
+
+
 def documents():
-    return [
-        *ROOT.glob("*.md"),
-        *sorted(ROOT.glob("docs/**/*.md")),
-        *sorted(ROOT.glob("examples/*/*.md")),
-    ]
+    return list(dict.fromkeys(path for part in PARTS for path in sorted(ROOT.glob(part))))
 
 
 def page_name(path):
@@ -36,7 +50,7 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
 
 
-def link(path, pages, match):
+def link(path, pages, programs, match):
     image, text, target = match.groups()
     if re.match(r"[a-z]+:", target):
         return match[0]
@@ -44,7 +58,9 @@ def link(path, pages, match):
         return f"![{text}]({pathlib.Path(target).name})"
     file, _, place = target.partition("#")
     there = (path.parent / file).resolve() if file else path
-    if there in pages:
+    if there.suffix in PROGRAMS and there.is_file():
+        programs[there] = None
+    if there in pages or there in programs:
         return f"[{text}](@ref {page_name(there)}{'-' + place if place else ''})"
     if not there.exists():
         sys.exit(f"{path.relative_to(ROOT)}: the link to {target} leads nowhere")
@@ -52,7 +68,7 @@ def link(path, pages, match):
 
 
 def prepare(out):
-    pages = set(documents())
+    pages, programs = documents(), {}
     for path in pages:
         names, lines, code = set(), [], False
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -60,15 +76,27 @@ def prepare(out):
             heading = re.match(r"(#+) (.*)", line)
             if heading and not code:
                 name = page_name(path) + ("" if len(heading[1]) == 1 else "-" + slug(heading[2]))
+                if len(heading[1]) == 1:
+                    line = line.replace("`", "")  # The list of pages shows titles as they are.
                 if name not in names:
                     line = f"{line} {{#{name}}}"
                 names.add(name)
             elif not code:
-                line = LINK.sub(lambda match: link(path, pages, match), line)
+                line = LINK.sub(lambda match: link(path, pages, programs, match), line)
             lines.append(line)
-        copy = out / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write(out, path, lines)
+    for path in programs:
+        source = path.read_text(encoding="utf-8").rstrip("\n")
+        fence = f"```{{.{PROGRAMS[path.suffix]}}}"
+        write(out, path, [f"# {path.name} {{#{page_name(path)}}}", "", fence, source, "```"])
+
+
+def write(out, path, lines):
+    copy = out / path.relative_to(ROOT)
+    copy = copy if copy.suffix == ".md" else copy.with_name(copy.name + ".md")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(copy.relative_to(ROOT))
 
 
 class Page(html.parser.HTMLParser):
