@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Learns to remember with a small R2D2 (Kapturowski et al., 2019), in half a minute.
+
+At the beginning of a corridor a sign tells on which side the goal will be at its end. In between
+nothing tells, so a network without a memory finds the goal half of the time: the same learner shows
+that afterwards. Sequences are drawn by the errors in them, with the state that the LSTM had before their
+first step. Exits with 0 if the LSTM finds the goal nearly always, and the other one does not."""
+
+from timeit import default_timer
+
+import numpy as np
+import reprise
+import torch
+from torch import nn
+
+CORRIDOR, LIMIT, ACTIONS, INPUTS, HIDDEN = 10, 40, 3, 3, 32
+MAZES, CAPACITY, BEGIN, BATCH, UPDATES = 32, 20_000, 2_000, 64, 10_000
+BURN_IN, LENGTH, PERIOD, N_STEP, DISCOUNT = 4, 8, 4, 5, 0.97
+ETA = 0.9  # Of a sequence's priority: the share of its largest error.
+EPSILONS = 0.5 ** np.linspace(1, 7, MAZES)
+
+
+class TMazes:
+    """Actions: forward, left, right. Turning at the end ends a walk, to the right side with 1."""
+
+    def __init__(self, count, seed):
+        self.random = np.random.default_rng(seed)
+        self.place, self.steps = np.zeros(count, int), np.zeros(count, int)
+        self.sign = self.random.choice((-1, 1), count)
+
+    def observe(self):
+        first, last = self.place == 0, self.place == CORRIDOR
+        return np.stack((self.sign * first, first, last), 1).astype(np.float32)
+
+    def step(self, action):
+        """Returns rewards, terminated, truncated and final observations; who ended begins anew."""
+        turned = (self.place == CORRIDOR) & (action > 0)
+        reward = turned * (2 * action - 3 == self.sign)
+        self.place = np.minimum(self.place + (action == 0), CORRIDOR)
+        self.steps += 1
+        truncated, final = ~turned & (self.steps == LIMIT), self.observe()
+        over = turned | truncated
+        self.place[over] = self.steps[over] = 0
+        self.sign[over] = self.random.choice((-1, 1), over.sum())
+        return reward.astype(np.float32), turned, truncated, final
+
+
+class Network(nn.Module):
+    def __init__(self, remembers):
+        super().__init__()
+        self.remembers = remembers
+        self.lstm = nn.LSTM(INPUTS, HIDDEN, batch_first=True)
+        self.values = nn.Linear(HIDDEN, ACTIONS)
+
+    def forward(self, observations, state):
+        """Values [B, T, ACTIONS] of observations [B, T, INPUTS], and the state after them. States are
+        [B, 2, HIDDEN]."""
+        if not self.remembers:  # Each step begins with the state of zeros.
+            steps = observations.reshape(-1, 1, INPUTS)
+            return self.values(self.lstm(steps)[0].reshape(*observations.shape[:2], -1)), state
+        out, after = self.lstm(observations, tuple(state.transpose(0, 1)[:, None].contiguous()))
+        return self.values(out), torch.stack(after, 2)[0]
+
+
+@torch.no_grad()
+def act(network, observations, state):
+    values, state = network(torch.from_numpy(observations)[:, None], state)
+    return values[:, 0].argmax(1).numpy(), state
+
+
+def found(network, walks=500, seed=2):
+    """The share of greedy walks that find the goal."""
+    mazes, state = TMazes(walks, seed), torch.zeros(walks, 2, HIDDEN)
+    goals, running = 0, np.ones(walks, bool)
+    for _ in range(LIMIT):
+        action, state = act(network, mazes.observe(), state)
+        reward, terminated, truncated, _ = mazes.step(action)
+        goals += ((reward > 0) & running).sum()
+        running &= ~(terminated | truncated)
+    return goals / walks
+
+
+def learn(online, target, optimizer, batch):
+    """Double Q-learning on sequences; returns their new priorities."""
+    t, steps = batch.torch(), torch.arange(BURN_IN + LENGTH)
+    observations = torch.cat((t["obs"][:, :1], t["next_obs"]), 1)  # [B, T + 1, INPUTS]
+    values, _ = online(observations, t["lstm"])
+    with torch.no_grad():
+        later, _ = target(observations, t["lstm"])
+        later = later.gather(2, values.argmax(2, keepdim=True)).squeeze(2)
+        behind = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Where each return ends.
+        targets = t.returns["reward"] + t.discounts * later.gather(1, behind)
+    chosen = values[:, :-1].gather(2, t["action"][..., None]).squeeze(2)
+    # In the burn-in the stored state becomes one of this network; the first of a walk is no old one.
+    learned = ((steps >= BURN_IN) | (t.positions[:, None] == 0)) & (steps < t.lengths[:, None])
+    errors = (targets - chosen) * learned
+    optimizer.zero_grad()
+    (t.weights * (errors**2).sum(1) / learned.sum(1)).mean().backward()
+    nn.utils.clip_grad_norm_(online.parameters(), 10)
+    optimizer.step()
+    for average, parameter in zip(target.parameters(), online.parameters()):
+        average.data.lerp_(parameter.data, 0.02)
+    errors = errors.detach().abs()
+    return (ETA * errors.max(1)[0] + (1 - ETA) * errors.sum(1) / learned.sum(1)).numpy()
+
+
+def train(remembers, most=UPDATES, seed=1):
+    """Returns the share of walks that find the goal, the updates, and what the buffer says."""
+    torch.manual_seed(seed)
+    schema = reprise.Schema().observation("obs", np.float32, (INPUTS,)).column("action", np.int64)
+    schema.reward().recurrent_state("lstm", np.float32, (2, HIDDEN))
+    window = reprise.Sequences(LENGTH, PERIOD, BURN_IN, n_step=N_STEP, discount=DISCOUNT)
+    selector = reprise.Proportional(alpha=0.9)
+    replay = reprise.ReplayBuffer(schema, CAPACITY, window=window, selectors=selector)
+    writers = replay.vector_writer(MAZES, autoreset="same_step")
+    sampler, random = replay.sampler(seed=seed), np.random.default_rng(seed)
+    online, target = Network(remembers), Network(remembers)
+    target.load_state_dict(online.state_dict())
+    optimizer = torch.optim.Adam(online.parameters(), 2e-3)
+    mazes, state, updates, share = TMazes(MAZES, seed), torch.zeros(MAZES, 2, HIDDEN), 0, 0.0
+    writers.begin(obs=mazes.observe())
+    while updates < most and (updates % 500 or share < 0.95):
+        greedy, after = act(online, mazes.observe(), state)
+        at_random = random.random(MAZES) < EPSILONS
+        action = np.where(at_random, random.integers(ACTIONS, size=MAZES), greedy)
+        reward, terminated, truncated, final = mazes.step(action)
+        end = reprise.ends(terminated, truncated)
+        step = {"action": action, "reward": reward, "next_obs": mazes.observe(), "lstm": state}
+        writers.append(**step, end=end, final={"obs": final})
+        state = after * torch.from_numpy(end == 0)[:, None, None]
+        if replay.stats()["resident_steps"] >= BEGIN:
+            batch = sampler.sample(BATCH)
+            replay.update_priorities(batch.item_keys, learn(online, target, optimizer, batch))
+            updates += 1
+            share = found(online) if updates % 500 == 0 else share
+    return share, updates, replay.stats()
+
+
+torch.set_num_threads(1)  # The networks are too small for several threads.
+shares, most = [], UPDATES
+for remembers in (True, False):
+    started = default_timer()
+    share, most, held = train(remembers, most)
+    shares.append(share)
+    print(f"{'with' if remembers else 'without'} a memory: {share:.0%} of the walks find the goal")
+    print(
+        f"  {default_timer() - started:.0f} s, {most} updates; reprise holds {held['items']} sequences "
+        f"of {held['resident_steps']} steps and drew {held['sampled_items']} in all"
+    )
+raise SystemExit(int(shares[0] < 0.95 or shares[1] > 0.75))
