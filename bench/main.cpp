@@ -1,6 +1,8 @@
 // Google Benchmark's program, with a switch of our own, and with what the figures depend on and the
 // framework does not report.
 
+#include "records.hpp"
+
 #include <benchmark/benchmark.h>
 #include <hwy/targets.h>
 
@@ -34,6 +36,12 @@ int main(int argc, char** argv) {
   if (take_switch(argc, argv, "--without_avx512")) {
     constexpr std::int64_t kBetterThanAvx2 = HWY_AVX2 - 1;  // Better targets have lower bits.
     hwy::DisableTargets(kBetterThanAvx2);
+  }
+  // Only these are then run, because their buffers take gigabytes.
+  const bool quick_records = take_switch(argc, argv, "--quick_records");
+  if (take_switch(argc, argv, "--records") || quick_records) {
+    bench::add_records(quick_records);
+    benchmark::SetBenchmarkFilter("^records/");
   }
   benchmark::AddCustomContext("compiler", kCompiler);
 #if defined(NDEBUG)
