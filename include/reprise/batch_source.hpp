@@ -109,6 +109,13 @@ struct SampleStatus {
   /// Passes of `Draws::Epoch` that this sampler has completed, those that end with this batch
   /// included. A pass whose last items left before their turn is completed by the next batch.
   std::uint64_t passes = 0;
+  /// The version of the policy (`ReplayBuffer::set_version`) as the batch was drawn. Minus the
+  /// versions in the batch it is their staleness, at most `Options::max_staleness`. Of a
+  /// `MixedSampler` the highest of its parts.
+  std::int64_t version = 0;
+  /// Items that were not drawn because they are outdated (`Options::max_staleness`), if there is no
+  /// batch.
+  std::size_t outdated = 0;
   bool held_by_ratio = false;  ///< There are enough items, but samples are ahead of inserts.
   bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
   bool held_by_turn = false;   ///< Other calls have waited longer, and are still waiting.

@@ -39,6 +39,17 @@ struct Options {
   /// locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
+  /// Versions of the policy that an item may be behind: one whose first step has a version
+  /// (`Schema::version`, which this needs) below that of `ReplayBuffer::set_version` -
+  /// max_staleness is outdated, now or on arrival. It is not drawn any more, by any sampler or
+  /// selector, and counts for no probability or total; it stays for the windows of others, and by
+  /// name, until it is evicted, before other items, as one that is exhausted by
+  /// `max_times_sampled`. None: items of any version are drawn. Rate limiters count the items that
+  /// can be drawn, so samplers may wait, or find nothing, in a full buffer:
+  /// `SampleStatus::outdated` and `Stats` say so. Costs 13 bytes per row, and O(log items) for each
+  /// item once.
+  std::optional<std::uint64_t> max_staleness = std::nullopt;
+
   /// Whether items can be found by episode and position, with `ReplayBuffer::episodes`. The index
   /// has a fixed size: 8 to 16 bytes of address space per row, of which one entry of 8 bytes is
   /// used for each run of up to chunk_steps steps of an episode. Ingesting a step then also reads
@@ -58,7 +69,8 @@ struct Options {
 
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so this
   /// also bounds the default chunk size. Each costs address space for 1 + shards chunks (1 + 2 *
-  /// shards with max_times_sampled) and about 160 to 190 bytes of bookkeeping for each of these. A
+  /// shards with max_times_sampled or max_staleness) and about 160 to 190 bytes of bookkeeping for
+  /// each of these. A
   /// chunk's memory is taken where it is touched. A writer also has about n_step + frame_stack, or
   /// T + frame_stack, rows of its own (and as many states of `Schema::recurrent_state`).
   std::size_t max_writers = 256;
@@ -95,6 +107,13 @@ struct Stats {
   /// is removed.
   std::size_t items = 0;
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
+  /// Items of resident steps that are not drawn because their version is more than `max_staleness`
+  /// behind, exhausted and removed ones included.
+  std::size_t outdated_items = 0;
+  /// Items that ever became so, since the buffer was made or loaded, but for exhausted and removed
+  /// ones.
+  std::uint64_t ever_outdated_items = 0;
+  std::uint64_t version = 0;  ///< What `ReplayBuffer::set_version` set last.
 
   std::uint64_t sampled_items = 0;    ///< Items in all batches.
   std::uint64_t sampled_batches = 0;  ///< Batches drawn.

@@ -264,6 +264,18 @@ class ReplayBuffer {
     return hindsight(AnyField(achieved), options);
   }
 
+  /// Tells the version of the policy that the learner has, from which `Options::max_staleness` is
+  /// counted. It never falls: a lower one changes nothing. It is the caller's word and not the
+  /// highest version among the steps, so no actor can make the steps of all others outdated.
+  ///
+  /// Once the call has returned, no draw that begins gives an item that it made outdated; a draw
+  /// under way may, and so may a batch that a `Prefetcher` has drawn. Room in a `Queue` is there at
+  /// once. Errors: `std::invalid_argument` for a version below 0, and for a schema without a
+  /// version. Cost: one lock per shard, and O(log items) for each item that becomes outdated.
+  void set_version(std::int64_t version);
+  /// The highest version that `set_version` has set; 0 before, and what it was in a checkpoint.
+  [[nodiscard]] std::int64_t version() const noexcept;
+
   /// Evicts every step whose item was decided before the call, at one moment: all shards' locks are
   /// held. Their keys are stale afterwards, their chunks are free for writers, and they count as
   /// evicted. Episodes under way go on, and so do their steps that are not decided yet. Rows that a
@@ -319,14 +331,14 @@ class ReplayBuffer {
                                        const LoadOptions& options = {});
 
   /// Loads as `load` does, in place of the contents of this buffer. The options of the buffer have
-  /// to be those of the checkpoint, except for `rate_limiter`, `episode_index` and your own
-  /// strategies, which stay those of the buffer, and `key_tag`, which becomes that of the
-  /// checkpoint. A rate limiter other than the saved one counts all steps and samples that there
-  /// ever were. Writers and samplers made before are closed, as by `close`, and a `Hindsight` finds
-  /// no new item; make new ones. If it throws, the buffer is unchanged. It needs memory for both
-  /// contents while it runs, and disk space if rows are in a mapped file. Errors: as `load`;
-  /// `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other call of this object
-  /// at the same time.
+  /// to be those of the checkpoint, except for `rate_limiter`, `episode_index`, the number of
+  /// `max_staleness` and your own strategies, which stay those of the buffer, and `key_tag`, which
+  /// becomes that of the checkpoint. A rate limiter other than the saved one counts all steps and
+  /// samples that there ever were. Writers and samplers made before are closed, as by `close`, and
+  /// a `Hindsight` finds no new item; make new ones. If it throws, the buffer is unchanged. It
+  /// needs memory for both contents while it runs, and disk space if rows are in a mapped file.
+  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
+  /// call of this object at the same time.
   RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a

@@ -23,6 +23,7 @@ enum class Role : std::uint8_t {
   /// step.
   RecurrentState,
   MutableColumn,  ///< A column whose values may be replaced while the step is stored.
+  Version,        ///< The version of the policy that made the step; its writer fills it in.
 };
 
 /// The consequences of a role: all that buffers, batches and checkpoints ask of it.
@@ -35,6 +36,7 @@ struct RoleTraits {
   bool is_scalar = false;      ///< A float without a shape.
   bool spreads = false;        ///< `Schema::require_finite` is about it.
   bool changes = false;        ///< `ReplayBuffer::update` replaces its values.
+  bool stamped = false;        ///< Commits fill it in; a schema has at most one.
 };
 
 namespace detail {
@@ -45,6 +47,7 @@ inline constexpr RoleTraits kRoles[] = {
     {.name = "discount", .discounts = true, .is_scalar = true},
     {.name = "recurrent state", .per_item = true},
     {.name = "mutable column", .changes = true},
+    {.name = "version", .stamped = true},
 };
 }  // namespace detail
 
@@ -197,6 +200,8 @@ template <Element T>
 using Column = Field<T, Role::Column, true>;
 using Reward = Field<float, Role::Reward, false>;      ///< Handle of a reward.
 using Discount = Field<float, Role::Discount, false>;  ///< Handle of a discount.
+/// Handle of the version of the policy.
+using PolicyVersion = Field<std::int64_t, Role::Version, false>;
 /// Handle of a scalar column whose values may be replaced.
 template <Element T>
 using ScalarMutableColumn = Field<T, Role::MutableColumn, false>;
@@ -226,7 +231,8 @@ struct FieldSpec {
 ///
 /// Thread safety: const methods from any thread; declare fields from one thread.
 /// Errors: `std::invalid_argument` for an empty or duplicate name, a dimension of 0, a shape of
-/// more than 2^48 bytes, more than 64 fields or a second discount; the schema is then unchanged.
+/// more than 2^48 bytes, more than 64 fields, a second discount or a second version; the schema is
+/// then unchanged.
 class Schema {
  public:
   /// A scalar observation.
@@ -295,6 +301,12 @@ class Schema {
   /// convention); with sequences without n_step a column like any other.
   Discount discount(std::string_view name);
 
+  /// The version of the policy that made the step: a column of whole numbers that the writer fills
+  /// in at each commit with what `Writer::set_version` said last, 0 before; a value that is written
+  /// through `now` for the step stays. Batches have it as any column. `Options::max_staleness`
+  /// needs it. At least 0; a value below 0 is as old as 0.
+  PolicyVersion version(std::string_view name);
+
   /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:
   /// `recurrent_state<float>("lstm", {2, 512})`. Only for sequences: an item keeps the state of
   /// its first step, which is in the burn-in if there is one (the stored state of Kapturowski et
@@ -357,7 +369,8 @@ class Schema {
   }
 
   /// Declares a field whose role and element type are known only at run time. Also throws
-  /// `std::invalid_argument` for a reward or a discount that is no scalar float.
+  /// `std::invalid_argument` for a reward or a discount that is no scalar float, and a version that
+  /// is no scalar I64.
   AnyField declare(std::string_view name, Role role, DType dtype,
                    std::span<const std::size_t> shape = {});
   /// The field of this name, if there is one.

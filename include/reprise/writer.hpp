@@ -213,6 +213,11 @@ class Writer {
   /// `std::invalid_argument` for a negative one.
   void set_timeout(std::chrono::nanoseconds timeout);
 
+  /// The version of the policy that makes the steps committed from now on (`Schema::version`). It
+  /// should rise with the policy, and need not. Errors: `std::invalid_argument` for one below 0,
+  /// and with a schema without a version.
+  void set_version(std::int64_t version);
+
   /// True between `begin_episode` and the commit that ends the episode.
   [[nodiscard]] bool in_episode() const noexcept;
   /// Id of the current or last episode, unique in the buffer.
@@ -289,6 +294,12 @@ class VectorWriter {
   void choose(std::span<const std::size_t> environments);
   /// Chooses all environments, in the order of their numbers.
   void choose_all();
+  /// `Writer::set_version` of all environments, chosen or not.
+  void set_version(std::int64_t version) {
+    for (Writer& writer : writers_) {
+      writer.set_version(version);
+    }
+  }
   /// The chosen environments, until the next call of either.
   [[nodiscard]] std::span<const std::size_t> chosen() const noexcept { return chosen_; }
 

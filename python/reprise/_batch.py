@@ -5,11 +5,13 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ._extend import method
 from ._memory import Tensors, arrays_of, tensors_of
 from ._reprise import Batch
+from ._vocabulary import Role
 
 
 @method(Batch, "items(self) -> list[tuple[str, NDArray[Any]]]")
@@ -39,6 +41,17 @@ def _torch(self: Batch, device: Any = None) -> Tensors:
     uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)
+
+
+@method(Batch, "staleness(self, version: int) -> NDArray[np.int64]")
+def _staleness(self: Batch, version: int) -> NDArray[np.int64]:
+    """How many versions of the policy each step is behind `version`, such as `replay.version`: int64
+    [B], of sequences [B, T]. ValueError without a `Schema.version`."""
+    for field in self._layout()[0].fields:
+        if field.role == Role.VERSION:
+            behind: NDArray[np.int64] = version - self[field.name]
+            return behind
+    raise ValueError("Batch.staleness: the schema has no version; allowed: with Schema.version")
 
 
 def _columns(batch: Batch) -> list[NDArray[Any]]:

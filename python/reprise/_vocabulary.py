@@ -32,6 +32,7 @@ class Role(IntEnum):
     DISCOUNT = 3
     RECURRENT_STATE = 4
     MUTABLE_COLUMN = 5
+    VERSION = 6
 
 
 class End(IntEnum):

@@ -25,6 +25,7 @@ __all__ = ["numbers", "unwatch", "watch"]
 _COUNTERS = (
     *("committed_steps", "evicted_steps", "sampled_items", "sampled_batches"),
     *("applied_updates", "stale_updates", "dead_guest_steps", "cut_episodes"),
+    "ever_outdated_items",
 )
 # Metrics of each kind of wait: name, whether it only increases, and name in `stats()`.
 _WAITS = (
@@ -106,8 +107,9 @@ def watch(replay: reprise.ReplayBuffer, *, name: str = "replay", registry: Any =
 
     Each number of `stats()` is a metric, such as reprise_items: counters, with "_total" at the end,
     are committed_steps, evicted_steps, sampled_items, sampled_batches, applied_updates,
-    stale_updates, dead_guest_steps and cut_episodes. Waits have the label "what": waits,
-    wait_timeouts, wait_stops, wait_seconds, wait_longest_seconds, waiting_now, waiting_for_seconds.
+    stale_updates, dead_guest_steps, cut_episodes and ever_outdated_items. Waits have the label
+    "what": waits, wait_timeouts, wait_stops, wait_seconds, wait_longest_seconds, waiting_now,
+    waiting_for_seconds.
     """
     _collector(registry).buffers[name] = replay
 

@@ -18,13 +18,14 @@ inline constexpr auto members_of<Stats> =
     members<&Stats::committed_steps, &Stats::evicted_steps, &Stats::resident_steps,
             &Stats::excess_steps, &Stats::items, &Stats::pending_steps, &Stats::sampled_items,
             &Stats::sampled_batches, &Stats::applied_updates, &Stats::stale_updates,
-            &Stats::writers, &Stats::queued_chunks, &Stats::retired_pinned, &Stats::chunks,
-            &Stats::chunks_touched, &Stats::chunk_bytes, &Stats::reserved_bytes,
-            &Stats::touched_bytes, &Stats::compressed_bytes, &Stats::uncompressed_bytes,
-            &Stats::file_bytes, &Stats::closed_chunks, &Stats::writer_ingests, &Stats::guests,
-            &Stats::dead_guest_steps, &Stats::cut_episodes, &Stats::unsaved_steps,
-            &Stats::samples_per_insert, &Stats::limiter, &Stats::writers_for_chunk,
-            &Stats::writers_for_limiter, &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
+            &Stats::outdated_items, &Stats::ever_outdated_items, &Stats::version, &Stats::writers,
+            &Stats::queued_chunks, &Stats::retired_pinned, &Stats::chunks, &Stats::chunks_touched,
+            &Stats::chunk_bytes, &Stats::reserved_bytes, &Stats::touched_bytes,
+            &Stats::compressed_bytes, &Stats::uncompressed_bytes, &Stats::file_bytes,
+            &Stats::closed_chunks, &Stats::writer_ingests, &Stats::guests, &Stats::dead_guest_steps,
+            &Stats::cut_episodes, &Stats::unsaved_steps, &Stats::samples_per_insert,
+            &Stats::limiter, &Stats::writers_for_chunk, &Stats::writers_for_limiter,
+            &Stats::samplers_for_items, &Stats::samplers_for_limiter>;
 
 namespace {
 
@@ -53,6 +54,10 @@ nb::object options_of(Self& self) {
   made["capacity_steps"] = self.buffer().options().capacity_steps;
   made.update(nb::borrow<nb::dict>(to_python(self.buffer().options())));
   return made;
+}
+
+void set_version(BufferObject& self, std::int64_t version) {
+  without_gil([&] { self.buffer().set_version(version); });
 }
 
 void close(BufferObject& self) {
@@ -88,6 +93,9 @@ sampled_items: items drawn.
 sampled_batches: batches drawn.
 applied_updates: priorities that update_priorities set.
 stale_updates: priorities for items that were gone.
+outdated_items: items in the buffer that are more than max_staleness versions behind, so not drawn.
+ever_outdated_items: items that became so before they were drawn too often or removed.
+version: what set_version set last.
 writers: writers open now.
 queued_chunks: chunks of memory with appended steps not looked at yet.
 retired_pinned: chunks evicted that a sample still copies from.
@@ -156,6 +164,9 @@ selectors: how items are drawn: one, or a sequence of them, which keep their own
 remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
 max_times_sampled: draws after which an item is not drawn any more; 0: no limit. A Queue needs one.
+max_staleness: versions of the policy (`Schema.version`, which it needs) that an item may be behind
+  `set_version`: beyond them no sampler or selector draws it any more, and it leaves before others.
+  None: any. The rate limiter counts what can be drawn.
 episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps
   steps of an episode, in 8 to 16 bytes of address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
@@ -248,6 +259,14 @@ void bind_buffer(nb::module_& module) {
           "The options by the names of the constructor's arguments, with every default filled in.")
       .property<&capsule_of>("capsule", "Any", kCapsule)
       .property<&ReplayBuffer::closed>("closed", "True after `close`.")
+      .property<&ReplayBuffer::version>("version", "What `set_version` set last; 0 before.")
+      .method<&set_version>(
+          "set_version",
+          R"(Tells the version of the policy that the learner has, from which max_staleness is counted. It never
+falls: a lower one changes nothing. Once the call has returned, no draw that begins gives an item
+that it made outdated; what was drawn before may, such as batches of a Prefetcher. ValueError for a
+version below 0, and for a schema without a version.)",
+          arg("version"))
       .method<&close>(
           "close",
           R"(Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates

@@ -47,7 +47,8 @@ struct Conversion<Storage> {
 template <>
 inline constexpr auto members_of<Options> =
     members<&Options::window, &Options::selectors, &Options::remover, &Options::rate_limiter,
-            &Options::max_times_sampled, &Options::episode_index, &Options::max_writers,
-            &Options::chunk_steps, &Options::shards, &Options::key_tag, &Options::storage>;
+            &Options::max_times_sampled, &Options::max_staleness, &Options::episode_index,
+            &Options::max_writers, &Options::chunk_steps, &Options::shards, &Options::key_tag,
+            &Options::storage>;
 
 }  // namespace reprise::python

@@ -58,6 +58,11 @@ nb::object declare_float(nb::handle self, const std::string& name) {
   return nb::borrow(self);
 }
 
+nb::object declare_version(nb::handle self, const std::string& name) {
+  declare(self_of<Schema>(self.ptr()), name, Role::Version, DType::I64, {});
+  return nb::borrow(self);
+}
+
 nb::object require_finite(nb::handle self, bool on) {
   self_of<Schema>(self.ptr()).require_finite(on);
   return nb::borrow(self);
@@ -185,7 +190,7 @@ dtypes: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float6
 torch; anything else is a TypeError. bfloat16 needs the package ml_dtypes.
 Errors: ValueError for an empty or duplicate name, for `end`, `priorities` and `final`, which
 are keywords of the append calls, for a name that is that of a next observation, a dimension of
-0, more than 64 fields or a second discount; the schema is then unchanged.
+0, more than 64 fields, a second discount or version; the schema is then unchanged.
 Thread safety: declare fields from one thread; reading is safe from any.)";
 
 }  // namespace
@@ -227,6 +232,12 @@ takes whole words of 8 bytes, and 4 bytes more per step. A save writes what chan
 rewards of Batch.returns (the convention of dm_env). One at most; of sequences without n_step a
 plain column.)",
           arg("name", "discount"))
+      .method<&declare_version>(
+          "version", "Schema",
+          R"(The version of the policy that made a step, an int64: what `Writer.set_version` said last, 0 before.
+An append may leave it out; a value given by its name stays. A batch has it as any column, and
+`max_staleness` of ReplayBuffer needs it. One at most.)",
+          arg("name", "version"))
       .method<&declare_typed<Role::RecurrentState>>(
           "recurrent_state", "Schema",
           R"(What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first

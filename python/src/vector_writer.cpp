@@ -294,7 +294,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   const FieldTable& table = origin_->table;
   read_fields(fields, table,
               {.now = table.columns(),
-               .optional = table.recurrent_states(),
+               .optional = table.recurrent_states() | table.version(),
                .next = table.observations(),
                .rows = rows()},
               values_);
@@ -398,6 +398,9 @@ void bind_vector_writer(nb::module_& module) {
           "Items that an append with these ends, [E], would decide: the number of its priorities.\n"
           "env_ids: as of `append`.",
           arg("end"), arg("env_ids", "None"))
+      .method<&Self::set_version>("set_version",
+                                  "`Writer.set_version` of all environments, in `env_ids` or not.",
+                                  arg("version"))
       .method<&Self::close>(
           "close",
           "Closes the writers of all environments, which ends their episodes as truncated.")

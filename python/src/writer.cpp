@@ -166,7 +166,7 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
       group_(std::move(group)),
       environment_(environment),
       values_(origin_->table),
-      loose_(origin_->table, true) {}
+      loose_(true) {}
 
 WriterObject::~WriterObject() {
   // Closing the last writers may wait for a chunk in which open items are decided.
@@ -212,10 +212,11 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
   }
   const TakenValues taken(values_);
   const FieldTable& table = origin_->table;
-  read_fields(
-      fields, table,
-      {.now = table.columns(), .optional = table.recurrent_states(), .next = table.observations()},
-      values_);
+  read_fields(fields, table,
+              {.now = table.columns(),
+               .optional = table.recurrent_states() | table.version(),
+               .next = table.observations()},
+              values_);
   check_states(values_, table, origin_->window, fields.call(), writer.episode_steps());
   const std::span<const float> priorities =
       some_of(given, given ? writer.completing(end) : 0, fields.call());
@@ -230,24 +231,24 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
          &step_left);
 }
 
-LooseRows::LooseRows(const FieldTable& table, bool one_writer) : one_writer_(one_writer) {
-  for (const FieldInfo& field : table.fields()) {
-    row_.push_back({field.field, false, {}});
-    if (field.traits().has_next) {
-      row_.push_back({field.field, true, {}});
-    }
-  }
-}
-
 void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
                        const std::function<Writer&(std::size_t)>& writer_of) {
   const FieldTable& table = origin.table;
   const auto& [fields, values, rows, end, ends] = call;
   read_fields(fields, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .optional = table.version(),
                .next = table.observations(),
                .rows = rows},
               values);
+  row_.clear();
+  for (const FieldInfo& field : table.fields()) {
+    for (const bool next : {false, true}) {
+      if (((next ? values.given_next : values.given_now) & field.bit()) != 0) {
+        row_.push_back({field.field, next, {}});
+      }
+    }
+  }
   const std::size_t before = ends_.size();
   if (rows) {
     ends_from(ends, fields.call(), *rows, ends_);
@@ -324,6 +325,7 @@ std::size_t WriterObject::read_episode(const Fields& fields) {
   check_final(fields, table);
   read_fields(fields, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .optional = table.version(),
                .rows = steps,
                .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
               values_);
@@ -346,8 +348,11 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
   std::vector<AnyValue> rows;
   for (const FieldInfo& field : origin_->table.fields()) {
     const std::size_t count = steps + (field.traits().has_next ? 1 : 0);
-    rows.push_back(
-        {field.field, false, {values_.now[field.field.index()].data(), count * field.spec.bytes}});
+    if ((values_.given_now & field.bit()) != 0) {
+      rows.push_back({field.field,
+                      false,
+                      {values_.now[field.field.index()].data(), count * field.spec.bytes}});
+    }
   }
   const auto add = [&] { return writer.add_episode(steps, end, rows, episode_.taken, priorities); };
   try {
@@ -418,6 +423,13 @@ void bind_writer(nb::module_& module) {
           "Items that an append with this end would decide now: the number of its priorities. At\n"
           "CONTINUE 1 once n_step steps are there, else 0; at an end all those still open.",
           arg("end"))
+      .method<&Self::set_version>(
+          "set_version",
+          "The version of the policy that makes the steps appended from now on "
+          "(`Schema.version`),\n"
+          "which should rise, and need not. ValueError for one below 0, and without a version in\n"
+          "the schema.",
+          arg("version"))
       .method<&Self::close>(
           "close",
           "Ends the episode as truncated at the last append and gives the writer back. Further\n"

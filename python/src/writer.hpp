@@ -77,7 +77,7 @@ inline std::string step_left() {
 class LooseRows {
  public:
   /// `one_writer`: all rows of a call belong to one writer.
-  LooseRows(const FieldTable& table, bool one_writer);
+  explicit LooseRows(bool one_writer) : one_writer_(one_writer) {}
   /// The arguments of a call, read into `values`.
   struct Call {
     const Fields& fields;
@@ -95,7 +95,7 @@ class LooseRows {
 
  private:
   const bool one_writer_;
-  std::vector<AnyValue> row_;  ///< All fields, then observations as next ones.
+  std::vector<AnyValue> row_;  ///< The fields of a call.
   std::vector<End> ends_;
   std::size_t taken_ = 0;  ///< Rows that an unfinished call took.
   /// Episode and steps of the next row's writer when that call returned.
@@ -120,6 +120,7 @@ class WriterObject {
   void append_transition(End end, const Fields& fields);
   void append_transitions(ArrayLike end, const Fields& fields);
   void close() { group_->close(environment_); }
+  void set_version(CallName call, std::int64_t version) { open(call.text).set_version(version); }
   [[nodiscard]] std::size_t completing(CallName call, End end) {
     return open(call.text).completing(end);
   }
@@ -163,7 +164,7 @@ class VectorWriterObject {
         size_(environments),
         values_(origin_->table),
         final_(origin_->table),
-        loose_(origin_->table, false) {}
+        loose_(false) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
     group_.reset();
@@ -183,6 +184,10 @@ class VectorWriterObject {
     for (std::size_t e = 0; e < size_; ++e) {
       group_->close(e);
     }
+  }
+  void set_version(CallName call, std::int64_t version) {
+    check_writers(call.text);
+    writers().set_version(version);
   }
   [[nodiscard]] Py_ssize_t size() const noexcept { return static_cast<Py_ssize_t>(size_); }
   [[nodiscard]] nb::object item(PyObject* given) const;

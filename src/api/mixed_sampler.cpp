@@ -108,6 +108,7 @@ class MixedSampler::State {
       whole.items += cores_[i]->shards().items();
       whole.needed += cores_[i]->limiter().needed(counts_[i]);
       whole.fresh += statuses_[i].fresh;
+      whole.version = std::max(whole.version, statuses_[i].version);
       whole.passes = std::min(whole.passes, statuses_[i].passes);
     }
     whole.batch = whole.possible = n_;

@@ -107,6 +107,19 @@ std::size_t ReplayBuffer::remove(std::span<const ItemKey> keys) {
   return buffer::remove(*core_, keys);
 }
 
+void ReplayBuffer::set_version(std::int64_t version) {
+  core_->life().check();
+  const base::Call call{"set_version"};
+  base::require(version >= 0, call, "version is ", version, "; allowed: at least 0");
+  base::require(core_->layout().version_field().has_value(), call,
+                "the schema has no version; allowed: with Schema::version");
+  core_->set_version(version);
+}
+
+std::int64_t ReplayBuffer::version() const noexcept {
+  return core_->counters.version.load(std::memory_order_relaxed);
+}
+
 void ReplayBuffer::clear() {
   buffer::clear(*core_);
 }

@@ -265,7 +265,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       if (takes_none(e)) {
         continue;
       }
-      const CommitStatus status = core(e).commit(ends[e], own(e));
+      const CommitStatus status = core(e).take(ends[e], own(e));
       taken_[e] = status == CommitStatus::Committed;
       if (taken_[e] && ends[e] != End::Continue) {
         core(e).begin_episode();

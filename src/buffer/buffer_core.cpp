@@ -19,15 +19,31 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
            .frame_bytes = layout().frame_bytes(),
            .last_ref =
                chunk_layout().compressed().empty() ? 0 : chunk_layout().compressed().back().offset,
-           .versions = !layout().mutable_fields().empty()},
+           .versions = !layout().mutable_fields().empty(),
+           .policy_at = layout().version_field()
+                            ? chunk_layout().fields()[*layout().version_field()].offset
+                            : 0},
           plan_.options.storage),
       gather_(window().make_gather(this->schema(), chunk_layout(), store_)),
       shards_(plan_, window().every_step(), store_, selectors_.rules(), tag_) {}
 
 std::size_t BufferCore::counted() const noexcept {
   const std::size_t items = shards_.items();
-  const bool by_item = shards_.draws_limited() || (limiter_.is_queue() && !window().every_step());
+  const bool by_item = shards_.exhaust() || (limiter_.is_queue() && !window().every_step());
   return items == 0 || by_item ? items : shards_.steps();
+}
+
+void BufferCore::set_version(std::int64_t version) noexcept {
+  const auto most = static_cast<std::uint64_t>(version);
+  if (const auto staleness = options().max_staleness; staleness && *staleness < most) {
+    shards_.raise_oldest(static_cast<std::int64_t>(most - *staleness));
+    room_event.wake_registered();  // E1: items that cannot be drawn make room in a queue.
+  }
+  // Relaxed: a draw that reads this version takes its locks afterwards, so after the shards above.
+  std::int64_t before = counters.version.load(std::memory_order_relaxed);
+  while (before < version &&
+         !counters.version.compare_exchange_weak(before, version, std::memory_order_relaxed)) {
+  }
 }
 
 std::uint64_t BufferCore::take_episode_ids() noexcept {
@@ -56,6 +72,9 @@ Stats BufferCore::stats() {
   stats.queued_chunks = shards.queued_chunks;
   stats.retired_pinned = shards.retired_pinned;
   stats.items = shards_.items();
+  stats.outdated_items = shards_.outdated();
+  stats.ever_outdated_items = shards.outdated_items;
+  stats.version = static_cast<std::uint64_t>(counters.version.load(std::memory_order_relaxed));
 
   stats.sampled_items = counters.sampled_items.load(std::memory_order_relaxed);
   stats.sampled_batches = counters.sampled_batches.load(std::memory_order_relaxed);

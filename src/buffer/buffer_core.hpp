@@ -55,6 +55,9 @@ struct alignas(base::kCacheLine) Counters {
   std::atomic<std::uint64_t> guests{0};
   std::atomic<std::uint64_t> dead_guest_steps{0};
   std::atomic<std::uint64_t> cut_episodes{0};
+  /// The version of the policy that the learner has. It is stored once no draw that begins gives an
+  /// item which it makes outdated.
+  std::atomic<std::int64_t> version{0};
 };
 
 /// State that one save of a buffer leaves for the next.
@@ -100,7 +103,10 @@ class BufferCore {
   [[nodiscard]] base::Life& life() noexcept { return life_; }
   [[nodiscard]] const base::Life& life() const noexcept { return life_; }
 
-  /// The size that the rate limiter uses: items that can be drawn, if draws are limited or the
+  /// Implements `ReplayBuffer::set_version`.
+  void set_version(std::int64_t version) noexcept;
+
+  /// The size that the rate limiter uses: items that can be drawn, if some may be exhausted or the
   /// limiter is a `Queue` and not every step begins an item; otherwise resident steps, or 0 while
   /// there is no item.
   [[nodiscard]] std::size_t counted() const noexcept;

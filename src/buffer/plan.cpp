@@ -37,9 +37,13 @@ std::size_t default_chunk_rows(const Options& options, const window::WindowSpec&
       std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{16} * window.min_chunk_rows()));
 }
 
+bool exhausts(const Options& o) {
+  return o.max_times_sampled != 0 || o.max_staleness;
+}
+
 /// The number of chunks beyond those that hold the capacity; `make_plan` explains it.
 std::size_t chunks_on_top(const Options& o) {
-  const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
+  const std::size_t limited = exhausts(o) ? 1 : 0;
   return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;
 }
 
@@ -55,7 +59,7 @@ void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
   if (o.capacity_steps <= steps) {
     return;
   }
-  const bool limited = o.max_times_sampled != 0;
+  const bool limited = exhausts(o);
   const std::string why = base::text(
       ": ceil(", o.capacity_steps, " steps / ", items, " items in a chunk) + ", o.max_writers,
       " writers * (1 + ", o.shards, limited ? " * 2" : "", " shards) + ", o.shards, " shards * ",
@@ -117,6 +121,9 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   check_storage(o.storage);
   check_ratio(o);
   check_queue(o);
+  base::require(!o.max_staleness || layout.version_field(), "max_staleness is ",
+                o.max_staleness.value_or(0), ", and the schema has no version; allowed: with ",
+                "Schema::version");
   window.check_capacity(o.capacity_steps);
   require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
 
@@ -149,7 +156,8 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   require_room(o, items, layout.stride() + layout.state_stride());
   const std::size_t usual_items = o.shards * (rows - window.context_rows());
   const std::size_t usual_chunks = base::divide_up(o.capacity_steps, usual_items) + 1;
-  const shard::Extras extras{o.max_times_sampled, o.max_writers, o.episode_index};
+  const shard::Extras extras{o.max_times_sampled, o.max_writers, o.episode_index,
+                             o.max_staleness.has_value()};
   return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks, extras};
 }
 

@@ -28,8 +28,9 @@ void lock(shard::Shard& shard) noexcept REPRISE_UNCHECKED {
 ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& store, Rules rules,
                    std::uint32_t tag)
     : rules_(rules),
-      items_are_steps_(item_every_step && plan.extras.draws_per_item == 0),
+      items_are_steps_(item_every_step && !plan.extras.exhaust()),
       draws_per_item_(plan.extras.draws_per_item),
+      exhaust_(plan.extras.exhaust()),
       chunk_rows_(plan.chunk_rows),
       chunks_per_shard_(plan.chunks_per_shard),
       slots_per_shard_(plan.chunks_per_shard * plan.chunk_rows),
@@ -191,6 +192,12 @@ void ShardSet::track_fresh() {
   }
 }
 
+void ShardSet::raise_oldest(std::int64_t version) noexcept {
+  for (std::size_t s = 0; s < size(); ++s) {
+    One(*this, s)->raise_oldest(version);
+  }
+}
+
 void ShardSet::refresh(std::size_t selector) noexcept {
   SelectorRule& rule = *rules_[selector];
   if (!rule.needs_refresh()) {
@@ -223,6 +230,10 @@ std::size_t ShardSet::chunks_with_steps() const noexcept {
   return sum([](const shard::Hints& hints) { return hints.chunks(); });
 }
 
+std::size_t ShardSet::outdated() const noexcept {
+  return sum([](const shard::Hints& hints) { return hints.outdated(); });
+}
+
 std::size_t ShardSet::draws_left() const noexcept {
   return sum([](const shard::Hints& hints) { return hints.draws_left(); });
 }
@@ -239,6 +250,7 @@ shard::Counters ShardSet::totals() noexcept {
     const shard::Counters counters = One(*this, s)->counters();
     totals.ingested_steps += counters.ingested_steps;
     totals.evicted_steps += counters.evicted_steps;
+    totals.outdated_items += counters.outdated_items;
     totals.queued_chunks += counters.queued_chunks;
     totals.retired_pinned += counters.retired_pinned;
     totals.chunks_touched += counters.chunks_touched;

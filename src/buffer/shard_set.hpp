@@ -65,6 +65,10 @@ class ShardSet {
   /// The most draws of an item; 0: no limit.
   [[nodiscard]] std::size_t draws_per_item() const noexcept { return draws_per_item_; }
   [[nodiscard]] bool draws_limited() const noexcept { return draws_per_item_ != 0; }
+  /// Whether items stay that cannot be drawn (`shard::Extras::exhaust`).
+  [[nodiscard]] bool exhaust() const noexcept { return exhaust_; }
+  /// Counts outdated items that are not yet evicted.
+  [[nodiscard]] std::size_t outdated() const noexcept;
 
   /// Holds one shard's lock. While a sampler or an update waits for it, helping writers give way.
   class One {
@@ -124,6 +128,8 @@ class ShardSet {
   bool help(std::size_t index) noexcept;
   /// Tracks fresh items from now on (`SamplerOptions::fresh`). Throws std::bad_alloc.
   void track_fresh();
+  /// Items below this version of the policy are not drawn any more, once it returns.
+  void raise_oldest(std::int64_t version) noexcept;
   /// Refreshes a selector before a draw, if its weights depend on the items of all shards.
   void refresh(std::size_t selector) noexcept;
 
@@ -154,6 +160,7 @@ class ShardSet {
   alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
   const std::size_t draws_per_item_;
+  const bool exhaust_;
   const std::uint32_t chunk_rows_;
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;

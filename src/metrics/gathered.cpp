@@ -27,12 +27,15 @@ constexpr std::pair<const char*, Count> kCounters[] = {
     {"reprise_stale_updates_total", &Stats::stale_updates},
     {"reprise_dead_guest_steps_total", &Stats::dead_guest_steps},
     {"reprise_cut_episodes_total", &Stats::cut_episodes},
+    {"reprise_ever_outdated_items_total", &Stats::ever_outdated_items},
 };
 constexpr std::pair<const char*, Count> kGauges[] = {
     {"reprise_resident_steps", &Stats::resident_steps},
     {"reprise_excess_steps", &Stats::excess_steps},
     {"reprise_items", &Stats::items},
     {"reprise_pending_steps", &Stats::pending_steps},
+    {"reprise_outdated_items", &Stats::outdated_items},
+    {"reprise_version", &Stats::version},
     {"reprise_writers", &Stats::writers},
     {"reprise_queued_chunks", &Stats::queued_chunks},
     {"reprise_retired_pinned", &Stats::retired_pinned},

@@ -47,7 +47,11 @@ SampleStatus Sampler::outlook(std::size_t n) const {
 }
 
 std::string SampleStatus::message() const {
-  const auto missing = [this](const char* ended) {
+  const std::string why =
+      outdated == 0 ? ""
+                    : base::text("; ", outdated, " more are outdated: over max_staleness ",
+                                 "behind version ", version);
+  const auto missing = [this, &why](const char* ended) {
     const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
     const std::string after = base::text(ended, " after ", milliseconds, " ms: ");
     if (held_by_turn) {
@@ -64,9 +68,9 @@ std::string SampleStatus::message() const {
     if (items >= needed) {  // Only a prefetcher returns this status.
       return base::text(after, "no batch came of the ", items, " items");
     }
-    return held_by_queue ? base::text(after, items, " of the ", needed,
-                                      " items that this batch needs are there")
-                         : base::text(after, items, " of the ", needed, " items needed");
+    return base::text(after, items, " of the ", needed,
+                      held_by_queue ? " items that this batch needs are there" : " items needed",
+                      why);
   };
   switch (code) {
     case Code::Ok:
@@ -79,7 +83,7 @@ std::string SampleStatus::message() const {
       return missing("stopped");
     case Code::NothingToDraw:
       if (items == 0) {
-        return "nothing to draw: there are no items";
+        return "nothing to draw: there are no items" + why;
       }
       if (possible == 0) {
         return base::text("nothing to draw: the weight of each of the ", items, " items is 0");

@@ -134,6 +134,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
   draw_admitted(call, terms, plan, drawing);
   SampleStatus& status = call.status;
   if (status.code != SampleStatus::Code::Ok) {
+    tell_outdated(status);
     return status;
   }
   call.leave();
@@ -168,6 +169,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
       core_->shards().refresh(selector_);
       tries = kDrawTries;
     }
+    status.version = core_->counters.version.load(std::memory_order_relaxed);
     const DrawPlan::Outcome outcome = plan.draw(drawing, random_);
     if (outcome == DrawPlan::Outcome::Retry && --tries != 0) {
       std::this_thread::yield();  // Lets the thread run that takes the items away.

@@ -84,6 +84,7 @@ class SamplerCore {
     status.batch = status.possible = n;
     status.items = core_->counted();
     status.needed = core_->limiter().needed(n);
+    tell_outdated(status);
     return status;
   }
 
@@ -111,6 +112,10 @@ class SamplerCore {
   }
   SampleStatus sample(Call& call, window::BatchStore& batch, std::size_t offset, std::size_t n,
                       const SampleOptions& options);
+  void tell_outdated(SampleStatus& status) const noexcept {
+    status.outdated = core_->shards().outdated();
+    status.version = core_->counters.version.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] float fresh_share() const;
   [[nodiscard]] Takes has(const Takes& takes) const noexcept;
   void wait(Call& call, limiter::WaitTerms& terms);

@@ -312,6 +312,7 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   if (core.window().ahead() == 1) {
     restore_sequels(core, images);
   }
+  core.set_version(stored.version);
   restore_counters(core, stored);
   core.saves.samplers = stored.samplers;
 }

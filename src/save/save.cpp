@@ -158,7 +158,8 @@ StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& a
                  .limiter_samples = core.limiter().counts().samples},
       .alphas = alphas,
       .writer_positions = {},
-      .samplers = {samplers.begin(), samplers.end()}};
+      .samplers = {samplers.begin(), samplers.end()},
+      .version = static_cast<std::int64_t>(stats.version)};
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
     stored.writer_positions.push_back(core.slots().writer_position(slot));
   }

@@ -16,6 +16,9 @@ void encode(record::Encoder& to, const StoredBuffer& buffer) {
   to.list(buffer.alphas);
   to.list(buffer.writer_positions);
   to.list(buffer.samplers);
+  if (buffer.version != 0) {
+    to.value(buffer.version);
+  }
 }
 
 StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors) {
@@ -32,6 +35,12 @@ StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors) {
   buffer.samplers = from.list<base::Random::State>();
   if (std::ranges::count(buffer.samplers, base::Random::State{}) != 0) {
     from.refuse("a sampler's random numbers have no state");
+  }
+  if (from.left() != 0) {
+    buffer.version = from.value<std::int64_t>();
+    if (buffer.version < 0) {
+      from.refuse("version ", buffer.version);
+    }
   }
   from.finish();
   return buffer;

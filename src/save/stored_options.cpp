@@ -194,6 +194,9 @@ void encode(Encoder& to, const Options& options) {
   to.u64(options.chunk_steps);
   to.u64(options.shards);
   to.u32(options.key_tag.value_or(0));
+  if (options.max_staleness) {
+    to.u64(*options.max_staleness);
+  }
 }
 
 Options decode_options(Decoder& from, std::uint32_t version) {
@@ -220,6 +223,9 @@ Options decode_options(Decoder& from, std::uint32_t version) {
     from.refuse("key_tag is ", tag, "; allowed: 0 to ", ItemKey::kTagMask);
   }
   options.key_tag = static_cast<std::uint16_t>(tag);
+  if (from.left() != 0) {
+    options.max_staleness = from.u64();
+  }
   return options;
 }
 
@@ -261,6 +267,9 @@ std::string difference(const Options& stored, const Options& here) {
     if (!found.empty()) {
       return found;
     }
+  }
+  if (stored.max_staleness.has_value() != here.max_staleness.has_value()) {
+    return "max_staleness is set in one of the checkpoint and this buffer alone";
   }
   if (stored.window != here.window) {
     return "the window of the checkpoint is another one";

@@ -21,6 +21,10 @@ Discount Schema::discount(std::string_view name) {
   return Discount(add(name, Role::Discount, DType::F32, sizeof(float), {}));
 }
 
+PolicyVersion Schema::version(std::string_view name) {
+  return PolicyVersion(add(name, Role::Version, DType::I64, sizeof(std::int64_t), {}));
+}
+
 AnyField Schema::declare(std::string_view name, Role role, DType dtype,
                          std::span<const std::size_t> shape) {
   base::require(static_cast<std::size_t>(role) < roles().size(), base::Call{"Schema"},
@@ -29,6 +33,9 @@ AnyField Schema::declare(std::string_view name, Role role, DType dtype,
   base::require(!traits(role).is_scalar || (dtype == DType::F32 && shape.empty()),
                 base::Call{"Schema"}, "field '", name, "' is a ", traits(role).name,
                 " that is no scalar float; allowed: F32 without a shape");
+  base::require(!traits(role).stamped || (dtype == DType::I64 && shape.empty()),
+                base::Call{"Schema"}, "field '", name,
+                "' is a version that is no scalar int64; allowed: I64 without a shape");
   const std::size_t index = add(name, role, dtype, element_bytes(dtype), shape);
   return {index, detail::signature(dtype, role, !shape.empty())};
 }
@@ -76,6 +83,8 @@ std::size_t Schema::add(std::string_view name, Role role, DType dtype, std::size
     require(field.name != name, "is there already; allowed: each name once");
     require(!traits(role).discounts || !field.traits().discounts,
             "would be a second discount besides '", field.name, "'; allowed: one");
+    require(!traits(role).stamped || !field.traits().stamped, "would be a second version besides '",
+            field.name, "'; allowed: one");
   }
   require(fields_.size() < kMaxFields, "would be field number 65; allowed: 64 fields");
   FieldSpec spec{std::string(name), role, dtype, {shape.begin(), shape.end()}, 1, 0};

@@ -17,17 +17,18 @@ constexpr std::uint64_t kFront = kKind;
 
 DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
                      Selection& selection, std::uint32_t first_chunk, std::uint32_t times,
-                     std::size_t most_partial)
+                     std::size_t most_partial, bool outdates)
     : store_(store),
       queue_(queue),
       budget_(budget),
       selection_(selection),
       first_chunk_(first_chunk),
-      times_(times),
+      limited_(times != 0),
+      times_(std::max(times, 1U)),
       most_partial_(most_partial),
-      counts_(times == 0 ? 0 : std::size_t{queue.size()} * store.chunk_rows()),
-      uses_(times == 0 ? 0 : queue.size()),
-      turns_(times == 0 ? 0 : queue.size()) {}
+      counts_(limited_ || outdates ? std::size_t{queue.size()} * store.chunk_rows() : 0),
+      uses_(limited_ || outdates ? queue.size() : 0),
+      turns_(limited_ || outdates ? queue.size() : 0) {}
 
 void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   selection_.hide(leaves);
@@ -49,12 +50,12 @@ void DrawLimit::count_exhausted(std::span<const std::uint32_t> leaves) noexcept 
   }
 }
 
-void DrawLimit::removed(std::uint32_t leaf, bool exhausted) noexcept {
-  if (!exhausted) {
+void DrawLimit::give_up(std::span<const std::uint32_t> leaves) noexcept {
+  for (const std::uint32_t leaf : leaves) {
     draws_ += times_ - counts_[leaf];
     counts_[leaf] = times_;
-    count_exhausted({&leaf, 1});
   }
+  count_exhausted(leaves);
 }
 
 void DrawLimit::enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept {
@@ -92,14 +93,14 @@ void DrawLimit::changed(std::uint32_t chunk) noexcept {
 
 void DrawLimit::store(std::span<const std::uint32_t> leaves, ShardImage& image,
                       std::size_t at) const noexcept {
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
+  for (std::size_t i = 0; limited() && i < leaves.size(); ++i) {
     image.draws[at + i] = counts_[leaves[i]];
   }
 }
 
 void DrawLimit::restore(std::span<const std::uint32_t> leaves, const ShardImage& image,
                         std::size_t at) noexcept {
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
+  for (std::size_t i = 0; limited() && i < leaves.size(); ++i) {
     const std::uint32_t leaf = leaves[i];
     counts_[leaf] = std::min(image.draws[at + i], times_);
     draws_ += counts_[leaf];

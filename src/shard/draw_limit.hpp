@@ -17,7 +17,7 @@ namespace reprise::shard {
 
 /// Counts how often each item of a shard was drawn, if draws are limited, and says from which
 /// chunks steps have to be evicted first, because they hold exhausted items. An item is exhausted
-/// when it was drawn as often as the limit allows, or was removed.
+/// when it was drawn as often as the limit allows, is outdated (`PolicyVersions`), or was removed.
 ///
 /// Steps leave a chunk oldest first, so an exhausted item cannot leave before an older one of its
 /// chunk that may be drawn again. The *front* of a chunk is the steps before its first item that
@@ -36,17 +36,18 @@ namespace reprise::shard {
 /// per row that it concerns.
 class DrawLimit final : public RowIndex {
  public:
-  /// `times`: draws of each item; 0: no limit, and then nothing is counted, no memory is taken and
-  /// no event is told. `most_partial`: chunks that may be made partial for the sake of their
-  /// fronts. Exhausted items are hidden in the selection.
+  /// `times`: draws of each item; 0: no limit, and no draw is counted. Unless `outdates` says that
+  /// items are exhausted all the same, no memory is taken then and no event is told.
+  /// `most_partial`: chunks that may be made partial for the sake of their fronts. Exhausted items
+  /// are hidden in the selection.
   DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
             Selection& selection, std::uint32_t first_chunk, std::uint32_t times,
-            std::size_t most_partial);
+            std::size_t most_partial, bool outdates = false);
 
-  [[nodiscard]] bool limited() const noexcept { return times_ != 0; }
-  [[nodiscard]] bool on() const noexcept { return limited(); }
+  [[nodiscard]] bool limited() const noexcept { return limited_; }
+  [[nodiscard]] bool on() const noexcept { return !uses_.empty(); }
   [[nodiscard]] bool exhausted(std::uint32_t leaf) const noexcept {
-    return limited() && counts_[leaf] == times_;
+    return on() && counts_[leaf] == times_;
   }
   /// How many items of the shard are exhausted.
   [[nodiscard]] std::size_t exhausted() const noexcept { return exhausted_; }
@@ -78,8 +79,11 @@ class DrawLimit final : public RowIndex {
   }
   /// Hides items, of any chunks, that have become exhausted, until they are evicted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
+  /// Counts items, of any chunks, as exhausted that are hidden and were not, with the draws that
+  /// they had left.
+  void give_up(std::span<const std::uint32_t> leaves) noexcept;
 
-  // Events, which are told only if there is a limit.
+  // Events.
 
   void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;
   void leave(const Rows& rows) noexcept override;
@@ -88,8 +92,11 @@ class DrawLimit final : public RowIndex {
   void retire(std::uint32_t chunk, std::uint32_t /*ingested*/) noexcept override {
     use(chunk) = Use{};
   }
-  /// Counts the draws that the item had left, and the item as exhausted.
-  void removed(std::uint32_t leaf, bool exhausted) noexcept override;
+  void removed(std::uint32_t leaf, bool exhausted) noexcept override {
+    if (!exhausted) {
+      give_up({&leaf, 1});
+    }
+  }
   void store(std::span<const std::uint32_t> leaves, ShardImage& image,
              std::size_t at) const noexcept override;
   /// Counts are clamped to the limit.
@@ -147,7 +154,8 @@ class DrawLimit final : public RowIndex {
   Budget& budget_;
   Selection& selection_;
   const std::uint32_t first_chunk_;
-  const std::uint32_t times_;
+  const bool limited_;
+  const std::uint32_t times_;  ///< The count of an exhausted item.
   const std::size_t most_partial_;
   base::LazyArray<std::uint32_t> counts_;   ///< Draws of each item, by leaf.
   std::vector<Use> uses_;                   ///< By chunk.

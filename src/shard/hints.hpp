@@ -65,6 +65,7 @@ class Hints {
   Hint<std::size_t> items;
   Hint<std::size_t> draws_left;
   Hint<std::size_t> fresh;     ///< Fresh items, if they are tracked.
+  Hint<std::size_t> outdated;  ///< Outdated items that are not yet evicted.
   Hint<std::uint32_t> chunks;  ///< Chunks with steps.
   Hint<bool> backlog;
 };

@@ -34,9 +34,10 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       selection_(store_, rules, std::size_t{extent.chunks} * store_.chunk_rows()),
       removed_(budget_, std::size_t{extent.chunks} * store_.chunk_rows()),
       limit_(store_, queue_, budget_, selection_, first_chunk_, extras.draws_per_item,
-             extras.most_partial),
+             extras.most_partial, extras.outdates),
       episodes_(store_, first_chunk_, extent.chunks, extras.episode_index),
       fresh_(store_, queue_, first_chunk_),
+      versions_(store_, std::size_t{extent.chunks} * store_.chunk_rows(), extras.outdates),
       victims_(remover, {selection_, store_.chunk_rows(), queue_, limit_, budget_, in_budget_},
                extent) {}
 
@@ -51,6 +52,7 @@ bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t ma
   const std::size_t slack = budget_.most_excess(store_.chunk_rows());
   for (; max_chunks != 0 && !backlog_.empty() && !budget_.exceeded(slack); --max_chunks) {
     ingest_chunk(backlog_.answer_oldest(bells), others);
+    drop_outdated();
     if (budget_.exceeded(slack)) {
       evict();
     }
@@ -96,6 +98,24 @@ void LockedShard::ingest_chunk(const storage::News& news,
     retire(chunk);
   } else if (closed) {
     tell([&](auto& index) { index.filled(chunk); });
+  }
+}
+
+/// Hides items that have become outdated until their steps are evicted.
+void LockedShard::drop_outdated() noexcept {
+  std::array<std::uint32_t, kItemsAtATime>
+      leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  while (const std::size_t taken = versions_.on() ? versions_.take(leaves) : 0) {
+    hints_stale_ = true;
+    const auto end = std::remove_if(leaves.begin(), leaves.begin() + taken,
+                                    [&](std::uint32_t leaf) { return limit_.exhausted(leaf); });
+    const std::span<const std::uint32_t> dropped(leaves.begin(), end);
+    selection_.drop(dropped);
+    limit_.give_up(dropped);
+    for (std::size_t i = 0; fresh_.on() && i < dropped.size(); ++i) {
+      fresh_.removed(dropped[i], false);
+    }
+    outdated_ += dropped.size();
   }
 }
 
@@ -200,7 +220,9 @@ std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
     const float* const priorities = store_.priorities(c);
     for (std::uint32_t row = state.deselected; row < state.ingested; ++row) {
       keys[items] = ItemKey::make(first_slot() + leaf(c, row), state.generation_of(row), tag_);
-      items += storage::is_item(priorities[row]) && !removed_.has(leaf(c, row)) ? 1U : 0U;
+      const bool drawable = storage::is_item(priorities[row]) && !removed_.has(leaf(c, row)) &&
+                            !limit_.exhausted(leaf(c, row));
+      items += drawable ? 1U : 0U;
     }
   }
   return items;
@@ -396,8 +418,11 @@ void LockedShard::publish_hints() noexcept {
   hints_.items.tell(items());
   if (limit_.limited()) {
     hints_.draws_left.tell(limit_.draws_left(steps_ - steps_without_item_));
+  }
+  if (limit_.on()) {
     limit_.tell_front();
   }
+  hints_.outdated.tell(versions_.outdated());
   hints_.fresh.tell(fresh_.size());
   for (std::size_t s = 0; s < selection_.size(); ++s) {
     hints_.publish(s, selection_[s].summary());
@@ -407,7 +432,7 @@ void LockedShard::publish_hints() noexcept {
 }
 
 Counters LockedShard::counters() const noexcept {
-  Counters counters{ingested_, evicted_, 0, 0, pool_.touched(), {}};
+  Counters counters{ingested_, evicted_, outdated_, 0, 0, pool_.touched(), {}};
   tell([&](const auto& index) { counters.indices += index.memory(); });
   // Relaxed throughout: statistics of words that other threads may be changing.
   for (std::uint32_t i = 0; i < counters.chunks_touched; ++i) {

@@ -11,6 +11,7 @@
 #include "shard/episode_index.hpp"
 #include "shard/fresh_items.hpp"
 #include "shard/hints.hpp"
+#include "shard/policy_versions.hpp"
 #include "shard/removed_items.hpp"
 #include "shard/row_index.hpp"
 #include "shard/selection.hpp"
@@ -31,14 +32,19 @@ namespace reprise::shard {
 /// Optional features of a shard.
 struct Extras {
   std::uint32_t draws_per_item = 0;  ///< The most draws of each item; 0: no limit.
-  std::size_t most_partial = 1;      ///< See DrawLimit; only with a limit.
+  std::size_t most_partial = 1;      ///< See DrawLimit.
   bool episode_index = false;
+  bool outdates = false;  ///< Whether items may become outdated (`PolicyVersions`).
+
+  /// Whether items stay that cannot be drawn, but for removed ones.
+  [[nodiscard]] bool exhaust() const noexcept { return draws_per_item != 0 || outdates; }
 };
 
 /// Counters of one shard; they never run backwards.
 struct Counters {
   std::uint64_t ingested_steps = 0;
   std::uint64_t evicted_steps = 0;
+  std::uint64_t outdated_items = 0;  ///< Not counted if they were exhausted before.
   std::size_t retired_pinned = 0;
   std::size_t queued_chunks = 0;
   std::size_t chunks_touched = 0;
@@ -93,7 +99,7 @@ class LockedShard {
   Drawn draw(std::size_t selector, std::span<double> targets, const Slots& slots) noexcept;
 
   /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on,
-  /// exhausted or not; returns how many. `keys` has room for all their rows.
+  /// but for exhausted ones; returns how many. `keys` has room for all their rows.
   std::size_t list_items(std::uint32_t first, std::uint32_t count, ItemKey* keys) const noexcept;
   /// Draws the items whose keys the slots have, each once, but for those that are gone or weigh
   /// nothing, into the first slots.
@@ -112,6 +118,12 @@ class LockedShard {
 
   /// Sets the weight of every item that is not exhausted.
   void update_all(std::size_t selector, float weight) noexcept;
+
+  /// Items below this version of the policy are not drawn any more. O(log items) for each of them.
+  void raise_oldest(std::int64_t version) noexcept {
+    versions_.raise_oldest(version);
+    drop_outdated();
+  }
 
   /// Evicts every step that was ingested.
   void clear() noexcept;
@@ -139,8 +151,8 @@ class LockedShard {
   [[nodiscard]] float stored(std::size_t selector, ItemKey key) const noexcept;
   /// Items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept {
-    // With a limit, removed items are among the exhausted ones.
-    return steps_ - steps_without_item_ - (limit_.limited() ? limit_.exhausted() : removed_.size());
+    // Removed items are among the exhausted ones if there are such.
+    return steps_ - steps_without_item_ - (limit_.on() ? limit_.exhausted() : removed_.size());
   }
 
   // The parts of a draw from all shards at one moment (`SnapshotDraw`): choose leaves, then pin
@@ -211,11 +223,13 @@ class LockedShard {
     one(self.limit_);
     one(self.episodes_);
     one(self.fresh_);
+    one(self.versions_);
     one(self.victims_);
   }
 
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> others) noexcept;
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> others) noexcept;
+  void drop_outdated() noexcept;
   void tell_oldest() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
   void remove(storage::Place place) noexcept;
@@ -261,12 +275,14 @@ class LockedShard {
   DrawLimit limit_;
   EpisodeIndex episodes_;
   FreshItems fresh_;
+  PolicyVersions versions_;
   Victims victims_;
   storage::Backlog<base::StdSync> backlog_;
   std::size_t steps_ = 0;
   std::size_t steps_without_item_ = 0;  ///< Included in steps_.
   std::uint64_t ingested_ = 0;          ///< Steps ever ingested.
   std::uint64_t evicted_ = 0;           ///< Steps ever evicted.
+  std::uint64_t outdated_ = 0;          ///< Items that ever left because they were outdated.
   bool hints_stale_ = true;             ///< The shard may have changed since they were published.
 };
 

@@ -34,16 +34,19 @@ void Selection::leave(const Rows& rows) noexcept {
   }
 }
 
-void Selection::removed(std::uint32_t leaf, bool exhausted) noexcept {
-  if (exhausted) {
-    return;  // It is hidden.
-  }
+void Selection::drop(std::span<const std::uint32_t> leaves) noexcept {
   // A hidden item of `RankBased` keeps its priority, which would stay the largest in the buffer.
-  const float nothing = 0.0F;
+  static constexpr std::array<float, kItemsAtATime> kNothing{};
   for (const auto& selector : selectors_) {
-    selector->update({&leaf, 1}, {&nothing, 1});
+    selector->update(leaves, std::span(kNothing).first(leaves.size()));
   }
-  hide({&leaf, 1});
+  hide(leaves);
+}
+
+void Selection::removed(std::uint32_t leaf, bool exhausted) noexcept {
+  if (!exhausted) {
+    drop({&leaf, 1});
+  }
 }
 
 void Selection::store(std::span<const std::uint32_t> leaves, ShardImage& image,

@@ -103,7 +103,7 @@ class Victims final : public ShardChunks, public RowIndex {
   /// exhausted items that go first. So if the buffer is over its capacity, the shards are asked one
   /// after the other. With `others_busy` the shard evicts although others have older chunks.
   [[nodiscard]] DrawLimit::Victim next(std::size_t steps, bool others_busy) noexcept {
-    if (from_.limit.limited()) {
+    if (from_.limit.on()) {
       if (const DrawLimit::Victim front = from_.limit.front(); front.steps != 0) {
         return front;
       }

@@ -25,6 +25,7 @@ ChunkStore::ChunkStore(std::size_t chunks, const ChunkSizes& sizes, const Storag
       chunk_bytes_(whole(sizes.rows * sizes.row_bytes, base::kCacheLine)),
       frame_bytes_(sizes.frame_bytes),
       last_ref_(sizes.last_ref),
+      policy_at_(sizes.policy_at),
       frame_room_bytes_(whole(sizes.rows * sizes.frame_bytes, kPage)),
       rows_(chunks * chunk_bytes_, storage),
       frames_(chunks * frame_room_bytes_, storage),

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -60,8 +61,9 @@ struct ChunkSizes {
   std::size_t state_bytes = 0;  ///< Bytes of a recurrent state, or 0.
   /// Bytes of all compressed frames of a row, before compression; or 0.
   std::size_t frame_bytes = 0;
-  std::size_t last_ref = 0;  ///< Offset in a row of the `FrameRef` of its last frame.
-  bool versions = false;     ///< Whether rows have mutable columns.
+  std::size_t last_ref = 0;   ///< Offset in a row of the `FrameRef` of its last frame.
+  bool versions = false;      ///< Whether rows have mutable columns.
+  std::size_t policy_at = 0;  ///< Offset in a row of the version of the policy, if it has one.
 };
 
 /// The memory of all chunks: rows, their compressed frames, priorities, item numbers and recurrent
@@ -111,6 +113,12 @@ class ChunkStore {
   [[nodiscard]] std::byte* row(std::uint32_t chunk, std::uint32_t row) noexcept {
     return rows_.data() + static_cast<std::size_t>(chunk) * chunk_bytes_ +
            static_cast<std::size_t>(row) * row_stride_;
+  }
+  /// The version of the policy in a row, if rows have it.
+  [[nodiscard]] std::int64_t policy_version(std::uint32_t chunk, std::uint32_t row) noexcept {
+    std::int64_t version = 0;
+    std::memcpy(&version, this->row(chunk, row) + policy_at_, sizeof(version));
+    return version;
   }
   /// Takes the next recurrent state of the chunk, for an item that is decided there. Only the
   /// chunk's writer, at most once per row.
@@ -235,6 +243,7 @@ class ChunkStore {
   std::size_t chunk_bytes_;       ///< Rounded up to whole cache lines.
   std::size_t frame_bytes_;       ///< Of a row's compressed frames, before compression.
   std::size_t last_ref_;          ///< Offset in a row of the `FrameRef` of its last frame.
+  std::size_t policy_at_;         ///< Offset in a row of the version of the policy.
   std::size_t frame_room_bytes_;  ///< Whole pages.
   Pages rows_;
   Pages frames_;  ///< Frame rooms; empty without compressed frames.

@@ -46,8 +46,9 @@ RowLayout::RowLayout(const Schema& schema, Frames frames) {
           mutable_.push_back({i, at, spec.bytes});
         }
         at += by_ref ? sizeof(FrameRef) : spec.bytes;
-        mask |= std::uint64_t{1} << i;
+        mask |= std::uint64_t{spec.traits().stamped ? 0U : 1U} << i;
         discount_field_ = spec.traits().discounts ? i : discount_field_;
+        version_field_ = spec.traits().stamped ? i : version_field_;
       }
     }
     return at;

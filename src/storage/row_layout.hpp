@@ -92,10 +92,13 @@ class RowLayout {
   [[nodiscard]] std::size_t observations_end() const noexcept { return observations_end_; }
   /// Bytes from one recurrent state, all its fields together, to the next; 0 without any.
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
-  /// Bit i: field i is an observation; a recurrent state; any field.
+  /// Bit i: field i is an observation; a recurrent state; any field but the version, which commits
+  /// fill in.
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
+  /// The version of the policy, if there is one.
+  [[nodiscard]] std::optional<std::size_t> version_field() const noexcept { return version_field_; }
   /// The discount field, if there is one.
   [[nodiscard]] std::optional<std::size_t> discount_field() const noexcept {
     return discount_field_;
@@ -113,6 +116,7 @@ class RowLayout {
   std::uint64_t state_mask_ = 0;
   std::uint64_t field_mask_ = 0;
   std::optional<std::size_t> discount_field_;
+  std::optional<std::size_t> version_field_;
 };
 
 }  // namespace reprise::storage

@@ -88,15 +88,22 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
       if (!continues || value.next || !spec.traits().has_next) {
         std::memcpy(place(value), row_of(value, spec, done), spec.bytes);
       }
+      taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
     }
-    taken[kNow] |= format_.layout.field_mask();
-    taken[kNext] |= format_.layout.observation_mask();
-    if (const CommitStatus status = commit(end, {}); status != CommitStatus::Committed) {
+    if (const CommitStatus status = take(end, {}); status != CommitStatus::Committed) {
       return status;
     }
     connected_ = true;
   }
   return CommitStatus::Committed;
+}
+
+void StepWriter::set_version(std::int64_t version) {
+  const base::Call call{"Writer::set_version"};
+  base::require(version >= 0, call, "version is ", version, "; allowed: at least 0");
+  base::require(format_.layout.version_field().has_value(), call,
+                "the schema has no version; allowed: with Schema::version");
+  version_ = version;
 }
 
 void StepWriter::check_end(End end) {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -42,6 +43,14 @@ class StepWriter : public detail::RowView {
 
   virtual void begin_episode() = 0;
   /// `Writer::commit` after `check_commit`.
+  CommitStatus take(End end, std::span<const float> priorities) {
+    if (const auto field = format_.layout.version_field();
+        field && (taken[kNow] >> *field & 1U) == 0) {
+      std::memcpy(rows[kNow] + fields[*field].offset, &version_, sizeof(version_));
+    }
+    return commit(end, priorities);
+  }
+  /// Takes the current step, with the version of the policy that is in its row.
   virtual CommitStatus commit(End end, std::span<const float> priorities) = 0;
   /// `Writer::add_transitions` from number `done` on.
   virtual CommitStatus add_transitions(std::span<const End> ends,
@@ -66,6 +75,8 @@ class StepWriter : public detail::RowView {
   base::OneThread one_thread;  ///< Entered by the public calls.
 
   void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
+  /// Throws std::invalid_argument for a version below 0, and for a schema without one.
+  void set_version(std::int64_t version);
   [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
   [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
@@ -107,6 +118,7 @@ class StepWriter : public detail::RowView {
   std::uint32_t open_ = 0;  ///< Open steps, fewer than a whole window has.
   std::uint64_t episode_ = 0;
   std::uint64_t position_ = 0;  ///< Steps committed in the episode.
+  std::int64_t version_ = 0;    ///< That of the policy.
 
  private:
   // Checks; none changes anything.

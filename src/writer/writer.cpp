@@ -36,7 +36,7 @@ std::size_t Writer::check_episode(std::size_t steps, End end,
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
   core(*rows_).check_commit(end, priorities);
-  return core(*rows_).commit(end, priorities);
+  return core(*rows_).take(end, priorities);
 }
 
 CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValue> values) {
@@ -126,7 +126,7 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
     }
     const End last = taken + 1 == steps ? end : End::Continue;
     const std::size_t items = priorities.empty() ? 0 : own.completing(last);
-    const CommitStatus status = own.commit(last, priorities.subspan(used, items));
+    const CommitStatus status = own.take(last, priorities.subspan(used, items));
     if (status != CommitStatus::Committed) {
       return status;
     }
@@ -140,6 +140,11 @@ void Writer::set_timeout(std::chrono::nanoseconds timeout) {
                 " ns; allowed: at least 0");
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::set_timeout");
   core(*rows_).set_timeout(timeout);
+}
+
+void Writer::set_version(std::int64_t version) {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::set_version");
+  core(*rows_).set_version(version);
 }
 
 bool Writer::in_episode() const noexcept {

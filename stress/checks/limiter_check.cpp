@@ -22,8 +22,7 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
   }
   // Writers go on while fewer than min_size items can be sampled. The number can fall again only if
   // items are exhausted or removed, or if steps are counted instead of items.
-  if (options.max_times_sampled != 0 || options.remove ||
-      WindowRule(strategies.window).sequences() != nullptr) {
+  if (options.exhaust() || options.remove || WindowRule(strategies.window).sequences() != nullptr) {
     return {};
   }
   const auto open = static_cast<double>(WindowRule(strategies.window).reach() - 1) * writers;

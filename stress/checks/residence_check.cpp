@@ -31,7 +31,7 @@ void ResidenceCheck::in_passing() {
 
 bool ResidenceCheck::promises_age() const {
   return shared_.strategies.remover.target<reprise::Fifo>() != nullptr &&
-         shared_.options.max_times_sampled == 0;
+         !shared_.options.exhaust();
 }
 
 void ResidenceCheck::at_rest(const reprise::Stats& stats) {
@@ -41,7 +41,7 @@ void ResidenceCheck::at_rest(const reprise::Stats& stats) {
   residence_.drawn_too_old += promises_age() ? ages.too_old : 0;
   in_passing();
   // An item may be missing because no sequence begins there, or because it is exhausted or removed.
-  if (shared_.windows.sequences() == nullptr && shared_.options.max_times_sampled == 0 &&
+  if (shared_.windows.sequences() == nullptr && !shared_.options.exhaust() &&
       !shared_.options.remove) {
     expect(stats.items == stats.resident_steps, Finding::AccountingError,
            std::to_string(stats.items) + " items can be drawn, of " +
@@ -65,6 +65,7 @@ std::optional<double> ResidenceCheck::most_undrawn() const {
   if (const auto* const queue = std::get_if<reprise::Queue>(&strategies.limiter)) {
     const double open = shared_.max_writers() * (shared_.windows.reach() - 1);
     const bool lossless = strategies.drawing == Drawing::Oldest && !shared_.options.remove &&
+                          !shared_.options.max_staleness &&
                           shared_.windows.sequences() == nullptr &&
                           capacity >= static_cast<double>(queue->size) + room() + open;
     return lossless ? std::optional(0.0) : std::nullopt;
@@ -96,15 +97,15 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
          "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
              " allowed");
   // Exhausted items are found but cannot be drawn; removers may keep items that are forgotten here.
-  if (items.all && shared_.options.max_times_sampled == 0) {
+  if (items.all && !shared_.options.exhaust()) {
     expect(promises_age() && shared_.options.guests == 0 ? items.there == stats.items
                                                          : items.there <= stats.items,
            Finding::AccountingError,
            std::to_string(items.there) + " items are found by their episodes, of " +
                std::to_string(stats.items));
   }
-  expect(items.first_undrawn > shared_.arrivals.last_pass(), Finding::NeverDrawn,
-         "by a whole pass, since which it has been there");
+  expect(shared_.options.max_staleness || items.first_undrawn > shared_.arrivals.last_pass(),
+         Finding::NeverDrawn, "by a whole pass, since which it has been there");
   const auto most = most_undrawn();
   expect(!most || static_cast<double>(items.gone.never_drawn) <= *most, Finding::NeverDrawn,
          std::to_string(items.gone.never_drawn) + " of " + std::to_string(items.gone.items) +

@@ -105,6 +105,9 @@ void add_strategies(CLI::App& app, Options& o) {
   app.add_option("--max-times-sampled", o.max_times_sampled,
                  "Draws after which an item is not drawn any more; 0: no limit, or 1 with a queue, "
                  "which needs one");
+  app.add_option("--max-staleness", o.max_staleness,
+                 "Versions of the policy that an item may be behind: steps have versions, and "
+                 "learners raise theirs to the middle one of some batches; none: no limit");
   app.add_option(
       "--set-alpha-every", o.set_alpha_every,
       "The first learner changes the exponent of priorities after so many of its "

@@ -30,7 +30,10 @@ struct Options {
   std::string limiter = "min_size";
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
-  float fresh = 0.0F;                   ///< Share of fresh items in each batch.
+  std::optional<std::uint64_t> max_staleness;
+  /// Whether items stay that nobody may draw, besides removed ones.
+  [[nodiscard]] bool exhaust() const { return max_times_sampled != 0 || max_staleness; }
+  float fresh = 0.0F;  ///< Share of fresh items in each batch.
   bool read_by_name = false;
   bool remove = false;
   bool mutable_column = false;

@@ -20,6 +20,9 @@ void print_load(const Options& o) {
   if (o.max_times_sampled != 0) {
     std::printf(", each item at most %u times", o.max_times_sampled);
   }
+  if (o.max_staleness) {
+    std::printf(", none more than %llu versions behind", static_cast<Number>(*o.max_staleness));
+  }
   if (o.mutable_column) {
     std::printf(", a mutable column");
   }

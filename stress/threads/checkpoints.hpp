@@ -198,7 +198,7 @@ class Checkpoints {
       }
       const std::vector<float> ones(old.size(), 1.0F);
       const auto result = loaded.replay.update_priorities(old, ones);
-      expect(result.stale <= evicted || own_.max_times_sampled != 0,
+      expect(result.stale <= evicted || own_.exhaust(),
              std::to_string(result.stale) + " keys from before the save are stale after a load");
       keys.fetch_add(result.applied, std::memory_order_relaxed);
     }

@@ -76,6 +76,7 @@ class Learner {
   /// Draws, checks and updates a batch.
   Code cycle() {
     const std::uint64_t since = shared_.arrivals.count();
+    const std::int64_t version = shared_.version.load(std::memory_order_acquire);
     const Code code = sample();
     if (code == Code::Closed && !shared_.closing.load(std::memory_order_acquire)) {
       shared_.findings.add(Finding::UnexpectedError, "sample says Closed");
@@ -84,6 +85,9 @@ class Learner {
       return code;
     }
     const CheckedItems items = windows_.check(*drawn_.batch);
+    if (options_.max_staleness) {
+      check_versions(items, version);
+    }
     keys_.clear();
     priorities_.clear();
     shared_.draw_counts.count(drawn_, items);
@@ -120,7 +124,7 @@ class Learner {
   /// all items, each once, and a batch is the first of them. Items with a limit of draws are left
   /// to the learners.
   void check_whole_order() {
-    if (!in_order(shared_.strategies.drawing) || options_.max_times_sampled != 0 ||
+    if (!in_order(shared_.strategies.drawing) || options_.exhaust() ||
         shared_.strategies.hold_writers()) {
       return;
     }
@@ -200,6 +204,36 @@ class Learner {
     passes_ = passes;
   }
 
+  /// Checks that no item was outdated at this version, which was set before the draw, and raises
+  /// the version sometimes. (A mix may keep items that it drew before.)
+  void check_versions(CheckedItems items, std::int64_t version) {
+    versions_.clear();
+    for (const CheckedItem& item : items) {
+      if (item.right) {
+        versions_.push_back(World::version_of(item.name));
+      }
+    }
+    std::ranges::sort(versions_);
+    if (versions_.empty()) {
+      return;
+    }
+    const std::int64_t oldest = version - static_cast<std::int64_t>(*options_.max_staleness);
+    if (versions_.front() < oldest && !mixed_) {
+      shared_.findings.add(Finding::TooOld, "an item of version " +
+                                                std::to_string(versions_.front()) + ", of " +
+                                                std::to_string(oldest) + " allowed");
+    }
+    if (me_ && rng_.one_in(8)) {
+      const std::int64_t raised = versions_[versions_.size() / 2];
+      shared_.replay.set_version(raised);
+      std::int64_t before = shared_.version.load(std::memory_order_relaxed);
+      while (before < raised &&
+             !shared_.version.compare_exchange_weak(before, raised, std::memory_order_release,
+                                                    std::memory_order_relaxed)) {
+      }
+    }
+  }
+
   /// Sets another exponent. Only the first learner does, so it knows which one is in force.
   void set_alpha_when_due() {
     if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
@@ -265,7 +299,7 @@ class Learner {
     }
     std::vector<std::int32_t> distances(items.size(), -1);
     hindsight_->relabel(drawn_.keys(), goals, field.dtype(), distances);
-    const bool there = !me_ && options_.max_times_sampled == 0;
+    const bool there = !me_ && !options_.exhaust();
     std::unordered_set<std::uint64_t> steps;
     for (const CheckedItem& item : items) {
       if (there && goal_ == reprise::HindsightGoal::Final && item.right) {
@@ -451,6 +485,7 @@ class Learner {
   std::vector<float> priorities_;
   std::vector<Change> changes_;
   std::vector<KeptKey> named_;
+  std::vector<std::int64_t> versions_;
   std::uint64_t passes_ = 0;      ///< Passes that the sampler has completed.
   std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the present pass began.
 };

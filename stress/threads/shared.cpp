@@ -20,7 +20,8 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.window = strategies.window;
   result.selectors = {strategies.selector};
   result.max_times_sampled = options.max_times_sampled;
-  result.remover = CheckedRemover(strategies.remover, options.max_times_sampled != 0, findings);
+  result.max_staleness = options.max_staleness;
+  result.remover = CheckedRemover(strategies.remover, options.exhaust(), findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
   // Guests that have left may still have steps for the buffer.
@@ -49,6 +50,7 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
              .states = kind_of(o, e) % 2 == 1 && windows.sequences() != nullptr,
              .compressed = kind_of(o, e) == 3,
              .mutable_columns = o.mutable_column,
+             .versions = o.max_staleness.has_value(),
              .recorded = false}),
       findings(f),
       replay(world.schema(), buffer_options(o, strategies, e.round(), f)),

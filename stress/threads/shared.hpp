@@ -173,6 +173,9 @@ struct Shared {
   /// stop.
   std::atomic<bool> cutting = false;
   std::atomic<std::uint32_t> next_writer = 0;
+  /// The highest version of the policy that `set_version` has set. Release; partner: the acquire of
+  /// a learner before its draw.
+  std::atomic<std::int64_t> version = 0;
   /// Index in kAlphas of the exponent in force. Only the first learner changes it. That learner
   /// reads it, and the conductor while all stand still. Relaxed: see ActorState.
   std::atomic<std::size_t> exponent = 0;

@@ -28,6 +28,7 @@ TEST_P(EveryCombination, KeepsWhatEachPartPromises) {
     Conformance::Setting setting{selector, remover.remover, window.strategy, limiter.strategy};
     setting.fields.compressed = seed % 2 == 0;
     setting.fields.mutable_columns = seed % 3 == 0;
+    setting.fields.versions = seed % 4 < 2;
     Conformance(setting, seed).run(150);
   }
 }
@@ -77,6 +78,7 @@ Conformance::Setting random_setting(Rng& rng) {
   setting.ends = 0.02 + 0.3 * rng.unit() * rng.unit();
   setting.fields.compressed = rng.chance(0.4);
   setting.fields.mutable_columns = rng.chance(0.5);
+  setting.fields.versions = rng.chance(0.5);
   return setting;
 }
 

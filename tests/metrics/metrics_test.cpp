@@ -39,10 +39,13 @@ TEST(Metrics, SayWhatStatsSay) {
       {"stale_updates_total", stats.stale_updates},
       {"dead_guest_steps_total", stats.dead_guest_steps},
       {"cut_episodes_total", stats.cut_episodes},
+      {"ever_outdated_items_total", stats.ever_outdated_items},
       {"resident_steps", stats.resident_steps},
       {"excess_steps", stats.excess_steps},
       {"items", stats.items},
       {"pending_steps", stats.pending_steps},
+      {"outdated_items", stats.outdated_items},
+      {"version", stats.version},
       {"writers", stats.writers},
       {"queued_chunks", stats.queued_chunks},
       {"retired_pinned", stats.retired_pinned},
@@ -89,7 +92,7 @@ TEST(Metrics, HaveEachNumberOfStats) {
   const Meter meter = served.metrics.watch(line.replay);
   const std::string text = served.text();
   std::set<std::string> numbers = members({"std::uint64_t", "std::size_t"});
-  EXPECT_EQ(numbers.size(), 27U);
+  EXPECT_EQ(numbers.size(), 30U);
   numbers.insert("samples_per_insert");
   for (const std::string& name : numbers) {
     EXPECT_TRUE(text.find("reprise_" + name + "{") != std::string::npos ||

@@ -111,6 +111,31 @@ TEST_P(SelectorLaws, HoldWhileItemsComeChangeAndLeave) {
   EXPECT_TRUE(law.in_order || std::abs(check.z()) < 5.0) << check.z();
 }
 
+TEST_P(SelectorLaws, HoldOfWhatIsNotOutdated) {
+  Options options = LawCheck::options(shards);
+  options.max_staleness = 3;
+  LawCheck check(law, options, 9);
+  Rng rng(10);
+  for (std::size_t round = 0; round < scaled(200, 60) && !HasFailure(); ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    check.append_random(10 + rng.below(10));
+    check.raise_version();
+    check.update(rng.below(6));
+    if (rng.chance(0.1)) {
+      check.remove(rng.below(3));
+    }
+    if (round == 30) {
+      check.save_and_restore();
+    }
+    EXPECT_LT(check.items(), 60U) << "of 100";
+    check.draw(law.in_order ? 1 + rng.below(check.items()) : 200,
+               {.normalise = static_cast<Normalise>(round % 3),
+                .draws = Draws::Independent,
+                .timeout = {}});
+  }
+  EXPECT_TRUE(law.in_order || std::abs(check.z()) < 5.0) << check.z();
+}
+
 /// Each batch follows the law of what earlier ones left, until nothing is left.
 TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
   constexpr std::size_t kDrawnThrice = 64;

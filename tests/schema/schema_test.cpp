@@ -120,7 +120,7 @@ TEST(Schema, RefusesARoleThatThereIsNot) {
 }
 
 TEST(Role, HasTraitsOfItsOwn) {
-  ASSERT_EQ(roles().size(), static_cast<std::size_t>(Role::MutableColumn) + 1);
+  ASSERT_EQ(roles().size(), static_cast<std::size_t>(Role::Version) + 1);
   EXPECT_STREQ(traits(Role::Column).name, "column");
   EXPECT_STREQ(traits(Role::RecurrentState).name, "recurrent state");
   EXPECT_TRUE(traits(Role::Observation).has_next);

@@ -53,7 +53,7 @@ struct Audit {
  private:
   /// Whether all members of a limit agree with the counts of draws.
   static bool holds(const DrawLimit& limit, std::uint32_t end_chunk) {
-    if (!limit.limited()) {
+    if (!limit.on()) {
       return true;
     }
     std::size_t exhausted = 0;

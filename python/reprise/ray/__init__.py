@@ -282,6 +282,11 @@ class ReplayBuffer:
     def decay(self, factor: float, selector: int = 0) -> None:
         self._everywhere("decay", factor, selector)
 
+    def set_version(self, version: int) -> None:
+        """As ReplayBuffer.set_version: once it has returned, no shard draws what it made outdated.
+        A shard that was restarted hears of the version with the next call."""
+        self._everywhere("set_version", version)
+
     def _everywhere(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
         """Calls all shards that are alive; returns their answers by shard, None for a lost one."""
         membership = self._process.membership
@@ -339,7 +344,9 @@ class ReplayBuffer:
         sums: dict[str, Any] = {}
         for one in shards:
             for name, value in (one or {}).items():
-                if isinstance(value, int) and name not in ("incarnation", "loaded_steps", "pid"):
+                if name == "version":
+                    sums[name] = max(sums.get(name, 0), value)
+                elif isinstance(value, int) and name not in ("incarnation", "loaded_steps", "pid"):
                     sums[name] = sums.get(name, 0) + value
         alive = sum(one is not None for one in shards)
         return {**sums, **coordinator, "shards": shards, "shards_alive": alive}

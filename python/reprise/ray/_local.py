@@ -81,7 +81,7 @@ class Local:
     ) -> None:
         self.replay, self.block = replay, spec.run_steps
         self.take_credit, self.return_credit = take_credit, return_credit
-        roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE)
+        roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE, reprise.Role.VERSION)
         self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
 
     def __getattr__(self, name: str) -> Any:

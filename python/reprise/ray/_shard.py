@@ -229,6 +229,9 @@ class Shard:
     def decay(self, factor: float, selector: int) -> None:
         self._buffer.selector(selector).decay(factor)
 
+    def set_version(self, version: int) -> None:
+        self._buffer.set_version(version)
+
     def close(self) -> None:
         self._buffer.close()
         self._ended.set()

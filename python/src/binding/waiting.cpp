@@ -22,9 +22,15 @@ SignalHook::SignalHook(std::function<Stats()> stats)
 std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
   const Stats stats = stats_();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
+  std::string outdated;
+  if (stats.outdated_items != 0) {
+    outdated = "; " + std::to_string(stats.outdated_items) +
+               " more are outdated: over max_staleness behind version " +
+               std::to_string(stats.version);
+  }
   return "a call has waited for " + std::to_string(seconds) + " s and has no timeout; " +
          std::to_string(stats.items) + " items and " + std::to_string(stats.writers) +
-         " open writers are there. Rate limiter: " + stats.limiter;
+         " open writers are there" + outdated + ". Rate limiter: " + stats.limiter;
 }
 
 bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {

@@ -62,7 +62,9 @@ FieldTable::FieldTable(const Schema& schema) {
       copied_bytes_ += info.spec.bytes;
       observations_ |= info.bit();
     } else {
-      (info.traits().per_item ? recurrent_states_ : columns_) |= info.bit();
+      (info.traits().per_item  ? recurrent_states_
+       : info.traits().stamped ? version_
+                               : columns_) |= info.bit();
     }
   }
 }

@@ -55,9 +55,11 @@ class FieldTable {
   }
 
   [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
-  /// The mask of fields that are neither observations nor recurrent states.
+  /// The mask of fields that are neither observations nor recurrent states nor the version.
   [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::uint64_t recurrent_states() const noexcept { return recurrent_states_; }
+  /// The mask of the version of the policy, which a step may leave out.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   /// The bytes that one step copies: both observations, columns and recurrent states.
   [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
 
@@ -75,6 +77,7 @@ class FieldTable {
   std::uint64_t observations_ = 0;
   std::uint64_t columns_ = 0;
   std::uint64_t recurrent_states_ = 0;
+  std::uint64_t version_ = 0;
   std::size_t copied_bytes_ = 0;
 };
 

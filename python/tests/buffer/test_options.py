@@ -68,6 +68,7 @@ def test_numbers_and_defaults():
         "capacity_steps": 1000,
         "selectors": [reprise.Uniform(), reprise.Fifo()],
         "max_times_sampled": 3,
+        "max_staleness": None,
         "episode_index": True,
         "max_writers": 5,
         "chunk_steps": 32,

@@ -45,6 +45,18 @@ def weightless():
     draw(replay)
 
 
+def outdated():
+    schema = reprise.Schema().observation("obs", np.float32, (4,)).reward().version()
+    replay = reprise.ReplayBuffer(schema, 100, max_staleness=1, rate_limiter=reprise.MinSize(8))
+    writer = replay.writer()
+    writer.begin_episode(obs=np.zeros(4))
+    for version in range(8):
+        writer.set_version(version)
+        writer.append(reward=0, next_obs=np.zeros(4))
+    replay.set_version(7)
+    draw(replay)
+
+
 def waits_without_timeout():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -141,6 +153,7 @@ CALLS = [
     waits_without_timeout,
     passed_by,
     weightless,
+    outdated,
     closed_append,
     two_threads,
     after_a_fork,

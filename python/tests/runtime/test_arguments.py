@@ -40,7 +40,7 @@ def made(tmp_path_factory):
 
 OPTIONS = (
     "schema, capacity_steps, window, selectors, remover, rate_limiter, max_times_sampled, "
-    "episode_index, max_writers, chunk_steps, shards, key_tag, storage"
+    "max_staleness, episode_index, max_writers, chunk_steps, shards, key_tag, storage"
 )
 
 MISFITS = {

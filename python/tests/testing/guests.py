@@ -75,6 +75,19 @@ def append_numbers(writer, first, steps):
         yield first + i
 
 
+def write_versions(address, versions):
+    """Appends an episode whose steps have these versions of a policy."""
+    with reprise.attach(address) as guest, guest.writer() as writer:
+        append_versions(writer, versions)
+
+
+def append_versions(writer, versions):
+    writer.begin_episode(x=0)
+    for i, version in enumerate(versions):
+        writer.set_version(version)
+        writer.append(reward=0, next_x=i + 1)
+
+
 def write_all(address, first, steps):
     with reprise.attach(address) as guest, guest.writer() as writer:
         for _ in append_numbers(writer, first, steps):

@@ -43,6 +43,9 @@ void LawCheck::append_one(std::span<const float> priority) {
   Writer& writer = writers_[number % writers_.size()];
   writer.begin_episode();
   writer.now(line.id) = number;
+  if (line.version) {
+    writer.set_version(version_of(number));
+  }
   Item item{.priority = 1.0F, .episode = writer.episode_id()};
   std::uint64_t highest = number;
   if (!priority.empty()) {
@@ -96,7 +99,7 @@ void LawCheck::find_items() {
     Item& item = all_[number];
     const auto key = line.replay.episodes().find(item.episode, 0);
     item.key = key.value_or(ItemKey{});
-    return !key || (limit != 0 && item.draws >= limit);
+    return !key || (limit != 0 && item.draws >= limit) || version_of(number) + 3 < version_;
   });
   weigh_items();
 }
@@ -166,6 +169,11 @@ void LawCheck::decay() {
   for (const std::uint64_t number : numbers_) {
     all_[number].decayed *= std::pow(0.5, 1.0 / alpha_);
   }
+}
+
+void LawCheck::raise_version() {
+  version_ = static_cast<std::int64_t>(all_.size() / 16) + 3;
+  line.replay.set_version(version_);
 }
 
 void LawCheck::save_and_restore() {

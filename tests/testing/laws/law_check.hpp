@@ -30,6 +30,9 @@ class LawCheck {
   void set_alpha(float alpha);
   /// Halves all weights.
   void decay();
+  /// Raises the version of the policy so far that about half of the items are outdated, and none
+  /// that comes. With `max_staleness` 3.
+  void raise_version();
   /// Saves the buffer and restores it from the checkpoint.
   void save_and_restore();
 
@@ -60,6 +63,10 @@ class LawCheck {
 
   void make_writers();
   void append_one(std::span<const float> priority);
+  /// The version of the policy in the item with this number.
+  [[nodiscard]] static std::int64_t version_of(std::uint64_t number) {
+    return static_cast<std::int64_t>(number / 16 + number * 7 % 3);
+  }
   /// Finds which items can be drawn, and with what probability. It ingests what was appended, so it
   /// is not called before it is needed.
   void find_items();
@@ -81,6 +88,7 @@ class LawCheck {
   std::vector<std::uint64_t> numbers_;  ///< Numbers of the items that can be drawn, rising.
   /// Probabilities of `numbers_`; for ordered selectors, what decides the order.
   std::vector<double> probabilities_;
+  std::int64_t version_ = 0;  ///< That of the policy.
   DrawCounts counts_;
 };
 

@@ -36,6 +36,9 @@ Options Conformance::random_options() {
   options.rate_limiter = setting_.limiter;
   const bool limited = rng_.chance(0.5) || std::holds_alternative<Queue>(setting_.limiter);
   options.max_times_sampled = limited ? static_cast<std::uint32_t>(rng_.between(1, 3)) : 0;
+  if (setting_.fields.versions && rng_.chance(0.8)) {
+    options.max_staleness = rng_.below(5);
+  }
   options.max_writers = writers_;
   options.shards = rng_.between(1, 4);
   options.chunk_steps =
@@ -68,6 +71,10 @@ void Conformance::run(std::size_t calls) {
       remove();
     } else {
       rng_.chance(0.6) ? gather() : replace();
+    }
+    if (setting_.fields.versions && rng_.chance(0.05)) {
+      look();
+      raise_version();
     }
     look();
   }
@@ -122,9 +129,25 @@ void Conformance::decide(const Episode& episode, std::optional<End> end, bool cu
         .length = length,
         .terminated = end == End::Terminated && position + length == episode.steps,
         .priority = priority,
+        .version = World::version_of(World::name_of(episode.id, position)),
         .order = next_item_number_++,
         .key = {}};
+    const Item& item = items_.at({episode.id, position});
+    newest_ = std::max(newest_, item.version);
+    outdated_ += outdated(item) ? 1U : 0U;
   }
+}
+
+/// The policy mostly is at, or a little behind or ahead of, the newest version that acts. Its
+/// version never falls.
+void Conformance::raise_version() {
+  const std::vector<ItemId> before = drawable();
+  const std::int64_t version =
+      std::max<std::int64_t>(0, newest_ + static_cast<std::int64_t>(rng_.below(6)) - 4);
+  replay_.set_version(version);
+  version_ = std::max(version_, version);
+  outdated_ += static_cast<std::uint64_t>(
+      std::ranges::count_if(before, [&](const ItemId& id) { return outdated(items_.at(id)); }));
 }
 
 void Conformance::begin(Actor& actor) {
@@ -251,8 +274,8 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
   }
   const std::uint64_t resident = replay_.size();
   // The limiter counts steps of sequences, unless a limit of draws uses items up.
-  const bool steps =
-      std::holds_alternative<Sequences>(setting_.window) && most == 0 && !ids.empty();
+  const bool steps = std::holds_alternative<Sequences>(setting_.window) && most == 0 &&
+                     !options_.max_staleness && !ids.empty();
   if (left < n) {
     return false;
   }
@@ -308,6 +331,7 @@ void Conformance::sample() {
 
 void Conformance::check_batch(const SampleResult& result, const SampleOptions& how) {
   const Batch& batch = *result;
+  ASSERT_EQ(result.status().version, version_);
   std::vector<ItemId> ids;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const ItemId id{batch.episode_ids()[i], batch.positions()[i]};
@@ -390,100 +414,6 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
                   (2e-6 + 2.0 * tolerance) * expected);
     }
   }
-}
-
-// ---- updates, and looks at everything ----
-
-void Conformance::update() {
-  std::vector<ItemKey> keys;
-  std::vector<float> priorities;
-  std::vector<const Item*> updated;
-  for (std::size_t i = rng_.between(1, 6); i-- > 0 && !items_.empty();) {
-    auto place = std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
-    Item& item = place->second;
-    if (!item.key) {
-      continue;  // The item left before `look` found it.
-    }
-    keys.push_back(*item.key);
-    priorities.push_back(random_priority());
-    if (can_be_drawn(item)) {
-      item.priority = priorities.back();
-      updated.push_back(&item);
-    }
-  }
-  // The last of repeated keys counts; the others have no effect.
-  for (const Item* const item : updated) {
-    highest_seen_ = std::max(highest_seen_, item->priority);
-  }
-  const UpdateResult result = replay_.update_priorities(keys, priorities);
-  ASSERT_EQ(result.applied, updated.size());
-  ASSERT_EQ(result.stale, keys.size() - updated.size());
-  applied_ += result.applied;
-  stale_ += result.stale;
-}
-
-void Conformance::look() {
-  std::uint64_t open = 0;
-  for (const Actor& actor : actors_) {
-    open += actor.episode
-                ? WindowRule(setting_.window).open(static_cast<std::uint32_t>(actor.episode->steps))
-                : 0;
-  }
-  decided_steps_ = committed_ - open;
-  const std::uint64_t resident = resident_steps();
-  std::size_t there = 0;
-  std::size_t removed = 0;
-  for (auto& [id, item] : items_) {
-    removed += item.removed ? 1U : 0U;
-    if (item.gone) {
-      continue;
-    }
-    const std::optional<ItemKey> key = replay_.episodes().find(id.episode, id.position);
-    ASSERT_TRUE(!key || !item.key || *key == *item.key) << "a key changed";
-    item.gone = !key;
-    item.key = key ? key : item.key;
-    there += key ? 1U : 0U;
-  }
-  // Where each step begins an item, items are counted; else steps, without those of removed items,
-  // which leave when the remover says so.
-  const bool items = std::holds_alternative<Transitions>(setting_.window);
-  ASSERT_LE(replay_.size(), items ? there : resident);
-  ASSERT_GE(replay_.size(), items ? there : resident - std::min<std::uint64_t>(removed, resident));
-  const Stats stats = replay_.stats();
-  ASSERT_EQ(stats.committed_steps, committed_);
-  ASSERT_EQ(stats.pending_steps, open);
-  ASSERT_EQ(stats.resident_steps, resident);
-  ASSERT_EQ(stats.evicted_steps, decided_steps_ - resident);
-  ASSERT_EQ(stats.queued_chunks, 0U);
-  ASSERT_EQ(stats.retired_pinned, 0U) << "no call is under way";
-  ASSERT_EQ(stats.items, drawable().size());
-  ASSERT_EQ(stats.sampled_items, sampled_);
-  ASSERT_EQ(stats.applied_updates, applied_);
-  ASSERT_EQ(stats.stale_updates, stale_);
-  look_at_order();
-}
-
-void Conformance::close() {
-  if (testing::Test::HasFailure()) {
-    return;
-  }
-  replay_.close();
-  ASSERT_EQ(sampler_.sample(1, kAtOnce).status().code, SampleStatus::Code::Closed);
-  for (Actor& actor : actors_) {
-    if (actor.episode && !actor.held) {
-      write_step(actor);
-    }
-    if (actor.episode) {
-      ASSERT_EQ(actor.writer->commit(), CommitStatus::Closed);
-    }
-    actor.writer.reset();
-  }
-  static_cast<void>(replay_.size());
-  const Stats stats = replay_.stats();
-  ASSERT_EQ(stats.committed_steps, committed_);
-  ASSERT_EQ(stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps,
-            committed_);
-  ASSERT_LE(stats.resident_steps, options_.capacity_steps);
 }
 
 }  // namespace reprise::test

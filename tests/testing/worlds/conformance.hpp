@@ -42,7 +42,8 @@ class Conformance {
     std::uint32_t length = 0;
     bool terminated = false;  ///< Whether the episode terminates with the item's last step.
     float priority = 1.0F;
-    std::uint64_t order = 0;  ///< The item's place among all decided items.
+    std::int64_t version = 0;  ///< That of its first step.
+    std::uint64_t order = 0;   ///< The item's place among all decided items.
     std::uint32_t draws = 0;
     bool passed_over = false;  ///< The item weighed 0 in a draw, so it may not be fresh any more.
     bool gone = false;
@@ -147,9 +148,11 @@ class Conformance {
   void relabel(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids);
   void replace();
   void reset();
+  void raise_version();
   void clear();
   void remove();
 
+  // conformance_looks.cpp has updates of priorities and looks at everything.
   void update();
   void look();
   void close();
@@ -160,8 +163,15 @@ class Conformance {
   [[nodiscard]] bool exhausted(const Item& item) const {
     return options_.max_times_sampled != 0 && item.draws >= options_.max_times_sampled;
   }
-  [[nodiscard]] bool can_be_drawn(const Item& item) const { return !item.gone && !exhausted(item); }
-  /// Items that are there and not exhausted, in the order in which they were decided.
+  /// Whether the policy has gone too far on since it made the item.
+  [[nodiscard]] bool outdated(const Item& item) const {
+    return options_.max_staleness &&
+           item.version + static_cast<std::int64_t>(*options_.max_staleness) < version_;
+  }
+  [[nodiscard]] bool can_be_drawn(const Item& item) const {
+    return !item.gone && !exhausted(item) && !outdated(item);
+  }
+  /// Items that are there, neither exhausted nor outdated, in the order in which they were decided.
   [[nodiscard]] std::vector<ItemId> drawable() const;
 
   const Setting setting_;
@@ -184,6 +194,9 @@ class Conformance {
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;
   std::uint64_t stale_ = 0;
+  std::int64_t version_ = 0;    ///< That of the policy.
+  std::int64_t newest_ = 0;     ///< The highest version of an item.
+  std::uint64_t outdated_ = 0;  ///< Items that became outdated.
   std::vector<Pass> passes_ = {Pass{}};
 };
 

@@ -143,7 +143,8 @@ void Conformance::end_pass() {
 /// to within what writers hold open and a chunk per shard (I13). Exhausted and removed items go
 /// before others.
 void Conformance::look_at_order() const {
-  if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0) {
+  if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0 ||
+      options_.max_staleness) {
     return;
   }
   const std::uint64_t oldest =

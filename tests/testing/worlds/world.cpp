@@ -51,6 +51,9 @@ World::World(const Fields& fields) : recorded_(fields.recorded) {
     add("depth", Role::Observation, DType::U16, {259}, Content::Frame);
     schema_.compress(fields_.back());
   }
+  if (fields.versions) {
+    add("version", Role::Version, DType::I64, {}, Content::Version);
+  }
   if (fields.mutable_columns) {
     add("latent", Role::MutableColumn, DType::U64, {9}, Content::Written);
     if (fields.recorded) {
@@ -96,6 +99,11 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
     case Content::Frame:
       // Noise does not compress; other contents repeat after 256 bytes.
       return hash % 4 == 0 ? mix(hash + i) : hash + i % 32 * kStride;
+    case Content::Version:
+      if (i == 0) {
+        return static_cast<std::uint64_t>(version_of(name));
+      }
+      break;
     case Content::Plain:
       break;
   }
@@ -104,7 +112,7 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
 
 std::size_t World::special_words(AnyField field) const {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  constexpr std::size_t kSpecial[] = {0, 3, 1, 1, kAll};
+  constexpr std::size_t kSpecial[] = {0, 3, 1, 1, kAll, 1};
   return kSpecial[static_cast<std::size_t>(contents_[field.index()])];
 }
 
@@ -194,6 +202,8 @@ void World::write_step(Writer& writer, const StepName& name) const {
   for (const AnyField field : fields_) {
     if (field.role() == Role::Observation) {
       fill(writer.next(field), field, name.after(1));
+    } else if (field.role() == Role::Version) {
+      writer.set_version(version_of(name));
     } else if (field.role() != Role::RecurrentState) {
       fill(writer.now(field), field, name);
     }

@@ -17,6 +17,7 @@ class World {
     bool states = false;
     bool compressed = false;
     bool mutable_columns = false;
+    bool versions = false;  ///< Whether steps have the version of a policy.
     /// Whether `change` is told of every write to a mutable column. Otherwise any value of one
     /// write to the step is right.
     bool recorded = true;
@@ -38,6 +39,12 @@ class World {
   [[nodiscard]] static StepName name_of(std::uint64_t episode_id, std::uint64_t position) {
     return {0, static_cast<std::uint32_t>(episode_id), static_cast<std::uint32_t>(position), 0,
             episode_id};
+  }
+
+  /// The version of the policy that made a step: it rises from episode to episode, and within one
+  /// it mostly does.
+  [[nodiscard]] static std::int64_t version_of(const StepName& name) {
+    return name.episode % 1024 + name.position / 4 + static_cast<std::int64_t>(name.hash() % 3);
   }
 
   /// Begins an episode and writes its first observation. The name is `name` with the episode's id,
@@ -79,7 +86,7 @@ class World {
  private:
   class Item;
   /// What a value holds. `Plain` words count up from a hash, as do the later words of other kinds.
-  enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame };
+  enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame, Version };
 
   void add(const char* name, Role role, DType dtype, std::vector<std::size_t> shape,
            Content content = Content::Plain);

@@ -1,0 +1,239 @@
+#include "testing/fixtures/checkpoint_error.hpp"
+#include "testing/fixtures/refusal.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
+#include "testing/test.hpp"
+
+// Items whose version of the policy is more than `max_staleness` behind are outdated: nothing draws
+// them. The laws of the selectors (selector_laws_test.cpp) and the conformance suite say the same
+// of random calls.
+namespace reprise::test {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+/// Commits a step that a policy of this version made.
+CommitStatus append(Line& line, Writer& writer, std::uint64_t number, std::int64_t version) {
+  writer.set_version(version);
+  return line.append(writer, number);
+}
+
+/// Commits steps `first` to `end` - 1, whose versions are their numbers.
+void append_as_versions(Line& line, std::uint64_t first, std::uint64_t end) {
+  for (std::uint64_t number = first; number < end; ++number) {
+    append(line, line.writer(), number, static_cast<std::int64_t>(number));
+  }
+}
+
+TEST(Staleness, TakesOutWhatIsTooFarBehindAndLeavesTheRestExact) {
+  for (const std::size_t shards : {1U, 3U}) {
+    Line line(Small{.max_staleness = 3, .chunk_steps = 4, .shards = shards});
+    append_as_versions(line, 0, 10);
+    EXPECT_EQ(line.numbers(), numbers_between(0, 10));
+    line.replay.set_version(7);
+    EXPECT_EQ(line.numbers(), numbers_between(4, 10)) << "also those ahead of the learner";
+    const auto chances = line.probabilities();
+    EXPECT_EQ(chances.size(), 6U);
+    for (const auto& [number, chance] : chances) {
+      EXPECT_EQ(chance, 1.0 / 6.0) << number;
+    }
+    EXPECT_EQ(line.replay.selector().totals().items, 6U);
+    EXPECT_EQ(line.replay.size(), 10U) << "they stay until they are evicted";
+    const Stats stats = line.replay.stats();
+    EXPECT_EQ(stats.items, 6U);
+    EXPECT_EQ(stats.outdated_items, 4U);
+    EXPECT_EQ(stats.ever_outdated_items, 4U);
+    EXPECT_EQ(stats.version, 7U);
+    line.replay.set_version(2);
+    EXPECT_EQ(line.replay.stats().version, 7U) << "it never falls";
+    EXPECT_EQ(line.replay.stats().items, 6U);
+  }
+}
+
+TEST(Staleness, OfTheBatchIsNeverAboveTheLimit) {
+  Line line(Small{.max_staleness = 2});
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t number = 0; number < 40; ++number) {
+    append_as_versions(line, number, number + 1);
+    line.replay.set_version(static_cast<std::int64_t>(number));
+    const SampleResult batch = require_batch(sampler.sample(16, kAtOnce));
+    EXPECT_EQ(batch.status().version, static_cast<std::int64_t>(number));
+    const auto versions = batch->now(*line.version);
+    EXPECT_GE(*std::ranges::min_element(versions) + 2, batch.status().version);
+  }
+}
+
+TEST(Staleness, OfWhatComesTooLateIsSeenOnArrival) {
+  Line line(Small{.max_staleness = 0});
+  line.replay.set_version(5);
+  for (const std::int64_t version : {4, 5, 3, 6, 5}) {
+    append(line, line.writer(), static_cast<std::uint64_t>(version), version);
+  }
+  EXPECT_EQ(line.numbers(), (Numbers{5, 6}));
+  EXPECT_EQ(line.replay.stats().items, 3U);
+  EXPECT_EQ(line.replay.stats().ever_outdated_items, 2U);
+  EXPECT_EQ(line.replay.update_priorities({}, {}).stale, 0U);
+}
+
+TEST(Staleness, CountsAnItemOnceHoweverItLeaves) {
+  Line line(Small{.max_times_sampled = 1, .max_staleness = 0});
+  append_as_versions(line, 0, 8);
+  const std::map<std::uint64_t, ItemKey> keys = [&] {
+    std::map<std::uint64_t, ItemKey> found;
+    Sampler sampler = line.replay.sampler();
+    const SampleResult batch = require_batch(sampler.sample(3, kAtOnce));
+    for (std::size_t i = 0; i < 3; ++i) {
+      found[batch->now(line.id)[i]] = batch->keys()[i];
+    }
+    return found;
+  }();
+  EXPECT_EQ(keys.size(), 3U) << "these are exhausted";
+  line.replay.set_version(8);
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.items, 0U);
+  EXPECT_EQ(stats.outdated_items, 8U);
+  EXPECT_EQ(stats.ever_outdated_items, 5U);
+  EXPECT_EQ(line.update(keys.begin()->second, 1.0F).stale, 1U);
+  EXPECT_EQ(line.replay.remove(std::span(&keys.begin()->second, 1)), 1U);
+  EXPECT_EQ(line.replay.stats().items, 0U);
+}
+
+TEST(Staleness, LetsOutdatedItemsLeaveFirst) {
+  Line line(Small{.capacity_steps = 64, .max_staleness = 0, .chunk_steps = 8});
+  Writer old = line.replay.writer();
+  Writer young = line.replay.writer();
+  for (std::uint64_t i = 0; i < 32; ++i) {
+    append(line, old, i, 1);
+  }
+  for (std::uint64_t i = 32; i < 64; ++i) {
+    append(line, young, i, 0);  // Later steps, of an earlier version.
+  }
+  line.replay.set_version(1);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 32));
+  for (std::uint64_t i = 64; i < 84; ++i) {
+    append(line, old, i, 1);
+  }
+  Numbers expected = numbers_between(0, 32);
+  for (std::uint64_t i = 64; i < 84; ++i) {
+    expected.push_back(i);
+  }
+  EXPECT_EQ(line.numbers(), expected);
+  EXPECT_EQ(line.replay.size(), 64U);
+  EXPECT_EQ(line.replay.stats().outdated_items, 12U);
+}
+
+TEST(Staleness, SaysWhyASamplerFindsNothing) {
+  Line line(Small{.max_staleness = 1, .rate_limiter = MinSize{4}});
+  append_as_versions(line, 0, 10);
+  line.replay.set_version(9);
+  const SampleStatus status = line.replay.sampler().sample(2, kAtOnce).status();
+  EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(status.items, 2U) << "a limiter counts what can be drawn";
+  EXPECT_EQ(status.outdated, 8U);
+  EXPECT_NE(
+      status.message().find("2 of the 4 items needed; 8 more are outdated: over max_staleness "
+                            "behind version 9"),
+      std::string::npos)
+      << status.message();
+  Line other(Small{.max_staleness = 0, .rate_limiter = Unlimited{}});
+  append_as_versions(other, 0, 3);
+  other.replay.set_version(3);
+  EXPECT_NE(other.replay.sampler().sample(1).status().message().find(
+                "there are no items; 3 more are outdated"),
+            std::string::npos);
+}
+
+TEST(Staleness, MakesRoomInAQueue) {
+  Line line(Small{
+      .selectors = {Fifo{}}, .max_times_sampled = 1, .max_staleness = 0, .rate_limiter = Queue{8}});
+  Writer writer = line.replay.writer();
+  writer.set_timeout({});
+  writer.set_version(0);
+  ASSERT_EQ(line.append_until_held(writer), 8U);
+  writer.set_timeout(kNoTimeout);
+  std::jthread held([&] { EXPECT_EQ(writer.commit(), CommitStatus::Committed); });
+  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
+  line.replay.set_version(1);
+}
+
+TEST(Staleness, IsOfTheVersionThatTheWriterSaidLast) {
+  Schema schema;
+  const auto id = schema.observation<int>("id");
+  const PolicyVersion version = schema.version("version");
+  ReplayBuffer replay(schema, {.capacity_steps = 64, .window = Sequences{.length = 4}});
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(id) = 0;
+  for (int step = 0; step < 4; ++step) {
+    if (step == 1) {
+      writer.set_version(7);
+    } else if (step == 3) {
+      writer.now(version) = 2;  // A value of its own, as of a dataset.
+    }
+    writer.next(id) = step + 1;
+    ASSERT_EQ(writer.commit(step == 3 ? End::Terminated : End::Continue), CommitStatus::Committed);
+  }
+  Sampler sampler = replay.sampler();
+  const SampleResult batch = require_batch(sampler.sample(1, kAtOnce));
+  EXPECT_TRUE(std::ranges::equal(batch->now(version), std::array<std::int64_t, 4>{0, 7, 7, 2}));
+  EXPECT_EQ(writer.add_transition(End::Terminated, now(id, 1), next(id, 2)),
+            CommitStatus::Committed)
+      << "it need not be named";
+  EXPECT_EQ(writer.add_transition(End::Terminated, now(id, 1), now(version, 9), next(id, 2)),
+            CommitStatus::Committed);
+}
+
+TEST(Staleness, IsRefusedWithoutAVersion) {
+  Schema schema;
+  schema.observation<int>("id");
+  expect_refusal<std::invalid_argument>(
+      [&] { ReplayBuffer(schema, {.capacity_steps = 8, .max_staleness = 4}); },
+      {"max_staleness is 4", "no version", "Schema::version"});
+  ReplayBuffer replay(schema, {.capacity_steps = 8});
+  expect_refusal<std::invalid_argument>([&] { replay.set_version(1); }, {"no version"});
+  Writer writer = replay.writer();
+  expect_refusal<std::invalid_argument>([&] { writer.set_version(1); }, {"no version"});
+  Line line(Small{.max_staleness = 1});
+  expect_refusal<std::invalid_argument>([&] { line.replay.set_version(-1); }, {"-1", "at least 0"});
+  expect_refusal<std::invalid_argument>([&] { line.writer().set_version(-1); },
+                                        {"-1", "at least 0"});
+  expect_refusal<std::invalid_argument>([&] { line.schema.version("other"); },
+                                        {"second version", "'version'"});
+  expect_refusal<std::invalid_argument>([&] { schema.declare("v", Role::Version, DType::I32); },
+                                        {"int64", "I64"});
+}
+
+TEST(Staleness, IsInACheckpoint) {
+  const ScratchDirectory directory;
+  Line line(Small{.max_staleness = 2});
+  append_as_versions(line, 0, 10);
+  line.replay.set_version(6);
+  line.replay.save(directory.path());
+  line.replay.restore(directory.path());
+  EXPECT_EQ(line.numbers(), numbers_between(4, 10));
+  EXPECT_EQ(line.replay.stats().version, 6U);
+  EXPECT_EQ(line.replay.stats().outdated_items, 4U);
+  EXPECT_EQ(*ReplayBuffer::load(directory.path()).buffer.options().max_staleness, 2U);
+  Line wider(Small{.max_staleness = 4});
+  wider.replay.restore(directory.path());
+  EXPECT_EQ(wider.numbers(), numbers_between(2, 10)) << "the number of the buffer counts";
+  ReplayBuffer without(line.schema, Small{.selectors = {kRaw, Uniform{}}});
+  const CheckpointError error = checkpoint_error_of([&] { without.restore(directory.path()); });
+  EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
+  EXPECT_NE(std::string(error.what()).find("max_staleness"), std::string::npos) << error.what();
+}
+
+/// Versions at the ends of their range.
+TEST(Staleness, HoldsOfAnyVersion) {
+  constexpr auto kNewest = std::numeric_limits<std::int64_t>::max();
+  Line line(Small{.max_staleness = 0});
+  for (const std::int64_t version : {std::int64_t{0}, kNewest - 2, kNewest}) {
+    append(line, line.writer(), static_cast<std::uint64_t>(version), version);
+  }
+  line.replay.set_version(kNewest - 1);
+  EXPECT_EQ(line.numbers(), (Numbers{static_cast<std::uint64_t>(kNewest)}));
+  line.replay.set_version(kNewest);
+  EXPECT_EQ(line.replay.stats().items, 1U);
+}
+
+}  // namespace
+}  // namespace reprise::test
