@@ -15,18 +15,15 @@ import reprise
 import torch
 from torch import nn
 
-ENVIRONMENTS = 32
-CAPACITY = 50_000  # In steps.
+ENVIRONMENTS, CAPACITY = 32, 50_000  # The capacity is in steps.
 N_STEP, DISCOUNT = 3, 0.99
 ALPHA, BETA = 0.6, 0.4  # The exponents of prioritized replay.
-BATCH = 128
-BEGIN = 2_000  # Items in the buffer before learning begins.
+BATCH, BEGIN = 128, 2_000  # Items of a batch, and in the buffer before learning begins.
 LEARNING_RATE = 1e-3
 AVERAGING = 0.02  # How far each update moves the target network towards the online network.
 EPSILONS = 0.4 ** np.linspace(1, 7, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
 SCREEN_EVERY = 250  # In updates.
-# Numbers of episodes, and the mean return that solves it.
-SCREENED, TESTED, SOLVED = 40, 100, 475.0
+SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, and the mean return that solves it.
 
 
 class CartPoles:
@@ -37,9 +34,8 @@ class CartPoles:
     """
 
     GRAVITY, CART, POLE, HALF_LENGTH, FORCE = 9.8, 1.0, 0.1, 0.5, 10.0  # m/s^2, kg, kg, m, N
-    SECONDS = 0.02  # The time between two steps.
     FARTHEST, STEEPEST = 2.4, np.deg2rad(12)  # In m and rad; beyond either, the episode ends.
-    TIME_LIMIT = 500  # In steps.
+    SECONDS, TIME_LIMIT = 0.02, 500  # Between two steps; in steps.
 
     def __init__(self, environments, seed):
         self.random = np.random.default_rng(seed)
@@ -50,14 +46,11 @@ class CartPoles:
         return self.random.uniform(-0.05, 0.05, (n, 4)).astype(np.float32)
 
     def step(self, action):
-        """Returns rewards, terminated, truncated and final states, [E, ...] each.
-
-        Where an episode ended, `self.state` is then the first one of the next episode already.
-        """
+        """Returns rewards, terminated, truncated and final states, [E, ...] each. Where an episode
+        ended, `self.state` is then the first one of the next episode already."""
         _, speed, angle, turn = self.state.T
-        mass = self.CART + self.POLE
+        mass, sine, cosine = self.CART + self.POLE, np.sin(angle), np.cos(angle)
         push = np.where(action == 1, self.FORCE, -self.FORCE)
-        sine, cosine = np.sin(angle), np.cos(angle)
         pull = (push + self.POLE * self.HALF_LENGTH * turn**2 * sine) / mass
         inertia = self.HALF_LENGTH * (4 / 3 - self.POLE * cosine**2 / mass)
         turning = (self.GRAVITY * sine - cosine * pull) / inertia
@@ -76,9 +69,8 @@ class CartPoles:
 
 
 def make_network():
-    return nn.Sequential(
-        nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2)
-    )
+    hidden = [nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()]
+    return nn.Sequential(*hidden, nn.Linear(128, 2))
 
 
 @torch.no_grad()
@@ -94,9 +86,7 @@ def explore(network, state, random):
 
 def mean_return(network, episodes, seed):
     """The mean return of greedy episodes, one in each environment."""
-    poles = CartPoles(episodes, seed)
-    running = np.ones(episodes, bool)
-    total = 0.0
+    poles, running, total = CartPoles(episodes, seed), np.ones(episodes, bool), 0.0
     while running.any():
         reward, terminated, truncated, _ = poles.step(greedy(network, poles.state))
         total += reward[running].sum()
@@ -106,34 +96,23 @@ def mean_return(network, episodes, seed):
 
 class Learner:
     def __init__(self):
-        self.online, self.target = make_network(), make_network()
+        self.online, self.target, self.updates = make_network(), make_network(), 0
         self.target.load_state_dict(self.online.state_dict())
         self.pairs = list(zip(self.target.parameters(), self.online.parameters()))
         self.optimizer = torch.optim.Adam(self.online.parameters(), LEARNING_RATE)
-        self.updates = 0
 
     def learn(self, batch):
         """One update; returns the new priorities of the batch, [B]."""
-        # The tensors share the memory of the batch.
-        state = torch.from_numpy(batch["state"])
-        action = torch.from_numpy(batch["action"])
-        next_state = torch.from_numpy(
-            batch["next_state"]
-        )  # N_STEP steps later, or at the episode's end.
-        returns = torch.from_numpy(batch.returns["reward"])
-        discounts = torch.from_numpy(
-            batch.discounts
-        )  # 0 where the episode terminated within the window.
-        weights = torch.from_numpy(batch.weights)
-
+        t = batch.torch()  # Tensors that share the memory of the batch.
         with torch.no_grad():
-            best = self.online(next_state).argmax(1, keepdim=True)
-            value = self.target(next_state).gather(1, best).squeeze(1)
-            targets = returns + discounts * value
-        values = self.online(state).gather(1, action.unsqueeze(1)).squeeze(1)
+            # N_STEP steps later, or at the episode's end; where it terminated, the discount is 0.
+            best = self.online(t["next_state"]).argmax(1, keepdim=True)
+            value = self.target(t["next_state"]).gather(1, best).squeeze(1)
+            targets = t.returns["reward"] + t.discounts * value
+        values = self.online(t["state"]).gather(1, t["action"].unsqueeze(1)).squeeze(1)
         losses = nn.functional.smooth_l1_loss(values, targets, reduction="none")
         self.optimizer.zero_grad()
-        (weights * losses).mean().backward()
+        (t.weights * losses).mean().backward()
         self.optimizer.step()
         with torch.no_grad():
             for average, parameter in self.pairs:
@@ -144,30 +123,24 @@ class Learner:
 
 def solved(learner, seed, started):
     """Whether the target network, which is steadier, passes screening and test."""
-
-    def passed():
-        return f"{time.monotonic() - started:5.1f} s"
-
-    screened = mean_return(learner.target, SCREENED, (seed, learner.updates, 0))
-    print(f"{passed()} {learner.updates:6} updates, mean return {screened:5.1f}", flush=True)
-    if screened < SOLVED:
+    network, seeds = learner.target, (seed, learner.updates)
+    mean = mean_return(network, SCREENED, (*seeds, 0))
+    seconds = time.monotonic() - started
+    print(f"{seconds:5.1f} s {learner.updates:6} updates, mean return {mean:5.1f}", flush=True)
+    if mean < SOLVED:
         return False
-    tested = mean_return(learner.target, TESTED, (seed, learner.updates, 1))
-    print(f"{passed()} test of {TESTED} episodes: mean return {tested:5.1f}")
-    return tested >= SOLVED
+    mean = mean_return(network, TESTED, (*seeds, 1))
+    seconds = time.monotonic() - started
+    print(f"{seconds:5.1f} s test of {TESTED} episodes: mean return {mean:5.1f}")
+    return mean >= SOLVED
 
 
 def make_buffer(**options):
-    schema = reprise.Schema()
-    schema.observation("state", np.float32, (4,))
-    schema.column("action", np.int64)
-    schema.reward("reward")
+    schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int64)
+    window = reprise.Transitions(n_step=N_STEP, discount=DISCOUNT)
+    by_priority = reprise.Proportional(alpha=ALPHA)
     return reprise.ReplayBuffer(
-        schema,
-        CAPACITY,
-        window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT),
-        selectors=reprise.Proportional(alpha=ALPHA),
-        **options,
+        schema.reward(), CAPACITY, window=window, selectors=by_priority, **options
     )
 
 
@@ -175,31 +148,25 @@ def train(seed, seconds):
     """Returns whether it was solved in time."""
     random = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    replay = make_buffer()
+    replay, learner, poles = make_buffer(), Learner(), CartPoles(ENVIRONMENTS, seed)
     writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
     sampler = replay.sampler(seed=seed)
-    learner = Learner()
-    poles = CartPoles(ENVIRONMENTS, seed)
     writers.begin(state=poles.state)
-
     started = time.monotonic()
     while time.monotonic() - started < seconds:
         action = explore(learner.online, poles.state, random)
         reward, terminated, truncated, final = poles.step(action)
-        writers.append(
-            action=action,
-            reward=reward,
-            next_state=poles.state,
-            end=reprise.ends(terminated, truncated),
-            final={"state": final},
-        )
+        step = {"action": action, "reward": reward, "next_state": poles.state}
+        end = reprise.ends(terminated, truncated)
+        writers.append(**step, end=end, final={"state": final})
         if len(replay) < BEGIN:
             continue
-
         batch = sampler.sample(BATCH, beta=BETA)
         replay.update_priorities(batch.item_keys, learner.learn(batch))
-
         if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
+            held = replay.stats()
+            times = held["sampled_items"] / held["items"]
+            print(f"reprise holds {held['items']} steps, each drawn {times:.0f} times on average")
             return True
     print(f"Not solved in {seconds:g} seconds.")
     return False
