@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -175,14 +176,20 @@ class PosixDirectory final : public Directory {
   const Descriptor descriptor_;
 };
 
-/// Makes a directory and ensures that its name is on the disk, also if an earlier process made it
-/// and died before that.
-int make_directory(const std::string& path) {
-  const bool made = ::mkdir(path.c_str(), 0777) == 0;
+/// Makes a directory, and those above it that are missing, and ensures that their names are on the
+/// disk, also if an earlier process made one and died before that.
+int make_directory(const std::filesystem::path& path) {
+  bool made = ::mkdir(path.c_str(), 0777) == 0;
+  if (!made && errno == ENOENT && path.has_parent_path() && path.parent_path() != path) {
+    if (const int above = make_directory(path.parent_path()); above < 0) {
+      return above;
+    }
+    made = ::mkdir(path.c_str(), 0777) == 0;
+  }
   if (!made && errno != EEXIST) {
     return -errno;
   }
-  const Descriptor parent(::open((path + "/..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor parent(::open((path / "..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.number() < 0) {
     // An existing directory may lie in one that this process may not read.
     return errno == EACCES && !made ? 0 : -errno;

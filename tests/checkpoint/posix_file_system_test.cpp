@@ -56,6 +56,14 @@ TEST_F(PosixFiles, KeepCheckpoints) {
   }
 }
 
+TEST_F(PosixFiles, AreInADirectoryThatIsMadeWithThoseAboveIt) {
+  ContentsMaker maker(1, 10, 2000, 200);
+  const std::string below = in("a/b/");
+  EXPECT_THROW(load(system_, below), CheckpointError);
+  save(system_, below, maker.next());
+  EXPECT_TRUE(load(system_, below).contents == maker.now());
+}
+
 TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
   const auto descriptors = [] {
     std::size_t n = 0;
