@@ -71,7 +71,7 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
   };
   require(weighable(0.0F), "epsilon", epsilon_, "one whose power alpha is finite");
   require(weighable(unresolved_), "initial_constant", unresolved_,
-          "one whose weight (initial_constant + epsilon)^alpha is finite");
+          "a priority whose weight is finite");
   set_alpha(options.alpha);
 }
 
@@ -97,8 +97,9 @@ void WeightRule::check_alpha(float alpha) const {
   WeightRule then(*this);
   then.alpha_.set(alpha);
   if (!then.weighable(0.0F) || !then.weighable(unresolved_)) {
-    base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha, "; allowed: one with which epsilon, ",
-                 epsilon_, ", and a new item of priority ", unresolved_, " weigh a finite number");
+    base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha,
+                 "; allowed: one with which a new item, ", "of priority ", unresolved_,
+                 ", weighs a finite number");
   }
 }
 

@@ -1,0 +1,39 @@
+"""Every option and statistic of C++ is one of Python: the lists of members in python/src, and of
+counters in reprise.metrics, miss none."""
+
+import pathlib
+import re
+
+import pytest
+from testing.buffers import plain_buffer
+
+from reprise import metrics
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def read(name):
+    path = ROOT / name
+    if not path.exists():
+        pytest.skip(f"{name} is not there")
+    return path.read_text(encoding="utf-8")
+
+
+def members(struct):
+    found = re.search(rf"\nstruct {struct} {{(.*?)\n}};", read("include/reprise/options.hpp"), re.S)
+    names = re.findall(r"^  [\w:<>]+ (\w+)(?: = .*)?;", found[1], re.M)
+    assert len(names) > 10
+    return set(names)
+
+
+def test_every_option_is_there():
+    assert members("Options") == set(plain_buffer(10).options)
+
+
+def test_every_statistic_is_there():
+    assert members("Stats") == set(plain_buffer(10).stats())
+
+
+def test_the_counters_are_those_of_cpp():
+    counters = re.search(r"kCounters\[\] = {(.*?)\n};", read("src/metrics/gathered.cpp"), re.S)
+    assert set(re.findall(r"Stats::(\w+)", counters[1])) == set(metrics._COUNTERS)
