@@ -97,6 +97,23 @@ TEST(Staleness, CountsAnItemOnceHoweverItLeaves) {
   EXPECT_EQ(line.replay.stats().items, 0U);
 }
 
+/// Also where hidden items stay in the selector's lists.
+TEST(Staleness, LeavesNoPriorityBehind) {
+  for (const Selector& selector : {Selector(kRaw), Selector(RankBased{}), Selector(MaxHeap{})}) {
+    Line line(Small{.selectors = {selector}, .max_staleness = 0});
+    line.append(0, 100.0F);
+    line.writer().set_version(1);
+    line.append(1, 2.0F);
+    ASSERT_EQ(line.replay.size(), 2U);
+    line.replay.set_version(1);
+    line.append(2);  // It gets the highest priority in the buffer.
+    const std::vector<ItemKey> keys = line.key_list();
+    std::vector<float> priorities(keys.size());
+    EXPECT_EQ(line.replay.selector().priorities(keys, priorities), 2U);
+    EXPECT_EQ(priorities, (std::vector{2.0F, 2.0F}));
+  }
+}
+
 TEST(Staleness, LetsOutdatedItemsLeaveFirst) {
   Line line(Small{.capacity_steps = 64, .max_staleness = 0, .chunk_steps = 8});
   Writer old = line.replay.writer();
