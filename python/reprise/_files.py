@@ -105,7 +105,7 @@ def schema_of(
     """Makes a schema from fields, each a tuple of name, role, dtype and shape."""
     made = Schema()
     for name, role, dtype, shape in fields:
-        if role in ("reward", "discount"):
+        if role in ("reward", "discount", "version"):
             getattr(made, role)(name)
         else:
             getattr(made, role)(name, dtype, shape)

@@ -157,7 +157,7 @@ SEQUENCES = reprise.Sequences(length=3, period=2, burn_in=1, n_step=2, frame_sta
 def make(window, episodes=(7, 4, 9)):
     schema = reprise.Schema().observation("obs", np.uint8, (32, 32)).observation("x", np.float16)
     schema.column("next_a", np.int64, (2,)).reward().reward("cost").discount("gamma")
-    schema.mutable_column("m", np.float64).compress("obs")
+    schema.mutable_column("m", np.float64).version().compress("obs")
     if isinstance(window, reprise.Sequences):
         schema.recurrent_state("lstm", np.float32, (2,))
     replay = reprise.ReplayBuffer(schema, 1000, window=window, shards=1)

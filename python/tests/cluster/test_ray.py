@@ -136,6 +136,26 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
     assert len(seen) > 1100  # 15,360 draws of 1,250 different items.
 
 
+def test_no_shard_draws_what_a_policy_made_that_is_too_old(cluster):
+    schema = reprise.Schema().observation("at", np.int64).reward().version()
+    with reprise.ray.ReplayBuffer(
+        schema, 1000, shards=2, selectors=reprise.Uniform(), max_staleness=1
+    ) as replay:
+        with replay.writer() as writer:
+            for i in range(40):
+                writer.set_version(i // 10)
+                writer.begin_episode(at=i)
+                writer.append(reward=0, next_at=i, end=reprise.End.TERMINATED)
+        replay.set_version(3)
+        assert len(replay) == 40
+        stats = replay.stats()
+        assert (stats["items"], stats["outdated_items"], stats["version"]) == (20, 20, 3)
+        assert all(0 < shard["items"] < 20 for shard in stats["shards"])
+        batch = replay.sampler().sample(256, timeout=SECONDS)
+        assert set(batch["version"].tolist()) == {2, 3}
+        assert batch.staleness(3).max() == 1
+
+
 def test_probabilities_are_those_over_all_shards(replay):
     """Compares reported probabilities with the totals and with how often items are drawn."""
     filled(replay, 50)

@@ -296,6 +296,16 @@ def changed() -> reprise.UpdateResult:
     return replay.update(batch.item_keys, field="latent", values=np.ones((4, 2)))
 
 
+def lagging() -> NDArray[np.int64]:
+    schema = reprise.Schema().observation("obs", "f4").version()
+    replay = reprise.ReplayBuffer(schema, 100, max_staleness=4)
+    with replay.writer() as writer:
+        writer.set_version(1)
+        writer.append_episode(obs=[0, 1, 2])
+    replay.set_version(replay.version + 3)
+    return replay.sampler().sample(4).staleness(replay.version)
+
+
 def wrong_words(replay: reprise.ReplayBuffer) -> int:
     """Words that the calls refuse; type checkers report each of them."""
     refused = 0
@@ -336,6 +346,7 @@ def main() -> None:
     assert guests() == 4
     assert many_processes() == 1
     assert changed().applied == 4
+    assert lagging().tolist() == [2, 2, 2, 2]
     assert wrong_words(reprise.ReplayBuffer(make_schema(), 100, window=reprise.Sequences())) == 6
     assert tree() == 10.0
     compat()
