@@ -178,6 +178,13 @@ class Batch {
   /// Number of steps of the item, [B]: 1 to n_step for a return, 1 to T for a sequence. 0: no item,
   /// see `ReplayBuffer::gather`.
   [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
+  /// Whether each step of an item is the first of its episode, [B, T], with
+  /// `SequenceEnd::Continue`; `std::logic_error` for other windows.
+  [[nodiscard]] std::span<bool> is_first() const { return view_->of_stream(view_->is_first); }
+  /// Whether each step ended its episode by termination, likewise.
+  [[nodiscard]] std::span<bool> terminated() const { return view_->of_stream(view_->terminated); }
+  /// Whether each step was the last of its episode without one, likewise.
+  [[nodiscard]] std::span<bool> truncated() const { return view_->of_stream(view_->truncated); }
 
  private:
   friend struct window::BatchAccess;

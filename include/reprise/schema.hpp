@@ -315,8 +315,8 @@ class Schema {
   ///
   /// It is written through `now`, as the fields of the current step, at every step with which an
   /// item may begin: positions that are multiples of the period, or all with
-  /// `SequenceEnd::Overlap`. At other steps it may be left out, and is not kept. A batch has it as
-  /// [B, S], one per item.
+  /// `SequenceEnd::Overlap` and `Continue`. At other steps it may be left out, and is not kept. A
+  /// batch has it as [B, S], one per item.
   ///
   /// Cost: its bytes for each item and 4 for each row, a copy at the commit that decides the item,
   /// and, for each writer, a place for each of the T steps of a window with which an item may

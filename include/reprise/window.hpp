@@ -54,9 +54,27 @@ enum class SequenceEnd : std::uint8_t {
   /// episode that no commit ended (its writer was destroyed, or began another) has none, unless it
   /// is shorter.
   Overlap,
+  /// Items go on with the next episode of their writer: they are of its *stream*, all steps that it
+  /// commits, from the first on. Every `period` steps of it an item begins, always of T steps, and
+  /// `Batch::is_first`, `terminated` and `truncated`, [B, T], say where episodes begin and end in
+  /// it (as in DreamerV3, Hafner et al., 2023).
+  ///
+  /// The observation after a step that ended its episode is the final one of that episode, also
+  /// where the item goes on. Stacks begin anew with each episode, and returns stop at its end. An
+  /// item's episode and position are those of its first step, and so is its recurrent state, which
+  /// every step needs, as any may begin an item. A stream ends with its writer: its last steps,
+  /// fewer than T, begin no item, as those under way when a checkpoint is made. An episode that no
+  /// commit ended shows as truncated in items that go on beyond it, and not in one whose last step
+  /// is its last, which was decided before.
+  ///
+  /// Refused: unique frames, mirrors on a device, a `StepPacker`, T above 32767, and fields with
+  /// the names of these columns. A chunk has at least 2 T + frame_stack steps. Cost: a byte per
+  /// row, before rows are rounded up to 8, and a look at it per step drawn.
+  Continue,
 };
 
-/// One item per `period` steps of an episode: `burn_in + length` consecutive steps, T for short,
+/// One item per `period` steps of an episode, or of all that a writer commits
+/// (`SequenceEnd::Continue`): `burn_in + length` consecutive steps, T for short,
 /// with every field, and the observation after each of them (recurrent replay as in Kapturowski et
 /// al., "Recurrent Experience Replay in Distributed RL", R2D2, 2019). Neighbours overlap if the
 /// period is shorter than T; a longer period leaves steps out. An item has the
@@ -107,7 +125,8 @@ struct Sequences {
 /// Items begin only with steps whose position in the episode is a multiple of this.
 [[nodiscard]] std::uint32_t item_every(const Window& window);
 /// Items that an episode of so many steps has decided: all of them if the last commit ended it, and
-/// with `End::Continue` those whose window is whole.
+/// with `End::Continue` those whose window is whole. With `SequenceEnd::Continue`, of the first
+/// episode of a stream.
 [[nodiscard]] std::size_t items_of_episode(const Window& window, std::size_t steps, End end);
 
 /// Options of `sequence_priorities`.

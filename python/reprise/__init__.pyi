@@ -111,7 +111,7 @@ class Sequences:
     length: int = 40
     period: int = 20
     burn_in: int = 0
-    end: Literal["zero_pad", "drop", "overlap"] = "zero_pad"
+    end: Literal["zero_pad", "drop", "overlap", "continue"] = "zero_pad"
     n_step: int = 0
     discount: float = 0.99
     frame_stack: int = 1

@@ -71,11 +71,12 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
     Of sequences rewards are at the root, [B, T], and the others those of the last step.
     device: None shares the batch's memory.
-    ValueError for Sequences with n_step: torchrl's estimators make the returns of steps themselves.
+    ValueError for Sequences with n_step: torchrl's estimators make the returns of steps themselves;
+    and for those with end='continue', any step of which may end an episode.
     """
     tensors = batch.torch(device)
-    if tensors.discounts.ndim != 1:
-        raise ValueError("tensordict: a batch of Sequences with n_step; allowed: with n_step 0")
+    if tensors.discounts.ndim != 1 or len(batch.keys()) > len(batch.now) + len(batch.next):
+        raise ValueError("tensordict: Sequences with n_step or end='continue'; allowed: neither")
     made = TensorDict({}, batch_size=[len(batch)], device=device)
     observations = set(batch.next)
     rewards = set(batch.returns)

@@ -96,13 +96,36 @@ nb::object returns(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
+/// What a batch of a stream's items has of each step.
+struct OfStream {
+  const char* name;
+  std::span<bool> (Batch::*column)() const;
+};
+constexpr OfStream kOfStream[] = {{"is_first", &Batch::is_first},
+                                  {"terminated", &Batch::terminated},
+                                  {"truncated", &Batch::truncated}};
+
+/// The column with this name; null if the batch has none.
+const OfStream* of_stream(const BatchObject& batch, PyObject* name) {
+  const auto* const found = std::ranges::find_if(kOfStream, [name](const OfStream& one) {
+    return PyUnicode_Check(name) != 0 && PyUnicode_CompareWithASCIIString(name, one.name) == 0;
+  });
+  return batch.pool->streams && found != std::end(kOfStream) ? found : nullptr;
+}
+
 nb::object item(nb::handle self, PyObject* name) {
-  const FieldTable& table = batch_of(self).table();
+  const BatchObject& batch = batch_of(self);
+  const FieldTable& table = batch.table();
   const Named named = table.find(name);
+  if (const OfStream* const found = of_stream(batch, name); found != nullptr) {
+    return view_of(DType::Bool, {{batch.n, batch.pool->steps}},
+                   (batch.batch.*found->column)().data(), self);
+  }
   if (named.field == nullptr) {
     const std::string message = "no field " + repr_of(name) +
                                 "; fields: " + table.names(~std::uint64_t{0}) + ", " +
-                                table.names(table.observations(), "next_");
+                                table.names(table.observations(), "next_") +
+                                (batch.pool->streams ? ", is_first, terminated, truncated" : "");
     PyErr_SetObject(PyExc_KeyError, text_of(message).ptr());
     throw nb::python_error();
   }
@@ -162,6 +185,11 @@ nb::list names(nb::handle self) {
       names.append(nb::handle(field.next_name));
     }
   }
+  for (const OfStream& one : kOfStream) {
+    if (batch_of(self).pool->streams) {
+      names.append(text_of(one.name));
+    }
+  }
   return names;
 }
 
@@ -174,7 +202,7 @@ nb::object iterate(nb::handle self) {
 }
 
 int contains(BatchObject& batch, PyObject* name) {
-  return batch.table().find(name).field != nullptr ? 1 : 0;
+  return batch.table().find(name).field != nullptr || of_stream(batch, name) != nullptr ? 1 : 0;
 }
 
 Py_ssize_t length(BatchObject& batch) {
@@ -196,7 +224,9 @@ It is a mapping of names to arrays: dict(batch), {**batch} and batch.items() wor
 Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *shape], oldest frame
 first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps every field is
 [B, T, *shape] in the order of time, but an observation with frame_stack F > 1 is
-[B, T, F, *shape], and a recurrent state is [B, *shape].
+[B, T, F, *shape], and a recurrent state is [B, *shape]. With end="continue" batch["is_first"],
+batch["terminated"] and batch["truncated"] are bool [B, T]: whether a step is the first of its
+episode, ended it by termination, or was its last otherwise.
 
 The batch and its arrays are yours: no later call changes them, unless `views` is True, and they may
 be changed in place. With unique_frames what is written to a frame shows in all stacks that have
@@ -227,6 +257,11 @@ nb::object of(Schema& schema, const Window& window, bool unique_frames, std::siz
       std::move(pool), Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames), n);
 }
 
+bool is_of_streams(const Window& window) {
+  const auto* const sequences = std::get_if<Sequences>(&window);
+  return sequences != nullptr && sequences->end == SequenceEnd::Continue;
+}
+
 /// The T of sequences, or 0.
 std::size_t steps_of(const Window& window) {
   const auto* const sequences = std::get_if<Sequences>(&window);
@@ -242,6 +277,7 @@ BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const 
       window(items),
       has_returns(reprise::has_returns(window)),
       unique_frames(unique),
+      streams(is_of_streams(window)),
       steps(steps_of(window)),
       ahead(steps != 0 ? steps : std::get<Transitions>(window).n_step),
       stack(std::visit([](const auto& kind) { return kind.frame_stack; }, window)) {

@@ -163,6 +163,7 @@ class BatchPool {
   const Window window;
   const bool has_returns;
   const bool unique_frames;
+  const bool streams;       ///< Whether items go on across ends of episodes.
   const std::size_t steps;  ///< The T of sequences, or 0.
   const std::size_t ahead;  ///< Steps of an item that was not cut short: T, or n_step.
   const std::size_t stack;  ///< Frames in a stack.

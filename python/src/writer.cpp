@@ -43,7 +43,7 @@ second.)";
 constexpr const char* kAppend =
     R"(Appends one step: every column by its name, the observation that follows as `next_` and its name,
 a recurrent state by its name where an item may begin: at positions of the episode that are
-multiples of the period, with Sequences(end='overlap') at all.
+multiples of the period, with Sequences of end='overlap' or 'continue' at all.
 
 end: an End or its number, or reprise.ends(terminated, truncated); no bool. At an end the
   `next_` observations are the final ones.

@@ -15,8 +15,8 @@ struct Format {
   Format(const Schema& of, const Window& window_of)
       : schema(of),
         window(window_of),
-        layout(schema),
-        chunk_layout(schema, storage::RowLayout::Frames::ByRef) {
+        layout(schema, storage::RowLayout::Frames::InRows, window.continues()),
+        chunk_layout(schema, storage::RowLayout::Frames::ByRef, window.continues()) {
     base::require(!schema.fields().empty(), "schema has 0 fields; allowed: at least 1");
     window.check_fields(schema);
   }

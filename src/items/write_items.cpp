@@ -68,11 +68,13 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
       const std::size_t length = std::min<std::size_t>(steps, header.length());
       storage::Version* const versions = store.version(row);
       const std::byte* const given = values.data() + (done + i) * steps * column.bytes;
+      std::size_t r = 0;  // The row of step k, counted from the item's first.
       for (std::size_t k = 0; k < length; ++k) {
-        storage::write_whole(versions[k], [&] {
-          storage::put_value(row + k * store.row_stride() + column.offset, given + k * column.bytes,
-                             column.bytes);
+        std::byte* const own = row + r * store.row_stride();
+        storage::write_whole(versions[r], [&] {
+          storage::put_value(own + column.offset, given + k * column.bytes, column.bytes);
         });
+        r += k + 1 < length ? core.chunk_layout().stream_rows().to_next(own) : 1;
       }
     }
     items.unpin();

@@ -166,12 +166,12 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
                 priorities.size_bytes());
   }
   ++position_;
+  open_ += open_ + 1 < format_.window.ahead() ? 1U : 0U;
   if (end != End::Continue) {
     row_ += 2;
     leave_episode();
   } else {
     row_ += 1;
-    open_ += open_ + 1 < format_.window.ahead() ? 1U : 0U;
     go_on();
     point_at_rows();
   }

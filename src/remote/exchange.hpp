@@ -61,7 +61,7 @@ using DrawStatus = std::uint64_t;  ///< A value of `SampleStatus::Code`.
 class BatchKinds {
  public:
   BatchKinds(const Schema& schema, const window::WindowSpec& window)
-      : whole_(schema, window, nullptr), unique_(schema, window, nullptr, true) {}
+      : whole_(schema, window, nullptr), unique_(schema, window, nullptr, !window.continues()) {}
 
   [[nodiscard]] static bool has(const DrawRequest& draw) noexcept {
     return draw.unique_frames <= 1;

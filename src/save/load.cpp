@@ -246,6 +246,17 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
+  /// Whether an item's steps read so many rows behind the first, as the rows of a stream say.
+  [[nodiscard]] bool is_whole(const std::byte* row, std::uint32_t length) const {
+    const storage::StreamRows& is = core_.chunk_layout().stream_rows();
+    std::uint32_t steps = 1;
+    std::uint32_t last = 0;  // The row of the last of these steps.
+    for (; is.on() && steps < core_.window().ahead() && last < length; ++steps) {
+      last += is.to_next(row + last * core_.chunk_layout().stride());
+    }
+    return !is.on() || (steps == core_.window().ahead() && last + 1 == length);
+  }
+
   /// Refuses a chunk with an impossible priority, or with a window that reads missing rows.
   void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
@@ -277,9 +288,10 @@ class ShardLoader {
       }
       const std::uint64_t behind =
           std::min<std::uint64_t>(header.position(), core_.window().behind());
-      if (header.length() == 0 || header.length() > core_.window().ahead() ||
+      if (header.length() == 0 || header.length() > core_.window().reach() ||
           row + header.length() >= entry.id.rows || behind > row ||
-          (numbers != nullptr && numbers[row] >= item_numbers_)) {
+          (numbers != nullptr && numbers[row] >= item_numbers_) ||
+          !is_whole(store_.row(image.chunk, row), header.length())) {
         refuse(entry, ", row ", row, ": a window of ", header.length(), " steps");
       }
     }

@@ -131,7 +131,8 @@ Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& imag
 /// were not saved.
 ///
 /// If the episode goes on in another chunk, nothing is decided here: the save saw the writer's
-/// items there, but not yet its last ones here.
+/// items there, but not yet its last ones here. Nothing is of streams either: no item begins with
+/// the steps behind a stream's last one.
 void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImage& chunk,
                  std::uint32_t end) {
   storage::ChunkStore& store = core.store();
@@ -145,7 +146,7 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
   } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
   const bool in_other_chunk = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
-    if (in_other_chunk) {
+    if (in_other_chunk || core.window().continues()) {
       priorities[row] = storage::kNotAStep;
       continue;
     }

@@ -11,9 +11,9 @@ using storage::ItemHeader;
 std::uint32_t rows_read(const window::WindowSpec& window, storage::ChunkStore& store,
                         const shard::ChunkImage& image) {
   const float* const priorities = store.priorities(image.chunk);
-  const std::uint32_t ahead = window.ahead();
+  const std::uint32_t reach = window.reach();
   std::uint32_t rows = image.ingested;
-  for (std::uint32_t row = image.ingested - std::min(ahead, image.ingested); row < image.ingested;
+  for (std::uint32_t row = image.ingested - std::min(reach, image.ingested); row < image.ingested;
        ++row) {
     if (storage::is_item(priorities[row])) {
       ItemHeader header;

@@ -23,7 +23,7 @@ std::size_t stride_of(std::size_t bytes) noexcept {
 
 }  // namespace
 
-RowLayout::RowLayout(const Schema& schema, Frames frames) {
+RowLayout::RowLayout(const Schema& schema, Frames frames, bool streams) {
   const std::span<const FieldSpec> specs = schema.fields();
   fields_.resize(specs.size());
   // Places the fields of some roles one after the other, and returns where they end.
@@ -58,11 +58,13 @@ RowLayout::RowLayout(const Schema& schema, Frames frames) {
   std::uint64_t columns = 0;
   state_stride_ = stride_of(place(0, state_mask_, is_state));
   observations_end_ = place(headers_end(), observation_mask_, is_observation);
-  mutable_begin_ = place(observations_end_, columns, [&](const RoleTraits& role) {
-    return !is_state(role) && !is_observation(role) && !role.changes;
-  });
+  mutable_begin_ = place(observations_end_ + (streams ? sizeof(StreamRow) : 0), columns,
+                         [&](const RoleTraits& role) {
+                           return !is_state(role) && !is_observation(role) && !role.changes;
+                         });
   stride_ = stride_of(
       place(mutable_begin_, columns, [](const RoleTraits& role) { return role.changes; }));
+  stream_rows_ = streams ? StreamRows(observations_end_, stride_) : StreamRows();
   field_mask_ = state_mask_ | observation_mask_ | columns;
 }
 

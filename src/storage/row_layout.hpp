@@ -3,6 +3,8 @@
 #include <reprise/detail/field_access.hpp>
 #include <reprise/schema.hpp>
 
+#include "storage/stream_rows.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +18,9 @@ namespace reprise::storage {
 /// Windows that merely contain the row never read it, so a later decision changes nothing that they
 /// read (I1). Read through the item's key, and by `items/hindsight` in any published row, where a
 /// stale one may lie: no step is decided twice with one episode and position.
+///
+/// The length is that of the rows after the first that its window reads: its steps, and in a stream
+/// the final rows between them (`StreamRows`).
 struct ItemHeader {
   std::uint64_t episode = 0;
   std::uint64_t packed = 0;  ///< position : 40, length : 16, terminated : 8
@@ -61,12 +66,14 @@ struct MutableField {
 /// for its type, and last the mutable ones, in words) and in an item's recurrent state. Rows in the
 /// hands of a writer have every field as it is; rows in a chunk have a `FrameRef` in the place of
 /// each field that is compressed. The observations come first because a writer may fill in a row's
-/// columns while samplers read its observation as the `next` of another step.
+/// columns while samplers read its observation as the `next` of another step. Rows of streams say
+/// what they are before the columns.
 class RowLayout {
  public:
   /// Whether frames of compressed fields are in the rows, or a `FrameRef` in the place of each.
   enum class Frames { InRows, ByRef };
-  explicit RowLayout(const Schema& schema, Frames frames = Frames::InRows);
+  /// `streams`: rows say what they are, for windows that go on across ends of episodes.
+  explicit RowLayout(const Schema& schema, Frames frames = Frames::InRows, bool streams = false);
 
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
   /// The compressed fields, in the order of their frames in a chunk.
@@ -90,6 +97,7 @@ class RowLayout {
     return state_mask_ == 0 ? sizeof(ItemHeader) : kStateNumberOffset + sizeof(StateNumber);
   }
   [[nodiscard]] std::size_t observations_end() const noexcept { return observations_end_; }
+  [[nodiscard]] const StreamRows& stream_rows() const noexcept { return stream_rows_; }
   /// Bytes from one recurrent state, all its fields together, to the next; 0 without any.
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
   /// Bit i: field i is an observation; a recurrent state; any field but the version, which commits
@@ -117,6 +125,7 @@ class RowLayout {
   std::uint64_t field_mask_ = 0;
   std::optional<std::size_t> discount_field_;
   std::optional<std::size_t> version_field_;
+  StreamRows stream_rows_;
 };
 
 }  // namespace reprise::storage

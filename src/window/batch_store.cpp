@@ -34,6 +34,10 @@ BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
       window_(window),
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
+  base::require(!unique || !window_.continues(), base::OptionsOf{"SamplerOptions"},
+                "unique_frames: window is Sequences with end = ", base::Enumerator{"Continue"},
+                "; allowed: none, as an episode's final observation "
+                "and the first one of the next are two frames");
   unique_frames = unique;
   targets = window_.target_count();
   steps = window_.steps();
@@ -86,11 +90,15 @@ void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
   episodes = reinterpret_cast<std::uint64_t*>(place(sizeof(std::uint64_t)));
   positions = reinterpret_cast<std::uint64_t*>(place(sizeof(std::uint64_t)));
   lengths = reinterpret_cast<std::uint32_t*>(place(sizeof(std::uint32_t)));
+  for (bool** const column : {&is_first, &terminated, &truncated}) {
+    *column = window_.continues() ? reinterpret_cast<bool*>(place(steps)) : nullptr;
+  }
 }
 
 std::size_t BatchStore::block_bytes(std::size_t n) const {
   // More than the columns beside the fields have.
-  std::size_t item_bytes = 64 + targets * sizeof(float);
+  std::size_t item_bytes =
+      64 + targets * sizeof(float) + (window_.continues() ? std::size_t{3} * steps : 0);
   for (const FieldSpec& spec : schema_.fields()) {
     const std::size_t values = window_.values(spec.traits());
     const std::size_t observed = unique_frames ? frames : 2 * values;
@@ -100,8 +108,8 @@ std::size_t BatchStore::block_bytes(std::size_t n) const {
   const std::size_t most = machine_bytes() / item_bytes;
   base::require(n != 0 && n <= most, "batch size is ", n,
                 "; allowed: 1 to memory / bytes per item = ", most);
-  // Each column begins on a cache line; a field has at most three, and there are seven others.
-  return n * item_bytes + (3 * columns_.size() + 7) * base::kCacheLine;
+  // Each column begins on a cache line; a field has at most three, and there are ten others.
+  return n * item_bytes + (3 * columns_.size() + 10) * base::kCacheLine;
 }
 
 void BatchStore::reserve(std::size_t n) {
@@ -151,6 +159,11 @@ void BatchStore::clear(std::size_t place) noexcept {
   weights[place] = 0.0F;
   episodes[place] = positions[place] = 0;
   lengths[place] = 0;
+  for (bool* const column : {is_first, terminated, truncated}) {
+    if (column != nullptr) {
+      std::fill_n(column + place * steps, steps, false);
+    }
+  }
 }
 
 void BatchStore::copy_from(const BatchStore& other, std::size_t count,
@@ -174,6 +187,9 @@ void BatchStore::copy_from(const BatchStore& other, std::size_t count,
   copy(other.episodes, episodes, sizeof(*episodes));
   copy(other.positions, positions, sizeof(*positions));
   copy(other.lengths, lengths, sizeof(*lengths));
+  copy(other.is_first, is_first, steps);
+  copy(other.terminated, terminated, steps);
+  copy(other.truncated, truncated, steps);
 }
 
 }  // namespace reprise::window
@@ -246,6 +262,13 @@ void BatchView::refuse_missing(int which) {
   }
   base::refuse<std::logic_error>(
       base::Call{call}, "the batch has unique frames; allowed: now_stacks, next_stacks, frames");
+}
+
+void BatchView::refuse_stream() {
+  base::refuse<std::logic_error>(base::Call{"Batch"},
+                                 "is_first, terminated and truncated: allowed with "
+                                 "Sequences of end = ",
+                                 base::Enumerator{"Continue"});
 }
 
 BatchView::Stacks BatchView::stacks(int which, AnyField field) const {

@@ -34,7 +34,8 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
       stride_(layout.stride()),
       ahead_(window.ahead()),
       behind_(window.behind()),
-      zeros_before_(window.zeros_before()) {
+      zeros_before_(window.zeros_before()),
+      stream_rows_(layout.stream_rows()) {
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
@@ -53,12 +54,11 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
   }
 }
 
-/// Copies the frames of all stacks, each once: those up to and including `row`, then those of the
-/// steps after it up to the last one. A shorter window repeats its last frame; beyond the last step
-/// there are zeros.
-void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
-                    std::uint32_t last, const detail::BatchView& batch,
-                    std::size_t place) const noexcept {
+/// Copies the frames of all stacks, each once: those up to and including the first row, then those
+/// of the steps after it up to the last one. A shorter window repeats its last frame; beyond the
+/// last step there are zeros.
+void Gather::frames(const Copy& copy, const Part& part, std::uint32_t last,
+                    const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t bytes = copy.bytes * batch.frames;
   std::byte* to = batch.columns[copy.field].data[detail::BatchView::kFrames] + place * bytes;
   const bool streamed = copy.bytes >= kStreamedFrame && batch.capacity >= kStreamedBatch / bytes;
@@ -70,8 +70,8 @@ void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemH
     }
     to += copy.bytes;
   };
-  const std::byte* const from = row + copy.offset;
-  const std::uint64_t position = header.position();
+  const std::byte* const from = part.row + copy.offset;
+  const std::uint64_t position = part.position;
   for (std::uint32_t lag = behind_; lag > 0; --lag) {
     if (lag > position && zeros_before_) {
       std::memset(to, 0, copy.bytes);
@@ -81,7 +81,7 @@ void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemH
     }
   }
   for (std::uint32_t k = 0; k <= last; ++k) {
-    put(from + std::min(k, header.length()) * stride_);
+    put(from + std::min(k, part.length) * stride_);
   }
   if (last < ahead_) {
     std::memset(to, 0, (ahead_ - last) * copy.bytes);
@@ -123,7 +123,8 @@ void Gather::varying(const std::byte* row, const detail::BatchView& batch,
   if (!mutable_.empty()) {
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
-    mutable_steps(row, std::min(header.length(), batch.steps), batch.steps, batch, place);
+    const std::uint32_t length = std::min(header.length(), batch.steps);
+    mutable_steps(row, length, batch.steps - length, batch, place * batch.steps);
   }
   if (!recurrent_.empty()) {
     recurrent_state(row, batch, place);
@@ -133,12 +134,13 @@ void Gather::varying(const std::byte* row, const detail::BatchView& batch,
 /// Writes the frames of steps [-behind_, last] where `places_of` says. Before the episode, missing
 /// steps are zeros or the first frame; after the window's end they are its last frame.
 template <class PlacesOf>
-void Gather::unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
+void Gather::unpack(const storage::CompressedField& field, const Part& part, std::int64_t last,
                     bool streamed, const PlacesOf& places_of) const noexcept {
-  const std::span<const std::byte> room = store_.frame_room(frames.row);
+  const std::span<const std::byte> room = store_.frame_room(part.row);
+  const auto back = static_cast<std::int64_t>(std::min<std::uint64_t>(part.position, behind_));
   storage::FrameDecoder decoder;
   for (std::int64_t k = -std::int64_t{behind_}; k <= last; ++k) {
-    const std::int64_t step = std::clamp(k, -frames.back, frames.length);
+    const std::int64_t step = std::clamp<std::int64_t>(k, -back, part.length);
     const std::array<Places, 2> to = places_of(k);
     if (to[0].count + to[1].count == 0) {
       continue;
@@ -160,7 +162,7 @@ void Gather::unpack(const storage::CompressedField& field, const Frames& frames,
       });
     };
     storage::FrameRef ref;
-    std::memcpy(&ref, frames.row + step * static_cast<std::int64_t>(stride_) + field.offset,
+    std::memcpy(&ref, part.row + step * static_cast<std::int64_t>(stride_) + field.offset,
                 sizeof(ref));
     const bool is_there = k >= step || !zeros_before_;
     if (!is_there || !decoder.read(room, ref, field.key, field.bytes, write)) {
@@ -172,24 +174,22 @@ void Gather::unpack(const storage::CompressedField& field, const Frames& frames,
   }
 }
 
-/// Decompresses the stacks of a window, or its frames once.
-void Gather::packed(const storage::CompressedField& field, const std::byte* row,
-                    const storage::ItemHeader& header, const Stacks& stacks,
+/// Decompresses the stacks of these steps, or their frames once.
+void Gather::packed(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
                     const detail::BatchView& batch, std::size_t place) const noexcept {
-  const auto back = static_cast<std::int64_t>(std::min<std::uint64_t>(header.position(), behind_));
-  const Frames frames{row, back, header.length()};
-  batch.unique_frames ? packed_once(field, frames, stacks.last, batch, place)
-                      : packed_stacks(field, frames, stacks, batch, place);
+  batch.unique_frames ? packed_once(field, part, stacks.last, batch, place)
+                      : packed_stacks(field, part, stacks, batch, place);
 }
 
-/// Writes the stacks of a window.
-void Gather::packed_stacks(const storage::CompressedField& field, const Frames& frames,
+/// Writes the stacks of these steps.
+void Gather::packed_stacks(const storage::CompressedField& field, const Part& part,
                            const Stacks& stacks, const detail::BatchView& batch,
                            std::size_t place) const noexcept {
   const detail::BatchView::Column& column = batch.columns[field.field];
   const auto behind = static_cast<std::int64_t>(behind_);
   const std::size_t stack = (std::size_t{behind_} + 1) * field.bytes;
   const std::size_t item = batch.steps * stack;
+  const std::size_t begin = place * item + part.at * stack;
   // Frame k is the last one in the stack of step k, the last but one in that of step k + 1, ...
   const auto places = [&](int which, std::int64_t k) -> Places {
     const std::int64_t first = std::max<std::int64_t>(k, 0);
@@ -197,28 +197,27 @@ void Gather::packed_stacks(const storage::CompressedField& field, const Frames& 
     if (first > last) {
       return {};
     }
-    return {column.data[which] + place * item + static_cast<std::size_t>(first) * stack +
+    return {column.data[which] + begin + static_cast<std::size_t>(first) * stack +
                 static_cast<std::size_t>(k - first + behind) * field.bytes,
             static_cast<std::size_t>(last - first + 1), stack - field.bytes};
   };
-  unpack(field, frames, frames.length, is_streamed(field.bytes, 2 * item, batch),
+  unpack(field, part, part.length, is_streamed(field.bytes, 2 * item, batch),
          [&](std::int64_t k) -> std::array<Places, 2> {
            return {places(detail::BatchView::kNow, k),
                    places(detail::BatchView::kNext, k - stacks.next)};
          });
   for (const int which : {detail::BatchView::kNow, detail::BatchView::kNext}) {
     const std::size_t used = static_cast<std::size_t>(stacks.steps) * stack;
-    std::memset(column.data[which] + place * item + used, 0, item - used);
+    std::memset(column.data[which] + begin + used, 0, part.beyond * stack);
   }
 }
 
 /// Writes the frames of a window, each once.
-void Gather::packed_once(const storage::CompressedField& field, const Frames& frames,
-                         std::int64_t last, const detail::BatchView& batch,
-                         std::size_t place) const noexcept {
+void Gather::packed_once(const storage::CompressedField& field, const Part& part, std::int64_t last,
+                         const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t item = batch.frames * field.bytes;
   std::byte* const to = batch.columns[field.field].data[detail::BatchView::kFrames] + place * item;
-  unpack(field, frames, last, is_streamed(field.bytes, item, batch),
+  unpack(field, part, last, is_streamed(field.bytes, item, batch),
          [&](std::int64_t k) -> std::array<Places, 2> {
            return {Places{to + static_cast<std::size_t>(k + behind_) * field.bytes, 1}, Places{}};
          });

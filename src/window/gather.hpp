@@ -67,6 +67,15 @@ class Gather {
     std::size_t offset;  ///< Offset in the row, or in the recurrent state.
     std::size_t bytes;   ///< Bytes of one frame.
   };
+  /// Consecutive steps of one episode in an item: all that it has, but in a stream.
+  struct Part {
+    const std::byte* row;      ///< The row of the first of them.
+    std::uint64_t position;    ///< Its position in the episode.
+    std::uint32_t length = 0;  ///< How many they are.
+    std::uint32_t at = 0;      ///< Steps of the item before them.
+    std::uint32_t beyond = 0;  ///< Steps that the item lacks after them.
+    bool terminated = false;   ///< Whether the last of them terminated the episode.
+  };
   /// The stacks of one window.
   struct Stacks {
     std::int64_t last;   ///< The last step whose frame is in a stack.
@@ -76,15 +85,14 @@ class Gather {
 
   void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
              std::byte* to) const noexcept;
-  void frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
-              std::uint32_t last, const detail::BatchView& batch, std::size_t place) const noexcept;
-  void packed(const storage::CompressedField& field, const std::byte* row,
-              const storage::ItemHeader& header, const Stacks& stacks,
+  void frames(const Copy& copy, const Part& part, std::uint32_t last,
+              const detail::BatchView& batch, std::size_t place) const noexcept;
+  void packed(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
               const detail::BatchView& batch, std::size_t place) const noexcept;
   void target(const std::byte* row, std::uint32_t length, bool terminated, float discount,
               const detail::BatchView& batch, std::size_t place) const noexcept;
-  void mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
-                     const detail::BatchView& batch, std::size_t place) const noexcept;
+  void mutable_steps(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
+                     const detail::BatchView& batch, std::size_t first) const noexcept;
   void recurrent_state(const std::byte* row, const detail::BatchView& batch,
                        std::size_t place) const noexcept;
 
@@ -103,6 +111,7 @@ class Gather {
   std::uint32_t ahead_;
   std::uint32_t behind_;
   bool zeros_before_;
+  storage::StreamRows stream_rows_;
 
  private:
   /// Places of one frame in a batch, `apart` bytes from one to the next.
@@ -111,20 +120,13 @@ class Gather {
     std::size_t count = 0;
     std::size_t apart = 0;
   };
-  /// The frames of one window: those of steps [-back, length] after the item's own row are there.
-  struct Frames {
-    const std::byte* row;  ///< The item's first row.
-    std::int64_t back;
-    std::int64_t length;
-  };
 
   template <class PlacesOf>
-  void unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
+  void unpack(const storage::CompressedField& field, const Part& part, std::int64_t last,
               bool streamed, const PlacesOf& places_of) const noexcept;
-  void packed_stacks(const storage::CompressedField& field, const Frames& frames,
-                     const Stacks& stacks, const detail::BatchView& batch,
-                     std::size_t place) const noexcept;
-  void packed_once(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
+  void packed_stacks(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
+                     const detail::BatchView& batch, std::size_t place) const noexcept;
+  void packed_once(const storage::CompressedField& field, const Part& part, std::int64_t last,
                    const detail::BatchView& batch, std::size_t place) const noexcept;
 
   std::size_t item_bytes_ = 0;
@@ -182,14 +184,13 @@ inline void Gather::target(const std::byte* row, std::uint32_t length, bool term
   batch.discounts[place] = static_cast<float>(product);
 }
 
-/// Copies the mutable columns of `length` rows, each row's as one update left them; zeros for the
-/// steps that a window of `steps` has beyond them.
-inline void Gather::mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
+/// Copies the mutable columns of `length` rows, each row's as one update left them, to the steps
+/// from `first` on of all that the batch has; zeros to the `beyond` steps behind them.
+inline void Gather::mutable_steps(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
                                   const detail::BatchView& batch,
-                                  std::size_t place) const noexcept {
+                                  std::size_t first) const noexcept {
   const auto column = [&](const storage::MutableField& field, std::size_t k) {
-    return batch.columns[field.field].data[detail::BatchView::kNow] +
-           (place * steps + k) * field.bytes;
+    return batch.columns[field.field].data[detail::BatchView::kNow] + (first + k) * field.bytes;
   };
   const storage::Version* const versions = store_.version(row);
   for (std::uint32_t k = 0; k < length; ++k) {
@@ -200,8 +201,8 @@ inline void Gather::mutable_steps(const std::byte* row, std::uint32_t length, st
     });
   }
   for (const storage::MutableField& field : mutable_) {
-    if (length < steps) {
-      std::memset(column(field, length), 0, (steps - length) * field.bytes);
+    if (beyond != 0) {
+      std::memset(column(field, length), 0, beyond * field.bytes);
     }
   }
 }

@@ -34,11 +34,12 @@ class Kind {
   [[nodiscard]] std::uint32_t behind() const noexcept { return frame_stack_ - 1; }
   [[nodiscard]] StackStart stack_start() const noexcept { return stack_start_; }
 
-  // See WindowSpec.
+  // See WindowSpec. Of streams (`continues`), a position is the number of a step in its stream.
 
   [[nodiscard]] virtual std::uint32_t ahead() const noexcept = 0;
   [[nodiscard]] virtual bool has_steps() const noexcept = 0;
   [[nodiscard]] virtual bool every_step() const noexcept { return true; }
+  [[nodiscard]] virtual bool continues() const noexcept { return false; }
   [[nodiscard]] virtual std::uint32_t item_every() const noexcept { return 1; }
   [[nodiscard]] virtual bool begins_item(std::uint64_t /*position*/, std::uint32_t /*length*/,
                                          bool /*ends*/) const noexcept {

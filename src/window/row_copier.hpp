@@ -22,7 +22,7 @@ namespace reprise::window {
 class ReadAhead {
  public:
   ReadAhead(const storage::ChunkStore& store, const WindowSpec& window) noexcept
-      : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
+      : behind_(window.behind()), ahead_(window.reach()), on_(store.in_file()) {}
 
   /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
   void before(storage::ChunkStore& store, std::span<const std::byte* const> rows,

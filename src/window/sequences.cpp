@@ -22,27 +22,28 @@ class SequenceGather final : public Gather {
              const detail::BatchView& batch, std::size_t offset) const noexcept override;
 
  private:
-  void each_target(const std::byte* row, const storage::ItemHeader& header, const Targets& targets,
-                   const detail::BatchView& batch, std::size_t place) const noexcept;
-  void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
+  void part(const Part& part, const Targets& targets, const detail::BatchView& batch,
+            std::size_t place) const noexcept;
+  void of_stream(const std::byte* row, std::uint64_t position, const Targets& targets,
+                 const detail::BatchView& batch, std::size_t place) const noexcept;
+  void each_target(const Part& part, const Targets& targets, const detail::BatchView& batch,
+                   std::size_t first) const noexcept;
+  void steps(const Copy& copy, const Part& part, const std::byte* row,
              std::byte* to) const noexcept;
-  void stacks(const Copy& copy, const std::byte* row, std::uint64_t position, std::uint32_t length,
+  void stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
               std::byte* to) const noexcept;
 };
 
-/// Writes the target of each step of a sequence, and zeros beyond its last one.
-void SequenceGather::each_target(const std::byte* row, const storage::ItemHeader& header,
-                                 const Targets& targets, const detail::BatchView& batch,
-                                 std::size_t place) const noexcept {
-  const std::uint32_t length = header.length();
-  const std::size_t first = place * ahead_;
-  for (std::uint32_t t = 0; t < length; ++t) {
-    const std::uint32_t steps = std::min(targets.n_step, length - t);
-    target(row + t * stride_, steps, header.terminated() && t + steps == length, targets.discount,
-           batch, first + t);
+/// Writes the target of each step, and zeros beyond the last one.
+void SequenceGather::each_target(const Part& part, const Targets& targets,
+                                 const detail::BatchView& batch, std::size_t first) const noexcept {
+  for (std::uint32_t t = 0; t < part.length; ++t) {
+    const std::uint32_t steps = std::min(targets.n_step, part.length - t);
+    target(part.row + t * stride_, steps, part.terminated && t + steps == part.length,
+           targets.discount, batch, first + t);
   }
   const auto clear = [&](void* column) {
-    std::fill_n(static_cast<float*>(column) + first + length, ahead_ - length, 0.0F);
+    std::fill_n(static_cast<float*>(column) + first + part.length, part.beyond, 0.0F);
   };
   for (const Copy& reward : rewards_) {
     clear(batch.columns[reward.field].data[detail::BatchView::kReturns]);
@@ -64,77 +65,120 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
     const std::size_t place = offset + i;
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
-    const std::uint32_t length = header.length();
-    for (const Copy& copy : observations_) {
-      const std::size_t bytes = copy.bytes * ahead_ * (behind_ + 1);
-      std::byte* const* const data = batch.columns[copy.field].data;
-      if (batch.unique_frames) {
-        frames(copy, row, header, length, batch, place);
-      } else if (behind_ == 0) {
-        steps(copy, row, length, data[detail::BatchView::kNow] + place * bytes);
-        steps(copy, row + stride_, length, data[detail::BatchView::kNext] + place * bytes);
-      } else {
-        const std::uint64_t position = header.position();
-        stacks(copy, row, position, length, data[detail::BatchView::kNow] + place * bytes);
-        stacks(copy, row + stride_, position + 1, length,
-               data[detail::BatchView::kNext] + place * bytes);
-      }
-    }
-    for (const storage::CompressedField& field : packed_) {
-      packed(field, row, header, {length, length, 1}, batch, place);
-    }
-    for (const Copy& copy : columns_) {
-      steps(copy, row, length,
-            batch.columns[copy.field].data[detail::BatchView::kNow] + place * ahead_ * copy.bytes);
-    }
-    if (!mutable_.empty()) {
-      mutable_steps(row, length, ahead_, batch, place);
+    const std::uint64_t position = header.position();
+    const std::uint32_t length = stream_rows_.on() ? ahead_ : header.length();
+    if (stream_rows_.on()) {
+      of_stream(row, position, targets, batch, place);
+    } else {
+      part({row, position, length, 0, ahead_ - length, header.terminated()}, targets, batch, place);
     }
     if (!recurrent_.empty()) {
       recurrent_state(row, batch, place);
     }
-    if (targets.n_step != 0) {
-      each_target(row, header, targets, batch, place);
-    } else {
-      batch.discounts[place] = header.terminated() ? 0.0F : 1.0F;
-    }
     batch.episodes[place] = header.episode;
-    batch.positions[place] = header.position();
+    batch.positions[place] = position;
     batch.lengths[place] = length;
   }
 }
 
-/// Copies one field of `length` rows; zeros for the steps that a whole window has beyond them.
-void SequenceGather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
+/// Copies the parts that ends of episodes make of an item of a stream, and says where they are.
+void SequenceGather::of_stream(const std::byte* row, std::uint64_t position, const Targets& targets,
+                               const detail::BatchView& batch, std::size_t place) const noexcept {
+  bool* const first = batch.is_first + place * ahead_;
+  bool* const terminated = batch.terminated + place * ahead_;
+  bool* const truncated = batch.truncated + place * ahead_;
+  for (bool* const column : {first, terminated, truncated}) {
+    std::fill_n(column, ahead_, false);
+  }
+  Part one{row, position};
+  for (std::uint32_t t = 0; t < ahead_; ++t) {
+    const std::byte* const own = one.row + one.length * stride_;
+    const storage::StreamRow is = stream_rows_.of(own);
+    const bool goes_on = t + 1 < ahead_;
+    const std::uint32_t to_next = goes_on ? stream_rows_.to_next(own) : 1;
+    const bool ends = is != storage::StreamRow::Continue || to_next != 1;
+    ++one.length;
+    if (goes_on && !ends) {
+      continue;
+    }
+    one.terminated = is == storage::StreamRow::Terminated;
+    first[one.at] = one.position == 0;
+    terminated[t] = one.terminated;
+    truncated[t] = ends && !one.terminated;
+    part(one, targets, batch, place);
+    one = {own + to_next * stride_, 0, 0, t + 1};
+  }
+}
+
+/// Copies steps of one episode to their places in an item.
+void SequenceGather::part(const Part& part, const Targets& targets, const detail::BatchView& batch,
+                          std::size_t place) const noexcept {
+  const std::size_t first = place * ahead_ + part.at;
+  for (const Copy& copy : observations_) {
+    std::byte* const* const data = batch.columns[copy.field].data;
+    const std::size_t begin = first * copy.bytes * (behind_ + 1);
+    if (batch.unique_frames) {
+      frames(copy, part, part.length, batch, place);
+    } else if (behind_ == 0) {
+      steps(copy, part, part.row, data[detail::BatchView::kNow] + begin);
+      steps(copy, part, part.row + stride_, data[detail::BatchView::kNext] + begin);
+    } else {
+      stacks(copy, part, 0, data[detail::BatchView::kNow] + begin);
+      stacks(copy, part, 1, data[detail::BatchView::kNext] + begin);
+    }
+  }
+  for (const storage::CompressedField& field : packed_) {
+    packed(field, part, {part.length, part.length, 1}, batch, place);
+  }
+  for (const Copy& copy : columns_) {
+    steps(copy, part, part.row,
+          batch.columns[copy.field].data[detail::BatchView::kNow] + first * copy.bytes);
+  }
+  if (!mutable_.empty()) {
+    mutable_steps(part.row, part.length, part.beyond, batch, first);
+  }
+  if (targets.n_step != 0) {
+    each_target(part, targets, batch, first);
+  } else {
+    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // The last part's stays.
+  }
+}
+
+/// Copies one field of the rows from `row` on; zeros for the steps beyond them.
+void SequenceGather::steps(const Copy& copy, const Part& part, const std::byte* row,
                            std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
-  with_size(copy.bytes, [=, stride = stride_](auto size) {
+  with_size(copy.bytes, [=, length = part.length, stride = stride_](auto size) {
     for (std::uint32_t k = 0; k < length; ++k) {
       std::memcpy(to + k * size, from + k * stride, size);
     }
   });
-  if (length < ahead_) {
-    std::memset(to + length * copy.bytes, 0, (ahead_ - length) * copy.bytes);
+  if (part.beyond != 0) {
+    std::memset(to + part.length * copy.bytes, 0, part.beyond * copy.bytes);
   }
 }
 
-/// As `steps`, with the stack of each step. `position` is that of `row`.
-void SequenceGather::stacks(const Copy& copy, const std::byte* row, std::uint64_t position,
-                            std::uint32_t length, std::byte* to) const noexcept {
+/// As `steps`, with the stack of the observation so many steps `ahead` of each.
+void SequenceGather::stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
+                            std::byte* to) const noexcept {
   const std::size_t bytes = (std::size_t{behind_} + 1) * copy.bytes;
-  for (std::uint32_t k = 0; k < length; ++k) {
-    stack(copy, row + k * stride_, position + k, to + k * bytes);
+  for (std::uint32_t k = 0; k < part.length; ++k) {
+    stack(copy, part.row + (k + ahead) * stride_, part.position + k + ahead, to + k * bytes);
   }
-  std::memset(to + length * bytes, 0, (ahead_ - length) * bytes);
+  std::memset(to + part.length * bytes, 0, part.beyond * bytes);
 }
 
-constexpr std::string_view kEnds[] = {"zero_pad", "drop", "overlap"};
+constexpr std::string_view kEnds[] = {"zero_pad", "drop", "overlap", "continue"};
+constexpr std::string_view kOfStream[] = {"is_first", "terminated", "truncated"};
 
 class SequencesKind final : public Kind {
  public:
   explicit SequencesKind(const Sequences& window) : Kind("Sequences", window), window_(window) {
     base::require(window.burn_in <= kMost - window.length, base::StrategyOf{"Sequences"},
                   "burn_in is ", window.burn_in, "; allowed: 0 to 65535 - length");
+    base::require(!continues() || ahead() <= kMost / 2, base::StrategyOf{"Sequences"}, "end is ",
+                  base::Enumerator{"Continue"}, ", and burn_in + length is ", ahead(),
+                  "; allowed: at most ", kMost / 2);
   }
 
   [[nodiscard]] std::uint32_t ahead() const noexcept override {
@@ -144,8 +188,16 @@ class SequencesKind final : public Kind {
   [[nodiscard]] bool every_step() const noexcept override {
     return window_.period == 1 && window_.burn_in == 0 && gives_shorter();
   }
+  void check_field(const FieldSpec& field) const override {
+    base::require(!continues() || std::ranges::find(kOfStream, field.name) == std::end(kOfStream),
+                  "field '", field.name, "' has the name of what batches of Sequences with end = ",
+                  base::Enumerator{"Continue"}, " have of each step; allowed: another name");
+  }
+  [[nodiscard]] bool continues() const noexcept override {
+    return window_.end == SequenceEnd::Continue;
+  }
   [[nodiscard]] std::uint32_t item_every() const noexcept override {
-    return window_.end == SequenceEnd::Overlap ? 1 : window_.period;
+    return window_.end == SequenceEnd::Overlap || continues() ? 1 : window_.period;
   }
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
                                  bool ends) const noexcept override {
@@ -166,6 +218,10 @@ class SequencesKind final : public Kind {
                   ", so that there is a sequence to draw");
   }
   [[nodiscard]] std::string rows_in_words() const override {
+    if (continues()) {
+      return base::text("2 * (burn_in + length) + frame_stack = ", 2 * ahead(), " + ",
+                        behind() + 1);
+    }
     return base::text("burn_in + length + frame_stack = ", window_.burn_in, " + ", window_.length,
                       " + ", behind() + 1);
   }
@@ -203,7 +259,9 @@ length: steps to learn from. period: steps from one item's first to the next one
 burn_in: steps before those; burn_in + length is at most 65535.
 end: what becomes of steps at the end of an episode that no whole sequence begins with:
   "zero_pad" gives items of fewer steps (Batch.lengths) with zeros beyond them,
-  "drop" none, "overlap" one that ends with the episode.
+  "drop" none, "overlap" one that ends with the episode; "continue" goes on with the writer's next
+  episode: items of T steps at every `period` steps of its stream, with batch["is_first"],
+  batch["terminated"] and batch["truncated"], bool [B, T]; unique_frames are refused.
 n_step: above 0 each step of an item has the return of n_step steps, or of the fewer that are left
   in the item, and a discount: Batch.returns and Batch.discounts are [B, T].
 discount: gamma per step of these returns, in [0, 1].

@@ -49,7 +49,7 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const Targe
     for (const Copy& copy : observations_) {
       const detail::BatchView::Column& column = batch.columns[copy.field];
       if (batch.unique_frames) {
-        frames(copy, row, header, ahead_, batch, place);
+        frames(copy, {row, position, length}, ahead_, batch, place);
         continue;
       }
       const std::size_t bytes = copy.bytes * (behind_ + 1);
@@ -58,14 +58,14 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const Targe
             column.data[detail::BatchView::kNext] + place * bytes);
     }
     for (const storage::CompressedField& field : packed_) {
-      packed(field, row, header, {ahead_, 1, length}, batch, place);
+      packed(field, {row, position, length}, {ahead_, 1, length}, batch, place);
     }
     for (const Copy& copy : columns_) {
       copy_bytes(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
                  row + copy.offset, copy.bytes);
     }
     if (!mutable_.empty()) {
-      mutable_steps(row, 1, 1, batch, place);
+      mutable_steps(row, 1, 0, batch, place);
     }
     target(row, length, header.terminated(), targets.discount, batch, place);
     batch.episodes[place] = header.episode;

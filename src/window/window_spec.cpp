@@ -11,7 +11,8 @@ WindowSpec::WindowSpec(const Window& window)
       kind_(std::visit([](const auto& kind) { return make_kind(kind); }, window)),
       ahead_(kind_->ahead()),
       behind_(kind_->behind()),
-      every_step_(kind_->every_step()) {}
+      every_step_(kind_->every_step()),
+      continues_(kind_->continues()) {}
 
 void WindowSpec::check_fields(const Schema& schema) const {
   for (const FieldSpec& field : schema.fields()) {

@@ -55,6 +55,12 @@ class WindowSpec {
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
   /// Rows before an item's first that its frame stack reads.
   [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
+  /// Whether a window goes on across ends of episodes, in the stream of its writer's steps: then
+  /// items begin by the number of their first step there.
+  [[nodiscard]] bool continues() const noexcept { return continues_; }
+  /// Most rows after an item's first that its window reads: in a stream an episode may end after
+  /// each step.
+  [[nodiscard]] std::uint32_t reach() const noexcept { return continues_ ? 2 * ahead_ : ahead_; }
 
   /// Steps of an item that a batch has: all, or the first one.
   [[nodiscard]] std::uint32_t steps() const noexcept { return has_steps() ? ahead_ : 1; }
@@ -64,8 +70,9 @@ class WindowSpec {
 
   /// Whether every step begins an item.
   [[nodiscard]] bool every_step() const noexcept { return every_step_; }
-  /// Whether the step at a position of its episode begins an item, given the steps of its window:
-  /// ahead(), or fewer at the end of the episode, and whether the last of them ends it.
+  /// Whether the step at a position of its episode, or of its stream, begins an item, given the
+  /// steps of its window: ahead(), or fewer at the end of the episode, and whether the last of them
+  /// ends it.
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
                                  bool ends) const noexcept {
     return every_step_ || kind_->begins_item(position, length, ends);
@@ -81,7 +88,7 @@ class WindowSpec {
 
   /// Most rows that a writer copies when it moves to its next chunk in the middle of an episode:
   /// the frame stack before the oldest open item, the open items, and the current row.
-  [[nodiscard]] std::uint32_t context_rows() const noexcept { return behind() + ahead(); }
+  [[nodiscard]] std::uint32_t context_rows() const noexcept { return behind() + reach(); }
   /// Fewest rows with which a writer can use a chunk: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
   /// The sum that explains it, with the names of the options.
@@ -89,7 +96,7 @@ class WindowSpec {
 
   /// Fewest steps in a filled chunk that has any, as a mean over many chunks. A chunk that several
   /// writers fill in turn has context for each of them, but then a chunk that a writer left for it
-  /// has none. behind() rows at the start of a chunk are context. At the end up to ahead() rows
+  /// has none. behind() rows at the start of a chunk are context. At the end up to reach() rows
   /// belong to open items, or up to min_chunk_rows() - 1 were too few for the next writer. In
   /// between an episode of one step takes two rows.
   [[nodiscard]] std::uint32_t min_items(std::uint32_t chunk_rows) const noexcept {
@@ -115,6 +122,7 @@ class WindowSpec {
   std::uint32_t ahead_ = 0;
   std::uint32_t behind_ = 0;
   bool every_step_ = true;
+  bool continues_ = false;
 };
 
 }  // namespace reprise::window

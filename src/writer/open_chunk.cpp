@@ -122,6 +122,12 @@ void OpenChunk::leave() noexcept {
 }
 
 void OpenChunk::begin() noexcept {
+  if (core_.window().continues()) {
+    if (in_tail()) {
+      take_with_tail(false);
+    }
+    return;
+  }
   if (in_tail()) {
     take(false);
   }
@@ -139,19 +145,43 @@ void OpenChunk::end(std::uint32_t final_row) noexcept {
   announce(rows_left() < 2);
 }
 
+void OpenChunk::pass_final(std::uint32_t final_row, std::uint32_t open,
+                           std::uint32_t mark) noexcept {
+  row_ = final_row + 1;
+  if (in_tail()) {
+    return;
+  }
+  pack_through(final_row);
+  priorities_[final_row] = storage::kNotAStep;
+  if (rows_left() < 2) {
+    move_on(open, mark);
+  } else {
+    announce(false);
+  }
+}
+
+void OpenChunk::end_stream() noexcept {
+  if (row_ != segment_) {
+    pack_through(row_ - 1);
+  }
+  published_ = row_;
+  announce(false);
+}
+
 void OpenChunk::keep_state(std::uint32_t row, const std::byte* state) noexcept {
   const storage::StateNumber number = core_.store().take_state(chunk_);
   std::memcpy(core_.store().state(number), state, core_.store().state_stride());
   std::memcpy(stored(row) + storage::kStateNumberOffset, &number, sizeof(number));
 }
 
-void OpenChunk::move_on(std::uint32_t context, std::uint32_t mark) noexcept {
-  const std::uint32_t first = row_ - context;
-  REPRISE_ASSERT(first >= segment_);
+void OpenChunk::move_on(std::uint32_t open, std::uint32_t mark) noexcept {
+  REPRISE_ASSERT(row_ - open >= segment_);
+  const std::uint32_t first =
+      row_ - open - std::min(core_.window().behind(), row_ - open - segment_);
   if (!core_.layout().mutable_fields().empty()) {
     keep_changing(first);
   } else if (!packer_) {
-    std::memcpy(tail_.get(), at(first), (context + 1) * core_.store().row_stride());
+    std::memcpy(tail_.get(), at(first), (end_of_rows() - first) * core_.store().row_stride());
   }
   if (packer_) {
     packer_->renumber(first);
@@ -159,6 +189,7 @@ void OpenChunk::move_on(std::uint32_t context, std::uint32_t mark) noexcept {
   left_ = chunk_;
   mark_ = mark;
   core_.store().chunk(left_).sequel.await(mark_);
+  const std::uint32_t context = row_ - first;
   announce(true);
   row_ = context;
   // The step is taken, so the next commit waits for a chunk.
@@ -184,7 +215,8 @@ void OpenChunk::keep_changing(std::uint32_t first) noexcept {
     });
   }
   if (!packer_) {
-    std::memcpy(tail_.get() + (row_ - first) * from.stride(), stored(row_), from.stride());
+    std::memcpy(tail_.get() + (row_ - first) * from.stride(), stored(row_),
+                (end_of_rows() - row_) * from.stride());
   }
 }
 

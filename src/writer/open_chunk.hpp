@@ -4,6 +4,7 @@
 #include "limiter/wait.hpp"
 #include "writer/packer.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -58,6 +59,9 @@ class OpenChunk {
   void end(std::uint32_t final_row) noexcept;
   /// Ends the episode without a trace: none of its rows here is or will be decided.
   void drop() noexcept;
+  /// Ends an episode with this row, behind which its stream goes on. `open` and `mark` as of
+  /// `move_on`.
+  void pass_final(std::uint32_t final_row, std::uint32_t open, std::uint32_t mark) noexcept;
 
   // These need a chunk.
 
@@ -88,9 +92,12 @@ class OpenChunk {
     }
     return false;
   }
-  /// Closes the chunk and goes on with the current row and `context` rows before it, in the next
-  /// chunk if there is one at once. `mark` is that of the current step (`storage::Sequel`).
-  void move_on(std::uint32_t context, std::uint32_t mark) noexcept;
+  /// Closes the chunk and goes on with the current row, the `open` rows before it and those of the
+  /// frame stack before these, in the next chunk if there is one at once. `mark` is that of the
+  /// current step (`storage::Sequel`).
+  void move_on(std::uint32_t open, std::uint32_t mark) noexcept;
+  /// Ends a stream before the current row, before which all is decided.
+  void end_stream() noexcept;
 
   /// Announces what is decided, though a `OneRing` holds it. Called before a wait.
   void announce_all() noexcept {
@@ -118,6 +125,10 @@ class OpenChunk {
   [[nodiscard]] std::uint32_t rows_left() const noexcept {
     return core_.store().chunk_rows() - row_;
   }
+  /// The end of the rows up to the current one, which a full chunk does not have between episodes.
+  [[nodiscard]] std::uint32_t end_of_rows() const noexcept {
+    return std::min(row_ + 1, core_.store().chunk_rows());
+  }
   void keep_changing(std::uint32_t first) noexcept;
   void announce(bool closing) noexcept;
   bool take(bool urgent) noexcept;
@@ -137,7 +148,7 @@ class OpenChunk {
   float* priorities_ = nullptr;
   std::uint64_t* item_numbers_ = nullptr;  ///< Null unless some selector needs item numbers.
   std::uint32_t row_ = 0;
-  std::uint32_t segment_ = 0;    ///< First row of this episode here.
+  std::uint32_t segment_ = 0;    ///< First row of this episode or stream here.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
   bool held_ = false;            ///< A `OneRing` holds announcements back.

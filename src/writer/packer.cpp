@@ -16,6 +16,10 @@ Packer::Packer(const buffer::Format& format, storage::ChunkStore& store)
   for (const storage::CompressedField& field : format.chunk_layout.compressed()) {
     frames_.push_back({{from[field.field].offset, field.offset, field.bytes}, field.key});
   }
+  if (format.window.continues()) {
+    columns_.push_back({format.layout.observations_end(), format.chunk_layout.observations_end(),
+                        sizeof(storage::StreamRow)});
+  }
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const RoleTraits& role = specs[i].traits();
     if (!format.schema.compresses(i) && !role.per_item) {

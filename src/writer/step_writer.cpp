@@ -42,7 +42,7 @@ std::size_t StepWriter::completing(End end) const noexcept {
   if (!in_episode()) {
     return 0;
   }
-  if (end == End::Continue) {
+  if (end == End::Continue || format_.window.continues()) {
     return open_ + 1 == format_.window.ahead() && begins_item(open_, format_.window.ahead(), end)
                ? 1
                : 0;
@@ -124,16 +124,26 @@ void StepWriter::check_commit(End end, std::span<const float> priorities) const 
   }
 }
 
-std::size_t StepWriter::check_episode(std::size_t steps, End end,
-                                      std::span<const float> priorities) const {
+std::size_t StepWriter::check_episode(std::size_t steps, End end, std::span<const float> priorities,
+                                      std::size_t done) const {
   check_end(end);
-  const std::size_t items = decides(steps, end);
+  const std::size_t items = decides(steps, end, done);
   check_priorities(items, priorities);
   return items;
 }
 
-std::size_t StepWriter::decides(std::size_t steps, End end) const noexcept {
-  return items_of_episode(format_.window.options(), steps, end);
+std::size_t StepWriter::decides(std::size_t steps, End end, std::size_t done) const noexcept {
+  if (!format_.window.continues()) {
+    return items_of_episode(format_.window.options(), steps, end);
+  }
+  const std::uint32_t whole = format_.window.ahead();
+  const std::uint64_t first = number() - done;
+  std::size_t items = 0;
+  for (std::uint64_t last = std::max<std::uint64_t>(first, whole - 1); last < first + steps;
+       ++last) {
+    items += format_.window.begins_item(last + 1 - whole, whole, false) ? 1U : 0U;
+  }
+  return items;
 }
 
 /// An episode under way, every field written, the discount within its range.

@@ -60,11 +60,13 @@ class StepWriter : public detail::RowView {
   /// Throws for whatever `Writer::commit` refuses; changes nothing.
   void check_commit(End end, std::span<const float> priorities) const;
   // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
-  std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
+  std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities,
+                            std::size_t done = 0) const;
   /// As `Writer::commit` for so many decided items.
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
-  /// Items that an episode of so many steps decides, the last one with this end.
-  [[nodiscard]] std::size_t decides(std::size_t steps, End end) const noexcept;
+  /// Items that an episode of so many steps decides, the last one with this end; `taken` of them
+  /// are the writer's last ones.
+  [[nodiscard]] std::size_t decides(std::size_t steps, End end, std::size_t done) const noexcept;
   /// Throws unless every field is given once, and every observation once more as next, each with
   /// its own shape.
   void check_values(std::span<const detail::RawValue> values) const;
@@ -86,8 +88,9 @@ class StepWriter : public detail::RowView {
   /// The first step of an episode is to be written; nothing of it is yet.
   void start_episode(std::uint64_t episode) noexcept {
     episode_ = episode;
+    before_ += format_.window.continues() ? position_ : 0;
     position_ = 0;
-    open_ = 0;
+    close_steps();
     connected_ = false;
     taken[kNow] = taken[kNext] = 0;
   }
@@ -98,13 +101,15 @@ class StepWriter : public detail::RowView {
   }
   /// Outside an episode.
   void leave_episode() noexcept {
-    open_ = 0;
+    close_steps();
     rows[kNow] = rows[kNext] = nullptr;
   }
+  /// The number of the current step among those by which items begin.
+  [[nodiscard]] std::uint64_t number() const noexcept { return before_ + position_; }
   /// Whether an item begins with the step `back` rows before the current one.
   [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
     return format_.window.every_step() ||
-           format_.window.begins_item(position_ - back, length, end != End::Continue);
+           format_.window.begins_item(number() - back, length, end != End::Continue);
   }
   /// Whether an item may begin with the step at this position, which then keeps its states.
   [[nodiscard]] bool keeps_states(std::uint64_t position) const noexcept {
@@ -121,6 +126,9 @@ class StepWriter : public detail::RowView {
   std::int64_t version_ = 0;    ///< That of the policy.
 
  private:
+  /// No step of an episode that ends stays open, but of a stream.
+  void close_steps() noexcept { open_ = format_.window.continues() ? open_ : 0; }
+
   // Checks; none changes anything.
   static void check_end(End end);
   void check_step() const;
@@ -138,6 +146,7 @@ class StepWriter : public detail::RowView {
   const base::Life& life_;
   const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
   bool connected_ = false;       ///< add_transition: the last `next` is the current `now`.
+  std::uint64_t before_ = 0;     ///< Steps of the stream before this episode; 0 without streams.
 };
 
 }  // namespace reprise::writer

@@ -104,14 +104,15 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
   }
   own.check_values(std::span(raw).first(count));
   own.check_rows(steps, std::span(raw).first(count), taken);
-  own.check_episode(steps, end, priorities);
+  own.check_episode(steps, end, priorities, taken);
   base::require(taken == 0 || (own.in_episode() && own.position() == taken), call, "taken is ",
                 taken, ", and the writer's episode has ", own.position(),
                 " steps; allowed: 0, or to go on behind the steps that were taken");
   if (taken == 0) {
     own.begin_episode();
   }
-  std::size_t used = priorities.empty() || taken == 0 ? 0 : own.decides(taken, End::Continue);
+  std::size_t used =
+      priorities.empty() || taken == 0 ? 0 : own.decides(taken, End::Continue, taken);
   for (; taken < steps; ++taken) {
     for (const AnyValue& value : values) {
       const std::size_t row = value.bytes.size() / rows_of(value.field);

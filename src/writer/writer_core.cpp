@@ -29,6 +29,9 @@ WriterCore::~WriterCore() {
   if (in_episode()) {
     end_truncated();
   }
+  if (core_->window().continues()) {
+    end_stream();
+  }
   chunk_.leave();
   inserts_.give_back();
   core_->slots().give_back(slot_);
@@ -70,18 +73,23 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   inserts_.use_one();
 
   core_->slots().count_step(slot_);
+  if (core_->window().continues()) {
+    note_step(end);
+  }
   decide(end, priorities);
   ++position_;
   if (end != End::Continue) {
-    chunk_.end(chunk_.row() + 1);
+    if (core_->window().continues()) {
+      end_in_stream(chunk_.row() + 1);
+    } else {
+      chunk_.end(chunk_.row() + 1);
+    }
     leave_episode();
     return CommitStatus::Committed;
   }
   go_on();
   if (!chunk_.step()) {
-    const auto behind = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(core_->window().behind(), position_ - open_));
-    chunk_.move_on(behind + open_, storage::Sequel::mark(episode_, position_));
+    chunk_.move_on(open_ + finals_, storage::Sequel::mark(episode_, position_));
   }
   point_at_rows();
   return CommitStatus::Committed;
@@ -120,13 +128,17 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
     return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
   };
-  if (end == End::Continue) {
+  if (end == End::Continue || core_->window().continues()) {
     if (open_ + 1 < core_->window().ahead()) {
       ++open_;
       return;
     }
     decide_step(open_, core_->window().ahead(), end, priority(0));
-    chunk_.decided_before(chunk_.row() - open_ + 1);
+    const std::uint32_t after = chunk_.row() - open_ - finals_ + 1;
+    chunk_.decided_before(after);
+    if (finals_ != 0 && is_final(after)) {
+      --finals_;
+    }
     return;
   }
   std::size_t items = 0;
@@ -139,23 +151,71 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
 /// begins with it.
 bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
-  const std::uint32_t row = chunk_.row() - back;
+  const std::uint32_t row = chunk_.row() - back - finals_;
   if (!begins_item(back, length, end)) {
     chunk_.pass_over(row);
     return false;
   }
-  const std::uint64_t position = position_ - back;
   if (core_->layout().state_mask() != 0) {
-    chunk_.keep_state(row, states_.at(position));
+    chunk_.keep_state(row, states_.at(number() - back));
   }
-  chunk_.decide(row, storage::ItemHeader::make(episode_, position, length, end == End::Terminated),
-                priority);
+  chunk_.decide(row, header(row, back, length, end), priority);
   return true;
 }
 
+/// The header of that step. Of a stream, its length is that of the rows that its window reads.
+storage::ItemHeader WriterCore::header(std::uint32_t row, std::uint32_t back, std::uint32_t length,
+                                       End end) const noexcept {
+  if (!core_->window().continues()) {
+    return storage::ItemHeader::make(episode_, position_ - back, length, end == End::Terminated);
+  }
+  storage::ItemHeader noted;
+  std::memcpy(&noted, chunk_.at(row), sizeof(noted));
+  return storage::ItemHeader::make(noted.episode, noted.position(), length + finals_, false);
+}
+
+/// Writes what a stream keeps of the current step, before an item that has it is decided.
+void WriterCore::note_step(End end) noexcept {
+  const auto noted = storage::ItemHeader::make(episode_, position_, 0, false);
+  std::memcpy(rows[kNow], &noted, sizeof(noted));
+  core_->layout().stream_rows().put(rows[kNow], static_cast<storage::StreamRow>(end));
+}
+
+/// Makes this row the final one of an episode; its stream goes on in the row after it.
+void WriterCore::end_in_stream(std::uint32_t final_row) noexcept {
+  core_->layout().stream_rows().put(chunk_.at(final_row), storage::StreamRow::Final);
+  finals_ += open_ != 0 ? 1U : 0U;
+  chunk_.pass_final(final_row, open_ + finals_, storage::Sequel::mark(episode_, position_));
+}
+
+/// Ends the stream: no item begins with its open steps.
+void WriterCore::end_stream() noexcept {
+  if (!can_decide()) {
+    // D1: release; partner: stats. Whoever sees the drop has seen the commits.
+    core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
+  }
+  if (chunk_.in_tail()) {
+    chunk_.drop();
+    return;
+  }
+  for (std::uint32_t row = chunk_.row() - open_ - finals_; row < chunk_.row(); ++row) {
+    if (!is_final(row)) {
+      chunk_.pass_over(row);
+    }
+  }
+  chunk_.end_stream();
+}
+
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
-/// window reads it; otherwise its place is free.
+/// window reads it, or may in a stream; otherwise its place is free.
 void WriterCore::end_truncated() noexcept {
+  if (core_->window().continues()) {
+    if (position_ != 0) {
+      end_in_stream(chunk_.row());
+    }
+    leave_episode();
+    return;
+  }
   if (!can_decide()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
@@ -187,7 +247,7 @@ void WriterCore::point_at_rows() noexcept {
   rows[kNow] = chunk_.at(chunk_.row());
   rows[kNext] = chunk_.at(chunk_.row() + 1);
   if (core_->layout().state_mask() != 0) {
-    rows[kState] = states_.at(position_);
+    rows[kState] = states_.at(number());
   }
 }
 

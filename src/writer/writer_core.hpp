@@ -19,8 +19,8 @@
 namespace reprise::writer {
 
 /// Keeps the recurrent states of a writer's open steps and of the current one until it is known
-/// which of these steps begin an item. States are found by position in the episode, so they need
-/// not move when the writer moves to its next chunk.
+/// which of these steps begin an item. States are found by the step's number in its episode or
+/// stream, so they need not move when the writer moves to its next chunk.
 ///
 /// At most a window's T steps are open or current, and they are consecutive. Each step with which
 /// an item may begin has a place of its own; all other steps share one place that nobody reads.
@@ -36,17 +36,17 @@ class OpenStates {
                             : std::make_unique_for_overwrite<std::byte[]>((places_ + 1) * bytes_)) {
   }
 
-  /// Whether an item may begin with the step at this position.
-  [[nodiscard]] bool kept(std::uint64_t position) const noexcept { return position % every_ == 0; }
+  /// Whether an item may begin with the step of this number.
+  [[nodiscard]] bool kept(std::uint64_t number) const noexcept { return number % every_ == 0; }
 
-  [[nodiscard]] std::byte* at(std::uint64_t position) const noexcept {
-    const std::uint64_t place = kept(position) ? position / every_ % places_ : places_;
+  [[nodiscard]] std::byte* at(std::uint64_t number) const noexcept {
+    const std::uint64_t place = kept(number) ? number / every_ % places_ : places_;
     return memory_.get() + place * bytes_;
   }
 
  private:
   std::size_t bytes_;     ///< Bytes of the states of one step.
-  std::uint64_t every_;   ///< Positions that are multiples of this are kept.
+  std::uint64_t every_;   ///< Numbers that are multiples of this are kept.
   std::uint64_t places_;  ///< The most states kept at a time.
   std::unique_ptr<std::byte[]> memory_;
 };
@@ -59,6 +59,10 @@ class OpenStates {
 ///   ............... row - open_ ....... row         row + 1
 ///   context, items  open items          now         next
 /// ```
+/// In a stream, final rows of earlier episodes lie between them, and open steps stay so when their
+/// episode ends. Then the header of each row has the step's episode and position from its commit
+/// on.
+///
 /// One thread at a time. What decided windows read of a row is never written again (I1): its
 /// observation is complete before an item that reaches it is published, its columns before one
 /// that spans it is; its header is read through its own item alone.
@@ -125,7 +129,15 @@ class WriterCore final : public StepWriter {
   [[nodiscard]] std::uint64_t take_episode_id() noexcept;
   void decide(End end, std::span<const float> priorities) noexcept;
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
+  [[nodiscard]] storage::ItemHeader header(std::uint32_t row, std::uint32_t back,
+                                           std::uint32_t length, End end) const noexcept;
   void end_truncated() noexcept;
+  void note_step(End end) noexcept;
+  void end_in_stream(std::uint32_t final_row) noexcept;
+  void end_stream() noexcept;
+  [[nodiscard]] bool is_final(std::uint32_t row) const noexcept {
+    return core_->layout().stream_rows().of(chunk_.at(row)) == storage::StreamRow::Final;
+  }
   void point_at_rows() noexcept;
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
   [[nodiscard]] bool can_decide() noexcept;
@@ -135,6 +147,7 @@ class WriterCore final : public StepWriter {
   const bool polls_;
 
   OpenChunk chunk_;
+  std::uint32_t finals_ = 0;  ///< Final rows between the first open step and the current row.
   BookedInserts inserts_;
   const OpenStates states_;
 };

@@ -23,8 +23,8 @@ inline constexpr std::uint32_t kTopLevel = 255;
 /// selector's initial weight.
 [[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const CheckedItem& item,
                                                                     std::uint32_t reach) noexcept {
-  const bool by_commit =
-      item.episode.ends_by_commit() || item.name.position + reach <= item.episode.length;
+  const bool by_commit = item.of_stream || item.episode.ends_by_commit() ||
+                         item.name.position + reach <= item.episode.length;
   return item.episode.explicit_priorities && by_commit ? std::optional(first_level(item.name))
                                                        : std::nullopt;
 }

@@ -87,7 +87,7 @@ void add_strategies(CLI::App& app, Options& o) {
       "--window", o.window,
       "What an item spans: transitions, with --n-step and --frame-stack, or "
       "sequences[:length[,period[,burn_in[,end[,n_step]]]]] with --frame-stack, end being "
-      "one of zero_pad, drop, overlap, and n_step that of --n-step, or 0 for "
+      "one of zero_pad, drop, overlap, continue (period 1), and n_step that of --n-step, or 0 for "
       "no returns");
   app.add_option("--limiter", o.limiter,
                  "Who has to wait for whom: " + limiter_names() +

@@ -139,6 +139,8 @@ reprise::Window window_of(const Options& options) {
     bare("--window", options.window);
   } else if (WindowRule(window).sequences()->stack_start != reprise::StackStart::RepeatFirst) {
     throw std::invalid_argument("--window: stack_start is zeros; allowed: repeat_first");
+  } else if (WindowRule(window).streams() && WindowRule(window).sequences()->period != 1) {
+    throw std::invalid_argument("--window: the period is not 1; allowed with end continue: 1");
   }
   return window;
 }

@@ -66,7 +66,7 @@ class Actor {
       shared_.arrivals.begin(step);
     }
     for (; step.position < episode.length; ++step.position) {
-      stand_still_if_asked(step.position);
+      stand_still_if_asked(step);
       if (step.position == episode.stumble) {
         stumble(writer);
       }
@@ -108,7 +108,7 @@ class Actor {
       if (taken) {
         break;
       }
-      if (!go_on(status, step.position)) {
+      if (!go_on(status, step)) {
         return false;
       }
     }
@@ -119,21 +119,20 @@ class Actor {
     return true;
   }
 
-  /// Whether the actor repeats a commit whose step was not taken. `t`: committed steps of the
-  /// episode.
-  bool go_on(reprise::CommitStatus status, std::uint32_t t) {
+  /// Whether the actor repeats a commit that did not take this step.
+  bool go_on(reprise::CommitStatus status, const StepName& next) {
     shared_.check(status);
     if (status == reprise::CommitStatus::Closed) {
       return false;
     }
-    stand_still_if_asked(t);
+    stand_still_if_asked(next);
     return !shared_.gives_up();
   }
 
-  /// Waits at the gate if it is closed. `t`: committed steps of the episode.
-  void stand_still_if_asked(std::uint32_t t) {
+  /// Waits at the gate if it is closed.
+  void stand_still_if_asked(const StepName& next) {
     if (shared_.gate.closed()) {
-      state_.open = shared_.windows.open(t);
+      state_.open = shared_.open(next);
       shared_.gate.park();
     }
   }

@@ -327,10 +327,15 @@ class Learner {
     std::vector<reprise::ItemKey> keys;
     std::vector<std::byte> latents;
     for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto names = shared_.windows.streams() && items[i].right
+                             ? shared_.world.names_in(*drawn_.batch, i)
+                             : std::vector<std::optional<StepName>>();
       for (std::size_t k = 0; k < steps && items[i].right; ++k) {
         latents.resize(latents.size() + bytes);
-        shared_.world.fill(std::span(latents).last(bytes), field,
-                           items[i].name.after(static_cast<std::int64_t>(k)), rng_.next());
+        shared_.world.fill(
+            std::span(latents).last(bytes), field,
+            names.empty() ? items[i].name.after(static_cast<std::int64_t>(k)) : names[k].value(),
+            rng_.next());
       }
       if (items[i].right) {
         keys.push_back(drawn_.keys()[i]);

@@ -68,7 +68,11 @@ struct Shared {
   /// Appends the priorities of the items that the commit of this step decides, if it gives any.
   void add_priorities(const StepName& step, const Episode& episode, std::vector<float>& to) const {
     const std::uint32_t steps = step.position + 1;
-    if (episode.explicit_priorities) {
+    if (episode.explicit_priorities && windows.streams()) {
+      if (const auto first = episodes.before(step, windows.reach() - 1)) {
+        to.push_back(priority_of(first_level(*first)));
+      }
+    } else if (episode.explicit_priorities) {
       const bool ends = episode.end_of(steps) != reprise::End::Continue;
       windows.each_decided(steps, ends, [&](std::uint32_t position) {
         StepName item = step;
@@ -76,6 +80,15 @@ struct Shared {
         to.push_back(priority_of(first_level(item)));
       });
     }
+  }
+
+  /// Committed steps of a writer whose windows are not complete, where the next step is this one.
+  [[nodiscard]] std::uint32_t open(const StepName& next) const {
+    std::uint32_t open = windows.open(next.position);
+    while (windows.streams() && open + 1 < windows.reach() && episodes.before(next, open + 1)) {
+      ++open;
+    }
+    return open;
   }
 
   /// The buffer's counts after everything is ingested that was committed before the call; exact

@@ -186,7 +186,9 @@ class VectorActor {
       state_.open = 0;
       for (const Environment& one : environments_) {
         const bool ended = one.steps == one.episode.length && one.episode.ends_by_commit();
-        state_.open += ended ? 0 : shared_.windows.open(one.steps);
+        state_.open += ended && !shared_.windows.streams()
+                           ? 0
+                           : shared_.open({one.name, one.number, one.steps});
       }
       shared_.gate.park();
     }

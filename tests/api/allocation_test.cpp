@@ -262,7 +262,8 @@ TEST(SteadyStateOfPassesAndFreshItems, AllocatesNothing) {
 }
 
 TEST(SteadyStateOfRecurrentStates, AllocatesNothing) {
-  for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Overlap}) {
+  for (const SequenceEnd end :
+       {SequenceEnd::ZeroPad, SequenceEnd::Overlap, SequenceEnd::Continue}) {
     RecurrentLine line(
         Small{.capacity_steps = 1000,
               .window = Sequences{.length = 5, .period = 2, .burn_in = 2, .end = end},

@@ -61,7 +61,7 @@ Conformance::Setting random_setting(Rng& rng) {
     setting.window = Sequences{.length = to(12),
                                .period = to(15),
                                .burn_in = to(5) - 1,
-                               .end = static_cast<SequenceEnd>(rng.below(3)),
+                               .end = static_cast<SequenceEnd>(rng.below(4)),
                                .n_step = rng.chance(0.5) ? 0 : to(7),
                                .discount = rng.chance(0.2) ? 1.0F : static_cast<float>(rng.unit()),
                                .frame_stack = rng.chance(0.5) ? 1 : to(5),

@@ -31,7 +31,8 @@ TEST(MappedFileStorage, GivesTheBatchesOfOneInMemoryBitForBit) {
   const ScratchDirectory directory;
   for (const Window& window : std::vector<Window>{
            Transitions{}, Transitions{.n_step = 3, .frame_stack = 2},
-           Sequences{.length = 5, .period = 2, .burn_in = 1, .end = SequenceEnd::Overlap}}) {
+           Sequences{.length = 5, .period = 2, .burn_in = 1, .end = SequenceEnd::Overlap},
+           Sequences{.length = 5, .period = 2, .burn_in = 1, .end = SequenceEnd::Continue}}) {
     for (std::uint64_t seed = 1; seed <= scaled(10, 2); ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed);
       Replayed memory(options_in(Memory{}, window), 3, seed);

@@ -26,7 +26,7 @@ Window random_window(Rng& rng) {
   return Sequences{.length = static_cast<std::uint32_t>(rng.between(1, 6)),
                    .period = static_cast<std::uint32_t>(rng.between(1, 6)),
                    .burn_in = static_cast<std::uint32_t>(rng.below(3)),
-                   .end = static_cast<SequenceEnd>(rng.below(3))};
+                   .end = static_cast<SequenceEnd>(rng.below(4))};
 }
 
 Selector random_selector(Rng& rng) {

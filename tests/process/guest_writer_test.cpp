@@ -36,6 +36,11 @@ std::vector<Case> cases() {
        sequences, true},
       {"OverlappingSequences", [](Schema&) {},
        Sequences{.length = 5, .period = 3, .end = SequenceEnd::Overlap}},
+      {"ContinuingSequencesWithStates",
+       [](Schema& schema) {
+         schema.recurrent_state<float>("lstm", {2, 3});
+       },
+       Sequences{.length = 5, .period = 3, .end = SequenceEnd::Continue}, true},
   };
 }
 
@@ -104,6 +109,12 @@ class GuestWriter : public ::testing::TestWithParam<Case> {
     expect_equal(std::as_bytes(a.lengths()), std::as_bytes(b.lengths()), "lengths");
     expect_equal(std::as_bytes(a.discounts()), std::as_bytes(b.discounts()), "discounts");
     expect_equal(std::as_bytes(a.keys()), std::as_bytes(b.keys()), "keys");
+    const auto* const sequences = std::get_if<Sequences>(&GetParam().window);
+    if (sequences != nullptr && sequences->end == SequenceEnd::Continue) {
+      expect_equal(std::as_bytes(a.is_first()), std::as_bytes(b.is_first()), "first steps");
+      expect_equal(std::as_bytes(a.terminated()), std::as_bytes(b.terminated()), "terminations");
+      expect_equal(std::as_bytes(a.truncated()), std::as_bytes(b.truncated()), "truncations");
+    }
   }
 
   Schema schema_;

@@ -12,7 +12,6 @@ using record::File;
 using record::Lock;
 using record::LockMode;
 using record::Room;
-using Kind = Operation::Kind;
 
 class MemoryFile final : public File {
  public:
@@ -21,8 +20,8 @@ class MemoryFile final : public File {
 
   std::int64_t write_at(Bytes written, std::uint64_t offset) override {
     const std::lock_guard lock(system_.mutex_);
-    Operation operation{
-        Kind::Write, contents_->number, {}, {}, offset, {written.begin(), written.end()}};
+    Operation operation{Operation::Kind::Write,          contents_->number, {}, {}, offset,
+                        {written.begin(), written.end()}};
     std::vector<std::byte>& bytes = contents_->bytes;
     bytes.resize(std::max<std::size_t>(bytes.size(), offset + operation.bytes.size()));
     std::ranges::copy(operation.bytes, bytes.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -49,7 +48,7 @@ class MemoryFile final : public File {
 
   int sync() override {
     const std::lock_guard lock(system_.mutex_);
-    system_.note({Kind::SyncFile, contents_->number, {}, {}, 0, {}});
+    system_.note({Operation::Kind::SyncFile, contents_->number, {}, {}, 0, {}});
     return 0;
   }
 
@@ -87,7 +86,7 @@ class MemoryDirectory final : public Directory {
     }
     contents = std::make_shared<MemoryFileSystem::Contents>();
     contents->number = ++system_.made_;
-    system_.note({Kind::Create, contents->number, name, {}, 0, {}});
+    system_.note({Operation::Kind::Create, contents->number, name, {}, 0, {}});
     file = std::make_unique<MemoryFile>(system_, contents);
     return 0;
   }
@@ -111,7 +110,7 @@ class MemoryDirectory final : public Directory {
     const auto contents = found->second;
     system_.files_.erase(found);
     system_.files_[to] = contents;
-    system_.note({Kind::Rename, contents->number, from, to, 0, {}});
+    system_.note({Operation::Kind::Rename, contents->number, from, to, 0, {}});
     return 0;
   }
 
@@ -121,7 +120,7 @@ class MemoryDirectory final : public Directory {
     if (found == system_.files_.end()) {
       return -ENOENT;
     }
-    system_.note({Kind::Remove, found->second->number, name, {}, 0, {}});
+    system_.note({Operation::Kind::Remove, found->second->number, name, {}, 0, {}});
     system_.files_.erase(found);
     return 0;
   }
@@ -136,7 +135,7 @@ class MemoryDirectory final : public Directory {
 
   int sync() override {
     const std::lock_guard lock(system_.mutex_);
-    system_.note({Kind::SyncDirectory, 0, {}, {}, 0, {}});
+    system_.note({Operation::Kind::SyncDirectory, 0, {}, {}, 0, {}});
     return 0;
   }
 
@@ -192,7 +191,7 @@ void MemoryFileSystem::erase(const std::string& name) {
 
 void MemoryFileSystem::mark(std::uint64_t value) {
   const std::lock_guard lock(mutex_);
-  note({Kind::Mark, value, {}, {}, 0, {}});
+  note({Operation::Kind::Mark, value, {}, {}, 0, {}});
 }
 
 void MemoryFileSystem::note(Operation operation) {

@@ -285,6 +285,22 @@ TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
   }
 }
 
+/// A gather would read rows behind those of the item.
+TEST(HostileCheckpoint, AStreamWithOtherRowsThanItsItemsIsRefused) {
+  Line line(Small{.window = Sequences{.length = 3, .period = 1, .end = SequenceEnd::Continue}});
+  line.append(0, End::Terminated);
+  line.append_many(10, 2);
+  const CopiedCheckpoint good = saved(line);
+  const storage::RowLayout& layout = core_of(line.replay)->chunk_layout();
+  const std::pair<std::size_t, storage::StreamRow> changes[] = {{1, storage::StreamRow::Continue},
+                                                                {3, storage::StreamRow::Final}};
+  for (const auto& [row, is] : changes) {
+    CopiedCheckpoint bad = good;
+    layout.stream_rows().put(bad.chunks[0].second.data() + row * layout.stride(), is);
+    expect_refused(bad, {"row 0: a window of 4 steps"});
+  }
+}
+
 /// Expects a checkpoint to be refused with these words after a change to one state.
 void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
                           const std::string& why, const std::function<void(Contents&)>& change) {

@@ -54,6 +54,18 @@ struct BatchView {
   std::uint64_t* episodes = nullptr;
   std::uint64_t* positions = nullptr;
   std::uint32_t* lengths = nullptr;
+  // Per step of an item of a stream; null otherwise.
+  bool* is_first = nullptr;
+  bool* terminated = nullptr;
+  bool* truncated = nullptr;
+
+  /// One of these, of every item. `std::logic_error` if there is none.
+  [[nodiscard]] std::span<bool> of_stream(bool* column) const {
+    if (column == nullptr) {
+      refuse_stream();
+    }
+    return {column, size * steps};
+  }
 
   template <class T, class FieldType>
   [[nodiscard]] std::span<T> column(int which, FieldType field) const {
@@ -85,6 +97,7 @@ struct BatchView {
   void check_role(int which, AnyField field) const;
   [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
   [[noreturn]] static void refuse_missing(int which);
+  [[noreturn]] static void refuse_stream();
 };
 
 struct BatchDeleter {

@@ -198,6 +198,9 @@ def spec_of(
     for option, (allowed, why) in REFUSED.items():
         value = given.get(option, allowed)
         check(option, value, value == allowed, repr(allowed), why)
+    end = getattr(given.get("window"), "end", None)
+    why = "the episodes of an environment go to several shards"
+    check("window", given.get("window"), end != "continue", "Sequences of another end", why)
     limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
     selectors = given.get("selectors") or reprise.Proportional()
     given["selectors"] = list(selectors) if isinstance(selectors, Sequence) else [selectors]

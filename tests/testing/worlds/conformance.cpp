@@ -18,7 +18,8 @@ Conformance::Conformance(const Setting& setting, std::uint64_t seed)
                  ? 0.0F
                  : static_cast<float>(rng_.unit())),
       replay_(world_.schema(), options_),
-      sampler_(replay_.sampler({.seed = seed, .fresh = share_, .unique_frames = seed % 2 == 1})),
+      sampler_(replay_.sampler(
+          {.seed = seed, .fresh = share_, .unique_frames = seed % 2 == 1 && !streams()})),
       actors_(writers_) {}
 
 Options Conformance::random_options() {
@@ -42,7 +43,7 @@ Options Conformance::random_options() {
   options.max_writers = writers_;
   options.shards = rng_.between(1, 4);
   options.chunk_steps =
-      WindowRule(setting_.window).reach() +
+      WindowRule(setting_.window).reach() * (streams() ? 2 : 1) +
       std::visit([](const auto& kind) { return kind.frame_stack; }, setting_.window) +
       (rng_.chance(0.3) ? 0 : rng_.below(20));
   options.key_tag = 3;
@@ -83,15 +84,21 @@ void Conformance::run(std::size_t calls) {
 
 // ---- writing ----
 
-std::map<std::uint64_t, std::uint32_t> Conformance::news(const Episode& episode,
-                                                         std::optional<End> end,
-                                                         bool cut_off) const {
+std::map<ItemId, std::uint32_t> Conformance::news(const Actor& actor, std::optional<End> end,
+                                                  bool cut_off) const {
   const bool ended = cut_off || (end && *end != End::Continue);
   const EpisodeState state = cut_off ? EpisodeState::CutOff
                              : ended ? EpisodeState::Ended
                                      : EpisodeState::Open;
-  auto all = WindowRule(setting_.window).items(episode.steps, state);
-  std::erase_if(all, [&](const auto& item) { return items_.contains({episode.id, item.first}); });
+  const std::size_t steps = actor.steps(streams());
+  std::map<ItemId, std::uint32_t> all;
+  for (const auto& [position, length] : WindowRule(setting_.window).items(steps, state)) {
+    const StepName& name = actor.stream[actor.stream.size() - steps + position].name;
+    const ItemId id{name.episode_id, name.position};
+    if (!items_.contains(id)) {
+      all[id] = length;
+    }
+  }
   return all;
 }
 
@@ -117,24 +124,26 @@ double Conformance::weight(float priority) const {
   return static_cast<double>(static_cast<float>(std::pow(base, static_cast<double>(rule.alpha))));
 }
 
-void Conformance::decide(const Episode& episode, std::optional<End> end, bool cut_off,
+void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_off,
                          const std::vector<float>& priorities) {
   // One rule for all items of a call, because they enter at the same moment.
   const float initial = initial_priority();
   std::size_t i = 0;
-  for (const auto& [position, length] : news(episode, end, cut_off)) {
+  for (const auto& [id, length] : news(actor, end, cut_off)) {
     const float priority = priorities.empty() ? initial : priorities[i++];
     highest_seen_ = std::max(highest_seen_, priority);
-    items_[{episode.id, position}] = {
+    Item& item = items_[id] = {
         .length = length,
-        .terminated = end == End::Terminated && position + length == episode.steps,
+        .terminated = end == End::Terminated && id.position + length == actor.episode->steps,
         .priority = priority,
-        .version = World::version_of(World::name_of(episode.id, position)),
+        .version = World::version_of(World::name_of(id.episode, id.position)),
         .order = next_item_number_++,
         .key = {}};
-    const Item& item = items_.at({episode.id, position});
     newest_ = std::max(newest_, item.version);
     outdated_ += outdated(item) ? 1U : 0U;
+    if (streams()) {
+      item.steps.assign(actor.stream.end() - std::ptrdiff_t{length}, actor.stream.end());
+    }
   }
 }
 
@@ -156,7 +165,7 @@ void Conformance::begin(Actor& actor) {
   }
   if (actor.episode) {
     write_step(actor);  // The step is never committed, so nobody may see it.
-    decide(*actor.episode, std::nullopt, true, {});
+    decide(actor, std::nullopt, true, {});
   }
   world_.begin(*actor.writer);
   actor.episode = Episode{actor.writer->episode_id(), 0};
@@ -166,10 +175,11 @@ void Conformance::begin(Actor& actor) {
 void Conformance::leave(Actor& actor) {
   actor.writer.reset();
   if (actor.episode) {
-    decide(*actor.episode, std::nullopt, true, {});
+    decide(actor, std::nullopt, true, {});
   }
   actor.episode.reset();
   actor.held.reset();
+  actor.stream.clear();
 }
 
 void Conformance::write_step(Actor& actor) {
@@ -192,9 +202,10 @@ void Conformance::append(Actor& actor) {
     constexpr End kEnds[] = {End::Terminated, End::Truncated};
     now.end = rng_.chance(setting_.ends) ? kEnds[rng_.below(2)] : End::Continue;
     write_step(actor);
-    ++episode.steps;
-    const std::size_t items = news(episode, now.end, false).size();
+    actor.count(now.end);
+    const std::size_t items = news(actor, now.end, false).size();
     --episode.steps;
+    actor.stream.pop_back();
     ASSERT_EQ(actor.writer->completing(now.end), items);
     if (rng_.chance(0.6)) {
       now.priorities.resize(items);
@@ -209,9 +220,9 @@ void Conformance::append(Actor& actor) {
   }
   ASSERT_EQ(status, CommitStatus::Committed);
   actor.held.reset();
-  ++episode.steps;
+  actor.count(now.end);
   ++committed_;
-  decide(episode, now.end, false, now.priorities);
+  decide(actor, now.end, false, now.priorities);
   if (now.end != End::Continue) {
     actor.episode.reset();
   }

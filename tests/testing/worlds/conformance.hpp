@@ -2,6 +2,7 @@
 
 #include "conformance_cases.hpp"
 #include "testing/test.hpp"
+#include "window_rule.hpp"
 #include "world.hpp"
 
 #include <compare>
@@ -41,6 +42,7 @@ class Conformance {
   struct Item {
     std::uint32_t length = 0;
     bool terminated = false;  ///< Whether the episode terminates with the item's last step.
+    std::vector<StreamStep> steps = {};  ///< Of a stream.
     float priority = 1.0F;
     std::int64_t version = 0;  ///< That of its first step.
     std::uint64_t order = 0;   ///< The item's place among all decided items.
@@ -63,6 +65,16 @@ class Conformance {
     std::optional<Writer> writer;
     std::optional<Episode> episode;
     std::optional<Held> held;
+    std::vector<StreamStep> stream;  ///< All steps of this writer.
+
+    /// Steps of the stream, or else of the episode under way.
+    [[nodiscard]] std::size_t steps(bool streams) const {
+      return streams ? stream.size() : episode ? episode->steps : 0;
+    }
+    void count(End end) {
+      stream.push_back({World::name_of(episode->id, episode->steps), end});
+      ++episode->steps;
+    }
   };
   using Items = std::map<ItemId, Item>;
 
@@ -74,12 +86,12 @@ class Conformance {
   void begin(Actor& actor);
   void leave(Actor& actor);
   void check_hold();
-  /// The items that the episode has now and did not have before, by position.
-  [[nodiscard]] std::map<std::uint64_t, std::uint32_t> news(const Episode& episode,
-                                                            std::optional<End> end,
-                                                            bool cut_off) const;
-  void decide(const Episode& episode, std::optional<End> end, bool cut_off,
+  /// The lengths of the items that the actor's episode or stream has now and did not have before.
+  [[nodiscard]] std::map<ItemId, std::uint32_t> news(const Actor& actor, std::optional<End> end,
+                                                     bool cut_off) const;
+  void decide(const Actor& actor, std::optional<End> end, bool cut_off,
               const std::vector<float>& priorities);
+  [[nodiscard]] bool streams() const { return WindowRule(setting_.window).streams(); }
   [[nodiscard]] float initial_priority() const;
   /// The weight of an item with this priority, for a selector that draws by priority.
   [[nodiscard]] double weight(float priority) const;

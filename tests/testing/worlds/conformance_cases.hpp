@@ -72,6 +72,7 @@ inline std::vector<NamedWindow> all_windows() {
       {"SequencesPadded", sequences(4, 2, 1, SequenceEnd::ZeroPad, 3, 3)},
       {"SequencesDropped", sequences(3, 5, 0, SequenceEnd::Drop, 0, 2)},
       {"SequencesOverlapping", sequences(3, 4, 2, SequenceEnd::Overlap, 7, 1)},
+      {"SequencesContinuing", sequences(5, 3, 1, SequenceEnd::Continue, 3, 2)},
   };
 }
 

@@ -37,9 +37,8 @@ void Conformance::update() {
 void Conformance::look() {
   std::uint64_t open = 0;
   for (const Actor& actor : actors_) {
-    open += actor.episode
-                ? WindowRule(setting_.window).open(static_cast<std::uint32_t>(actor.episode->steps))
-                : 0;
+    const auto steps = static_cast<std::uint32_t>(actor.steps(streams()));
+    open += WindowRule(setting_.window).open(steps);
   }
   decided_steps_ = committed_ - open;
   const std::uint64_t resident = resident_steps();

@@ -27,7 +27,9 @@ void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId
                                    : std::min(found->second.length, transitions->n_step);
   ASSERT_EQ(batch.lengths()[place], length);
   const bool terminated = found->second.terminated && length == found->second.length;
-  ASSERT_EQ(world_.mismatch(batch, place, window, terminated), "");
+  ASSERT_EQ(streams() ? world_.mismatch(batch, place, window, found->second.steps)
+                      : world_.mismatch(batch, place, window, terminated),
+            "");
 }
 
 /// Checks that slot `place`, for which this item was asked, shows it, or nothing if it has left.

@@ -15,6 +15,16 @@ Ending Episodes::ending(std::uint64_t die) const noexcept {
   return die < 8 ? kUsual[die % 2] : kRough[die % 4];
 }
 
+std::optional<StepName> Episodes::before(StepName step, std::uint32_t back) const noexcept {
+  for (; back > step.position; step.position = episode(step.writer, step.episode).length) {
+    if (step.episode-- == 0) {
+      return std::nullopt;
+    }
+    back -= step.position;
+  }
+  return step.after(-std::int64_t{back});
+}
+
 Episode Episodes::episode(std::uint32_t writer, std::uint32_t number) const noexcept {
   Rng rng(mix(seed_ ^ (std::uint64_t{writer} << 32U | number) ^ std::uint64_t{round_} << 20U));
   Episode episode;

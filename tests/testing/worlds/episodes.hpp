@@ -1,5 +1,6 @@
 #pragma once
 
+#include "step_name.hpp"
 #include "testing/fixtures/rng.hpp"
 #include "testing/library.hpp"
 #include "window_rule.hpp"
@@ -44,6 +45,10 @@ class Episodes {
   /// `rough`: many episodes end without a commit, and simulators throw.
   Episodes(std::uint64_t seed, bool rough, std::uint32_t round) noexcept
       : seed_(mix(seed)), rough_(rough), round_(round) {}
+
+  /// The step `back` steps before this one in the stream of its writer, which begins with episode
+  /// 0; none if there is none. Its episode's id is not known.
+  [[nodiscard]] std::optional<StepName> before(StepName step, std::uint32_t back) const noexcept;
 
   [[nodiscard]] std::uint32_t round() const noexcept { return round_; }
   [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t number) const noexcept;

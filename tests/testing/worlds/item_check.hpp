@@ -12,10 +12,11 @@ namespace reprise::test {
 
 /// An item of a batch, as its rows show it.
 struct CheckedItem {
-  bool right = false;  ///< If false, the other members have no meaning.
-  StepName name;       ///< Name of its first step.
-  Episode episode;
+  bool right = false;      ///< If false, the other members have no meaning.
+  StepName name;           ///< Name of its first step.
+  Episode episode;         ///< The first step's, of a stream the last one's.
   std::uint64_t hash = 0;  ///< Hash of the name.
+  bool of_stream = false;
 };
 
 /// Checks items by the rules of all episodes: where items begin, and what rows hold. Any thread.
@@ -36,6 +37,11 @@ class ItemCheck {
     const std::uint32_t length = batch.lengths()[item];
     checked.name = *name;
     checked.hash = name->hash();
+    if (rule_.streams()) {
+      const std::string words = mismatch_of_stream(batch, item, checked);
+      checked.right = words.empty();
+      return words.empty() ? words : name->words() + ": " + words;
+    }
     checked.episode = episodes_.episode(name->writer, name->episode);
     const std::uint32_t end = name->position + length;
     if (cut_off && length != 0 && length < rule_.reach() && end < checked.episode.length) {
@@ -63,6 +69,36 @@ class ItemCheck {
   }
 
  private:
+  /// Of an item of a stream whose period is 1. How an episode ended is known of those that a commit
+  /// ended.
+  [[nodiscard]] std::string mismatch_of_stream(const Batch& batch, std::size_t item,
+                                               CheckedItem& checked) const {
+    checked.of_stream = true;
+    std::vector<StreamStep> steps;
+    for (const std::optional<StepName>& name : world_.names_in(batch, item)) {
+      if (!name) {
+        return "one of its rows is torn";
+      }
+      checked.episode = episodes_.episode(name->writer, name->episode);
+      if (name->round != episodes_.round() || name->position >= checked.episode.length) {
+        return "no such step was committed here: " + name->words();
+      }
+      if (!steps.empty()) {
+        const StepName& last = steps.back().name;
+        const bool ended = last.position + 1 == episodes_.episode(last.writer, last.episode).length;
+        StepName next = ended ? *name : last.after(1);
+        next.writer = last.writer;
+        next.episode = last.episode + (ended ? 1 : 0);
+        next.position = ended ? 0 : next.position;
+        if (*name != next) {
+          return "after " + last.words() + " comes " + name->words();
+        }
+      }
+      steps.push_back({*name, checked.episode.end_of(name->position + 1)});
+    }
+    return world_.mismatch(batch, item, rule_.window(), steps);
+  }
+
   const World& world_;
   const Episodes& episodes_;
   const WindowRule& rule_;

@@ -15,7 +15,7 @@ std::uint32_t WindowRule::length_at(std::uint64_t position, std::uint64_t steps,
   const std::uint64_t left = steps - std::min(position, steps);
   const bool whole = left >= reach();
   const auto length = static_cast<std::uint32_t>(whole ? reach() : left);
-  if (!whole && state == EpisodeState::Open) {
+  if (!whole && (state == EpisodeState::Open || streams())) {
     return 0;
   }
   const Sequences* const kind = sequences();

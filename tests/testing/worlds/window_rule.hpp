@@ -8,7 +8,8 @@ namespace reprise::test {
 /// it.
 enum class EpisodeState : std::uint8_t { Open, Ended, CutOff };
 
-/// The items that an episode has, as the documentation of `reprise::Window` says. Any thread.
+/// The items that an episode has, or a writer's stream, as the documentation of `reprise::Window`
+/// says. Any thread.
 class WindowRule {
  public:
   explicit WindowRule(const Window& window) : window_(window) {}
@@ -21,6 +22,12 @@ class WindowRule {
   /// Steps of an item that is not cut short. If one begins with step p of an open episode, the
   /// commit that makes the episode p + reach steps long decides it.
   [[nodiscard]] std::uint32_t reach() const noexcept;
+
+  /// Whether items are of streams; then steps and positions below are those of a stream, which
+  /// never ends.
+  [[nodiscard]] bool streams() const noexcept {
+    return sequences() != nullptr && sequences()->end == SequenceEnd::Continue;
+  }
 
   /// The number of undecided steps in an open episode of `steps` committed steps.
   [[nodiscard]] std::uint32_t open(std::uint32_t steps) const noexcept {

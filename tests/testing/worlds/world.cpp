@@ -242,9 +242,20 @@ void World::append(Writer& writer, std::size_t steps, End end) const {
 /// An item of a batch, compared with what it has to show.
 class World::Item {
  public:
+  /// `steps`: those of a stream, or none.
   Item(const World& world, const Batch& batch, std::size_t item, const Window& window,
-       const StepName& first)
-      : world_(world), batch_(batch), item_(item), first_(first), length_(batch.lengths()[item]) {
+       const StepName& first, bool terminated, std::span<const StreamStep> steps)
+      : world_(world),
+        batch_(batch),
+        item_(item),
+        first_(first),
+        length_(batch.lengths()[item]),
+        of_stream_(!steps.empty()),
+        own_(steps.begin(), steps.end()) {
+    for (std::uint32_t k = 0; k < length_ && !of_stream_; ++k) {
+      const bool last = k + 1 == length_;
+      own_.push_back({first.after(k), last && terminated ? End::Terminated : End::Continue});
+    }
     std::visit(
         [this](const auto& kind) {
           stack_ = kind.frame_stack;
@@ -264,20 +275,32 @@ class World::Item {
     }
   }
 
-  [[nodiscard]] std::string mismatch(bool terminated) const {
+  [[nodiscard]] std::string mismatch() const {
+    if (own_.size() != length_) {
+      return "it has " + std::to_string(length_) + " steps";
+    }
+    for (std::uint32_t t = 0; of_stream_ && t < length_; ++t) {
+      const std::size_t place = item_ * whole_ + t;
+      const bool terminated = own_[t].end == End::Terminated;
+      if (batch_.is_first()[place] != (own_[t].name.position == 0) ||
+          batch_.terminated()[place] != terminated ||
+          batch_.truncated()[place] != (ended(t) && !terminated)) {
+        return "the batch says otherwise how step " + std::to_string(t) + " begins or ends";
+      }
+    }
     for (const AnyField field : world_.fields()) {
       std::string words =
           field.role() == Role::Observation ? of_observation(field)
           : field.role() == Role::RecurrentState
               ? of_values(batch_.now(field), field, 1, [&](std::size_t) { return shown(0); })
               : of_values(batch_.now(field), field, whole_,
-                          [&](std::size_t k) { return k < steps_ ? shown(k) : std::nullopt; });
+                          [&](std::size_t k) { return k < steps_ ? own(k) : std::nullopt; });
       if (!words.empty()) {
         return words;
       }
     }
     for (std::uint32_t t = 0; t < targets_; ++t) {
-      if (std::string words = of_target(t, terminated); !words.empty()) {
+      if (std::string words = of_target(t); !words.empty()) {
         return "of step " + std::to_string(t) + ": " + words;
       }
     }
@@ -291,15 +314,22 @@ class World::Item {
   [[nodiscard]] Shown shown(std::uint64_t ahead) const {
     return first_.after(static_cast<std::int64_t>(ahead));
   }
-  /// Frame k of the stack of the observation `ahead` steps later.
-  [[nodiscard]] Shown frame(std::uint64_t ahead, std::uint64_t k) const {
-    const std::uint64_t newest = first_.position + ahead;
+  [[nodiscard]] Shown own(std::size_t step) const { return own_[step].name; }
+  /// Whether an episode ends with this step, as far as the item shows it.
+  [[nodiscard]] bool ended(std::size_t step) const {
+    return own_[step].end != End::Continue ||
+           (step + 1 < own_.size() && own_[step + 1].name.position == 0);
+  }
+  /// Frame k of the stack of the observation `ahead` steps after a step of the item.
+  [[nodiscard]] Shown frame(std::size_t step, std::uint64_t ahead, std::uint64_t k) const {
+    const StepName& name = own_[step].name;
+    const std::uint64_t newest = name.position + ahead;
     const std::uint64_t back = stack_ - 1 - k;
     if (back > newest && zeros_) {
       return std::nullopt;
     }
-    return first_.after(static_cast<std::int64_t>(newest - std::min(back, newest)) -
-                        std::int64_t{first_.position});
+    return name.after(static_cast<std::int64_t>(newest - std::min(back, newest)) -
+                      std::int64_t{name.position});
   }
 
   /// Compares this item's part of a column: value k of `count` has to show `shown(k)`.
@@ -335,10 +365,10 @@ class World::Item {
     const auto next = batch_.next_stacks(field);
     for (std::uint32_t step = 0; step < steps_; ++step) {
       std::string words = of_part(now.at(item_, step), field, stack_,
-                                  [&](std::size_t k) { return frame(step, k); });
+                                  [&](std::size_t k) { return frame(step, 0, k); });
       if (words.empty()) {
         words = of_part(next.at(item_, step), field, stack_,
-                        [&](std::size_t k) { return frame(step + ahead_, k); });
+                        [&](std::size_t k) { return frame(step, ahead_, k); });
         words = words.empty() ? words : "next " + words;
       }
       if (!words.empty()) {
@@ -355,7 +385,7 @@ class World::Item {
     const std::size_t frames = batch_.frames(field).size() / (batch_.size() * bytes);
     return of_values(batch_.frames(field), field, frames, [&](std::size_t k) -> Shown {
       const std::uint64_t after = k - std::min<std::size_t>(k, stack_) + 1;
-      return k < stack_                     ? frame(0, k)
+      return k < stack_                     ? frame(0, 0, k)
              : after <= length_ || repeats_ ? shown(std::min<std::uint64_t>(after, length_))
                                             : std::nullopt;
     });
@@ -370,9 +400,12 @@ class World::Item {
   }
 
   /// Checks the returns and the discount that begin with step t.
-  [[nodiscard]] std::string of_target(std::uint32_t t, bool terminated) const {
+  [[nodiscard]] std::string of_target(std::uint32_t t) const {
     const std::size_t place = item_ * targets_ + t;
-    const std::uint32_t steps = std::min(n_step_, length_ - std::min(t, length_));
+    std::uint32_t steps = 0;
+    while (steps < n_step_ && t + steps < length_ && (steps == 0 || !ended(t + steps - 1))) {
+      ++steps;
+    }
     double discount = 1.0;
     for (const AnyField field : world_.fields()) {
       if (field.role() != Role::Reward || n_step_ == 0) {
@@ -382,7 +415,7 @@ class World::Item {
       double scale = 0.0;
       discount = 1.0;
       for (std::uint32_t k = 0; k < steps; ++k) {
-        const double term = discount * world_.number(field, *shown(t + k));
+        const double term = discount * world_.number(field, own_[t + k].name);
         returns += term;
         scale += std::abs(term);
         discount *= factor(t + k);
@@ -394,8 +427,8 @@ class World::Item {
       }
     }
     // At a discount of 0, as after a termination, only 0 is right.
-    const bool last = n_step_ == 0 || t + steps >= length_;
-    discount = t >= length_ || (terminated && last) ? 0.0 : discount;
+    const std::uint32_t last = n_step_ == 0 ? length_ : t + steps;
+    discount = t >= length_ || own_[last - 1].end == End::Terminated ? 0.0 : discount;
     const float value = batch_.discounts()[place];
     return differs(value, discount, discount, steps) ? "the discount is " + std::to_string(value) +
                                                            ", expected " + std::to_string(discount)
@@ -406,7 +439,7 @@ class World::Item {
   [[nodiscard]] double factor(std::uint32_t step) const {
     double factor = gamma_;
     for (const AnyField field : world_.fields()) {
-      factor *= field.role() == Role::Discount ? world_.number(field, *shown(step)) : 1.0;
+      factor *= field.role() == Role::Discount ? world_.number(field, own_[step].name) : 1.0;
     }
     return factor;
   }
@@ -416,6 +449,8 @@ class World::Item {
   const std::size_t item_;
   const StepName first_;
   const std::uint32_t length_;
+  const bool of_stream_;
+  std::vector<StreamStep> own_;  ///< The item's steps.
   std::uint32_t stack_ = 1;
   bool zeros_ = false;
   std::uint32_t n_step_ = 0;
@@ -431,8 +466,17 @@ std::optional<StepName> World::name_in(const Batch& batch, std::size_t item) con
   return recognise(batch.now_stacks(name_field()).at(item, 0).last(bytes(name_field())));
 }
 
+std::vector<std::optional<StepName>> World::names_in(const Batch& batch, std::size_t item) const {
+  std::vector<std::optional<StepName>> names;
+  for (std::uint32_t step = 0; step < batch.lengths()[item]; ++step) {
+    names.push_back(
+        recognise(batch.now_stacks(name_field()).at(item, step).last(bytes(name_field()))));
+  }
+  return names;
+}
+
 std::string World::mismatch(const Batch& batch, std::size_t item, const Window& window,
-                            bool terminated) const {
+                            bool terminated, std::span<const StreamStep> steps) const {
   const std::optional<StepName> name = name_in(batch, item);
   if (!name) {
     return "its first row is torn";
@@ -443,7 +487,7 @@ std::string World::mismatch(const Batch& batch, std::size_t item, const Window& 
     words = "the batch says episode id " + std::to_string(batch.episode_ids()[item]) +
             ", position " + std::to_string(batch.positions()[item]);
   } else {
-    words = Item(*this, batch, item, window, *name).mismatch(terminated);
+    words = Item(*this, batch, item, window, *name, terminated, steps).mismatch();
   }
   return words.empty() ? words : name->words() + ": " + words;
 }

@@ -5,6 +5,12 @@
 
 namespace reprise::test {
 
+/// A step of a stream (`SequenceEnd::Continue`), and the end that its commit gave it.
+struct StreamStep {
+  StepName name;
+  End end = End::Continue;
+};
+
 /// Rows that can be checked by themselves: the values of a step follow from its name, which its
 /// first observation contains, and in a mutable column also from the number of the write. So any
 /// thread can check a batch without a record of what was written.
@@ -78,16 +84,29 @@ class World {
   /// The name in an item's first step; none if a single bit of that row is wrong.
   [[nodiscard]] std::optional<StepName> name_in(const Batch& batch, std::size_t item) const;
 
+  /// The names in all steps of a sequence.
+  [[nodiscard]] std::vector<std::optional<StepName>> names_in(const Batch& batch,
+                                                              std::size_t item) const;
+
   /// Describes the first thing wrong with an item of a batch whose length is right; empty if
   /// nothing is. `terminated`: the episode terminates with the item's last step.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
-                                     bool terminated) const;
+                                     bool terminated) const {
+    return mismatch(batch, item, window, terminated, {});
+  }
+  /// Likewise of an item of a stream, which has these steps.
+  [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
+                                     std::span<const StreamStep> steps) const {
+    return mismatch(batch, item, window, false, steps);
+  }
 
  private:
   class Item;
   /// What a value holds. `Plain` words count up from a hash, as do the later words of other kinds.
   enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame, Version };
 
+  [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
+                                     bool terminated, std::span<const StreamStep> steps) const;
   void add(const char* name, Role role, DType dtype, std::vector<std::size_t> shape,
            Content content = Content::Plain);
   [[nodiscard]] std::uint64_t hash(AnyField field, const StepName& name, std::uint64_t write) const;

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace reprise::storage {
+
+/// What a row of a stream is, in a byte behind its observations: a step with the end that its
+/// commit gave it, as in `End`, or the final observation of the episode of the step before it.
+///
+/// The byte never changes once a decided window reads it (I1): that of a step is written by its
+/// commit, that of a final row before the next episode has a step. So a window reads it of its own
+/// steps and of the rows between them, and not of the row after its last step, which becomes a
+/// final one if its writer begins another episode there.
+enum class StreamRow : std::uint8_t { Continue, Terminated, Truncated, Final };
+
+/// Reads and writes what the rows of a layout are.
+class StreamRows {
+ public:
+  /// Rows that do not say it, because windows end with their episode.
+  StreamRows() = default;
+  StreamRows(std::size_t offset, std::size_t stride) noexcept : offset_(offset), stride_(stride) {}
+
+  [[nodiscard]] bool on() const noexcept { return offset_ != 0; }
+  [[nodiscard]] StreamRow of(const std::byte* row) const noexcept {
+    StreamRow is{};
+    std::memcpy(&is, row + offset_, sizeof(is));
+    return is;
+  }
+  void put(std::byte* row, StreamRow is) const noexcept {
+    std::memcpy(row + offset_, &is, sizeof(is));
+  }
+  /// Rows from that of a step to that of the next one of its window.
+  [[nodiscard]] std::uint32_t to_next(const std::byte* row) const noexcept {
+    return on() && of(row + stride_) == StreamRow::Final ? 2 : 1;
+  }
+
+ private:
+  std::size_t offset_ = 0;
+  std::size_t stride_ = 0;
+};
+
+}  // namespace reprise::storage

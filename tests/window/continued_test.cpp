@@ -1,0 +1,226 @@
+#include "testing/test.hpp"
+
+/// Items of a writer's stream, which go on across ends of episodes. `Conformance` compares them
+/// with a model under all options; these are the cases by hand.
+namespace reprise::test {
+namespace {
+
+using Steps = std::vector<std::uint64_t>;
+using Flags = std::vector<bool>;
+
+Options stream_options(Sequences window) {
+  window.end = SequenceEnd::Continue;
+  return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
+}
+
+template <class T>
+auto slice(std::span<T> column, std::size_t item, std::size_t steps) {
+  const auto values = column.subspan(item * steps, steps);
+  return std::vector<std::remove_const_t<T>>(values.begin(), values.end());
+}
+
+/// Draws all items in the order in which they came.
+SampleResult drawn_of(Sampler& sampler, std::size_t items) {
+  return require_batch(sampler.sample(items, kAtOnce));
+}
+
+/// The first steps of all items.
+Steps first_steps(Line& line) {
+  static_cast<void>(line.replay.size());
+  const std::size_t items = line.replay.stats().items;
+  if (items == 0) {
+    return {};
+  }
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = require_batch(sampler.sample(4 * items, kAtOnce));
+  std::set<std::uint64_t> found;
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    found.insert(batch->now(line.action)[i * batch->now(line.action).size() / batch->size()]);
+  }
+  return {found.begin(), found.end()};
+}
+
+/// Episodes 10, 11, 12 (terminated), 20, 21 (truncated), 30, 31, ... of one writer.
+void append_episodes(Line& line) {
+  for (const std::uint64_t number : {10U, 11U, 12U, 20U, 21U, 30U, 31U, 32U}) {
+    line.append(number, number == 12   ? End::Terminated
+                        : number == 21 ? End::Truncated
+                                       : End::Continue);
+  }
+}
+
+TEST(Continued, ItemsGoOnAcrossEndsAndSayWhereTheyAre) {
+  Line line(stream_options({.length = 4, .period = 2}));
+  append_episodes(line);
+  Sampler sampler = line.replay.sampler({.fresh = 1.0F});
+  const SampleResult batch = drawn_of(sampler, 3);
+  EXPECT_EQ(batch->shape(line.id), (std::vector<std::size_t>{3, 4}));
+  EXPECT_EQ(slice(batch->now(line.id), 0, 4), (Steps{10, 11, 12, 20}));
+  EXPECT_EQ(slice(batch->next(line.id), 0, 4), (Steps{11, 12, 13, 21}));
+  EXPECT_EQ(slice(batch->now(line.id), 1, 4), (Steps{12, 20, 21, 30}));
+  EXPECT_EQ(slice(batch->next(line.id), 1, 4), (Steps{13, 21, 22, 31}));
+  EXPECT_EQ(slice(batch->now(line.action), 2, 4), (Steps{21, 30, 31, 32}));
+  EXPECT_EQ(slice(batch->is_first(), 0, 4), (Flags{true, false, false, true}));
+  EXPECT_EQ(slice(batch->is_first(), 1, 4), (Flags{false, true, false, true}));
+  EXPECT_EQ(slice(batch->terminated(), 0, 4), (Flags{false, false, true, false}));
+  EXPECT_EQ(slice(batch->terminated(), 1, 4), (Flags{true, false, false, false}));
+  EXPECT_EQ(slice(batch->truncated(), 0, 4), Flags(4, false));
+  EXPECT_EQ(slice(batch->truncated(), 1, 4), (Flags{false, false, true, false}));
+  EXPECT_EQ(slice(batch->lengths(), 0, 3), (std::vector<std::uint32_t>{4, 4, 4}));
+  EXPECT_EQ(slice(batch->positions(), 0, 3), (Steps{0, 2, 1}));
+  EXPECT_EQ(batch->episode_ids()[0], batch->episode_ids()[1]);
+  EXPECT_NE(batch->episode_ids()[1], batch->episode_ids()[2]);
+}
+
+TEST(Continued, ReturnsAndStacksStopAtEnds) {
+  Line line(
+      stream_options({.length = 8, .period = 8, .n_step = 2, .discount = 0.5F, .frame_stack = 2}));
+  append_episodes(line);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = drawn_of(sampler, 1);
+  EXPECT_EQ(slice(batch->returns(line.reward), 0, 8),
+            (std::vector<float>{15.5F, 17, 12, 30.5F, 21, 45.5F, 47, 32}));
+  EXPECT_EQ(slice(batch->discounts(), 0, 8),
+            (std::vector<float>{0.25F, 0, 0, 0.25F, 0.5F, 0.25F, 0.25F, 0.5F}));
+  EXPECT_EQ(slice(batch->now(line.id), 0, 16),
+            (Steps{10, 10, 10, 11, 11, 12, 20, 20, 20, 21, 30, 30, 30, 31, 31, 32}));
+  EXPECT_EQ(slice(batch->next(line.id), 0, 16),
+            (Steps{10, 11, 11, 12, 12, 13, 20, 21, 21, 22, 30, 31, 31, 32, 32, 33}));
+}
+
+TEST(Continued, EpisodeBegunBeforeTheLastEndedIsTruncatedForItemsThatGoOn) {
+  Line line(stream_options({.length = 2, .period = 1}));
+  line.append_many(10, 2);
+  line.writer().begin_episode();
+  line.writer().begin_episode();  // An episode without steps leaves no trace.
+  line.writer().now(line.id) = 20;
+  line.append_many(20, 1);
+  Sampler sampler = line.replay.sampler({.fresh = 1.0F});
+  const SampleResult batch = drawn_of(sampler, 2);
+  EXPECT_EQ(slice(batch->now(line.id), 0, 4), (Steps{10, 11, 11, 20}));
+  EXPECT_EQ(slice(batch->next(line.id), 0, 4), (Steps{11, 12, 12, 21}));
+  EXPECT_EQ(slice(batch->truncated(), 0, 4), (Flags{false, false, true, false}))
+      << "the first item was decided before its last step was the episode's last";
+  EXPECT_EQ(slice(batch->is_first(), 0, 4), (Flags{true, false, false, true}));
+}
+
+TEST(Continued, StreamEndsWithItsWriter) {
+  Line line(stream_options({.length = 3, .period = 1}));
+  for (const std::uint64_t first : {10U, 20U, 30U}) {
+    Writer writer = line.replay.writer();
+    line.append(writer, first, End::Terminated);
+    line.append_many(writer, first + 1, 3);
+  }
+  expect_accounted(line.replay);
+  EXPECT_EQ(first_steps(line), (Steps{10, 11, 20, 21, 30, 31}));
+}
+
+/// Episodes of one step take two rows each, the most that a window can have.
+TEST(Continued, WindowsOfEndsAloneFitInTheSmallestChunks) {
+  for (const std::uint32_t steps : {1U, 2U, 5U}) {
+    for (const std::uint32_t stack : {1U, 3U}) {
+      Options options = stream_options({.length = steps, .period = 1, .frame_stack = stack});
+      options.chunk_steps = 2 * steps + stack;
+      Line line(options);
+      for (std::uint64_t number = 0; number < 40; ++number) {
+        line.append(number, End::Truncated);
+      }
+      EXPECT_EQ(first_steps(line), numbers_between(0, 41 - steps));
+    }
+  }
+  Options options = stream_options({.length = 3, .burn_in = 1, .frame_stack = 2});
+  options.chunk_steps = 9;
+  expect_refusal<std::invalid_argument>(
+      [&] { Line line(options); },
+      {"chunk_steps is 9; allowed: 2 * (burn_in + length) + frame_stack = 8 + 2 = 10 to "});
+}
+
+TEST(Continued, PrioritiesAreOfTheItemsThatAnEpisodeDecides) {
+  Line line(stream_options({.length = 3, .period = 2}));
+  Writer writer = line.replay.writer();
+  std::size_t items = 0;
+  for (std::size_t steps = 1; steps < 12; ++steps) {
+    const std::vector<std::uint64_t> numbers =
+        numbers_between(100 * steps, 100 * steps + steps + 1);
+    const std::vector<float> rewards(steps, 0.0F);
+    const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
+    const AnyValue values[] = {{AnyField(line.id), false, bytes(numbers)},
+                               {AnyField(line.action), false, bytes(numbers).first(8 * steps)},
+                               {AnyField(line.reward), false, bytes(rewards)}};
+    const std::size_t decided = writer.check_episode(steps, End::Truncated, {});
+    const std::vector<float> priorities(decided, 1.0F);
+    std::size_t taken = 0;
+    ASSERT_EQ(writer.add_episode(steps, End::Truncated, values, taken, priorities),
+              CommitStatus::Committed);
+    items += decided;
+    ASSERT_EQ(first_steps(line).size(), items) << steps;
+  }
+  EXPECT_EQ(items, (66U - 3) / 2 + 1);
+}
+
+TEST(Continued, ValuesOfMutableColumnsReachTheirSteps) {
+  Schema schema;
+  const auto id = schema.observation<std::uint64_t>("id");
+  const auto latent = schema.mutable_column<float>("latent", {2});
+  ReplayBuffer replay(schema, stream_options({.length = 4, .period = 4}));
+  Writer writer = replay.writer();
+  for (std::uint64_t number = 0; number < 4; ++number) {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+      writer.now(id) = number;
+    }
+    writer.next(id) = number + 1;
+    std::ranges::fill(writer.now(latent), static_cast<float>(number));
+    writer.commit(number % 2 == 0 ? End::Terminated : End::Continue);
+  }
+  Sampler sampler = replay.sampler();
+  const auto drawn = [&] { return slice(drawn_of(sampler, 1)->now(latent), 0, 8); };
+  EXPECT_EQ(drawn(), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
+  const ItemKey key = drawn_of(sampler, 1)->keys()[0];
+  const std::vector<float> values{10, 11, 12, 13, 14, 15, 16, 17};
+  EXPECT_EQ(replay.update({&key, 1}, latent, values).applied, 1U);
+  EXPECT_EQ(drawn(), values);
+  EXPECT_EQ(replay.update({&key, 1}, latent, std::vector<float>{-1, -2}).applied, 1U);
+  EXPECT_EQ(drawn(), (std::vector<float>{-1, -2, 12, 13, 14, 15, 16, 17}));
+}
+
+TEST(Continued, ItemsThatAreGoneHaveNoFlags) {
+  Line line(stream_options({.length = 2, .period = 1}));
+  line.append(1, End::Terminated);
+  line.append(2, End::Truncated);
+  Sampler sampler = line.replay.sampler();
+  const ItemKey key = drawn_of(sampler, 1)->keys()[0];
+  Batch batch = line.replay.make_batch(1);
+  line.replay.gather({&key, 1}, batch);
+  EXPECT_EQ(slice(batch.is_first(), 0, 2), Flags(2, true));
+  EXPECT_EQ(slice(batch.truncated(), 0, 2), (Flags{false, true}));
+  line.replay.clear();
+  line.replay.gather({&key, 1}, batch);
+  for (const auto flags : {batch.is_first(), batch.terminated(), batch.truncated()}) {
+    EXPECT_EQ(slice(flags, 0, 2), Flags(2, false));
+  }
+}
+
+TEST(Continued, RefusesWhatDoesNotFit) {
+  Line line(stream_options({.length = 2, .period = 1}));
+  expect_refusal<std::invalid_argument>(
+      [&] { auto sampler = line.replay.sampler({.unique_frames = true}); },
+      {"SamplerOptions::unique_frames: window is Sequences with end = Continue; allowed: none"});
+  expect_refusal<std::invalid_argument>(
+      [] { Line large(stream_options({.length = 32000, .burn_in = 768})); },
+      {"Sequences::end is Continue, and burn_in + length is 32768; allowed: at most 32767"});
+  Schema schema;
+  schema.observation<float>("x");
+  schema.column<bool>("is_first");
+  expect_refusal<std::invalid_argument>(
+      [&] { ReplayBuffer replay(schema, stream_options({.length = 2})); },
+      {"field 'is_first' has the name of what batches of Sequences with end = Continue have"});
+  EXPECT_THROW((void)line.replay.hindsight(line.id, {}), std::invalid_argument);
+  Line other(Small{.window = Sequences{.length = 2}});
+  expect_refusal<std::logic_error>(
+      [&] { (void)other.replay.make_batch(1).is_first(); },
+      {"is_first, terminated and truncated: allowed with Sequences of end = Continue"});
+}
+
+}  // namespace
+}  // namespace reprise::test
