@@ -50,7 +50,8 @@ TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
   const std::string file = scratch.path() + "/file";
   std::ofstream(file) << "no directory";
   expect_both_refused("", Kind::Io, Kind::Missing, ENOENT);
-  expect_both_refused(scratch.path() + "/none/below", Kind::Io, Kind::Missing, ENOENT);
+  const std::string none = scratch.path() + "/none/below";
+  expect_refused([&] { (void)ReplayBuffer::load(none); }, Kind::Missing, ENOENT, none);
   expect_both_refused(file, Kind::Io, Kind::Io, ENOTDIR);
   expect_both_refused(file + "/below", Kind::Io, Kind::Io, ENOTDIR);
   expect_both_refused(scratch.path() + "/" + std::string(300, 'x'), Kind::Io, Kind::Io,
