@@ -74,7 +74,8 @@ struct MinSize {
 ///    afterwards.
 ///  - Writers book inserts in small blocks, so the balance may be exceeded by one block per writer.
 ///
-/// With sequences, min_size counts as `MinSize::items` does.
+/// With sequences, min_size counts as `MinSize::items` does. The ratio may change while all run:
+/// `ReplayBuffer::set_samples_per_insert`.
 ///
 /// A thread that both commits and samples would wait for itself, or for a sampler before it that
 /// waits for its steps: give its writer and its calls of `sample` timeouts.

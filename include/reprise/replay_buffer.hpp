@@ -276,6 +276,19 @@ class ReplayBuffer {
   /// The highest version that `set_version` has set; 0 before, and what it was in a checkpoint.
   [[nodiscard]] std::int64_t version() const noexcept;
 
+  /// Sets `SampleToInsertRatio::samples_per_insert` for the steps inserted from now on. Earlier
+  /// steps count as they did: the balance stays what it is, so a change leaves no burst of samples
+  /// and no pause. (Of each writer a block of up to 64 steps may count at the ratio before, or be
+  /// given back at the new one when the writer ends.) Waiting calls go by the new ratio at once. A
+  /// batch that it could never let through is let through if it waits, and refused by later calls.
+  /// `Stats::limiter` names the ratio that is held; `options` has the first one. A checkpoint keeps
+  /// the ratio, for `load` and for `restore` into a buffer with the same `rate_limiter`.
+  ///
+  /// Thread safety: any thread, beside writers and samplers, as often as you like. Errors:
+  /// `std::invalid_argument` for another rate limiter, and for a ratio that the constructor would
+  /// refuse: one above `error_buffer`, for example. Cost: O(1).
+  void set_samples_per_insert(double samples_per_insert);
+
   /// Evicts every step whose item was decided before the call, at one moment: all shards' locks are
   /// held. Their keys are stale afterwards, their chunks are free for writers, and they count as
   /// evicted. Episodes under way go on, and so do their steps that are not decided yet. Rows that a
@@ -334,11 +347,11 @@ class ReplayBuffer {
   /// to be those of the checkpoint, except for `rate_limiter`, `episode_index`, the number of
   /// `max_staleness` and your own strategies, which stay those of the buffer, and `key_tag`, which
   /// becomes that of the checkpoint. A rate limiter other than the saved one counts all steps and
-  /// samples that there ever were. Writers and samplers made before are closed, as by `close`, and
-  /// a `Hindsight` finds no new item; make new ones. If it throws, the buffer is unchanged. It
-  /// needs memory for both contents while it runs, and disk space if rows are in a mapped file.
-  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
-  /// call of this object at the same time.
+  /// samples that there ever were, at its own ratio. Writers and samplers made before are closed,
+  /// as by `close`, and a `Hindsight` finds no new item; make new ones. If it throws, the buffer is
+  /// unchanged. It needs memory for both contents while it runs, and disk space if rows are in a
+  /// mapped file. Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread
+  /// safety: no other call of this object at the same time.
   RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a

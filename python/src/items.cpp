@@ -181,6 +181,13 @@ found or read any more. Their steps stay for the windows of others, and count fo
 they are evicted, but not in len(). Returns how many there were. ValueError for a key of another
 buffer.)",
           arg("keys"))
+      .method<&ReplayBuffer::set_samples_per_insert, true>(
+          "set_samples_per_insert",
+          R"(Sets the ratio that a SampleToInsertRatio holds, for the steps appended from now on: earlier ones
+count as they did, so a change leaves no burst of samples and no pause. Waiting calls go by it at
+once. `options` has the first ratio; a checkpoint keeps the present one. ValueError for another
+rate limiter, or a ratio above its error_buffer or max_times_sampled.)",
+          arg("samples_per_insert"))
       .method<&ReplayBuffer::clear, true>(
           "clear",
           R"(Evicts every step whose item is decided: their keys are stale then, and they count as evicted.

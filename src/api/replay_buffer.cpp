@@ -120,6 +120,10 @@ std::int64_t ReplayBuffer::version() const noexcept {
   return core_->counters.version.load(std::memory_order_relaxed);
 }
 
+void ReplayBuffer::set_samples_per_insert(double samples_per_insert) {
+  core_->set_samples_per_insert(samples_per_insert);
+}
+
 void ReplayBuffer::clear() {
   buffer::clear(*core_);
 }

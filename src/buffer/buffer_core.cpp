@@ -1,5 +1,9 @@
 #include "buffer/buffer_core.hpp"
 
+#include <reprise/strategy_kind.hpp>
+
+#include "base/text.hpp"
+
 #include <algorithm>
 
 namespace reprise::buffer {
@@ -44,6 +48,26 @@ void BufferCore::set_version(std::int64_t version) noexcept {
   while (before < version &&
          !counters.version.compare_exchange_weak(before, version, std::memory_order_relaxed)) {
   }
+}
+
+void BufferCore::check_samples_per_insert(double samples_per_insert) const {
+  Options changed = options();
+  auto* const ratio = std::get_if<SampleToInsertRatio>(&changed.rate_limiter);
+  base::require(ratio != nullptr, base::Call{"set_samples_per_insert"}, "rate_limiter is a ",
+                rate_limiters()[changed.rate_limiter.index()].name(),
+                "; allowed: SampleToInsertRatio");
+  ratio->samples_per_insert = samples_per_insert;
+  limiter::check_ratio(*ratio);
+  check_ratio(changed);
+}
+
+void BufferCore::set_samples_per_insert(double samples_per_insert) {
+  life_.check();
+  check_samples_per_insert(samples_per_insert);
+  limiter_.set_samples_per_insert(samples_per_insert);
+  // E1: a lower ratio may let writers go on, a higher one samplers with large batches.
+  room_event.wake_registered();
+  items_event.wake_registered();
 }
 
 std::uint64_t BufferCore::take_episode_ids() noexcept {

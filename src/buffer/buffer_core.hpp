@@ -111,6 +111,11 @@ class BufferCore {
   /// there is no item.
   [[nodiscard]] std::size_t counted() const noexcept;
 
+  /// Throws std::invalid_argument if the rate limiter cannot hold this ratio.
+  void check_samples_per_insert(double samples_per_insert) const;
+  /// Implements `ReplayBuffer::set_samples_per_insert`.
+  void set_samples_per_insert(double samples_per_insert);
+
   /// Whether a batch leaves fewer items for others, so that samplers wait by turns.
   [[nodiscard]] bool draws_take() const noexcept {
     return limiter_.limits_inserts() || shards_.draws_limited();

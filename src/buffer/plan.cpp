@@ -71,8 +71,16 @@ void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
                ", more with fewer max_writers or shards");
 }
 
-/// Refuses a ratio above `max_times_sampled`, because writers would wait for samples that never
-/// come.
+/// Refuses a queue whose items never leave it, because writers would wait for ever.
+void check_queue(const Options& options) {
+  base::require(
+      !std::holds_alternative<Queue>(options.rate_limiter) || options.max_times_sampled != 0,
+      "max_times_sampled is 0, with a Queue as rate_limiter; allowed: at least 1, the "
+      "draws after which an item leaves the queue");
+}
+
+}  // namespace
+
 void check_ratio(const Options& options) {
   const auto* const ratio = std::get_if<SampleToInsertRatio>(&options.rate_limiter);
   if (ratio != nullptr && options.max_times_sampled != 0 &&
@@ -83,16 +91,6 @@ void check_ratio(const Options& options) {
                  ", as no step is sampled more often");
   }
 }
-
-/// Refuses a queue whose items never leave it, because writers would wait for ever.
-void check_queue(const Options& options) {
-  base::require(
-      !std::holds_alternative<Queue>(options.rate_limiter) || options.max_times_sampled != 0,
-      "max_times_sampled is 0, with a Queue as rate_limiter; allowed: at least 1, the "
-      "draws after which an item leaves the queue");
-}
-
-}  // namespace
 
 void refuse_disk(const Storage& storage, int error, const char* what, std::size_t bytes) {
   throw std::system_error(

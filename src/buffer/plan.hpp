@@ -29,6 +29,10 @@ struct Plan {
 /// Throws std::invalid_argument for numbers of writers and selectors that no buffer has.
 void check_outline(const Options& options);
 
+/// Throws std::invalid_argument for a ratio above `max_times_sampled`, because writers would wait
+/// for samples that never come.
+void check_ratio(const Options& options);
+
 /// Throws std::invalid_argument for a mapped file without a path.
 void check_storage(const Storage& storage);
 

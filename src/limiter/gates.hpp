@@ -8,61 +8,86 @@
 
 namespace reprise::limiter {
 
+/// The largest block of inserts that a writer books at a time.
+inline constexpr double kMostBlock = 64.0;
+
 /// How far samples and inserts may run ahead of each other.
 struct Ratio {
   std::size_t min_size = 1;         ///< Items resident before anything is sampled.
-  double samples_per_insert = 0.0;  ///< 0 if there is no ratio to hold.
+  double samples_per_insert = 0.0;  ///< The first ratio; 0 if there is none to hold, now or later.
   double error_buffer = 0.0;        ///< In sampled items, in both directions.
-  std::size_t block = 1;            ///< Inserts booked at a time.
+  double block_samples = 0.0;       ///< What a block is worth, in sampled items, if that is fair.
+};
+
+/// The ratio that is held, and what others before it leave to be counted.
+struct RatioTerms {
+  double samples_per_insert = 0.0;
+  /// What the balance is beside S - samples_per_insert * (I - min_size), because inserts count at
+  /// the ratio at which they were booked.
+  double offset = 0.0;
 };
 
 /// The counts of a rate limiter and its two gates. Any thread, lock-free; it never sleeps.
 ///
 /// Both gates use the same counts. A change that can open a gate is sequentially consistent, and so
 /// is the load with which a waiting thread looks at it (E1). The other accesses are relaxed,
-/// because they only have to count right.
+/// because they only have to count right, but for those of the terms.
+///
+/// The word of the inserts also counts changes of the ratio. So a change is made at a known number
+/// of inserts, and whoever books has the terms at which the inserts count. The terms are in one of
+/// two slots, by turns: a reader of a slot that is written again finds another count of changes.
 template <class Sync>
 class RatioGate {
  public:
-  explicit RatioGate(const Ratio& ratio) noexcept : ratio_(ratio) {}
+  explicit RatioGate(const Ratio& ratio) noexcept : ratio_(ratio) {
+    restore(0, 0, {ratio.samples_per_insert, 0.0});
+  }
 
   [[nodiscard]] const Ratio& ratio() const noexcept { return ratio_; }
+  [[nodiscard]] RatioTerms terms() const noexcept { return look().terms; }
 
-  /// Books a block of inserts; false if writers are too far ahead. `resident`: items that can be
-  /// sampled; while they are fewer than `min_size`, no insert waits.
-  [[nodiscard]] bool book_inserts(std::size_t resident) noexcept {
-    // Relaxed, here and where the exchange fails: a count that is too low makes the exchange fail.
-    // One that is too high, because a writer has returned inserts meanwhile, can only refuse the
-    // booking, and a refused writer asks again.
-    std::uint64_t inserts = inserts_.load(base::Order::Relaxed);
+  /// Books a block of inserts and returns how many; 0 if writers are too far ahead. `resident`:
+  /// items that can be sampled; while they are fewer than `min_size`, no insert waits.
+  [[nodiscard]] std::size_t book_inserts(std::size_t resident) noexcept {
     for (;;) {
-      const std::uint64_t after = inserts + ratio_.block;
+      // A count that is too low makes the exchange fail. One that is too high, because a writer has
+      // returned inserts meanwhile, can only refuse the booking, and a refused writer asks again.
+      const Seen seen = look();
+      const std::size_t booked = block(seen.terms);
+      const std::uint64_t after = seen.inserts() + booked;
       const bool needed = after <= ratio_.min_size || resident < ratio_.min_size;
       // E1: seq_cst, a waiting writer's look; partner: the exchange in admit_samples.
-      if (!needed && balance(samples_.load(base::Order::SeqCst), after) < -ratio_.error_buffer) {
-        return false;
+      if (!needed && holds(seen.terms, samples_.load(base::Order::SeqCst), after)) {
+        return 0;
       }
+      std::uint64_t word = seen.word;
       // E1: seq_cst, progress of waiting samplers; partner: their load.
-      if (inserts_.compare_exchange(inserts, after, base::Order::SeqCst, base::Order::Relaxed)) {
-        return true;
+      if (inserts_.compare_exchange(word, word + (std::uint64_t{booked} << kChangeBits),
+                                    base::Order::SeqCst, base::Order::Relaxed)) {
+        return booked;
       }
     }
   }
 
-  /// Gives back the inserts that a writer booked and did not make. Relaxed: nobody waits for it.
+  /// Gives back the inserts that a writer booked and did not make. They count at the present ratio,
+  /// whatever it was when they were booked. Relaxed: nobody waits for it.
   void return_inserts(std::size_t inserts) noexcept {
-    inserts_.fetch_sub(inserts, base::Order::Relaxed);
+    inserts_.fetch_sub(std::uint64_t{inserts} << kChangeBits, base::Order::Relaxed);
   }
 
-  /// Counts a batch; false if samplers are too far ahead.
+  /// Counts a batch; false if samplers are too far ahead. A batch is let through where writers are
+  /// held too: that is after a change of the ratio, and a batch that `Limiter` would refuse by now.
   [[nodiscard]] bool admit_samples(std::size_t items) noexcept {
     for (;;) {
-      // E1: seq_cst, a waiting sampler's look; partners: return_samples, and the exchange in
-      // book_inserts.
+      // E1: seq_cst, a waiting sampler's look; partners: return_samples, and the exchanges in
+      // book_inserts and set.
       std::uint64_t samples = samples_.load(base::Order::SeqCst);
-      if (limits() &&
-          balance(samples + items, inserts_.load(base::Order::SeqCst)) > ratio_.error_buffer) {
-        return false;
+      if (limits()) {
+        const Seen seen = look();
+        if (balance(seen.terms, samples + items, seen.inserts()) > ratio_.error_buffer &&
+            !holds(seen.terms, samples, seen.inserts() + block(seen.terms))) {
+          return false;
+        }
       }
       // E1: seq_cst, progress of waiting writers; partner: their load. Relaxed where it fails: the
       // count is loaded again.
@@ -79,34 +104,107 @@ class RatioGate {
     samples_.fetch_sub(items, base::Order::SeqCst);
   }
 
+  /// Sets the ratio for the inserts booked from now on; the balance is what it was. One thread at a
+  /// time, and only if there is a ratio.
+  void set(double samples_per_insert) noexcept {
+    // Relaxed, here and where the exchange fails: an old count makes the exchange fail. No other
+    // thread writes the slots.
+    std::uint64_t word = inserts_.load(base::Order::Relaxed);
+    for (;;) {
+      const Slot& now = slots_[word % 2];
+      Slot& next = slots_[(word + 1) % 2];
+      const double before = now.samples_per_insert.load(base::Order::Relaxed);
+      const double offset = now.offset.load(base::Order::Relaxed);
+      const double counted = std::max(0.0, this->counted(word >> kChangeBits));
+      // T2: release; partner: the loads in look.
+      next.samples_per_insert.store(samples_per_insert, base::Order::Release);
+      next.offset.store(offset + (samples_per_insert - before) * counted, base::Order::Release);
+      const std::uint64_t changed = (word & ~kChanges) | ((word + 1) & kChanges);
+      // T1 and E1: seq_cst, progress of waiting writers and samplers; partner: the load in look.
+      if (inserts_.compare_exchange(word, changed, base::Order::SeqCst, base::Order::Relaxed)) {
+        return;
+      }
+    }
+  }
+
   // Relaxed: a checkpoint of a buffer in use stores what the counts are at about that moment.
   [[nodiscard]] std::uint64_t inserts() const noexcept {
-    return inserts_.load(base::Order::Relaxed);
+    return inserts_.load(base::Order::Relaxed) >> kChangeBits;
   }
   [[nodiscard]] std::uint64_t samples() const noexcept {
     return samples_.load(base::Order::Relaxed);
   }
   /// Only before any other thread uses the gate.
-  void restore(std::uint64_t inserts, std::uint64_t samples) noexcept {
-    inserts_.store(inserts, base::Order::Relaxed);
+  void restore(std::uint64_t inserts, std::uint64_t samples, const RatioTerms& terms) noexcept {
+    inserts_.store(inserts << kChangeBits, base::Order::Relaxed);
     samples_.store(samples, base::Order::Relaxed);
+    slots_[0].samples_per_insert.store(terms.samples_per_insert, base::Order::Relaxed);
+    slots_[0].offset.store(terms.offset, base::Order::Relaxed);
   }
 
   [[nodiscard]] bool limits() const noexcept { return ratio_.samples_per_insert > 0.0; }
+  /// Inserts booked at a time.
+  [[nodiscard]] std::size_t block(const RatioTerms& terms) const noexcept {
+    return static_cast<std::size_t>(
+        std::clamp(ratio_.block_samples / terms.samples_per_insert, 1.0, kMostBlock));
+  }
 
   /// By how many sampled items samples (positive) or inserts (negative) are ahead of the ratio.
   /// Relaxed: for statistics.
   [[nodiscard]] double ahead() const noexcept {
-    return balance(samples_.load(base::Order::Relaxed), inserts_.load(base::Order::Relaxed));
+    const Seen seen = look();
+    return balance(seen.terms, samples_.load(base::Order::Relaxed), seen.inserts());
   }
 
  private:
-  [[nodiscard]] double balance(std::uint64_t samples, std::uint64_t inserts) const noexcept {
-    const auto counted = static_cast<double>(inserts) - static_cast<double>(ratio_.min_size);
-    return static_cast<double>(samples) - ratio_.samples_per_insert * counted;
+  /// Bits of the word of the inserts that count changes of the ratio. A thread would have to stand
+  /// still for 2^16 changes to take terms for others, and then one batch counts at them.
+  static constexpr unsigned kChangeBits = 16;
+  static constexpr std::uint64_t kChanges = (std::uint64_t{1} << kChangeBits) - 1;
+
+  struct Slot {
+    typename Sync::template Atomic<double> samples_per_insert{0.0};
+    typename Sync::template Atomic<double> offset{0.0};
+  };
+  /// The inserts and the terms of one moment.
+  struct Seen {
+    std::uint64_t word;
+    RatioTerms terms;
+    [[nodiscard]] std::uint64_t inserts() const noexcept { return word >> kChangeBits; }
+  };
+
+  [[nodiscard]] Seen look() const noexcept {
+    for (;;) {
+      // T1 and E1: seq_cst, the look of a waiting writer or sampler; partners: the exchanges in set
+      // and book_inserts.
+      const std::uint64_t word = inserts_.load(base::Order::SeqCst);
+      const Slot& slot = slots_[word % 2];
+      // T2: acquire; partner: the stores in set. Relaxed at the end: a reader of terms that are
+      // written again has acquired the change before them, and sees that or a later one.
+      const RatioTerms terms{slot.samples_per_insert.load(base::Order::Acquire),
+                             slot.offset.load(base::Order::Acquire)};
+      if ((inserts_.load(base::Order::Relaxed) & kChanges) == (word & kChanges)) {
+        return {word, terms};
+      }
+    }
+  }
+
+  [[nodiscard]] double counted(std::uint64_t inserts) const noexcept {
+    return static_cast<double>(inserts) - static_cast<double>(ratio_.min_size);
+  }
+  [[nodiscard]] double balance(const RatioTerms& terms, std::uint64_t samples,
+                               std::uint64_t inserts) const noexcept {
+    return static_cast<double>(samples) - terms.samples_per_insert * counted(inserts) +
+           terms.offset;
+  }
+  /// Whether so many inserts are too far ahead.
+  [[nodiscard]] bool holds(const RatioTerms& terms, std::uint64_t samples,
+                           std::uint64_t inserts) const noexcept {
+    return balance(terms, samples, inserts) < -ratio_.error_buffer;
   }
 
   const Ratio ratio_;
+  Slot slots_[2];
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> inserts_{0};
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> samples_{0};
 };

@@ -22,9 +22,6 @@ void check_ranges(const RateLimiter& options) {
   }
 }
 
-/// The largest block of inserts that a writer books at a time.
-constexpr double kMostBlock = 64.0;
-
 /// The ratio of the options, checked. `samples_per_insert` stays 0 if they have none.
 Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
                     std::size_t max_writers) {
@@ -37,18 +34,12 @@ Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
   }
   const auto& ratio = std::get<SampleToInsertRatio>(options);
   check_items("SampleToInsertRatio", "min_size", ratio.min_size, capacity_steps);
-  check_ranges(options);
-  const double least = std::max(1.0, ratio.samples_per_insert);
-  base::require(ratio.error_buffer >= least, base::StrategyOf{"SampleToInsertRatio"},
-                "error_buffer is ", ratio.error_buffer,
-                "; allowed: at least max(1, samples_per_insert) = ", least);
+  check_ratio(ratio);
   // All writers' blocks together stay within half the error buffer where that is possible.
-  const double fair =
-      ratio.error_buffer / (2.0 * ratio.samples_per_insert * static_cast<double>(max_writers));
   return {.min_size = ratio.min_size,
           .samples_per_insert = ratio.samples_per_insert,
           .error_buffer = ratio.error_buffer,
-          .block = static_cast<std::size_t>(std::clamp(fair, 1.0, kMostBlock))};
+          .block_samples = ratio.error_buffer / (2.0 * static_cast<double>(max_writers))};
 }
 
 QueueGate<base::StdSync> checked_queue(const RateLimiter& options, std::size_t capacity_steps,
@@ -72,12 +63,15 @@ Limiter::Limiter(const RateLimiter& options, std::size_t capacity_steps, std::si
 void Limiter::check_batch(std::size_t items) const {
   base::require(!is_queue() || items <= queue_.size(), "batch size is ", items,
                 "; allowed: at most ", base::StrategyOf{"Queue"}, "size = ", queue_.size());
-  const Ratio& ratio = ratio_.ratio();
+  if (!ratio_.limits()) {
+    return;
+  }
+  const RatioTerms now = terms();
+  const std::size_t block = ratio_.block(now);
   const double most =
-      2.0 * ratio.error_buffer - ratio.samples_per_insert * static_cast<double>(ratio.block);
-  base::require(!ratio_.limits() || static_cast<double>(items) <= most, "batch size is ", items,
-                "; allowed: at most 2 * error_buffer - samples_per_insert * ", ratio.block, " = ",
-                most);
+      2.0 * ratio_.ratio().error_buffer - now.samples_per_insert * static_cast<double>(block);
+  base::require(static_cast<double>(items) <= most, "batch size is ", items,
+                "; allowed: at most 2 * error_buffer - samples_per_insert * ", block, " = ", most);
 }
 
 std::string Limiter::explain(std::size_t items) const {
@@ -95,6 +89,14 @@ std::string Limiter::explain(std::size_t items) const {
     return base::text("at least ", least, " items: sampling is free");
   }
   return in_words(balance());
+}
+
+void check_ratio(const SampleToInsertRatio& ratio) {
+  check_ranges(ratio);
+  const double least = std::max(1.0, ratio.samples_per_insert);
+  base::require(ratio.error_buffer >= least, base::StrategyOf{"SampleToInsertRatio"},
+                "error_buffer is ", ratio.error_buffer,
+                "; allowed: at least max(1, samples_per_insert) = ", least);
 }
 
 std::string in_words(const RatioBalance& balance) {

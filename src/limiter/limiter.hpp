@@ -2,6 +2,7 @@
 
 #include <reprise/rate_limiter.hpp>
 
+#include "base/mutex.hpp"
 #include "base/sync.hpp"
 #include "limiter/gates.hpp"
 
@@ -19,11 +20,11 @@ namespace reprise::limiter {
 /// (`BufferCore::counted`), because `QueueGate` depends on the moment at which they are counted.
 ///
 /// Writers and samplers never wait for each other at the same time. The two gates of a ratio use
-/// the same counts. With error_buffer E, ratio r, block b and batch n, both are shut only if r * b
-/// + n > 2 * E, and `check_batch` refuses such a batch. No insert waits while fewer items are
-/// resident than sampling needs, or than a sampler demands (`Turns::demand`). Writers of a queue
-/// wait until fewer items than its size are left; samplers wait for at most as many items as its
-/// size.
+/// the same counts. With error_buffer E, ratio r, block b and batch n, both would be shut only if
+/// r * b + n > 2 * E. `check_batch` refuses such a batch, and one that waits while the ratio rises
+/// is let through there. No insert waits while fewer items are resident than sampling needs, or
+/// than a sampler demands (`Turns::demand`). Writers of a queue wait until fewer items than its
+/// size are left; samplers wait for at most as many items as its size.
 class Limiter {
  public:
   /// Throws std::invalid_argument that names the option, its value and what is allowed.
@@ -52,7 +53,7 @@ class Limiter {
     if (is_queue()) {
       return queue_.book_inserts(look);
     }
-    return ratio_.book_inserts(look()) ? ratio_.ratio().block : 0;
+    return ratio_.book_inserts(look());
   }
   /// Gives back what a writer booked and did not insert. A queue takes nothing back: its room is
   /// measured anew when it is used up, and lost bookings only make that happen sooner.
@@ -71,9 +72,11 @@ class Limiter {
     std::uint64_t samples = 0;
   };
   [[nodiscard]] Counts counts() const noexcept { return {ratio_.inserts(), ratio_.samples()}; }
+  /// The ratio that is held.
+  [[nodiscard]] RatioTerms terms() const noexcept { return ratio_.terms(); }
   /// Only before any other thread uses the limiter. `waiting`: items in the queue.
-  void restore(const Counts& counts, std::size_t waiting) noexcept {
-    ratio_.restore(counts.inserts, counts.samples);
+  void restore(const Counts& counts, std::size_t waiting, const RatioTerms& terms) noexcept {
+    ratio_.restore(counts.inserts, counts.samples, terms);
     queue_.restore(waiting);
   }
 
@@ -103,9 +106,16 @@ class Limiter {
     }
   }
 
+  /// Sets the ratio for inserts booked from now on, if the limiter holds one. The caller has
+  /// checked it (`check_ratio`), and wakes whoever waits.
+  void set_samples_per_insert(double samples_per_insert) noexcept REPRISE_EXCLUDES(changing_) {
+    const base::MutexLock lock(changing_);
+    ratio_.set(samples_per_insert);
+  }
+
   /// How far samples are ahead of the ratio, or behind it. For statistics.
   [[nodiscard]] RatioBalance balance() const noexcept {
-    return {ratio_.ahead(), ratio_.ratio().samples_per_insert, ratio_.ratio().error_buffer};
+    return {ratio_.ahead(), terms().samples_per_insert, ratio_.ratio().error_buffer};
   }
   /// The state in a sentence.
   [[nodiscard]] std::string explain(std::size_t items) const;
@@ -113,7 +123,12 @@ class Limiter {
  private:
   RatioGate<base::StdSync> ratio_;
   QueueGate<base::StdSync> queue_;
+  base::Mutex changing_;  ///< Held while the ratio is changed.
 };
+
+/// Throws std::invalid_argument for numbers out of range, and for an error buffer too small for the
+/// ratio.
+void check_ratio(const SampleToInsertRatio& ratio);
 
 /// The balance in a sentence.
 [[nodiscard]] std::string in_words(const RatioBalance& balance);

@@ -123,7 +123,7 @@ std::uint64_t ShardedLimiter::samples() const {
 }
 
 void ShardedLimiter::restore(std::uint64_t inserts, std::uint64_t samples) {
-  ratio_->limiter().restore({inserts, samples}, 0);
+  ratio_->limiter().restore({inserts, samples}, 0, ratio_->limiter().terms());
 }
 
 RatioBalance ShardedLimiter::balance() const {

@@ -71,9 +71,14 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
   }
 }
 
-std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
-                                              const std::string& directory, const Storage& storage,
-                                              const buffer::BufferCore* like) {
+/// A buffer for the contents, and whether its rate limiter is that of the checkpoint.
+struct Made {
+  std::shared_ptr<buffer::BufferCore> core;
+  bool same_limiter;
+};
+
+Made make_core(const Snapshot& snapshot, const std::string& directory, const Storage& storage,
+               const buffer::BufferCore* like) {
   State schema(snapshot, kSchemaState);
   const Schema stored_schema = decode_schema(schema.decoder);
   schema.decoder.finish();
@@ -104,7 +109,8 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
   }
   try {
     check_size(snapshot, stored_schema, use, options.decoder);
-    return std::make_shared<buffer::BufferCore>(stored_schema, use);
+    return {std::make_shared<buffer::BufferCore>(stored_schema, use),
+            use.rate_limiter == stored.rate_limiter};
   } catch (const std::invalid_argument& error) {
     options.decoder.refuse(error.what());
   } catch (const std::bad_alloc&) {
@@ -336,13 +342,28 @@ void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Deco
   }
 }
 
+/// Refuses a ratio that the limiter cannot hold.
+void check_ratio(const buffer::BufferCore& core, const StoredBuffer& stored, const Decoder& from) {
+  if (stored.ratio) {
+    try {
+      core.check_samples_per_insert(stored.ratio->samples_per_insert);
+    } catch (const std::invalid_argument& error) {
+      from.refuse(error.what());
+    }
+  }
+}
+
 std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
                                             const LoadOptions& options,
                                             const buffer::BufferCore* like) {
-  const std::shared_ptr<buffer::BufferCore> core =
-      make_core(snapshot, directory, options.storage, like);
-  State state(snapshot, kBufferState);
-  const StoredBuffer stored = decode_buffer(state.decoder, core->selectors().size());
+  const Made made = make_core(snapshot, directory, options.storage, like);
+  const std::shared_ptr<buffer::BufferCore>& core = made.core;
+  State state(snapshot, kBufferState, kStateVersionRatio);
+  StoredBuffer stored = decode_buffer(state.decoder, state.version, core->selectors().size());
+  if (!made.same_limiter) {
+    stored.ratio.reset();
+  }
+  check_ratio(*core, stored, state.decoder);
   set_alphas(*core, stored, state.decoder, directory);
   std::vector<ShardImage> images;
   images.reserve(core->shards().size());

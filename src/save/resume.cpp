@@ -267,8 +267,9 @@ void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
 void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const Stats stats = core.stats();
   const std::uint64_t committed = stats.resident_steps + stats.excess_steps + stats.evicted_steps;
+  const limiter::RatioTerms ratio = stored.ratio.value_or(core.limiter().terms());
   core.slots().restore(committed);
-  core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted());
+  core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted(), ratio);
   core.counters.sampled_items = stored.counts.sampled_items;
   core.counters.sampled_batches = stored.counts.sampled_batches;
   core.counters.applied_updates = stored.counts.applied_updates;

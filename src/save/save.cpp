@@ -143,6 +143,15 @@ void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t
   write_state(saver, kShardState + std::to_string(s), image, written);
 }
 
+/// The ratio that the limiter holds, if it was changed.
+std::optional<limiter::RatioTerms> changed_ratio(buffer::BufferCore& core) {
+  const auto* const made = std::get_if<SampleToInsertRatio>(&core.options().rate_limiter);
+  const limiter::RatioTerms now = core.limiter().terms();
+  return made == nullptr || (now.samples_per_insert == made->samples_per_insert && now.offset == 0)
+             ? std::nullopt
+             : std::optional(now);
+}
+
 StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& alphas,
                            std::span<const base::Random::State> samplers) {
   const Stats stats = core.stats();
@@ -156,6 +165,7 @@ StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& a
                  .item_numbers = core.item_numbers().taken(),
                  .episode_blocks = core.counters.episode_blocks.load(std::memory_order_relaxed),
                  .limiter_samples = core.limiter().counts().samples},
+      .ratio = changed_ratio(core),
       .alphas = alphas,
       .writer_positions = {},
       .samplers = {samplers.begin(), samplers.end()},
@@ -185,7 +195,8 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
   // After the images, so that the counts written here include everything that the images show.
-  write_state(saver, kBufferState, stored_buffer(core, image.alphas, samplers));
+  const StoredBuffer stored = stored_buffer(core, image.alphas, samplers);
+  write_state(saver, kBufferState, stored, stored.ratio ? kStateVersionRatio : kStateVersion);
   write_state(saver, kSchemaState, core.schema());
   write_state(saver, kOptionsState, core.options(), kStateVersionWords);
   std::uint64_t chunks = 0;

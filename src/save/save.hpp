@@ -32,6 +32,8 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
 inline constexpr std::uint32_t kStateVersion = 1;
 /// The version of the state of options from which on words have their present numbers.
 inline constexpr std::uint32_t kStateVersionWords = 2;
+/// The version of the state of a buffer whose limiter has another ratio than its options.
+inline constexpr std::uint32_t kStateVersionRatio = 2;
 /// The versions of a shard's state from which on it may have removed items, and has the turns of
 /// its chunks.
 inline constexpr std::uint32_t kStateVersionRemoved = 2;

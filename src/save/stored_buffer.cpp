@@ -1,6 +1,9 @@
 #include "save/stored_buffer.hpp"
 
+#include "save/save.hpp"
+
 #include <algorithm>
+#include <cmath>
 
 namespace reprise::save {
 namespace {
@@ -16,12 +19,17 @@ void encode(record::Encoder& to, const StoredBuffer& buffer) {
   to.list(buffer.alphas);
   to.list(buffer.writer_positions);
   to.list(buffer.samplers);
+  if (buffer.ratio) {
+    to.value(buffer.ratio->samples_per_insert);
+    to.value(buffer.ratio->offset);
+  }
   if (buffer.version != 0) {
     to.value(buffer.version);
   }
 }
 
-StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors) {
+StoredBuffer decode_buffer(record::Decoder& from, std::uint32_t state_version,
+                           std::size_t selectors) {
   StoredBuffer buffer;
   buffer.counts = from.value<StoredBuffer::Counts>();
   if (buffer.counts.item_numbers > kMostItemNumbers) {
@@ -35,6 +43,14 @@ StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors) {
   buffer.samplers = from.list<base::Random::State>();
   if (std::ranges::count(buffer.samplers, base::Random::State{}) != 0) {
     from.refuse("a sampler's random numbers have no state");
+  }
+  if (state_version >= kStateVersionRatio) {
+    const auto samples_per_insert = from.value<double>();
+    const auto offset = from.value<double>();
+    if (!std::isfinite(offset)) {
+      from.refuse("the balance of the ratio is ", offset, "; allowed: finite");
+    }
+    buffer.ratio = {samples_per_insert, offset};
   }
   if (from.left() != 0) {
     buffer.version = from.value<std::int64_t>();

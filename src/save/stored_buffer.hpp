@@ -2,10 +2,12 @@
 
 #include "base/random.hpp"
 #include "buffer/writer_slots.hpp"
+#include "limiter/gates.hpp"
 #include "record/codec.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace reprise::save {
@@ -27,6 +29,8 @@ struct StoredBuffer {
   };
 
   Counts counts;
+  /// The ratio of the limiter, if it is not that of the options any more.
+  std::optional<limiter::RatioTerms> ratio;
   std::vector<float> alphas;                     ///< Exponents; below 0 where there is none.
   std::vector<WriterPosition> writer_positions;  ///< One for each of `max_writers`.
   std::vector<base::Random::State> samplers;
@@ -34,8 +38,9 @@ struct StoredBuffer {
 };
 
 void encode(record::Encoder& to, const StoredBuffer& buffer);
-/// Decodes the state of a buffer with this number of selectors. Throws `CheckpointError`
-/// (`Damaged`).
-[[nodiscard]] StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors);
+/// Decodes the state of a buffer with this number of selectors, of a version up to
+/// `kStateVersionRatio`. Throws `CheckpointError` (`Damaged`).
+[[nodiscard]] StoredBuffer decode_buffer(record::Decoder& from, std::uint32_t state_version,
+                                         std::size_t selectors);
 
 }  // namespace reprise::save

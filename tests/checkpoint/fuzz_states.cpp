@@ -47,9 +47,10 @@ void options(Bytes bytes) {
   demand(std::ranges::equal(once.encoded(), twice.encoded()));
 }
 
-void buffer(Bytes bytes, std::size_t selectors) {
+void buffer(Bytes bytes, std::size_t selectors, bool ratio) {
   Decoder from(bytes, "input");
-  const save::StoredBuffer buffer = save::decode_buffer(from, selectors);
+  const save::StoredBuffer buffer =
+      save::decode_buffer(from, ratio ? save::kStateVersionRatio : save::kStateVersion, selectors);
   demand(buffer.alphas.size() == selectors);
   Encoder to;
   save::encode(to, buffer);
@@ -92,7 +93,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         options(bytes);
         break;
       case 2:
-        buffer(bytes, selectors);
+        buffer(bytes, selectors, data[0] >= 128);
         break;
       default:
         shard(bytes, data[1], data[2], selectors, data[0] >= 128, (data[0] & 64U) != 0);

@@ -1,6 +1,7 @@
 #include "../checkpoint/copied_checkpoint.hpp"
 #include "../record/memory_file_system.hpp"
 #include "save/save.hpp"
+#include "save/stored_buffer.hpp"
 #include "save/stored_options.hpp"
 #include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/core_of.hpp"
@@ -151,6 +152,41 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
   Line other(old);
   core_of(other.replay) = save::load(files, kDirectory, {}, core_of(other.replay).get()).core;
   EXPECT_GT(other.replay.size(), 40U);
+}
+
+TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::size_t selectors = options().selectors.size() + 1;  // `Line` adds one.
+  for (const RateLimiter& limiter :
+       {RateLimiter(MinSize{}),
+        RateLimiter(SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0})}) {
+    for (const limiter::RatioTerms& terms : std::initializer_list<limiter::RatioTerms>{
+             {0.0, 0.0}, {9.0, 0.0}, {kInfinity, 0.0}, {1.0, kInfinity}, {2.0, 1.0}}) {
+      Options with = options();
+      with.max_times_sampled = 0;
+      with.rate_limiter = limiter;
+      Line line(with);
+      line.append_many(0, 5);
+      CopiedCheckpoint bad = saved(line);
+      record::Decoder from(bad.states["buffer"], "buffer");
+      EXPECT_EQ(from.u32(), save::kStateVersion);
+      save::StoredBuffer stored = save::decode_buffer(from, save::kStateVersion, selectors);
+      stored.ratio = terms;
+      record::Encoder to;
+      to.u32(save::kStateVersionRatio);
+      save::encode(to, stored);
+      bad.states["buffer"] = std::move(to).take();
+      MemoryFileSystem files;
+      bad.write(files, kDirectory);
+      const auto load = [&] { return save::load(files, kDirectory, {}, nullptr).core; };
+      if (limiter.index() != 0 && terms.samples_per_insert == 2.0) {
+        EXPECT_EQ(load()->limiter().terms().offset, 1.0);
+      } else {
+        EXPECT_EQ(checkpoint_error_of([&] { (void)load(); }).kind(),
+                  CheckpointError::Kind::Damaged);
+      }
+    }
+  }
 }
 
 /// The peak memory of this process in MiB.

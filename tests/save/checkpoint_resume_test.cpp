@@ -60,6 +60,38 @@ TEST(CheckpointResume, CountersGoOn) {
   EXPECT_EQ(after.items, before.items);
 }
 
+TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
+  SampleToInsertRatio ratio{.samples_per_insert = 4.0, .min_size = 1, .error_buffer = 64.0};
+  Line line(Small{.capacity_steps = 1000, .rate_limiter = ratio});
+  {
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 10);
+    line.replay.set_samples_per_insert(0.5);
+    line.append_many(writer, 10, 20);
+  }
+  ASSERT_TRUE(line.replay.sampler().sample(8, kAtOnce));
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  const auto balance_in = [&](const buffer::BufferCore* like) {
+    const auto core = save::load(files, kDirectory, {}, like).core;
+    EXPECT_EQ(std::get<SampleToInsertRatio>(core->options().rate_limiter).samples_per_insert,
+              ratio.samples_per_insert);
+    return core->limiter().balance();
+  };
+  for (const buffer::BufferCore* const like :
+       {static_cast<const buffer::BufferCore*>(nullptr),
+        static_cast<const buffer::BufferCore*>(core_of(line.replay).get())}) {
+    const RatioBalance back = balance_in(like);
+    EXPECT_EQ(back.samples_per_insert, 0.5);
+    EXPECT_EQ(back.ahead, 8 - 4.0 * 9 - 0.5 * 20);
+  }
+  ratio.samples_per_insert = 2.0;
+  Line other(Small{.capacity_steps = 1000, .rate_limiter = ratio});
+  const RatioBalance back = balance_in(core_of(other.replay).get());
+  EXPECT_EQ(back.samples_per_insert, 2.0);
+  EXPECT_EQ(back.ahead, 8 - 2.0 * 29) << "another limiter counts all at its own ratio";
+}
+
 /// Selectors are asked for a chunk's items in blocks.
 TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
   Line line(Small{.capacity_steps = 2000, .max_times_sampled = 1000, .chunk_steps = 2000});

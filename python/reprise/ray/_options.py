@@ -32,6 +32,7 @@ MISSING = {
         "other processes would draw from some shards before and from others after it; make another "
         "buffer, or load one",
     ),
+    "set_samples_per_insert": "what earlier steps were worth would be lost with the coordinator",
     "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
 }
 # Options of in-process buffers without a meaning here: the value that is allowed, and why.

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 from testing.buffers import fill, plain_buffer, plain_schema
+from testing.refusals import refuses
 
 import reprise
 from reprise._options import families
@@ -158,3 +159,21 @@ def test_a_buffer_is_closed_by_with():
         assert not buffer.closed
     assert buffer.closed
     assert len(buffer) == 0 and buffer.stats()["items"] == 0
+
+
+def test_a_ratio_changes_while_all_run_and_is_saved(tmp_path):
+    ratio = reprise.SampleToInsertRatio(4.0, error_buffer=100.0)
+    buffer = plain_buffer(1000, rate_limiter=ratio)
+    fill(buffer, 11)
+    buffer.set_samples_per_insert(0.5)
+    fill(buffer, 10)
+    owed = "inserts are worth 45 samples ahead of 0.5 per insert"  # 10 * 4 + 10 * 0.5.
+    assert owed in buffer.stats()["limiter"]
+    buffer.save(tmp_path)
+    loaded = reprise.ReplayBuffer.load(tmp_path).buffer
+    for there in (buffer, loaded):
+        assert there.options["rate_limiter"] == ratio
+        assert owed in there.stats()["limiter"]
+        drawn = there.sampler().sample(145, timeout=0)
+        assert len(drawn) == 145
+        refuses(TimeoutError, "100 ahead of 0.5 per insert", there.sampler().sample, 1, timeout=0)

@@ -82,6 +82,7 @@ CALLS = {
     "remove": lambda o: o.buffer.remove(np.zeros(0, np.int64)),
     "remove_episode": lambda o: o.episodes.remove(0),
     "clear": lambda o: o.buffer.clear(),
+    "set_samples_per_insert": lambda o: o.buffer.set_samples_per_insert(2.0),
     "set_alpha": lambda o: o.selector.set_alpha(0.5),
     "decay": lambda o: o.selector.decay(0.5),
     "len": lambda o: len(o.buffer),

@@ -109,6 +109,7 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     selector: reprise.SelectorHandle = replay.selector()
     assert selector.update(keys, np.abs(weights)).stale >= 1
     assert selector.priorities(keys).shape == (4,) and selector.totals()["items"] >= 0
+    replay.set_samples_per_insert(4.0)
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
 
 

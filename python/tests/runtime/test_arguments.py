@@ -172,6 +172,7 @@ REALS = {
     "b.sampler().sample(1, beta={})": "Sampler.sample: beta",
     "b.prefetch(1, beta={})": "ReplayBuffer.prefetch: beta",
     "b.selector().set_alpha({})": "SelectorHandle.set_alpha: alpha",
+    "b.set_samples_per_insert({})": "ReplayBuffer.set_samples_per_insert: samples_per_insert",
     "tree.scale({})": "SegmentTree.scale: factor",
     "b.hindsight('state', share={})": "ReplayBuffer.hindsight: share",
     "b.selector().decay({})": "SelectorHandle.decay: factor",
@@ -319,6 +320,8 @@ REFUSED = {
     "b.save(at, attachments={'a' * 99999: b''})": "ReplayBuffer.save: attachments: a name of 99999",
     "b.selector().reset(-1)": "SelectorHandle.reset: priority is -1; allowed: finite",
     "make().selector().set_alpha(10)": "SelectorHandle.set_alpha: alpha is 10; allowed: 0 to 8",
+    "make().set_samples_per_insert(2.0)": "ReplayBuffer.set_samples_per_insert: rate_limiter is a MinSize; "
+    "allowed: SampleToInsertRatio",
     "make().episodes()": "ReplayBuffer.episodes: finding items by episode needs episode_index, which is off",
     "w.append(**step, priorities=[1, 2])": "Writer.append: 2 priorities; this call decides 1 items",
     "tree.assign([9], [1.0])": "SegmentTree.assign: leaves[0] = 9; allowed: below 4",

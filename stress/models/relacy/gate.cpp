@@ -21,7 +21,7 @@ struct World {
   /// Models BookedInserts::wait.
   bool book() {
     bool booked = false;
-    items_event.progress_then_wake([&] { booked = gate.book_inserts(kResident); },
+    items_event.progress_then_wake([&] { booked = gate.book_inserts(kResident) != 0; },
                                    [&] { items_event.wake_registered(); });
     return booked;
   }
@@ -48,8 +48,64 @@ struct World {
 
   void let_in(std::size_t inserts) {
     for (std::size_t i = 0; i < inserts; ++i) {
-      expect(gate.book_inserts(0), "no insert waits for want of items");
+      expect(gate.book_inserts(0) == 1, "no insert waits for want of items");
     }
+  }
+};
+
+/// A lower ratio lets a writer go on: its step is worth less.
+struct WriterWaitsForRatio : Test<WriterWaitsForRatio, 2>, World {
+  void prepare() {
+    let_in(1);
+    gate.set(0.75);
+    let_in(1);
+    gate.set(1.0);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      write();
+    } else {
+      // Models BufferCore::set_samples_per_insert.
+      room_event.progress_then_wake([&] { gate.set(0.25); }, [&] { room_event.wake_registered(); });
+    }
+  }
+  void after() { room_event.expect_awake(); }
+};
+
+/// The ratio is changed twice, so that the terms which a reader looks at are written again: the
+/// balance stays what it was.
+struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
+  void prepare() {
+    let_in(3);
+    gate.admit_samples(2);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      gate.set(2.0);
+      gate.set(4.0);
+    } else {
+      expect(gate.ahead() == 0.0, "terms are of one change");
+    }
+  }
+  void after() { expect(gate.ahead() == 0.0, "a change leaves the balance"); }
+};
+
+/// Inserts are booked while the ratio is changed: each counts at the ratio before or at the one
+/// after, and what was booked is within the error buffer at that ratio.
+struct InsertsWhileRatioChanges : Test<InsertsWhileRatioChanges, 3>, World {
+  int inserts = 1;
+  void prepare() { let_in(1); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      gate.set(0.5);
+    } else {
+      inserts += book() ? 1 : 0;
+    }
+  }
+  void after() {
+    expect(gate.inserts() == static_cast<std::uint64_t>(inserts), "every insert is counted once");
+    expect(gate.ahead() >= -1.0, "inserts are not too far ahead");
+    expect(gate.ahead() <= -0.5 * (inserts - 1), "no insert counts less than at the lower ratio");
   }
 };
 
@@ -151,6 +207,10 @@ struct SamplersAmongThemselves : Test<SamplersAmongThemselves, 3>, World {
 void add_gate(Scenarios& scenarios) {
   scenarios.push_back(small<SamplerWaits>("limiter", "a sampler waits for inserts"));
   scenarios.push_back(small<WriterWaits>("limiter", "a writer waits for samples"));
+  scenarios.push_back(small<WriterWaitsForRatio>("limiter", "a writer waits for another ratio"));
+  scenarios.push_back(small<RatioChangedTwice>("limiter", "the ratio is changed twice"));
+  scenarios.push_back(
+      large<InsertsWhileRatioChanges>("limiter", "two writers while the ratio is changed"));
   scenarios.push_back(small<BatchTakenBack>("limiter", "a sampler waits for a batch taken back"));
   scenarios.push_back(
       large<SamplersAmongThemselves>("limiter", "three samplers, two batches taken back"));
