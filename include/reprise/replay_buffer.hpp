@@ -145,6 +145,27 @@ class Episodes {
   /// Gathers into a new batch.
   [[nodiscard]] Batch gather(std::uint64_t episode, std::uint64_t position, std::size_t steps);
 
+  /// Adds up weights over the episode of each of these items, for priorities that depend on what
+  /// comes later in the episode, such as those of ReaPER (docs/guide/items.md): of the items
+  /// after it, and of all items of the episode. Weights are those of the selector with this place;
+  /// with `Proportional{.alpha = 1, .epsilon = 0}` they are the raw priorities. Items that are gone
+  /// or exhausted add nothing, nor do those of an episode under way that are not decided yet.
+  /// NaN for an item that is gone. Returns how many are there.
+  ///
+  /// Sums are made anew of the present weights, so they do not drift, and after[i] <= totals[i].
+  /// Beside other threads each shard's part is of one moment, but not the whole: an item that is
+  /// changed meanwhile counts with the weight before or after. An episode may lie in any number of
+  /// chunks. Where a remover that chooses has taken a hole of `Options::chunk_steps` steps out of
+  /// it, what is beyond the hole is not added.
+  /// Errors: `std::invalid_argument` for counts that differ, a key of another buffer, or a selector
+  /// that does not draw by weight alone (`Uniform`, `Proportional`, `LossAdjusted` do).
+  /// Cost, per 2048 keys: for each `Options::chunk_steps` steps of the longest episode, and twice
+  /// more, each shard's lock; in it for each key a search in the index, and where it has some of
+  /// the episode, O(log chunk_steps). Allocates nothing.
+  // NOLINTNEXTLINE(modernize-use-nodiscard): the sums tell it too.
+  std::size_t sums(std::span<const ItemKey> keys, std::span<double> after, std::span<double> totals,
+                   std::size_t selector = 0) const;
+
   /// Removes all items of an episode that were decided before the call, as `ReplayBuffer::remove`;
   /// later ones are not removed. Returns how many were removed. Cost: the cost of
   /// `ReplayBuffer::size`, and for each shard a pass over its index, a millisecond per million

@@ -63,6 +63,18 @@ nb::object update_episode(EpisodesObject& self, std::uint64_t episode, std::uint
       [&] { return self.core().update_priorities(episode, position, priorities, selector); }));
 }
 
+nb::object sums(EpisodesObject& self, const Keys& given, std::size_t selector) {
+  const std::vector<ItemKey> keys = own(given);
+  const std::array<nb::object, 2> made{empty_array(DType::F64, {{keys.size()}}),
+                                       empty_array(DType::F64, {{keys.size()}})};
+  const auto into = [&](std::size_t i) {
+    return std::span(reinterpret_cast<double*>(Array(made[i]).data()), keys.size());
+  };
+  without_gil(
+      [&, after = into(0), totals = into(1)] { self.core().sums(keys, after, totals, selector); });
+  return nb::make_tuple(made[0], made[1]);
+}
+
 nb::object gather(EpisodesObject& self, std::uint64_t episode, std::uint64_t position,
                   std::size_t steps) {
   return gathered(self.of(), steps,
@@ -139,6 +151,14 @@ ReplayBuffer.update_priorities, and ValueError for an unknown selector.)",
           R"(ReplayBuffer.gather of the items that begin with `steps` consecutive steps of an episode, from a
 position on. What `find` would not find is marked as gone and has a stale key.)",
           arg("episode"), arg("position"), arg("steps"))
+      .method<&sums>(
+          "sums", "tuple[NDArray[np.float64], NDArray[np.float64]]",
+          R"(Weights added up over the episode of each of these items, float64 [n] twice: of the items after
+it, and of all of its episode. Weights are those of the selector with this place: with
+Proportional(alpha=1, epsilon=0) the priorities. They are of the present items, never drifting: what
+is gone, exhausted or not decided yet adds nothing. NaN for an item that is gone. ValueError for a
+key of another buffer, or a selector that does not draw by weight alone.)",
+          arg("keys"), arg("selector", 0U))
       .method<&Episodes::remove, true>(
           "remove",
           R"(Removes all items of an episode that are decided, as ReplayBuffer.remove. Returns how many there

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
+#include "items/episode_sums.hpp"
 #include "items/read_items.hpp"
 #include "window/batch_access.hpp"
 
@@ -82,6 +83,11 @@ Batch Episodes::gather(std::uint64_t episode, std::uint64_t position, std::size_
                                           std::max<std::size_t>(steps, 1), nullptr, false);
   gather(episode, position, steps, batch);
   return batch;
+}
+
+std::size_t Episodes::sums(std::span<const ItemKey> keys, std::span<double> after,
+                           std::span<double> totals, std::size_t selector) const {
+  return items::episode_sums(*core_, keys, after, totals, selector);
 }
 
 std::size_t Episodes::remove(std::uint64_t episode) {

@@ -5,6 +5,7 @@
 #include "storage/chunk_store.hpp"
 #include "storage/row_layout.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -67,6 +68,32 @@ class EpisodeIndex final : public RowIndex {
     return std::nullopt;
   }
 
+  /// Calls each(place, position, rows) for every run of an episode's items whose positions are in
+  /// this block: the place and the position of its first row, and how many of the rows below
+  /// end_of(chunk) belong to it. Rows without an item may be among them. Returns whether there is
+  /// one. O(log rows) for each, and O(rows without an item that follow each other).
+  template <class End, class Each>
+  bool for_each_run_of(std::uint64_t episode, std::uint64_t block, End end_of, Each each) noexcept {
+    const std::uint32_t hash = hash_of(episode, block);
+    bool any = false;
+    for (std::size_t at = hash & mask_; entries_[at].slot_after != 0; at = next(at)) {
+      const storage::Place first = store_.place(entries_[at].slot_after - 1);
+      if (entries_[at].hash != hash) {
+        continue;
+      }
+      const storage::ItemHeader run = header(first);
+      const std::uint64_t position = run.position();
+      const std::uint32_t rows = store_.chunk_rows();
+      if (run.episode == episode && position / rows == block) {
+        const auto left = static_cast<std::uint32_t>(rows - position % rows);
+        const std::uint32_t most = std::min(end_of(first.chunk), first.row + left);
+        each(first, position, rows_of(first, episode, most));
+        any = true;
+      }
+    }
+    return any;
+  }
+
   /// Calls each(place) for every item of an episode that entered, those of a chunk up to the row
   /// end_of(chunk), in no order, and some of them twice. O(rows of the shard).
   template <class End, class Each>
@@ -105,6 +132,23 @@ class EpisodeIndex final : public RowIndex {
     storage::ItemHeader header;
     std::memcpy(&header, store_.row(place.chunk, place.row), sizeof(header));
     return header;
+  }
+  /// How many rows from this item's on, and below `end`, are of its episode. The rows of an episode
+  /// follow each other in a chunk; one without an item, which has no header of its own, is taken
+  /// for one of the episode before it.
+  [[nodiscard]] std::uint32_t rows_of(storage::Place first, std::uint64_t episode,
+                                      std::uint32_t end) noexcept {
+    const float* const priorities = store_.priorities(first.chunk);
+    std::uint32_t inside = first.row;
+    while (end - inside > 1) {
+      const std::uint32_t middle = inside + (end - inside) / 2;
+      storage::Place item{first.chunk, middle};
+      while (!storage::is_item(priorities[item.row])) {
+        --item.row;
+      }
+      (header(item).episode == episode ? inside : end) = middle;
+    }
+    return end - first.row;
   }
   template <class Each>
   void for_each_run(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end, Run& last,

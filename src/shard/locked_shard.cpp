@@ -298,6 +298,19 @@ std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t po
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
+/// Rows that have left, and those without an item, weigh nothing.
+bool LockedShard::add_up(std::size_t selector, std::uint64_t block, EpisodeSums& sums) noexcept {
+  return episodes_.for_each_run_of(
+      sums.episode, block, [this](std::uint32_t chunk) { return queue_[chunk].ingested; },
+      [&](storage::Place first, std::uint64_t position, std::uint32_t rows) {
+        const std::uint64_t before = position > sums.position ? 0 : sums.position - position + 1;
+        const auto upto = static_cast<std::uint32_t>(std::min<std::uint64_t>(before, rows));
+        const std::uint32_t leaf = this->leaf(first.chunk, first.row);
+        sums.upto += selection_[selector].sum(leaf, upto);
+        sums.after += selection_[selector].sum(leaf + upto, rows - upto);
+      });
+}
+
 std::optional<storage::Place> LockedShard::find(ItemKey key) const noexcept {
   const storage::Place place = store_.place(key.slot());
   const bool there =

@@ -40,6 +40,14 @@ struct Extras {
   [[nodiscard]] bool exhaust() const noexcept { return draws_per_item != 0 || outdates; }
 };
 
+/// Sums of weights of an episode's items: of those up to a position, and of those after it.
+struct EpisodeSums {
+  std::uint64_t episode;
+  std::uint64_t position;
+  double upto;
+  double after;
+};
+
 /// Counters of one shard; they never run backwards.
 struct Counters {
   std::uint64_t ingested_steps = 0;
@@ -137,6 +145,10 @@ class LockedShard {
   /// The key of the item that begins with this step, if it is in this shard and the index is
   /// enabled.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept;
+
+  /// Adds the weights of those of the episode's items here whose positions are in this block of the
+  /// index; false if the index has none. Only with the index.
+  bool add_up(std::size_t selector, std::uint64_t block, EpisodeSums& sums) noexcept;
 
   /// The place of the item with this key, if it is still there, exhausted or not. The slot is one
   /// of this shard.

@@ -81,6 +81,7 @@ CALLS = {
     "reset": lambda o: o.selector.reset(),
     "remove": lambda o: o.buffer.remove(np.zeros(0, np.int64)),
     "remove_episode": lambda o: o.episodes.remove(0),
+    "sums": lambda o: o.episodes.sums(np.zeros(0, np.int64)),
     "clear": lambda o: o.buffer.clear(),
     "set_samples_per_insert": lambda o: o.buffer.set_samples_per_insert(2.0),
     "set_alpha": lambda o: o.selector.set_alpha(0.5),

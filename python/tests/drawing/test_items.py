@@ -68,6 +68,25 @@ def test_priorities_and_totals_are_those_that_were_set(buffer):
     assert buffer.selector().totals()["weight"] == 20.0
 
 
+def test_sums_over_an_episode(buffer):
+    buffer.selector().set_alpha(1.0)
+    keys = keys_of(buffer)
+    buffer.update_priorities(keys, np.arange(20))
+    after, total = buffer.episodes().sums(keys)
+    assert after.dtype == total.dtype == np.float64
+    np.testing.assert_allclose(after, 190 - np.arange(20).cumsum(), rtol=1e-6)
+    np.testing.assert_allclose(total, np.full(20, 190), rtol=1e-6)
+    buffer.remove(keys[[19]])
+    after, total = buffer.episodes().sums(keys[[19, 18, 0, 0]], selector=0)
+    np.testing.assert_allclose(after, [np.nan, 0, 171, 171], rtol=1e-6)
+    np.testing.assert_allclose(total, [np.nan, 171, 171, 171], rtol=1e-6)
+    assert [len(sums) for sums in buffer.episodes().sums(keys[:0])] == [0, 0]
+    refuses(ValueError, "Episodes.sums: selector is 3", buffer.episodes().sums, keys, 3)
+    refuses(ValueError, "sums: keys.0. has tag", buffer.episodes().sums, keys ^ (1 << 52))
+    ordered = plain_buffer(selectors=reprise.Fifo(), episode_index=True).episodes()
+    refuses(ValueError, "selector is 0, .*by weight alone; allowed: Uniform", ordered.sums, keys)
+
+
 def test_items_and_episodes_are_removed(buffer):
     keys = keys_of(buffer)
     assert buffer.remove(keys[[7, 3, 3, 19]]) == 3

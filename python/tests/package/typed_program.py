@@ -104,6 +104,9 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     assert batch.lengths.dtype == np.int32
     arrays: dict[str, NDArray[Any]] = dict(batch.items())
     assert list(arrays) == list(batch)
+    after, total = episodes.sums(keys)
+    reliability: NDArray[np.float64] = 1 - after / total
+    assert reliability.shape == (4,)
     gone: int = replay.remove(keys[:1]) + episodes.remove(int(batch.episode_ids[0]))
     assert gone >= 0
     selector: reprise.SelectorHandle = replay.selector()

@@ -144,6 +144,7 @@ COUNTS = {
     "b.episodes().update_priorities(0, 0, [1], {})": "Episodes.update_priorities: selector",
     "b.episodes().gather(0, {}, 1)": "Episodes.gather: position",
     "b.episodes().remove({})": "Episodes.remove: episode",
+    "b.episodes().sums(np.zeros(0, np.int64), {})": "Episodes.sums: selector",
     "b.save(at, keep={})": "ReplayBuffer.save: keep",
     "b.save(at, compression={})": "ReplayBuffer.save: compression",
     "b.save(at, bytes_per_second={})": "ReplayBuffer.save: bytes_per_second",
