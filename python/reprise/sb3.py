@@ -4,9 +4,10 @@
 
     model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=ReplayBuffer)
 
-`DictReplayBuffer` is for observation spaces that are a Dict, `PrioritizedReplayBuffer` for either.
-They take the arguments of Stable-Baselines3's own buffers, and each also takes n_steps and gamma:
-`replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`, where gamma has to be the algorithm's.
+`DictReplayBuffer` is for observation spaces that are a Dict, `PrioritizedReplayBuffer` for either,
+`HerReplayBuffer` for those with goals. They take the arguments of Stable-Baselines3's own buffers,
+and all but the last also take n_steps and gamma: `replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`,
+where gamma has to be the algorithm's.
 
 What differs from Stable-Baselines3's own:
 
@@ -16,7 +17,10 @@ What differs from Stable-Baselines3's own:
 - An n-step transition can be drawn once its n steps are there or its episode has ended. Its reward
   is normalised by VecNormalize as a sum: `clip_reward` limits the sum.
 - There are no arrays `observations`, `actions`, `rewards`, `timeouts`, and no draws by places in
-  them (`_get_samples`), because items have keys instead. There is no HerReplayBuffer.
+  them (`_get_samples`), because items have keys instead.
+- `HerReplayBuffer` draws steps of episodes under way, too, whose goals are those so far, and from an
+  episode whose oldest steps are gone those that are left. With "episode" the step's own observation
+  is no goal, and the first one of the episode is.
 - Draws are uniform over all transitions; an empty buffer raises TimeoutError. Random numbers are
   the buffer's own, seeded from numpy's when it is made, so the algorithm's `seed` fixes them.
 - Tensors of a batch on the CPU share its memory and are the caller's own.
@@ -36,13 +40,24 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common import buffers
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+from stable_baselines3.her.goal_selection_strategy import (
+    KEY_TO_GOAL_STRATEGY,
+    GoalSelectionStrategy,
+)
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer as TheirHerReplayBuffer
 
 import reprise
 
 from ._compress import compress_option, compressed
 from ._files import from_files, to_files
 
-__all__ = ["DictReplayBuffer", "PrioritizedReplayBuffer", "PrioritizedSamples", "ReplayBuffer"]
+__all__ = [
+    "DictReplayBuffer",
+    "HerReplayBuffer",
+    "PrioritizedReplayBuffer",
+    "PrioritizedSamples",
+    "ReplayBuffer",
+]
 
 
 class PrioritizedSamples(NamedTuple):
@@ -135,6 +150,13 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
     def _selector(self) -> Any:
         return reprise.Uniform()
 
+    def _with_columns(self, schema: reprise.Schema) -> reprise.Schema:
+        """Adds the columns that `_values` gives."""
+        return schema
+
+    def _values(self, infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {}
+
     def reset(self) -> None:
         """Empties the buffer."""
         super().reset()
@@ -146,7 +168,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         schema.column("action", self._action_dtype, (self.action_dim,))
         schema.reward("reward")
         self._replay = reprise.ReplayBuffer(
-            schema,
+            self._with_columns(schema),
             self.buffer_size * self.n_envs,
             # The algorithm discounts single steps itself.
             window=reprise.Transitions(
@@ -204,7 +226,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
             if cut:
                 ends = ends.copy()
                 ends[cut] = reprise.End.TRUNCATED
-        self._writers.append_transitions(end=ends, **rows)
+        self._writers.append_transitions(end=ends, **rows, **self._values(infos))
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full = True
@@ -276,6 +298,125 @@ class DictReplayBuffer(ReplayBuffer):
                 f"DictReplayBuffer: observation_space is {observation_space}; allowed: a Dict"
             )
         super().__init__(buffer_size, observation_space, *args, **kwargs)
+
+
+class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[misc]
+    """Gives a share of each batch goals that their episodes achieved (Andrychowicz et al., 2017),
+    and the rewards that `env` computes for them. For observations of "observation", "achieved_goal"
+    and "desired_goal"; the other arguments are those of DictReplayBuffer.
+
+    env: the training environment, whose `compute_reward` is called; `set_env` after a pickle.
+    n_sampled_goal: steps with another goal for each with its own, which the last ones of a batch are.
+    goal_selection_strategy: "future", "final" or "episode", or a GoalSelectionStrategy.
+    copy_info_dict: keeps the infos of each step, and gives them to `compute_reward`.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space,
+        env: Any,
+        device: torch.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        n_sampled_goal: int = 4,
+        goal_selection_strategy: GoalSelectionStrategy | str = "future",
+        copy_info_dict: bool = False,
+        *,
+        compress: bool | Sequence[str] = False,
+    ) -> None:
+        strategy: Any = goal_selection_strategy
+        if isinstance(strategy, str):
+            strategy = KEY_TO_GOAL_STRATEGY.get(strategy.lower())
+        if not isinstance(strategy, GoalSelectionStrategy):
+            raise ValueError(
+                f"HerReplayBuffer: goal_selection_strategy is {goal_selection_strategy!r}; allowed: "
+                + ", ".join(KEY_TO_GOAL_STRATEGY)
+            )
+        self.env = env
+        self.copy_info_dict = copy_info_dict
+        self.goal_selection_strategy = strategy
+        self.n_sampled_goal = n_sampled_goal
+        self.her_ratio = 1 - 1 / (n_sampled_goal + 1)
+        DictReplayBuffer.__init__(
+            *(self, buffer_size, observation_space, action_space, device, n_envs),
+            *(optimize_memory_usage, handle_timeout_termination),
+            compress=compress,
+        )
+        goals = [observation_space[key] for key in ("achieved_goal", "desired_goal")]
+        if (goals[0].shape, goals[0].dtype) != (goals[1].shape, goals[1].dtype):
+            raise ValueError(
+                f"HerReplayBuffer: achieved_goal is {goals[0]} and desired_goal is {goals[1]}; "
+                "allowed: goals of one shape and dtype"
+            )
+
+    def _with_columns(self, schema: reprise.Schema) -> reprise.Schema:
+        return schema.column("info", np.int64) if self.copy_info_dict else schema
+
+    def _values(self, infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        if not self.copy_info_dict:
+            return {}
+        numbers = np.arange(self._added, self._added + self.n_envs)
+        for number, info in zip(numbers % len(self._infos), infos):
+            self._infos[number] = info
+        self._added += self.n_envs
+        return {"info": numbers}
+
+    def reset(self) -> None:
+        super().reset()
+        if self.copy_info_dict:
+            options = self._replay.options
+            # No step is there that is older: a chunk of each environment may outlive others.
+            chunks = options["chunk_steps"] * (self.n_envs + 1)
+            self._infos: list[Any] = [{}] * (options["capacity_steps"] + chunks + self.n_envs)
+            self._added = 0
+
+    def _use(self, sampler: reprise.Sampler) -> None:
+        super()._use(sampler)
+        self._hindsight = self._replay.hindsight(
+            "obs/achieved_goal",
+            goal=self.goal_selection_strategy.name.lower(),
+            share=1.0,
+            seed=int(np.random.randint(2**31)),
+        )
+
+    def sample(self, batch_size: int, env: Any = None) -> Any:
+        """A batch of DictReplayBufferSamples, of which the first int(her_ratio * batch_size) steps
+        have another goal, and its reward. env: as of ReplayBuffer.sample. RuntimeError without the
+        environment."""
+        if self.env is None:
+            raise RuntimeError(
+                "HerReplayBuffer.sample: there is no environment; call set_env first"
+            )
+        batch = self._draw(batch_size)
+        changed = slice(0, int(self.her_ratio * batch_size))
+        goals = batch.now["obs/desired_goal"][changed]
+        self._hindsight.relabel(batch.item_keys[changed], goals)
+        batch.next["obs/desired_goal"][changed] = goals
+        infos = [
+            self._infos[number % len(self._infos)] if self.copy_info_dict else {}
+            for number in (batch["info"][changed] if self.copy_info_dict else range(len(goals)))
+        ]
+        achieved = batch.next["obs/achieved_goal"][changed]
+        rewards = self.env.env_method("compute_reward", achieved, goals, infos, indices=[0])
+        batch.returns["reward"][changed] = rewards[0]
+        return DictReplayBufferSamples(**self._parts(batch, env))
+
+    def truncate_last_trajectory(self) -> None:
+        """Ends the episodes under way as truncated; those of a loaded buffer have ended so."""
+        self._writers.close()
+        self._writers = self._replay.vector_writer(self.n_envs, autoreset="disabled")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["env"], state["_hindsight"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.env = None
+        super().__setstate__(state)
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):

@@ -1,0 +1,157 @@
+"""reprise.sb3.HerReplayBuffer: goals of the same episode, and the rewards of the environment."""
+
+import pickle
+
+import numpy as np
+import pytest
+from testing.refusals import refuses
+
+pytest.importorskip("stable_baselines3")
+import gymnasium as gym  # noqa: E402
+from gymnasium import spaces  # noqa: E402
+from stable_baselines3 import DQN, HerReplayBuffer  # noqa: E402
+from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
+from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
+
+from reprise import sb3  # noqa: E402
+
+NOWHERE = [-1.0, -1.0]
+
+
+class Walk(gym.Env):
+    """What step t of an episode achieves is [episode, t]. Episodes end after 5 steps, or at a time
+    limit of 7."""
+
+    def __init__(self):
+        box = spaces.Box(-1, 1000, (2,), np.float32)
+        keys = ("observation", "achieved_goal", "desired_goal")
+        self.observation_space = spaces.Dict(dict.fromkeys(keys, box))
+        self.action_space = spaces.Discrete(2)
+        self.episode, self.t, self.infos = -1, 0, []
+
+    def observe(self):
+        here = np.array([self.episode, self.t], np.float32)
+        goal = np.array(NOWHERE, np.float32)
+        return {"observation": here, "achieved_goal": here, "desired_goal": goal}
+
+    def reset(self, *, seed=None, options=None):
+        self.episode, self.t = self.episode + 1, 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        over = self.episode % 3 == 2 and self.t == 5
+        return self.observe(), 50.0, over, self.t == 7, {"at": (self.episode, self.t)}
+
+    def compute_reward(self, achieved, desired, infos):
+        self.infos = infos
+        return np.where((achieved == desired).all(1), 0.0, -1.0)
+
+
+def collected(steps=100, n_envs=1, size=1000, **options):
+    envs = make_vec_env(Walk, n_envs)
+    made = sb3.HerReplayBuffer(
+        size, envs.observation_space, envs.action_space, envs, "cpu", n_envs, **options
+    )
+    now = envs.reset()
+    for _ in range(steps):
+        after, reward, done, infos = envs.step(np.zeros(n_envs, np.int64))
+        real = {key: value.copy() for key, value in after.items()}
+        for e in np.flatnonzero(done):
+            for key in real:
+                real[key][e] = infos[e]["terminal_observation"][key]
+        made.add(now, real, np.zeros(n_envs, np.int64), reward, done, infos)
+        now = after
+    return made, envs
+
+
+def parts(batch):
+    episode, t = batch.observations["achieved_goal"].numpy().T
+    goal_episode, goal = batch.observations["desired_goal"].numpy().T
+    np.testing.assert_array_equal(
+        batch.next_observations["desired_goal"], batch.observations["desired_goal"]
+    )
+    return episode, t, goal_episode, goal, batch.rewards.numpy()[:, 0]
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("strategy", ["future", "Final", "episode"])
+def test_goals_are_those_of_the_episode_and_rewards_follow(strategy, n_envs):
+    buffer, _ = collected(n_envs=n_envs, goal_selection_strategy=strategy)
+    episode, t, goal_episode, goal, rewards = parts(buffer.sample(2001))
+    own, other = slice(1600, None), slice(1600)  # A goal of its own for every fifth.
+    assert (goal[own] == -1).all() and (rewards[own] == 50).all()
+    assert (goal_episode[other] == episode[other]).all()
+    assert (rewards[other] == np.where(goal[other] == t[other] + 1, 0, -1)).all()
+    ahead = goal[other] - t[other]
+    if strategy == "episode":
+        assert ahead.min() < 0 and 0 not in ahead
+    else:
+        assert ahead.min() == 1 and ahead.max() <= 7
+    if strategy == "Final":
+        ended = episode[other] < episode.max() - n_envs
+        assert (goal[other] == np.where(episode[other] % 3 == 2, 5, 7))[ended].all()
+
+
+def test_the_share_of_other_goals():
+    for k, others in ((0, 0), (1, 50), (4, 80)):
+        _, _, _, goal, _ = parts(collected(n_sampled_goal=k)[0].sample(100))
+        assert (goal >= 0).sum() == others
+
+
+@pytest.mark.parametrize("n_envs", [1, 4])
+def test_rewards_may_depend_on_infos(n_envs):
+    # Steps have replaced others many times.
+    buffer, envs = collected(700, n_envs, size=200, copy_info_dict=True)
+    for again in (buffer, pickle.loads(pickle.dumps(buffer))):
+        if again is not buffer:
+            again.set_env(envs)
+        batch = again.sample(500)
+        seen = envs.get_attr("infos")[0]
+        assert len(seen) == 400
+        at = batch.next_observations["achieved_goal"].numpy()[:400]
+        np.testing.assert_array_equal([info["at"] for info in seen], at)
+    plain, envs = collected()
+    plain.sample(10)
+    assert envs.get_attr("infos")[0] == [{}] * 8
+
+
+def test_a_pickle_goes_on_with_an_environment():
+    buffer, envs = collected()
+    again = pickle.loads(pickle.dumps(buffer))
+    refuses(RuntimeError, "no environment; call set_env first", again.sample, 4)
+    again.set_env(envs)
+    again.truncate_last_trajectory()
+    assert (parts(again.sample(100))[3] >= 0).sum() == 80
+    with pytest.raises(ValueError):
+        again.set_env(envs)
+
+
+def test_refusals():
+    envs = make_vec_env(Walk, 1)
+    space, actions = envs.observation_space, envs.action_space
+    refuses(
+        *(ValueError, "goal_selection_strategy is 'next'; allowed: future, final, episode"),
+        *(sb3.HerReplayBuffer, 10, space, actions, envs),
+        goal_selection_strategy="next",
+    )
+    other = spaces.Dict(dict(space.spaces) | {"desired_goal": spaces.Box(0, 1, (3,))})
+    refuses(
+        *(ValueError, "allowed: goals of one shape and dtype"),
+        *(sb3.HerReplayBuffer, 10, other, actions, envs),
+    )
+
+
+def test_an_algorithm_learns_with_it(tmp_path):
+    options = dict(n_sampled_goal=4, goal_selection_strategy="future")
+    made = dict(replay_buffer_class=sb3.HerReplayBuffer, replay_buffer_kwargs=options)
+    env = BitFlippingEnv(n_bits=4, continuous=False)
+    model = DQN("MultiInputPolicy", env, learning_starts=100, seed=1, device="cpu", **made)
+    model.learn(600)
+    assert isinstance(model.replay_buffer, HerReplayBuffer)
+    assert model.replay_buffer.size() == 600
+    model.save_replay_buffer(tmp_path / "steps")
+    again = DQN("MultiInputPolicy", env, learning_starts=0, seed=1, device="cpu", **made)
+    again.load_replay_buffer(tmp_path / "steps")
+    assert again.replay_buffer.size() == 600
+    again.learn(100)
