@@ -44,7 +44,9 @@ class GuestSampler final : public BatchSource {
   /// words; `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
   /// `std::bad_alloc`, `std::system_error` without memory. Cost: two messages over a socket, some
   /// 10 us, on top of the draw.
-  SampleResult sample(std::size_t n, const SampleOptions& options = {});
+  SampleResult sample(std::size_t n, const SampleOptions& options = {}) &;
+  /// The result would outlive its sampler: give the sampler a name.
+  SampleResult sample(std::size_t, const SampleOptions& = {}) && = delete;
   /// As `Sampler::sample_into`. It costs one more copy of the rows than `sample`.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
                            const SampleOptions& options = {});

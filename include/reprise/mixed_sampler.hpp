@@ -85,7 +85,9 @@ class MixedSampler final : public BatchSource {
   /// draws by the common total that are neither stratified nor independent. Cost: a sampler's draw
   /// for each part, and by the common total a read of each shard's total; allocates nothing once it
   /// has drawn its largest parts.
-  SampleResult sample(const SampleOptions& options = {});
+  SampleResult sample(const SampleOptions& options = {}) &;
+  /// The result would outlive its sampler: give the sampler a name.
+  SampleResult sample(const SampleOptions& = {}) && = delete;
 
   /// Makes a batch with room for `size()` items; n has to be that number.
   [[nodiscard]] Batch make_batch(std::size_t n,

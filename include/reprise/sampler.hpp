@@ -80,7 +80,9 @@ class Sampler final : public BatchSource {
   /// a limit per item); `std::bad_alloc` for more than memory holds.
   /// Cost: O(n log(items)) with one cache miss per level and item, plus the rows copied; memory is
   /// allocated only when n grows.
-  SampleResult sample(std::size_t n, const SampleOptions& options = {});
+  SampleResult sample(std::size_t n, const SampleOptions& options = {}) &;
+  /// The result would outlive its sampler: give the sampler a name.
+  SampleResult sample(std::size_t, const SampleOptions& = {}) && = delete;
 
   /// Draws into slots [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, with or
   /// without unique frames, to keep two in flight or to mix buffers of one schema and window.

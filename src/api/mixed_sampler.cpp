@@ -396,7 +396,7 @@ MixedSampler::MixedSampler(const std::vector<SelectorHandle>& parts, std::size_t
 
 MixedSampler::~MixedSampler() = default;
 
-SampleResult MixedSampler::sample(const SampleOptions& options) {
+SampleResult MixedSampler::sample(const SampleOptions& options) & {
   const SampleStatus status = state_->sample(state_->own(), options);
   return {status.code == Code::Ok ? &state_->batch() : nullptr, status};
 }

@@ -16,7 +16,7 @@ GuestSampler::GuestSampler(GuestSampler&&) noexcept = default;
 GuestSampler& GuestSampler::operator=(GuestSampler&&) noexcept = default;
 GuestSampler::~GuestSampler() = default;
 
-SampleResult GuestSampler::sample(std::size_t n, const SampleOptions& options) {
+SampleResult GuestSampler::sample(std::size_t n, const SampleOptions& options) & {
   const SampleStatus status = client_->draw(n, options);
   return {status.code == SampleStatus::Code::Ok ? &client_->own() : nullptr, status};
 }

@@ -10,7 +10,7 @@ namespace reprise {
 
 /// A sampler joins the data path here. The next stop is `SamplerCore::sample`, which ingests and
 /// then draws.
-SampleResult Sampler::sample(std::size_t n, const SampleOptions& options) {
+SampleResult Sampler::sample(std::size_t n, const SampleOptions& options) & {
   window::BatchStore& own = core_->own();
   core_->check(own, 0, n, options);
   own.reserve(n);

@@ -45,7 +45,7 @@ TEST(Close, OfADestroyedBufferIsWhatItsHandlesRead) {
   SelectorHandle selector = line->replay.selector();
   Episodes episodes = line->replay.episodes();
   line.reset();
-  EXPECT_EQ(selector.sampler().sample(1).status().code, SampleStatus::Code::Closed);
+  EXPECT_EQ(for_now(selector.sampler()).sample(1).status().code, SampleStatus::Code::Closed);
   const ItemKey key = episodes.find(episode, 2).value();
   EXPECT_EQ(selector.update({&key, 1}, std::vector{3.0F}).applied, 1U);
   EXPECT_EQ(selector.totals().largest, 3.0F);
@@ -55,7 +55,7 @@ TEST(Close, OfADestroyedBufferIsWhatItsHandlesRead) {
 TEST(Close, WakesASleepingSampler) {
   Line line;
   std::jthread learner([&] {
-    EXPECT_EQ(line.replay.sampler().sample(4).status().code, SampleStatus::Code::Closed);
+    EXPECT_EQ(for_now(line.replay.sampler()).sample(4).status().code, SampleStatus::Code::Closed);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   line.replay.close();

@@ -57,7 +57,7 @@ struct Filled {
       writer.commit();
       static_cast<void>(i % kKiB == 0 ? replay.size() : 0);
     }
-    static_cast<void>(replay.sampler({.seed = 1}).sample(64));
+    static_cast<void>(for_now(replay.sampler({.seed = 1})).sample(64));
   }
 };
 

@@ -257,7 +257,7 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
   EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
   for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
-    EXPECT_EQ(part.selector.sampler().sample(1)->now(two.one.action)[0], part.items);
+    EXPECT_EQ(for_now(part.selector.sampler()).sample(1)->now(two.one.action)[0], part.items);
   }
   std::swap(keys[0], keys[40]);
   for (const std::size_t count : {109U, 108U}) {

@@ -87,7 +87,7 @@ std::optional<Trial> random_trial(std::uint64_t seed) {
   try {
     Line line(options);
     static_cast<void>(
-        line.replay.sampler().sample(trial.batch, {.draws = trial.draws, .timeout = 0ns}));
+        for_now(line.replay.sampler()).sample(trial.batch, {.draws = trial.draws, .timeout = 0ns}));
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }

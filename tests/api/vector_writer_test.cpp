@@ -72,7 +72,7 @@ class Vectorised {
     ASSERT_NO_FATAL_FAILURE(write_the_fourth());
     ASSERT_EQ(writers.commit(go_on), CommitStatus::TimedOut);
     ASSERT_EQ(replay.stats().committed_steps, 10U) << "the first environment's step is taken";
-    ASSERT_TRUE(replay.sampler().sample(6, kAtOnce));
+    ASSERT_TRUE(for_now(replay.sampler()).sample(6, kAtOnce));
   }
 
   Schema schema;
@@ -376,7 +376,7 @@ TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
   world.writers.choose(part);
   ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
   ASSERT_EQ(world.writers[2].episode_steps(), 4U);
-  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(for_now(world.replay.sampler()).sample(6, {.timeout = 0ns}));
   world.writers.choose(part);
   ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
   EXPECT_EQ(world.writers[1].episode_steps(), 4U);
@@ -389,7 +389,7 @@ TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
   const std::vector<float> three(3, 1.0F);
   ASSERT_EQ(world.writers.commit(world.go_on, three), CommitStatus::TimedOut);
   ASSERT_EQ(world.replay.stats().committed_steps, 9U) << "none is taken";
-  ASSERT_TRUE(world.replay.sampler().sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(for_now(world.replay.sampler()).sample(6, {.timeout = 0ns}));
   const std::vector<End> ends(3, End::Truncated);
   const std::vector<float> six(6, 1.0F);
   EXPECT_EQ(world.writers.commit(ends, six), CommitStatus::Committed);

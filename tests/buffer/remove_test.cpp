@@ -57,7 +57,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
       options.max_times_sampled = limit;
       Line line(options);
       line.append_many(0, 10, 1.0F);
-      const ItemKey large = line.replay.sampler().sample(1)->keys()[0];
+      const ItemKey large = for_now(line.replay.sampler()).sample(1)->keys()[0];
       line.update(large, 1e6F);
       EXPECT_GT(line.replay.selector().totals().largest, 100.0F);
       EXPECT_EQ(line.replay.remove({&large, 1}), 1U);

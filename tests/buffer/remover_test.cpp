@@ -220,7 +220,7 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
   EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
   // Each of the 20 items is drawn twice.
-  ASSERT_TRUE(line.replay.selector(1).sampler().sample(40, kAtOnce));
+  ASSERT_TRUE(for_now(line.replay.selector(1).sampler()).sample(40, kAtOnce));
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
   EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";

@@ -140,7 +140,8 @@ TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
   for (std::uint64_t i = 0; i < 10; ++i) {
     keys.push_back(*line.replay.episodes().find(line.writer().episode_id(), i));
   }
-  const SampleResult drawn = line.replay.selector(1).sampler().sample(4, kAtOnce);  // 1 to 4.
+  const SampleResult drawn =
+      for_now(line.replay.selector(1).sampler()).sample(4, kAtOnce);  // 1 to 4.
   ASSERT_TRUE(drawn);
   line.replay.remove(std::span(keys).last(1));
   const Sums sums = sums_of(line.replay, keys);

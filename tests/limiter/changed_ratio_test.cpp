@@ -164,14 +164,14 @@ TEST(ChangedRatio, WakesASamplerWhoseBatchItCouldNeverLetThrough) {
                       .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 16.0}});
   line.append_many(0, 15);
   std::jthread learner([&] {
-    const SampleResult batch = line.replay.sampler().sample(31);
+    const SampleResult batch = for_now(line.replay.sampler()).sample(31);
     EXPECT_TRUE(batch) << batch.status().message();
   });
   yield_while([&] { return line.replay.stats().samplers_for_limiter.waiting_now == 0; });
   line.replay.set_samples_per_insert(16.0);
   learner.join();
   expect_refusal<std::invalid_argument>(
-      [&] { (void)line.replay.sampler().sample(31, kAtOnce); },
+      [&] { (void)for_now(line.replay.sampler()).sample(31, kAtOnce); },
       {"batch size is 31", "2 * error_buffer - samples_per_insert * 1 = 16"});
 }
 

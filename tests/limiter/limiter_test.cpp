@@ -20,7 +20,7 @@ TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
                     .rate_limiter = queue ? RateLimiter(Queue{20}) : RateLimiter(MinSize{20}),
                     .shards = 1 + repeat % 3});
     std::jthread learner([&] {
-      const SampleResult batch = line.replay.sampler().sample(queue ? 20 : 8);
+      const SampleResult batch = for_now(line.replay.sampler()).sample(queue ? 20 : 8);
       EXPECT_TRUE(batch) << batch.status().message();
     });
     Writer writer = line.replay.writer();
@@ -34,7 +34,8 @@ TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
 
 TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
   Line line(Small{.rate_limiter = Unlimited{}});
-  const SampleStatus status = line.replay.sampler().sample(4).status();  // The call has no timeout.
+  const SampleStatus status =
+      for_now(line.replay.sampler()).sample(4).status();  // The call has no timeout.
   EXPECT_EQ(status.code, SampleStatus::Code::NothingToDraw);
   EXPECT_EQ(status.items, 0U);
   EXPECT_EQ(status.needed, 0U);

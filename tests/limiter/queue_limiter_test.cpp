@@ -24,7 +24,7 @@ TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
   }
   Line other(queue_options());
   other.append_many(0, 2);
-  const SampleStatus status = other.replay.sampler().sample(8, {.timeout = 2ms}).status();
+  const SampleStatus status = for_now(other.replay.sampler()).sample(8, {.timeout = 2ms}).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.items, 2U);
   EXPECT_EQ(status.needed, 8U);
@@ -50,7 +50,7 @@ TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
     const Stats stats = line.replay.stats();
     EXPECT_EQ(stats.writers_for_limiter.timeouts, 1U);
     EXPECT_EQ(stats.limiter, "64 items wait to be sampled, of 64 allowed");
-    EXPECT_TRUE(line.replay.sampler().sample(kSize, kAtOnce));
+    EXPECT_TRUE(for_now(line.replay.sampler()).sample(kSize, kAtOnce));
     EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "items may be drawn again";
     expect_accounted(line.replay);
   }

@@ -115,7 +115,8 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
 TEST(StopToken, ClosedGoesBeforeStopped) {
   Line line(options_with(MinSize{}));
   line.replay.close();
-  EXPECT_EQ(line.replay.sampler().sample(2, {.stop = stopped_token()}).status().code, Code::Closed);
+  EXPECT_EQ(for_now(line.replay.sampler()).sample(2, {.stop = stopped_token()}).status().code,
+            Code::Closed);
   Writer writer = line.replay.writer({.stop = stopped_token()});
   EXPECT_EQ(line.append(writer, 0), CommitStatus::Closed);
 }
@@ -125,11 +126,11 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
   std::stop_source stopped;
   std::atomic<bool> other_is_back = false;
   std::jthread other([&] {
-    EXPECT_TRUE(line.replay.sampler().sample(4));
+    EXPECT_TRUE(for_now(line.replay.sampler()).sample(4));
     other_is_back.store(true);
   });
   std::jthread one([&] {
-    EXPECT_EQ(line.replay.sampler().sample(4, {.stop = stopped.get_token()}).status().code,
+    EXPECT_EQ(for_now(line.replay.sampler()).sample(4, {.stop = stopped.get_token()}).status().code,
               Code::Stopped);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now < 2; });

@@ -52,8 +52,9 @@ class Call {
   Call(Line& line, std::size_t n, SampleOptions options) {
     const std::size_t before = waiting_samplers(line.replay);
     options.stop = stop_.get_token();
-    thread_ = std::jthread(
-        [this, &line, n, options] { status_ = line.replay.sampler().sample(n, options).status(); });
+    thread_ = std::jthread([this, &line, n, options] {
+      status_ = for_now(line.replay.sampler()).sample(n, options).status();
+    });
     yield_while([&] { return waiting_samplers(line.replay) == before; });
   }
   void stop() { stop_.request_stop(); }
@@ -137,7 +138,9 @@ class TurnsOf : public testing::TestWithParam<Case> {
     }
   }
   /// Draws until there is room for a block of inserts.
-  void draw_a_block() { ASSERT_TRUE(line.replay.sampler().sample(GetParam().block, kAtOnce)); }
+  void draw_a_block() {
+    ASSERT_TRUE(for_now(line.replay.sampler()).sample(GetParam().block, kAtOnce));
+  }
 
   Line line;
   std::unique_ptr<Writer> writer;
@@ -165,7 +168,7 @@ TEST_P(TurnsOf, WhoBeginsToWaitStandsInLineAlready) {
   limiter::Turns& samplers = core_of(line.replay)->sampler_turns;
   Looks sees_sampler(samplers);
   how.hook = &sees_sampler;
-  EXPECT_EQ(line.replay.sampler().sample(32, how).status().code, Code::Stopped);
+  EXPECT_EQ(for_now(line.replay.sampler()).sample(32, how).status().code, Code::Stopped);
   EXPECT_TRUE(sees_sampler.stood);
   EXPECT_FALSE(samplers.anybody());
   if (GetParam().block != 0) {
@@ -232,7 +235,7 @@ TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
   timed.timeout = 1ms;
   Call stopped(line, 256, how);
   Call refused(line, 256, hooked);
-  EXPECT_EQ(line.replay.sampler().sample(256, timed).status().code, Code::TimedOut);
+  EXPECT_EQ(for_now(line.replay.sampler()).sample(256, timed).status().code, Code::TimedOut);
   Call last(line, 32, how);
   supply(32);
   hook.refuse = true;

@@ -46,7 +46,7 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
   Line line;
   CountedHook hook([](int) { return true; });
   const SampleStatus status =
-      line.replay.sampler().sample(2, {.timeout = 220ms, .hook = &hook}).status();
+      for_now(line.replay.sampler()).sample(2, {.timeout = 220ms, .hook = &hook}).status();
   EXPECT_EQ(status.code, Code::TimedOut);
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
@@ -57,7 +57,7 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
 TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
   Line line;
   CountedHook hook([](int asked) { return asked < 3; });
-  const SampleStatus status = line.replay.sampler().sample(2, {.hook = &hook}).status();
+  const SampleStatus status = for_now(line.replay.sampler()).sample(2, {.hook = &hook}).status();
   EXPECT_EQ(status.code, Code::Stopped);
   EXPECT_EQ(hook.asked, 4);
   EXPECT_GE(status.waited, 150ms);
@@ -78,7 +78,7 @@ TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
     }
     return true;
   });
-  EXPECT_TRUE(line.replay.sampler().sample(2, {.hook = &hook}));
+  EXPECT_TRUE(for_now(line.replay.sampler()).sample(2, {.hook = &hook}));
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.timeouts, 0U);

@@ -84,8 +84,8 @@ class Twins {
       return "";
     }
     const std::uint64_t seed = random.next();
-    return test::difference(direct, *direct.sampler({.seed = seed}).sample(300),
-                            *shipped.sampler({.seed = seed}).sample(300));
+    return test::difference(direct, *for_now(direct.sampler({.seed = seed})).sample(300),
+                            *for_now(shipped.sampler({.seed = seed})).sample(300));
   }
 
   World world;

@@ -150,7 +150,8 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
     }
     const std::size_t items = blobs.replay.size();
     ASSERT_EQ(items, blobs.replay.stats().resident_steps);
-    static_cast<void>(blobs.replay.sampler().sample(16, {.timeout = std::chrono::nanoseconds(0)}));
+    static_cast<void>(
+        for_now(blobs.replay.sampler()).sample(16, {.timeout = std::chrono::nanoseconds(0)}));
   }
 }
 

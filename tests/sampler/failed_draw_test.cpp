@@ -66,7 +66,7 @@ TEST_F(FailedDraw, AfterFreshItemsLeavesNoPins) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 20);
   left_[0].draws = 0;
-  EXPECT_EQ(line.replay.sampler({.fresh = 0.5F}).sample(8, kAtOnce).status().code,
+  EXPECT_EQ(for_now(line.replay.sampler({.fresh = 0.5F})).sample(8, kAtOnce).status().code,
             Code::NothingToDraw);
   left_[0].draws = 1000;
   expect_every_chunk_can_be_evicted(line, writer);
@@ -80,7 +80,7 @@ TEST_F(FailedDraw, InItsSecondRoundLeavesNoPinsOfTheFirst) {
   // The hints, which are read without a lock, still say that both shards have weight.
   left_[0].draws = 1;
   left_[1].draws = 0;
-  EXPECT_EQ(line.replay.sampler().sample(8, kAtOnce).status().code, Code::NothingToDraw);
+  EXPECT_EQ(for_now(line.replay.sampler()).sample(8, kAtOnce).status().code, Code::NothingToDraw);
   EXPECT_EQ(left_[0].draws, 0U) << "the first round drew";
   left_[0].draws = left_[1].draws = 1000;
   expect_every_chunk_can_be_evicted(line, writer);
@@ -94,7 +94,7 @@ TEST_F(FailedDraw, OfAnEpochLeavesNoPinsOfItsFirstItems) {
   left_[0].looks = 1;
   SampleOptions epoch = kAtOnce;
   epoch.draws = Draws::Epoch;
-  EXPECT_EQ(line.replay.sampler().sample(6, epoch).status().code, Code::NothingToDraw);
+  EXPECT_EQ(for_now(line.replay.sampler()).sample(6, epoch).status().code, Code::NothingToDraw);
   EXPECT_EQ(left_[0].looks, 0U) << "the first pass drew";
   left_[0].looks = 1000;
   expect_every_chunk_can_be_evicted(line, writer);
@@ -107,7 +107,7 @@ TEST_F(FailedDraw, WakesTheSamplersThatItsCountHeld) {
   ASSERT_EQ(line.replay.size(), 4U);
   const base::Event::Registration held(core_of(line.replay)->items_event);
   const std::uint32_t ticket = held.ticket();
-  EXPECT_EQ(line.replay.sampler().sample(4, kAtOnce).status().code, Code::NothingToDraw);
+  EXPECT_EQ(for_now(line.replay.sampler()).sample(4, kAtOnce).status().code, Code::NothingToDraw);
   EXPECT_NE(held.ticket(), ticket);
 }
 
@@ -118,7 +118,7 @@ TEST(DrawnBatch, OfAQueueWakesTheSamplersThatItsReservationHeld) {
   const base::Event::Registration held(core_of(line.replay)->items_event);
   const std::uint32_t ticket = held.ticket();
   // All items may be drawn once more.
-  ASSERT_TRUE(line.replay.sampler().sample(4, kAtOnce));
+  ASSERT_TRUE(for_now(line.replay.sampler()).sample(4, kAtOnce));
   EXPECT_NE(held.ticket(), ticket);
 }
 

@@ -112,7 +112,7 @@ TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
   Line line(options);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
   line.append_many(0, 20);
-  ASSERT_TRUE(line.replay.selector(1).sampler().sample(5, kAtOnce));
+  ASSERT_TRUE(for_now(line.replay.selector(1).sampler()).sample(5, kAtOnce));
   EXPECT_EQ(sorted(fresh_of(line, sampler, 15)), numbers_between(5, 20));
 }
 
@@ -134,7 +134,8 @@ TEST(Fresh, AreNotTheItemsThatACheckpointLoads) {
   line.append_many(0, 20);
   (void)line.replay.save(directory.path());
   ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
-  const SampleResult batch = require_batch(loaded.sampler({.fresh = 1.0F}).sample(20, kAtOnce));
+  const SampleResult batch =
+      require_batch(for_now(loaded.sampler({.fresh = 1.0F})).sample(20, kAtOnce));
   EXPECT_EQ(batch.status().fresh, 0U);
   EXPECT_EQ(fresh_of(line, sampler, 20), numbers_between(0, 20));
 }

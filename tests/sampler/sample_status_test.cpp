@@ -63,7 +63,7 @@ TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
     Writer& writer_;
     bool first_ = true;
   } hook(line, writer);
-  const SampleResult one = require_batch(line.replay.sampler().sample(1, {.hook = &hook}));
+  const SampleResult one = require_batch(for_now(line.replay.sampler()).sample(1, {.hook = &hook}));
   EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 2U);
   EXPECT_GE(one.status().waited, 250ms);
 }

@@ -142,7 +142,7 @@ TEST(Staleness, SaysWhyASamplerFindsNothing) {
   Line line(Small{.max_staleness = 1, .rate_limiter = MinSize{4}});
   append_as_versions(line, 0, 10);
   line.replay.set_version(9);
-  const SampleStatus status = line.replay.sampler().sample(2, kAtOnce).status();
+  const SampleStatus status = for_now(line.replay.sampler()).sample(2, kAtOnce).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.items, 2U) << "a limiter counts what can be drawn";
   EXPECT_EQ(status.outdated, 8U);
@@ -154,8 +154,11 @@ TEST(Staleness, SaysWhyASamplerFindsNothing) {
   Line other(Small{.max_staleness = 0, .rate_limiter = Unlimited{}});
   append_as_versions(other, 0, 3);
   other.replay.set_version(3);
-  EXPECT_NE(other.replay.sampler().sample(1).status().message().find(
-                "there are no items; 3 more are outdated"),
+  EXPECT_NE(for_now(other.replay.sampler())
+                .sample(1)
+                .status()
+                .message()
+                .find("there are no items; 3 more are outdated"),
             std::string::npos);
 }
 

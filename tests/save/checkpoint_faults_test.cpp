@@ -227,7 +227,7 @@ TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
     return save::save(*core_of(replay), to, kDirectory, {}, {});
   };
   save(files);
-  const ItemKey oldest = replay.sampler().sample(1, kAtOnce)->keys()[0];
+  const ItemKey oldest = for_now(replay.sampler()).sample(1, kAtOnce)->keys()[0];
   const float changed = 7.0F;
   EXPECT_EQ(replay.update({&oldest, 1}, value, {&changed, 1}).applied, 1U);
   FaultyFileSystem faulty(files, Fault{Call::Rename, 0, How::Fails, ENOSPC});

@@ -69,7 +69,7 @@ TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
     line.replay.set_samples_per_insert(0.5);
     line.append_many(writer, 10, 20);
   }
-  ASSERT_TRUE(line.replay.sampler().sample(8, kAtOnce));
+  ASSERT_TRUE(for_now(line.replay.sampler()).sample(8, kAtOnce));
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   const auto balance_in = [&](const buffer::BufferCore* like) {
