@@ -268,8 +268,14 @@ std::string difference(const Options& stored, const Options& here) {
       return found;
     }
   }
-  if (stored.max_staleness.has_value() != here.max_staleness.has_value()) {
-    return "max_staleness is set in one of the checkpoint and this buffer alone";
+  // What was outdated has no weights in the checkpoint, so it could not be drawn again.
+  if (stored.max_staleness.has_value() != here.max_staleness.has_value() ||
+      stored.max_staleness < here.max_staleness) {
+    const auto limit = [](const std::optional<std::uint64_t>& versions) {
+      return versions ? std::to_string(*versions) : "None";
+    };
+    return base::text("max_staleness is ", limit(stored.max_staleness), " in the checkpoint and ",
+                      limit(here.max_staleness), " here; allowed: the same or a smaller one");
   }
   if (stored.window != here.window) {
     return "the window of the checkpoint is another one";

@@ -233,13 +233,22 @@ TEST(Staleness, IsInACheckpoint) {
   EXPECT_EQ(line.replay.stats().version, 6U);
   EXPECT_EQ(line.replay.stats().outdated_items, 4U);
   EXPECT_EQ(*ReplayBuffer::load(directory.path()).buffer.options().max_staleness, 2U);
+  Line narrower(Small{.max_staleness = 1});
+  narrower.replay.restore(directory.path());
+  EXPECT_EQ(narrower.numbers(), numbers_between(5, 10)) << "the number of the buffer counts";
   Line wider(Small{.max_staleness = 4});
-  wider.replay.restore(directory.path());
-  EXPECT_EQ(wider.numbers(), numbers_between(2, 10)) << "the number of the buffer counts";
+  const CheckpointError refused =
+      checkpoint_error_of([&] { wider.replay.restore(directory.path()); });
+  EXPECT_EQ(refused.kind(), CheckpointError::Kind::Mismatch) << "its outdated items have no weight";
+  EXPECT_NE(std::string(refused.what()).find("max_staleness is 2 in the checkpoint and 4 here"),
+            std::string::npos)
+      << refused.what();
   ReplayBuffer without(line.schema, Small{.selectors = {kRaw, Uniform{}}});
   const CheckpointError error = checkpoint_error_of([&] { without.restore(directory.path()); });
   EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
-  EXPECT_NE(std::string(error.what()).find("max_staleness"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("max_staleness is 2 in the checkpoint and None here"),
+            std::string::npos)
+      << error.what();
 }
 
 /// Versions at the ends of their range.
