@@ -110,8 +110,8 @@ struct SampleStatus {
   /// included. A pass whose last items left before their turn is completed by the next batch.
   std::uint64_t passes = 0;
   /// The version of the policy (`ReplayBuffer::set_version`) as the batch was drawn. Minus the
-  /// versions in the batch it is their staleness, at most `Options::max_staleness`. Of a
-  /// `MixedSampler` the highest of its parts.
+  /// versions in the batch it is their staleness: of each item's first step at most
+  /// `Options::max_staleness`. Of a `MixedSampler` the highest of its parts, so no such bound.
   std::int64_t version = 0;
   /// Items that were not drawn because they are outdated (`Options::max_staleness`), if there is no
   /// batch.

@@ -111,7 +111,7 @@ struct Stats {
   /// behind, exhausted and removed ones included.
   std::size_t outdated_items = 0;
   /// Items that ever became so, since the buffer was made or loaded, but for exhausted and removed
-  /// ones.
+  /// ones. Those of a checkpoint count again when it is loaded, except with `max_times_sampled`.
   std::uint64_t ever_outdated_items = 0;
   std::uint64_t version = 0;  ///< What `ReplayBuffer::set_version` set last.
 

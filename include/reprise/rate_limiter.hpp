@@ -50,8 +50,9 @@ struct Unlimited {
 ///
 /// With sequences, the limiter counts steps instead of items: samplers wait until the buffer
 /// holds so many steps and an item begins with one of them. If draws are limited too
-/// (`Options::max_times_sampled`), it counts the sequences that can still be drawn, because a count
-/// of steps does not tell how often they were drawn.
+/// (`Options::max_times_sampled`), or the staleness of items is (`Options::max_staleness`), it
+/// counts the sequences that can still be drawn, because a count of steps does not tell how many
+/// can.
 struct MinSize {
   std::size_t items = 1;  ///< 1 to capacity_steps.
 
@@ -72,6 +73,9 @@ struct MinSize {
 ///    needs more different items than there are (a draw in order, without replacement, or of items
 ///    with a limit of draws). The steps let through still count, so the writer waits the longer
 ///    afterwards.
+///  - Steps whose items are outdated (`Options::max_staleness`) count as inserted, so the ratio
+///  does
+///    not make samplers wait for fresh ones; `MinSize` and `Queue` do.
 ///  - Writers book inserts in small blocks, so the balance may be exceeded by one block per writer.
 ///
 /// With sequences, min_size counts as `MinSize::items` does. The ratio may change while all run:

@@ -49,7 +49,7 @@ class ShardRemover {
   /// A chunk may be evicted from now on: its writer has filled it, and it has steps.
   virtual void enters(std::uint32_t chunk) noexcept = 0;
   /// The chunk has no steps left. It enters again when it has been reused and filled. With
-  /// `Options::max_times_sampled` it need not be the last victim.
+  /// `Options::max_times_sampled` or `Options::max_staleness` it need not be the last victim.
   virtual void leaves(std::uint32_t chunk) noexcept = 0;
 
   /// The chunk whose steps are evicted next, one of those that entered and have not left: there is
@@ -93,7 +93,8 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// is known of it yet. Without filled chunks, open ones go first in, first out. (`Fifo` does not
 /// distinguish them.) So a writer that pauses keeps up to a chunk of old steps in the buffer.
 ///
-/// With `Options::max_times_sampled`, exhausted items go first, from any chunk that has them in
+/// With `Options::max_times_sampled` or `Options::max_staleness`, items that are exhausted or
+/// outdated go first, from any chunk that has them in
 /// front. While some are left behind items that may be drawn again, the remover's choice takes
 /// turns with the oldest chunk, so that every chunk leaves at some time.
 ///

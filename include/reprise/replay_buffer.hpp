@@ -286,8 +286,9 @@ class ReplayBuffer {
   }
 
   /// Tells the version of the policy that the learner has, from which `Options::max_staleness` is
-  /// counted. It never falls: a lower one changes nothing. It is the caller's word and not the
-  /// highest version among the steps, so no actor can make the steps of all others outdated.
+  /// counted. A lower one changes nothing; `restore` alone lowers it. It is the caller's word and
+  /// not the highest version among the steps, so no actor can make the steps of all others
+  /// outdated.
   ///
   /// Once the call has returned, no draw that begins gives an item that it made outdated; a draw
   /// under way may, and so may a batch that a `Prefetcher` has drawn. Room in a `Queue` is there at
@@ -365,14 +366,15 @@ class ReplayBuffer {
                                        const LoadOptions& options = {});
 
   /// Loads as `load` does, in place of the contents of this buffer. The options of the buffer have
-  /// to be those of the checkpoint, except for `rate_limiter`, `episode_index`, the number of
+  /// to be those of the checkpoint, except for `rate_limiter`, `episode_index`, a smaller
   /// `max_staleness` and your own strategies, which stay those of the buffer, and `key_tag`, which
-  /// becomes that of the checkpoint. A rate limiter other than the saved one counts all steps and
-  /// samples that there ever were, at its own ratio. Writers and samplers made before are closed,
-  /// as by `close`, and a `Hindsight` finds no new item; make new ones. If it throws, the buffer is
-  /// unchanged. It needs memory for both contents while it runs, and disk space if rows are in a
-  /// mapped file. Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread
-  /// safety: no other call of this object at the same time.
+  /// becomes that of the checkpoint, as the version does, even if it falls. A rate limiter other
+  /// than the saved one counts all steps and samples that there ever were, at its own ratio.
+  /// Writers and samplers made before are closed, as by `close`, and a `Hindsight` finds no new
+  /// item; make new ones. If it throws, the buffer is unchanged. It needs memory for both contents
+  /// while it runs, and disk space if rows are in a mapped file. Errors: as `load`;
+  /// `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other call of this object
+  /// at the same time.
   RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a

@@ -7,6 +7,18 @@
 #include <algorithm>
 
 namespace reprise::buffer {
+namespace {
+
+/// Makes it the version, if that is higher.
+void raise(std::atomic<std::int64_t>& highest, std::int64_t version) noexcept {
+  // Relaxed, here and where the exchange fails: an old number makes the exchange fail.
+  std::int64_t before = highest.load(std::memory_order_relaxed);
+  while (before < version &&
+         !highest.compare_exchange_weak(before, version, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
 BufferCore::BufferCore(const Schema& schema, const Options& options)
     : format_(schema, options.window),
       plan_(make_plan(options, layout(), window())),
@@ -38,16 +50,15 @@ std::size_t BufferCore::counted() const noexcept {
 }
 
 void BufferCore::set_version(std::int64_t version) noexcept {
+  // Relaxed: a save that finds a shard raised has locked it after this thread did.
+  raise(counters.version_begun, version);
   const auto most = static_cast<std::uint64_t>(version);
   if (const auto staleness = options().max_staleness; staleness && *staleness < most) {
     shards_.raise_oldest(static_cast<std::int64_t>(most - *staleness));
     room_event.wake_registered();  // E1: items that cannot be drawn make room in a queue.
   }
   // Relaxed: a draw that reads this version takes its locks afterwards, so after the shards above.
-  std::int64_t before = counters.version.load(std::memory_order_relaxed);
-  while (before < version &&
-         !counters.version.compare_exchange_weak(before, version, std::memory_order_relaxed)) {
-  }
+  raise(counters.version, version);
 }
 
 void BufferCore::check_samples_per_insert(double samples_per_insert) const {

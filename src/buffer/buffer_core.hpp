@@ -58,6 +58,9 @@ struct alignas(base::kCacheLine) Counters {
   /// The version of the policy that the learner has. It is stored once no draw that begins gives an
   /// item which it makes outdated.
   std::atomic<std::int64_t> version{0};
+  /// The highest version that a call has begun to set: what a checkpoint has, as a shard whose
+  /// image it stores may have dropped by it already.
+  std::atomic<std::int64_t> version_begun{0};
 };
 
 /// State that one save of a buffer leaves for the next.

@@ -169,7 +169,8 @@ StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& a
       .alphas = alphas,
       .writer_positions = {},
       .samplers = {samplers.begin(), samplers.end()},
-      .version = static_cast<std::int64_t>(stats.version)};
+      // Relaxed: the images were made before, under locks.
+      .version = core.counters.version_begun.load(std::memory_order_relaxed)};
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
     stored.writer_positions.push_back(core.slots().writer_position(slot));
   }

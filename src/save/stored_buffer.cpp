@@ -54,8 +54,8 @@ StoredBuffer decode_buffer(record::Decoder& from, std::uint32_t state_version,
   }
   if (from.left() != 0) {
     buffer.version = from.value<std::int64_t>();
-    if (buffer.version < 0) {
-      from.refuse("version ", buffer.version);
+    if (buffer.version <= 0) {
+      from.refuse("version ", buffer.version, "; allowed: above 0, as none is stored for 0");
     }
   }
   from.finish();
