@@ -96,10 +96,11 @@ void WeightRule::check_alpha(float alpha) const {
   SelectorRule::check_alpha(alpha);
   WeightRule then(*this);
   then.alpha_.set(alpha);
-  if (!then.weighable(0.0F) || !then.weighable(unresolved_)) {
-    base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha,
-                 "; allowed: one with which a new item, ", "of priority ", unresolved_,
-                 ", weighs a finite number");
+  const bool of_epsilon = !then.weighable(0.0F);
+  if (of_epsilon || !then.weighable(unresolved_)) {
+    base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha, "; allowed: one with which ",
+                 of_epsilon ? "epsilon, " : "a new item of priority ",
+                 of_epsilon ? epsilon_ : unresolved_, ", weighs a finite number");
   }
 }
 
