@@ -140,6 +140,8 @@ struct SaveResult {
   std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
   /// Reused chunks that were copied, to free files that are mostly unused.
   std::uint64_t chunks_moved = 0;
+  /// Steps of chunks that were evicted before their turn, so they are not in the checkpoint.
+  std::uint64_t left_out_steps = 0;
 };
 
 /// Options of an `Autosave`.

@@ -301,7 +301,8 @@ class ReplayBuffer {
   /// Sets `SampleToInsertRatio::samples_per_insert` for the steps inserted from now on. Earlier
   /// steps count as they did: the balance stays what it is, so a change leaves no burst of samples
   /// and no pause. (Of each writer a block of up to 64 steps may count at the ratio before, or be
-  /// given back at the new one when the writer ends.) Waiting calls go by the new ratio at once. A
+  /// given back at the new one when the writer ends: then the balance moves by so many steps times
+  /// the change. A checkpoint made while the ratio changes may have it at another step.) Waiting calls go by the new ratio at once. A
   /// batch that it could never let through is let through if it waits, and refused by later calls.
   /// `Stats::limiter` names the ratio that is held; `options` has the first one. A checkpoint keeps
   /// the ratio, for `load` and for `restore` into a buffer with the same `rate_limiter`.
@@ -339,9 +340,9 @@ class ReplayBuffer {
   /// that is not evicted during it, with keys, priorities of every selector, counters, the rate
   /// limiter's state, schema and options. An episode under way is saved up to the last step that
   /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
-  /// truncated. So a save between episodes leaves nothing out. All priorities are read at one
-  /// moment. Extra memory: 4 bytes per item and selector, and one chunk while data moves out of a
-  /// file that is mostly unused.
+  /// truncated. So a save between episodes leaves nothing out, if nothing is evicted meanwhile
+  /// (`SaveResult::left_out_steps`). All priorities are read at one moment. Extra memory: 4 bytes
+  /// per item and selector, and one chunk while data moves out of a file that is mostly unused.
   ///
   /// The next save writes priorities, and only chunks that are new or were not full. Once the call
   /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are

@@ -68,6 +68,7 @@ class SaveResult(NamedTuple):
     chunks_written: int
     chunks_reused: int
     chunks_moved: int
+    left_out_steps: int
 
 class SaveProgress(NamedTuple):
     bytes_written: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 
 import reprise
@@ -20,6 +21,8 @@ def main(given: list[str] | None = None) -> int:
         "--storage", metavar="DIR", help="keep the rows in a mapped file there, not in memory"
     )
     options = parser.parse_args(given)
+    if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
+        inspect.error("--plot needs the package matplotlib, which is not installed")
     try:
         for line in report(options.checkpoint, options.plot, options.storage):
             print(line)

@@ -50,17 +50,19 @@ class End(IntEnum):
 
 def _flags(name: str, given: ArrayLike) -> NDArray[np.bool_]:
     flags = np.asarray(given)
-    if flags.dtype != np.bool_:
+    if flags.dtype.kind not in "biu":
         raise TypeError(f"ends: {name}: expected bool; given {flags.dtype}")
-    return flags
+    if (wrong := flags[(flags != 0) & (flags != 1)]).size:
+        raise ValueError(f"ends: {name} has {wrong[0]}; allowed: bools, or 0 and 1")
+    return flags.astype(np.bool_)
 
 
 def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]:
     """The `end` of steps from Gymnasium's two flags: uint8, of their common shape.
 
-    terminated, truncated: bools or arrays of bools of one shape, such as [E]; a TypeError for
-    anything else, a ValueError if shapes differ. If both are true, the step is TERMINATED, because
-    nothing that follows has a value.
+    terminated, truncated: bools, integers 0 and 1, or arrays of them of one shape, such as [E]; a
+    TypeError for another dtype, a ValueError for other integers and if shapes differ. If both are
+    true, the step is TERMINATED, because nothing that follows has a value.
 
     >>> reprise.ends([False, True, False], [False, True, True])
     array([0, 1, 2], dtype=uint8)
@@ -131,6 +133,7 @@ class SaveResult(NamedTuple):
     chunks_written: chunks that were new or still open.
     chunks_reused: chunks that an earlier checkpoint holds already.
     chunks_moved: those of them that were copied out of mostly unused files, to remove these.
+    left_out_steps: steps of chunks that were evicted before their turn, so they are not in it.
     """
 
     manifest: int
@@ -138,6 +141,7 @@ class SaveResult(NamedTuple):
     chunks_written: int
     chunks_reused: int
     chunks_moved: int
+    left_out_steps: int
 
 
 class SaveProgress(NamedTuple):

@@ -31,6 +31,7 @@ One thread at a time, as the originals.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -335,6 +336,10 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
                 f"HerReplayBuffer: goal_selection_strategy is {goal_selection_strategy!r}; allowed: "
                 + ", ".join(KEY_TO_GOAL_STRATEGY)
             )
+        if n_sampled_goal < 0:
+            raise ValueError(
+                f"HerReplayBuffer: n_sampled_goal is {n_sampled_goal}; allowed: at least 0"
+            )
         self.env = env
         self.copy_info_dict = copy_info_dict
         self.goal_selection_strategy = strategy
@@ -359,10 +364,14 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
         if not self.copy_info_dict:
             return {}
         numbers = np.arange(self._added, self._added + self.n_envs)
-        for number, info in zip(numbers % len(self._infos), infos):
+        for number, info in zip(numbers % len(self._infos), infos, strict=True):
             self._infos[number] = info
-        self._added += self.n_envs
         return {"info": numbers}
+
+    def add(self, *step: Any, **named: Any) -> None:
+        super().add(*step, **named)
+        if self.copy_info_dict:
+            self._added += self.n_envs  # Not of steps that were refused.
 
     def reset(self) -> None:
         super().reset()
@@ -396,7 +405,7 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
         self._hindsight.relabel(batch.item_keys[changed], goals)
         batch.next["obs/desired_goal"][changed] = goals
         infos = [
-            self._infos[number % len(self._infos)] if self.copy_info_dict else {}
+            copy.deepcopy(self._infos[number % len(self._infos)]) if self.copy_info_dict else {}
             for number in (batch["info"][changed] if self.copy_info_dict else range(len(goals)))
         ]
         achieved = batch.next["obs/achieved_goal"][changed]

@@ -372,7 +372,9 @@ min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th o
           "Importance weights (N * P(i))^-beta, float32 [B], normalised as the call asked.")
       .property<&column<&Batch::probabilities, DType::F64>>(
           "probabilities", "NDArray[np.float64]",
-          "P(i), float64 [B]: the probability with which one draw of the call picked the item.")
+          R"(P(i), float64 [B]: the probability with which one draw of the call picked the item. With
+draws='without_replacement' the one with which the batch has it, given the batch's threshold,
+divided by B.)")
       .property<&column<&Batch::keys, kI64>>(
           "item_keys", "NDArray[np.int64]",
           R"(Keys for ReplayBuffer.update_priorities, int64 [B]. They name items for as long as these

@@ -18,7 +18,7 @@ inline constexpr auto members_of<AutosaveStatus> =
 template <>
 inline constexpr auto members_of<SaveResult> =
     members<&SaveResult::manifest, &SaveResult::bytes_written, &SaveResult::chunks_written,
-            &SaveResult::chunks_reused, &SaveResult::chunks_moved>;
+            &SaveResult::chunks_reused, &SaveResult::chunks_moved, &SaveResult::left_out_steps>;
 
 namespace {
 

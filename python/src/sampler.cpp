@@ -203,6 +203,9 @@ void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::s
   });
   if (status.code != SampleStatus::Code::Ok) {
     origin_->check_process();
+    if (status.code == SampleStatus::Code::Closed) {
+      check_current(call);
+    }
     raise_status(status, call.text);
   }
   last_ = status;

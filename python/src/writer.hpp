@@ -61,6 +61,9 @@ void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
     return;
   }
   if (status == CommitStatus::Closed) {
+    if (origin.restored != 0 && !origin.takes_nothing()) {
+      throw Closed(std::string(call) + ": the buffer was restored since; make another writer");
+    }
     throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
   }
   origin.check_process();

@@ -227,7 +227,12 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   });
   // After the chunks, which are evicted while anything else is written.
   write_attachments(saver, options.attachments);
-  const SaveResult result = saver.commit();
+  SaveResult result = saver.commit();
+  for (std::size_t s = 0; s < images.size(); ++s) {
+    for (std::size_t i = 0; i < written[s].size(); ++i) {
+      result.left_out_steps += written[s][i] ? 0 : images[s].chunks[i].steps;
+    }
+  }
   core.saves.base = saver.id();
   core.saves.changes = std::move(changes);
   // Relaxed: a statistic.

@@ -30,7 +30,8 @@ std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
   }
   return "a call has waited for " + std::to_string(seconds) + " s and has no timeout; " +
          std::to_string(stats.items) + " items and " + std::to_string(stats.writers) +
-         " open writers are there" + outdated + ". Rate limiter: " + stats.limiter;
+         " open writers are there, and " + std::to_string(stats.sampled_batches) +
+         " batches were drawn" + outdated + ". Rate limiter: " + stats.limiter;
 }
 
 bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {

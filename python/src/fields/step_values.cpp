@@ -23,6 +23,9 @@ std::string instead_of(const std::string& name) {
   if (is_among(" obs observation state next_obs next_observation next_state ")) {
     return ": observations have the names of the schema";
   }
+  if (is_among(" timeout ")) {
+    return ": a writer is made with its timeout, such as replay.writer(timeout=1.0)";
+  }
   return is_among(" priority td_error td_errors ") ? ": priorities are `priorities`" : "";
 }
 

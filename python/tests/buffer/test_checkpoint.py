@@ -43,6 +43,22 @@ def test_progress_is_told(tmp_path):
     assert len(reports) == result.chunks_written
 
 
+def test_steps_evicted_before_their_turn_are_counted(tmp_path):
+    buffer = plain_buffer(100, shards=1, chunk_steps=10)
+    fill(buffer, 100)
+    reports = []
+
+    def progress(report):
+        reports.append(report)
+        if len(reports) == 1:
+            fill(buffer, 200)
+
+    left_out = buffer.save(tmp_path, progress=progress).left_out_steps
+    loaded = reprise.ReplayBuffer.load(tmp_path).buffer
+    assert left_out > 0 and len(loaded) == 100 - left_out
+    assert buffer.save(tmp_path).left_out_steps == 0
+
+
 def test_what_progress_raises_ends_the_save(buffer, tmp_path):
     fill(buffer, 300)
     buffer.save(tmp_path)

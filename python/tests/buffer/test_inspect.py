@@ -1,6 +1,7 @@
 """What `python -m reprise inspect` shows of a checkpoint."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -62,6 +63,13 @@ def test_it_draws_a_picture(checkpoint, tmp_path):
     pytest.importorskip("matplotlib")
     assert main(["inspect", str(checkpoint), "--plot", str(tmp_path / "picture.svg")]) == 0
     assert "<svg" in (tmp_path / "picture.svg").read_text()
+
+
+def test_a_picture_needs_matplotlib(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit):
+        main(["inspect", "nothing", "--plot", "picture.svg"])
+    assert "--plot needs the package matplotlib" in capsys.readouterr().err
 
 
 def test_an_empty_buffer_and_one_whose_limiter_waits(tmp_path, capsys):

@@ -113,6 +113,23 @@ CALLS = {
 }
 
 
+def test_what_was_made_before_a_restore_says_so(buffer, tmp_path):
+    buffer.save(tmp_path)
+    writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
+    writer.begin_episode(state=[0, 0])
+    writers.begin(state=[[0, 0]])
+    sampler = buffer.sampler()
+    buffer.restore(tmp_path)
+    step = {name: [value] for name, value in STEP.items()}
+    with pytest.raises(reprise.Closed, match="Writer.append: the buffer was restored since"):
+        writer.append(**STEP)
+    with pytest.raises(reprise.Closed, match="VectorWriter.append: the buffer was restored since"):
+        writers.append(**step, end=[0])
+    refuses(reprise.Closed, "sample: the buffer was restored since", sampler.sample, 1)
+    buffer.close()
+    refuses(reprise.Closed, "the buffer is closed", writer.append, **STEP)
+
+
 class Probe:
     """Makes all calls while `restore` shows a warning."""
 

@@ -173,6 +173,31 @@ def test_the_defaults_are_those_of_the_classes(option):
     assert repr(found[0] if option == "selectors" else found) == default
 
 
+def table_of(head, column):
+    text = PYTHON.read_text("utf-8")
+    lines = text[text.index(f"| {head} |") :].split("\n\n")[0].splitlines()[2:]
+    return re.findall(r"`(\w+)`", " ".join(line.split("|")[column] for line in lines))
+
+
+def test_the_tables_of_batches_draws_and_counts_have_every_name():
+    kinds = (property, type(reprise.Batch.weights))
+    batch = [n for n, v in vars(reprise.Batch).items() if isinstance(v, kinds) and n[0] != "_"]
+    assert sorted(table_of("of a batch", 1)) == sorted(batch)
+    stub = (ROOT / "python" / "reprise" / "__init__.pyi").read_text("utf-8")
+    sample = stub[stub.index("class Sampler:") :].split("def sample(", 1)[1].split(")")[0]
+    assert table_of("`sample(n, ...)`", 1) == re.findall(r"(\w+): .* =", sample)
+    assert re.findall(r"= (.+),", sample) == [
+        default.replace("'", '"')
+        for line in PYTHON.read_text("utf-8")
+        .split("| `sample(n, ...)` |")[1]
+        .split("\n\n")[0]
+        .splitlines()[2:]
+        for default in [line.split("|")[2].strip(" `")] * (line.split("|")[1].count("`") // 2)
+    ]
+    stats = reprise.ReplayBuffer(reprise.Schema().reward(), 10).stats()
+    assert sorted(table_of("`stats()` counts", 2)) == sorted(stats)
+
+
 def test_every_table_is_read():
     sections = {row.values[0] for row in ROWS}
     assert sections == {"baselines", "cpprb", "dopamine", "reverb", "torchrl"}

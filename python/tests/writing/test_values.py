@@ -177,6 +177,7 @@ def test_unknown_missing_and_misplaced_fields(buffer):
         (writer.begin_episode, {"x": 0}, "unknown field 'x'; fields: state"),
         (writer.begin_episode, {"action": 0}, "field 'action' is not taken by this call"),
         (writer.begin_episode, {"end": 0}, "unknown field 'end'"),
+        (writer.begin_episode, {"timeout": 1}, "unknown field 'timeout': a writer is made with"),
         (writer.begin_episode, {"\udc80": 0}, r"unknown field '\\udc80'; fields: state"),
     ):
         refuses(ValueError, message, call, **given)
