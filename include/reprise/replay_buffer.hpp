@@ -302,10 +302,11 @@ class ReplayBuffer {
   /// steps count as they did: the balance stays what it is, so a change leaves no burst of samples
   /// and no pause. (Of each writer a block of up to 64 steps may count at the ratio before, or be
   /// given back at the new one when the writer ends: then the balance moves by so many steps times
-  /// the change. A checkpoint made while the ratio changes may have it at another step.) Waiting calls go by the new ratio at once. A
-  /// batch that it could never let through is let through if it waits, and refused by later calls.
-  /// `Stats::limiter` names the ratio that is held; `options` has the first one. A checkpoint keeps
-  /// the ratio, for `load` and for `restore` into a buffer with the same `rate_limiter`.
+  /// the change. A checkpoint made while the ratio changes may have it at another step.) Waiting
+  /// calls go by the new ratio at once. A batch that it could never let through is let through if
+  /// it waits, and refused by later calls. `Stats::limiter` names the ratio that is held; `options`
+  /// has the first one. A checkpoint keeps the ratio, for `load` and for `restore` into a buffer
+  /// with the same `rate_limiter`.
   ///
   /// Thread safety: any thread, beside writers and samplers, as often as you like. Errors:
   /// `std::invalid_argument` for another rate limiter, and for a ratio that the constructor would
