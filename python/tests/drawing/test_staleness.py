@@ -82,7 +82,7 @@ def test_a_wait_says_how_many_items_are_outdated():
         replay.sampler().sample(1, timeout=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        with pytest.raises(RuntimeWarning, match="are there; 4 more are outdated: over max_stale"):
+        with pytest.raises(RuntimeWarning, match="were drawn; 4 more are outdated: over max_stale"):
             replay.sampler().sample(1)
 
 
