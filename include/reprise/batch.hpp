@@ -159,7 +159,9 @@ class Batch {
   ///
   /// With sequences and an n_step [B, T]: step t of item i has the factor for the value of the
   /// item's observation min(t + n_step, lengths()[i]). Observation 0 is the first one of `now`, and
-  /// observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's last step.
+  /// observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's last step. With
+  /// `SequenceEnd::Continue` an episode that ends sooner has the last observation: that behind the
+  /// first step from t on that is `terminated` or `truncated`.
   [[nodiscard]] std::span<float> discounts() const {
     return {view_->discounts, size() * view_->targets};
   }

@@ -315,11 +315,11 @@ class ReplayBuffer {
 
   /// Evicts every step whose item was decided before the call, at one moment: all shards' locks are
   /// held. Their keys are stale afterwards, their chunks are free for writers, and they count as
-  /// evicted. Episodes under way go on, and so do their steps that are not decided yet. Rows that a
-  /// sampler is copying stay until it is done. What a rate limiter has counted stays counted; room
-  /// in a `Queue` is there at once. A sampler that lacks items then waits for new ones. The highest
-  /// priority ever seen, exponents and statistics stay too.
-  /// Cost: the cost of `size`, and O(chunks), plus O(rows) for the selectors.
+  /// evicted. Episodes and streams under way go on, and so do their steps that are not decided yet.
+  /// Rows that a sampler is copying stay until it is done. What a rate limiter has counted stays
+  /// counted; room in a `Queue` is there at once. A sampler that lacks items then waits for new
+  /// ones. The highest priority ever seen, exponents and statistics stay too. Cost: the cost of
+  /// `size`, and O(chunks), plus O(rows) for the selectors.
   void clear();
 
   /// Removes the items with these keys for good: they are not drawn, found or read any more, and
@@ -342,8 +342,9 @@ class ReplayBuffer {
   /// limiter's state, schema and options. An episode under way is saved up to the last step that
   /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
   /// truncated. So a save between episodes leaves nothing out, if nothing is evicted meanwhile
-  /// (`SaveResult::left_out_steps`). All priorities are read at one moment. Extra memory: 4 bytes
-  /// per item and selector, and one chunk while data moves out of a file that is mostly unused.
+  /// (`SaveResult::left_out_steps`) and no stream goes on (`SequenceEnd::Continue`): it ends there.
+  /// All priorities are read at one moment. Extra memory: 4 bytes per item and selector, and one
+  /// chunk while data moves out of a file that is mostly unused.
   ///
   /// The next save writes priorities, and only chunks that are new or were not full. Once the call
   /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are
@@ -357,13 +358,13 @@ class ReplayBuffer {
   /// save are valid. Keys from after it are stale, also those of another load of the same
   /// checkpoint, because generations continue at a random distance of at least 1024. Writers take
   /// the places of those that were alive and continue in their chunks, the first writer made in the
-  /// first place if none had been destroyed. So if the save was between episodes, sequenced calls
-  /// give the same batches as in the saved buffer, bit for bit except for the generations of new
-  /// keys. (`RankBased`, and removers other than `Fifo`, depend on what they see from now on; a
-  /// rate limiter's balance may differ by the block of inserts that each writer had booked.)
-  /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of your own,
-  /// which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as the
-  /// constructor. Every checksum is compared before anything is used.
+  /// first place if none had been destroyed. So if the save was between episodes, and not within
+  /// streams, sequenced calls give the same batches as in the saved buffer, bit for bit except for
+  /// the generations of new keys. (`RankBased`, and removers other than `Fifo`, depend on what they
+  /// see from now on; a rate limiter's balance may differ by the block of inserts that each writer
+  /// had booked.) Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover
+  /// of your own, which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as
+  /// the constructor. Every checksum is compared before anything is used.
   [[nodiscard]] static LoadResult load(const std::filesystem::path& directory,
                                        const LoadOptions& options = {});
 

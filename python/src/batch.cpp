@@ -107,10 +107,13 @@ constexpr OfStream kOfStream[] = {{"is_first", &Batch::is_first},
 
 /// The column with this name; null if the batch has none.
 const OfStream* of_stream(const BatchObject& batch, PyObject* name) {
+  if (!batch.pool->streams || PyUnicode_Check(name) == 0) {
+    return nullptr;
+  }
   const auto* const found = std::ranges::find_if(kOfStream, [name](const OfStream& one) {
-    return PyUnicode_Check(name) != 0 && PyUnicode_CompareWithASCIIString(name, one.name) == 0;
+    return PyUnicode_CompareWithASCIIString(name, one.name) == 0;
   });
-  return batch.pool->streams && found != std::end(kOfStream) ? found : nullptr;
+  return found != std::end(kOfStream) ? found : nullptr;
 }
 
 nb::object item(nb::handle self, PyObject* name) {
@@ -366,7 +369,9 @@ have show its last frames, too.)")
 own discounts; 0 after a termination. **Gamma is in it**: do not multiply by it again. Of
 sequences 1, or 0 if the last step terminated;
 with n_step [B, T]: that of step t is for the value of the item's observation number
-min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of `next`.)")
+min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of `next`. With
+end='continue' an episode that ends sooner has the last one: that behind the first step from t on
+that is terminated or truncated.)")
       .property<&column<&Batch::weights, kF32>>(
           "weights", "NDArray[np.float32]",
           "Importance weights (N * P(i))^-beta, float32 [B], normalised as the call asked.")
