@@ -70,9 +70,9 @@ struct Options {
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so this
   /// also bounds the default chunk size. Each costs address space for 1 + shards chunks (1 + 2 *
   /// shards with max_times_sampled or max_staleness) and about 160 to 190 bytes of bookkeeping for
-  /// each of these. A
-  /// chunk's memory is taken where it is touched. A writer also has about n_step + frame_stack, or
-  /// T + frame_stack, rows of its own (and as many states of `Schema::recurrent_state`).
+  /// each of these. A chunk's memory is taken where it is touched. A writer also has about n_step +
+  /// frame_stack, or T + frame_stack, rows of its own (and as many states of
+  /// `Schema::recurrent_state`).
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack, or T + frame_stack for sequences. 0 chooses: a

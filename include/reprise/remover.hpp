@@ -94,9 +94,9 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// distinguish them.) So a writer that pauses keeps up to a chunk of old steps in the buffer.
 ///
 /// With `Options::max_times_sampled` or `Options::max_staleness`, items that are exhausted or
-/// outdated go first, from any chunk that has them in
-/// front. While some are left behind items that may be drawn again, the remover's choice takes
-/// turns with the oldest chunk, so that every chunk leaves at some time.
+/// outdated go first, from any chunk that has them in front. While some are left behind items that
+/// may be drawn again, the remover's choice takes turns with the oldest chunk, so that every chunk
+/// leaves at some time.
 ///
 /// Thread safety: immutable. Copies share the strategy; a moved-from one is `Fifo`.
 class Remover {

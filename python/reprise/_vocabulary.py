@@ -51,7 +51,7 @@ class End(IntEnum):
 def _flags(name: str, given: ArrayLike) -> NDArray[np.bool_]:
     flags = np.asarray(given)
     if flags.dtype.kind not in "biu":
-        raise TypeError(f"ends: {name}: expected bool; given {flags.dtype}")
+        raise TypeError(f"ends: {name}: expected bools, or 0 and 1; given {flags.dtype}")
     if (wrong := flags[(flags != 0) & (flags != 1)]).size:
         raise ValueError(f"ends: {name} has {wrong[0]}; allowed: bools, or 0 and 1")
     return flags.astype(np.bool_)

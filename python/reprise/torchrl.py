@@ -75,8 +75,10 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     and for those with end='continue', any step of which may end an episode.
     """
     tensors = batch.torch(device)
-    if tensors.discounts.ndim != 1 or len(batch.keys()) > len(batch.now) + len(batch.next):
-        raise ValueError("tensordict: Sequences with n_step or end='continue'; allowed: neither")
+    if tensors.discounts.ndim != 1:
+        raise ValueError("tensordict: the batch has returns of steps; allowed: n_step 0")
+    if "is_first" in batch.keys() and "is_first" not in batch.now:
+        raise ValueError("tensordict: the batch is of streams; allowed: another end")
     made = TensorDict({}, batch_size=[len(batch)], device=device)
     observations = set(batch.next)
     rewards = set(batch.returns)

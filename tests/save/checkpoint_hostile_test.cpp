@@ -122,16 +122,20 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   EXPECT_GT(refused, rounds / 10);
 }
 
-/// The same checkpoint with other options.
-MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
-  CopiedCheckpoint bad = good;
+/// The same checkpoint with another state of this name.
+template <class State>
+MemoryFiles with_state(CopiedCheckpoint checkpoint, const char* name, std::uint32_t version,
+                       const State& state) {
   record::Encoder to;
-  to.u32(save::kStateVersionWords);
-  save::encode(to, options);
-  bad.states["options"] = std::move(to).take();
+  to.u32(version);
+  save::encode(to, state);
+  checkpoint.states[name] = std::move(to).take();
   MemoryFileSystem files;
-  bad.write(files, kDirectory);
+  checkpoint.write(files, kDirectory);
   return files.files();
+}
+MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
+  return with_state(good, "options", save::kStateVersionWords, options);
 }
 
 /// An older version accepted a queue whose items never leave.
@@ -167,17 +171,12 @@ TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
       with.rate_limiter = limiter;
       Line line(with);
       line.append_many(0, 5);
-      CopiedCheckpoint bad = saved(line);
-      record::Decoder from(bad.states["buffer"], "buffer");
+      CopiedCheckpoint good = saved(line);
+      record::Decoder from(good.states["buffer"], "buffer");
       EXPECT_EQ(from.u32(), save::kStateVersion);
       save::StoredBuffer stored = save::decode_buffer(from, save::kStateVersion, selectors);
       stored.ratio = terms;
-      record::Encoder to;
-      to.u32(save::kStateVersionRatio);
-      save::encode(to, stored);
-      bad.states["buffer"] = std::move(to).take();
-      MemoryFileSystem files;
-      bad.write(files, kDirectory);
+      MemoryFileSystem files(with_state(good, "buffer", save::kStateVersionRatio, stored));
       const auto load = [&] { return save::load(files, kDirectory, {}, nullptr).core; };
       if (limiter.index() != 0 && terms.samples_per_insert == 2.0) {
         EXPECT_EQ(load()->limiter().terms().offset, 1.0);

@@ -117,13 +117,14 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
       (void)line.replay.size();
     }
   };
-  save::save(*core_of(line.replay), files, kDirectory, options, {});
+  const SaveResult saved = save::save(*core_of(line.replay), files, kDirectory, options, {});
   core_of(line.replay) = save::load(files, kDirectory, {}, nullptr).core;
   const Stats stats = line.replay.stats();
   EXPECT_EQ(stats.committed_steps, 100U);
   EXPECT_EQ(stats.evicted_steps + stats.resident_steps, 100U);
   const std::vector<std::uint64_t> left = line.numbers();
   EXPECT_LT(left.size(), before.size());
+  EXPECT_EQ(left.size() + saved.left_out_steps, before.size());
   EXPECT_TRUE(std::ranges::includes(before, left));
 }
 
