@@ -105,7 +105,13 @@ def test_ends():
     assert ends.tolist() == [0, 1, 2, 1]
     assert int(reprise.ends(np.False_, True)) == reprise.End.TRUNCATED
     assert reprise.ends([0, 1, 0], np.array([0, 1, 1], np.uint8)).tolist() == [0, 1, 2]
-    refuses(TypeError, "terminated: expected bools, or 0 and 1; given float64", reprise.ends, [0.0], [False])
+    refuses(
+        TypeError,
+        "terminated: expected bools, or 0 and 1; given float64",
+        reprise.ends,
+        [0.0],
+        [False],
+    )
     refuses(ValueError, "truncated has 2; allowed: bools, or 0 and 1", reprise.ends, [0], [2])
     refuses(ValueError, "truncated: expected shape", reprise.ends, [True], [False, False])
 
