@@ -44,8 +44,7 @@ _ENDS = ("done", "terminated", "truncated")
 
 def _key(name: str) -> Any:
     """The nested TensorDict key for a field's name."""
-    parts = tuple(name.split("/"))
-    return parts if len(parts) > 1 else name
+    return tuple(name.split("/")) if "/" in name else name
 
 
 def _keys(index: Any) -> NDArray[np.int64]:
