@@ -1,6 +1,7 @@
 """Items that nobody has drawn before."""
 
 import pytest
+from testing.refusals import refuses
 from testing.buffers import fill, plain_buffer
 
 import reprise
@@ -50,11 +51,9 @@ def test_what_has_no_queue():
     limited = plain_buffer(max_times_sampled=2)
     ordered = plain_buffer(selectors=reprise.Fifo())
     for replay in (limited, ordered):
-        with pytest.raises(ValueError, match="fresh is 0.5"):
-            replay.sampler(fresh=0.5)
+        refuses(ValueError, "fresh is 0.5", replay.sampler, fresh=0.5)
     plain = plain_buffer()
-    with pytest.raises(ValueError, match="fresh is 2; allowed: 0 to 1"):
-        plain.sampler(fresh=2)
+    refuses(ValueError, "fresh is 2; allowed: 0 to 1", plain.sampler, fresh=2)
     for draws in ("epoch", "without_replacement"):
         with pytest.raises(ValueError) as refused:
             plain.sampler(fresh=0.5).sample(2, draws=draws, timeout=0)

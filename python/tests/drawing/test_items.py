@@ -72,12 +72,9 @@ def test_sums_over_an_episode(buffer):
     buffer.selector().set_alpha(1.0)
     keys = keys_of(buffer)
     buffer.update_priorities(keys, np.arange(20))
-    after, total = buffer.episodes().sums(keys)
-    assert after.dtype == total.dtype == np.float64
-    np.testing.assert_allclose(after, 190 - np.arange(20).cumsum(), rtol=1e-6)
-    np.testing.assert_allclose(total, np.full(20, 190), rtol=1e-6)
     buffer.remove(keys[[19]])
     after, total = buffer.episodes().sums(keys[[19, 18, 0, 0]], selector=0)
+    assert after.dtype == total.dtype == np.float64
     np.testing.assert_allclose(after, [np.nan, 0, 171, 171], rtol=1e-6)
     np.testing.assert_allclose(total, [np.nan, 171, 171, 171], rtol=1e-6)
     assert [len(sums) for sums in buffer.episodes().sums(keys[:0])] == [0, 0]
@@ -94,13 +91,8 @@ def test_items_and_episodes_are_removed(buffer):
     assert len(buffer) == buffer.selector().totals()["items"] == buffer.stats()["items"] == 17
     np.testing.assert_array_equal(buffer.gather(keys[[2, 3]]).lengths, [1, 0])
     np.testing.assert_array_equal(np.isnan(buffer.selector().priorities(keys[[2, 3]])), [0, 1])
-    with buffer.writer() as writer:
-        append(writer, 30)
-        episode = writer.episode_id
-    assert buffer.episodes().remove(0) == 17
-    assert buffer.episodes().remove(0) == 0
-    assert set(buffer.sampler().sample(300).episode_ids) == {episode}
-    assert len(buffer) == 30
+    append(buffer.writer(), 30)
+    assert (buffer.episodes().remove(0), len(buffer)) == (17, 30)
     buffer.clear()
     assert len(buffer) == 0
 
@@ -110,11 +102,9 @@ def test_refusals(buffer):
     refuses(TypeError, "keys: expected int64 .*; given float64 of shape", buffer.gather, [1.0, 2.0])
     refuses(ValueError, "gather: keys.0. has tag", buffer.gather, key ^ (1 << 52))
     refuses(ValueError, "selector is 3", buffer.selector, 3)
-    with pytest.raises(ValueError, match="SelectorHandle.reset: priority is -1"):
-        buffer.selector().reset(-1)
+    refuses(ValueError, "SelectorHandle.reset: priority is -1", buffer.selector().reset, -1)
     refuses(ValueError, "remove: keys.0. has tag", buffer.remove, key ^ (1 << 52))
-    with pytest.raises(RuntimeError, match="episode_index"):
-        plain_buffer(10).episodes()
+    refuses(RuntimeError, "episode_index", plain_buffer(10).episodes)
 
 
 def test_no_keys_are_no_items(buffer):

@@ -70,17 +70,6 @@ def test_closing_a_prefetcher(buffer):
     assert np.array_equal(state, copy)
 
 
-def test_wrong_arguments(buffer):
-    for given, message in (
-        ({"n": 0}, "n is 0"),
-        ({"n": 4, "depth": 0}, "depth is 0"),
-        ({"n": 4, "beta": 3}, "beta"),
-        ({"n": 4, "draws": "all"}, "draws is 'all'"),
-        ({"n": 4, "timeout": -1}, "timeout"),
-    ):
-        refuses(ValueError, message, buffer.prefetch, **given)
-
-
 def test_with_nothing_to_draw_it_waits():
     schema = reprise.Schema().observation("state", np.float32).reward()
     buffer = reprise.ReplayBuffer(schema, 10, rate_limiter=reprise.Unlimited())

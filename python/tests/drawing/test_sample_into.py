@@ -40,5 +40,4 @@ def test_sample_into_refuses_other_places_and_batches(buffer):
     with pytest.raises(TypeError):
         sampler.sample_into({}, 0, 1)
     empty = plain_buffer(10, window=buffer.options["window"])
-    with pytest.raises(TimeoutError, match="0 of the 1 items"):
-        empty.sampler().sample_into(batch, 0, 1, timeout=0)
+    refuses(TimeoutError, "0 of the 1 items", empty.sampler().sample_into, batch, 0, 1, timeout=0)

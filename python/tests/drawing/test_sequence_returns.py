@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from testing.refusals import refuses
 import reprise
 
 
@@ -50,5 +51,4 @@ def test_tensors():
     [({"n_step": 65536}, "n_step is 65536"), ({"n_step": -1}, "n_step"), ({"discount": 2}, "is 2")],
 )
 def test_refusals(given, says):
-    with pytest.raises(ValueError, match=says):
-        filled(reprise.Sequences(**given))
+    refuses(ValueError, says, filled, reprise.Sequences(**given))

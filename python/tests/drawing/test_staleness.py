@@ -78,8 +78,7 @@ def test_a_wait_says_how_many_items_are_outdated():
     append_versions(replay.writer(), range(5))
     replay.set_version(4)
     told = "1 of the 4 items needed; 4 more are outdated: over max_staleness behind version 4"
-    with pytest.raises(TimeoutError, match=re.escape(told)):
-        replay.sampler().sample(1, timeout=0.01)
+    refuses(TimeoutError, re.escape(told), replay.sampler().sample, 1, timeout=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.raises(RuntimeWarning, match="were drawn; 4 more are outdated: over max_stale"):

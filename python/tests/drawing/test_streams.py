@@ -3,6 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
+from testing.refusals import refuses
 import reprise
 
 
@@ -84,6 +85,25 @@ def test_a_vector_writer_has_a_stream_for_each_environment():
         assert (batch["terminated"][item] == (steps % 1000 % every == every - 1)).all()
 
 
+def test_fresh_items_are_the_online_queue_of_dreamer():
+    """As in DreamerV3's Replay each sequence of a worker comes once, then uniform ones."""
+    length = 8
+    replay = make(reprise.Sequences(length=length, period=length, end="continue"))
+    online, seen = replay.sampler(fresh=1.0, seed=1), []
+    with replay.vector_writer(2, autoreset="disabled") as writers:
+        for step in range(5 * length):
+            if step % 5 == 0:
+                writers.begin(state=[step, 1000 + step])
+            ends = [reprise.End.TERMINATED if step % 5 == 4 else reprise.End.CONTINUE] * 2
+            writers.append(next_state=[step + 1, 1001 + step], reward=[0, 0], end=ends)
+            if step % length == length - 1:
+                batch = online.sample(8, beta=0.0)
+                assert online.fresh == 2 and (batch["state"][2:, 0] % 1000 <= step).all()
+                seen += batch["state"][:2, 0].tolist()
+    assert sorted(seen) == [first + length * i for first in (0, 1000) for i in range(5)]
+    assert (batch.weights == 1).all()
+
+
 def test_streams_of_a_guest_are_those_of_the_host():
     buffer = make(reprise.Sequences(length=4, period=2, end="continue"))
     with buffer.share() as address:
@@ -106,5 +126,4 @@ def test_what_cannot_be_is_refused():
     pytest.importorskip("torch")
     from reprise.torch import mirror
 
-    with pytest.raises(ValueError, match="window is Sequences with end = 'continue'"):
-        mirror(make(window), "cpu")
+    refuses(ValueError, "window is Sequences with end = 'continue'", mirror, make(window), "cpu")
