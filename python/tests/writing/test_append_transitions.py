@@ -100,6 +100,7 @@ def test_wrong_arguments_append_nothing(buffer):
             ({"state": None}, ValueError, "missing field state"),
             ({"next_state": None}, ValueError, "missing field next_state"),
             ({"end": None}, ValueError, "append_transitions: end is missing"),
+            ({"end": 0}, ValueError, r"end: .* \(2,\), one for each step, such as repr"),
             ({"end": [0, 3]}, ValueError, r"end\[1\] is 3"),
             ({"end": [0, 0, 0]}, ValueError, r"end: expected uint8 of shape \(2,\)"),
             ({"end": [False, True]}, TypeError, "reprise.ends"),
@@ -221,28 +222,6 @@ def test_episodes_go_on_by_append(buffer):
     assert sorted(every_item(buffer)["state"][:, 0].tolist()) == [0, 0, 1, 2, 2, 7]
 
 
-def test_after_a_simulator_reset_itself(buffer):
-    writers = buffer.vector_writer(2, autoreset="next_step")
-    writers.begin(state=np.zeros((2, 2)))
-    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.ones((2, 2))}
-    writers.append(end=[1, 1], **step)  # After an end the next append would reset.
-    writers.append_transitions(state=np.full((2, 2), 5), end=[0, 0], **step)
-    writers.append(end=[0, 0], **step)
-    assert [writer.episode_steps for writer in writers] == [2, 2]
-    assert buffer.stats()["committed_steps"] == 6
-
-
-def test_recurrent_states_are_given_for_all():
-    schema = reprise.Schema().observation("x", "f4").recurrent_state("lstm", "f4", (2,))
-    buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=2, period=2))
-    writer = buffer.writer()
-    given = {"x": [0, 1, 2, 3], "next_x": [1, 2, 3, 4], "end": [0, 0, 0, 1]}
-    refuses(ValueError, "missing field lstm", writer.append_transitions, **given)
-    writer.append_transitions(**given, lstm=np.arange(8).reshape(4, 2))
-    batch = buffer.sampler().sample(2, draws="without_replacement")
-    assert sorted(batch["lstm"].tolist()) == [[0, 1], [4, 5]]
-
-
 def test_arrays_of_d4rl_are_its_episodes():
     """The recipe of docs/guide/environments.md: a step that a time limit cuts has no next
     observation."""
@@ -282,16 +261,3 @@ def test_arrays_of_d4rl_are_its_episodes():
                 )
             first = i + 1
     assert_equal_items((one, other))
-
-
-def test_one_end_for_many_transitions_is_told_what_is_missing(buffer):
-    call = {"action": np.zeros(3), "reward": np.zeros(3)}
-    call = {name: value.astype(np.int32) for name, value in call.items()}
-    call |= {name: np.zeros((3, 2), np.float32) for name in ("state", "next_state")}
-    for append in (
-        buffer.writer().append_transitions,
-        buffer.vector_writer(3, autoreset="disabled").append_transitions,
-    ):
-        with pytest.raises(ValueError, match=r"end: .* \(3,\), one for each step, such as repr"):
-            append(end=0, **call)
-        append(end=[0, 0, 0], **call)

@@ -4,6 +4,7 @@ import enum
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 from testing.buffers import every_item, plain_buffer
 from testing.files import ROOT
 from testing.simulators import Counters, expected_steps, found_steps
@@ -97,8 +98,7 @@ def test_rows_of_environments_that_ended_are_converted_and_checked(given):
         (final(None, np.zeros(2), np.zeros(2, complex)), TypeError),
         (final(None, np.zeros(2)), (TypeError, ValueError)),
     ):
-        with pytest.raises(error, match="final.state"):
-            writers.append(end=[0, 1, 2], final=wrong, **step)
+        refuses(error, "final.state", writers.append, end=[0, 1, 2], final=wrong, **step)
     assert len(buffer) == 0
     writers.append(end=[0, 1, 2], final=final("not read", [1, 2], np.array([3, 4])), **step)
     ended = sorted(row.tolist() for row in every_item(buffer)["next_state"])
@@ -154,5 +154,4 @@ def test_the_mode_has_no_default(buffer):
     message = (
         "autoreset is missing, and int has no autoreset_mode.*allowed: 'same_step', 'next_step'"
     )
-    with pytest.raises(ValueError, match=message):
-        buffer.vector_writer(2)
+    refuses(ValueError, message, buffer.vector_writer, 2)

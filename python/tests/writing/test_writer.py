@@ -70,35 +70,6 @@ def test_a_refused_step_leaves_nothing_behind(buffer):
     assert (items["action"].tolist(), items["next_state"].tolist()) == ([1], [[3, 4]])
 
 
-def test_priorities_for_completed_items():
-    schema = reprise.Schema().observation("x", "f4").reward()
-    buffer = reprise.ReplayBuffer(
-        schema,
-        100,
-        window=reprise.Transitions(n_step=2),
-        selectors=reprise.Proportional(alpha=1, epsilon=0, initial="from_caller"),
-        shards=1,
-    )
-    with buffer.writer() as writer:
-        writer.begin_episode(x=0)
-        assert writer.completing(reprise.End.CONTINUE) == 0
-        writer.append(reward=0, next_x=1)
-        assert writer.completing(end=0) == 1
-        with pytest.raises(
-            ValueError, match="Writer.append: 0 priorities; with initial = 'from_caller'"
-        ):
-            writer.append(reward=0, next_x=2)
-        writer.append(reward=0, next_x=2, priorities=[1.0])
-        assert writer.completing(reprise.End.TERMINATED) == 2
-        with pytest.raises(ValueError, match="Writer.append: 1 priorities; .* decides 2"):
-            writer.append(reward=0, next_x=3, end=1, priorities=np.ones(1))
-        writer.append(reward=0, next_x=3, end=1, priorities=np.array([2, 5], np.float64))
-    batch = buffer.sampler().sample(4000, draws="independent")
-    expected = {0: 1 / 8, 1: 2 / 8, 2: 5 / 8}
-    for position, probability in expected.items():
-        assert np.allclose(batch.probabilities[batch.positions == position], probability)
-
-
 def test_closing_a_writer(buffer):
     with buffer.writer() as writer:
         writer.begin_episode(state=[0, 0])
@@ -117,22 +88,16 @@ def test_closing_a_writer(buffer):
 
 
 def test_appending_to_a_closed_buffer(buffer):
-    writer = buffer.writer()
+    writer, between = buffer.writer(), buffer.writer()
+    writers = buffer.vector_writer(1, autoreset="disabled")
     writer.begin_episode(state=[0, 0])
     buffer.close()
-    refuses(reprise.Closed, "not taken", writer.append, action=0, reward=0, next_state=[1, 0])
-    with pytest.raises(reprise.Closed):
-        writer.begin_episode(state=[0, 0])
-
-
-def test_appending_to_a_closed_buffer_between_episodes(buffer):
-    writer = buffer.writer()
-    writers = buffer.vector_writer(1, autoreset="disabled")
-    buffer.close()
-    with pytest.raises(reprise.Closed, match="Writer.append: the buffer is closed"):
-        writer.append(action=0, reward=0, next_state=[1, 0])
-    with pytest.raises(reprise.Closed, match="VectorWriter.append: the buffer is closed"):
-        writers.append(action=[0], reward=[0], next_state=[[1, 0]], end=[0])
+    step = {"action": 0, "reward": 0, "next_state": [1, 0]}
+    refuses(reprise.Closed, "not taken", writer.append, **step)
+    refuses(reprise.Closed, "closed", writer.begin_episode, state=[0, 0])
+    refuses(reprise.Closed, "Writer.append: the buffer is closed", between.append, **step)
+    rows = {name: [value] for name, value in step.items()}
+    refuses(reprise.Closed, "VectorWriter.append: the buffer", writers.append, **rows, end=[0])
 
 
 def test_appending_outside_an_episode(buffer):
