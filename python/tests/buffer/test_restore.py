@@ -121,8 +121,7 @@ def test_what_was_made_before_a_restore_says_so(buffer, tmp_path):
     sampler = buffer.sampler()
     buffer.restore(tmp_path)
     step = {name: [value] for name, value in STEP.items()}
-    with pytest.raises(reprise.Closed, match="Writer.append: the buffer was restored since"):
-        writer.append(**STEP)
+    refuses(reprise.Closed, "Writer.append: the buffer was restored since", writer.append, **STEP)
     with pytest.raises(reprise.Closed, match="VectorWriter.append: the buffer was restored since"):
         writers.append(**step, end=[0])
     refuses(reprise.Closed, "sample: the buffer was restored since", sampler.sample, 1)

@@ -117,18 +117,11 @@ def test_ends():
 
 
 def test_from_step_says_what_is_wrong():
-    for wrong in (3, [1, 2], "state", [("state", 1)]):
-        with pytest.raises(TypeError, match="from_step: columns is .*; allowed: a mapping"):
-            reprise.Schema.from_step(observations={"x": 1}, columns=wrong)
     with pytest.raises(TypeError, match="from_step: observations is None; allowed: a mapping"):
         reprise.Schema.from_step(observations=None)
-    with pytest.raises(TypeError, match="from_step: a name in observations is .*; allowed: a str"):
-        reprise.Schema.from_step(observations={3: 1})
     for wrong in ("text", object(), np.zeros(2, complex), None):
         with pytest.raises(TypeError, match="field 'x': dtype is .*; allowed: bool, int8 to"):
             reprise.Schema.from_step(observations={"x": wrong})
-    with pytest.raises(ValueError, match="field 'x': no array can be made of it"):
-        reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
 
 
 def test_from_step_holds_what_it_reads():
@@ -205,15 +198,6 @@ def test_final_observations_are_to_be_finite_where_an_environment_ended():
     # Only the first environment ended, so only its final value is read.
     writers.append(**step, final={"x": np.array([1.0, np.nan])})
     assert buffer.stats()["committed_steps"] == 2
-
-
-def test_an_episode_with_a_value_that_is_not_finite_is_refused_whole():
-    schema = reprise.Schema().observation("x", "f4").reward().require_finite()
-    buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(n_step=1))
-    with buffer.writer() as writer:
-        with pytest.raises(ValueError, match="'x' is nan at element 0 of row 3"):
-            writer.append_episode(x=[0.0, 1.0, 2.0, np.nan], reward=[0.0, 0.0, 0.0], end=1)
-    assert buffer.stats()["committed_steps"] == 0
 
 
 def test_more_dimensions_than_an_array_of_a_batch_can_have_are_refused():

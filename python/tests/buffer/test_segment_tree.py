@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from testing.refusals import refuses
 import reprise
 
 
@@ -68,8 +69,7 @@ def test_errors_name_what_is_wrong_and_change_nothing() -> None:
         (lambda: tree.find_prefix_sum([0, 11]), r"targets\[1\] = 11; allowed: 0 to the total, 10"),
     ]
     for call, words in wrong_values:
-        with pytest.raises(ValueError, match=words):
-            call()
+        refuses(ValueError, words, call)
     wrong_types: list[tuple[Callable[[], object], str]] = [
         (lambda: reprise.SegmentTree(4, "int32"), "dtype is int32; allowed: float32 and float64"),
         (lambda: tree.assign([0.5], [1]), "leaves are of dtype float64; allowed: integers"),
@@ -77,6 +77,5 @@ def test_errors_name_what_is_wrong_and_change_nothing() -> None:
         (lambda: tree.assign([0], [1j]), "complex"),
     ]
     for call, words in wrong_types:
-        with pytest.raises(TypeError, match=words):
-            call()
+        refuses(TypeError, words, call)
     assert tree.leaves.tolist() == [1.0, 2.0, 3.0, 4.0]

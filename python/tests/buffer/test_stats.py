@@ -72,45 +72,6 @@ def test_a_sample_that_is_served_is_one_wait(buffer, run):
     assert waits["longest"] >= 0.3
 
 
-@threads
-def test_a_sample_that_is_closed_is_one_wait(buffer, run):
-    thread = when_waiting(buffer, "samplers_for_items", buffer.close, 0.1)
-
-    def call():
-        with pytest.raises(reprise.Closed):
-            buffer.sampler().sample(4, timeout=1000)
-
-    run(call)
-    thread.join()
-    expect(waits_of(buffer, "samplers_for_items"), waits=1)
-
-
-@threads
-def test_a_sample_that_does_not_wait_is_none(buffer, run):
-    fill(buffer, 10)
-    run(lambda: buffer.sampler().sample(4))
-    expect(waits_of(buffer, "samplers_for_items"))
-
-
-@threads
-def test_an_append_that_times_out_is_one_wait(run):
-    buffer = queue_of(4)
-    writer = buffer.writer(timeout=0.3)
-    writer.begin_episode(state=[0, 0])
-    run(lambda: append_until_held(writer))
-    waits = waits_of(buffer, "writers_for_limiter")
-    expect(waits, waits=1, timeouts=1)
-    assert waits["longest"] >= 0.29
-
-    def again():
-        with pytest.raises(TimeoutError):
-            writer.append(**STEP)
-
-    run(again)
-    expect(waits_of(buffer, "writers_for_limiter"), waits=2, timeouts=2)
-    expect(waits_of(buffer, "writers_for_chunk"))
-
-
 APPENDS = {
     "append": lambda writer: writer.append(**STEP),
     "append_transition": lambda writer: writer.append_transition(state=[0, 0], **STEP),
@@ -135,26 +96,6 @@ def test_appends_that_are_served_are_one_wait_each(run, append):
         thread.join()
         expect(waits_of(buffer, "writers_for_limiter"), waits=waits)
     assert waits_of(buffer, "writers_for_limiter")["longest"] >= 0.15
-
-
-@threads
-def test_a_vector_append_that_times_out_is_one_wait(run):
-    buffer = queue_of(4, max_writers=2)
-    writers = buffer.vector_writer(2, autoreset="same_step", timeout=0.3)
-    writers.begin(state=np.zeros((2, 2)))
-
-    def append_until_full():
-        with pytest.raises(TimeoutError, match="of some environments"):
-            for _ in range(1000):
-                writers.append(**VECTOR_STEP)
-
-    run(append_until_full)
-    waits = waits_of(buffer, "writers_for_limiter")
-    expect(waits, waits=1, timeouts=1)
-    assert waits["longest"] >= 0.29
-    buffer.sampler().sample(4, timeout=0)
-    run(lambda: writers.append(**VECTOR_STEP))
-    assert waits_of(buffer, "writers_for_limiter")["waits"] == 1
 
 
 class Interrupt(Exception):

@@ -54,19 +54,6 @@ def test_steps_that_a_killed_writer_was_told_of_are_there(steps):
     assert len(replay) == there + 100
 
 
-def test_steps_in_front_of_a_full_buffer_are_taken_after_the_death_of_their_writer():
-    replay = numbered(selectors=reprise.Fifo(), max_times_sampled=1, rate_limiter=reprise.Queue(8))
-    with replay.share(ring_steps=64) as address:
-        with killed_writer(address, 40) as (child, appended):
-            kill(child)
-        until(lambda: replay.stats()["guests"] == 0)  # The host knows of the death.
-        sampler = replay.sampler()
-        drawn = [int(sampler.sample(1)["id"][0]) for _ in range(appended.value)]
-        assert drawn == list(range(appended.value))
-        until(lambda: replay.stats()["writers"] == 0)
-        assert replay.stats()["dead_guest_steps"] >= appended.value - 9
-
-
 def test_calls_of_a_guest_whose_host_was_killed_raise_closed():
     with hosting(fill_steps=100) as (process, address):
         guest = reprise.attach(address)

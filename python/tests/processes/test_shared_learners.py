@@ -4,34 +4,10 @@ import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
 from testing.children import run_python
-from testing.guests import guest_of, numbered, started, until, write_all
+from testing.guests import guest_of, numbered, write_all
 from testing.refusals import refuses
 
 import reprise
-
-
-def learn(address):
-    """Sets the priorities of items with even numbers to 0, until no other items are drawn."""
-    guest = reprise.attach(address)
-    sampler = guest.sampler(seed=3)
-    odd_alone = 0
-    while odd_alone < 20:
-        batch = sampler.sample(64)
-        odd = (batch["id"] % 2).astype(np.float32)
-        assert guest.update_priorities(batch.item_keys, odd).stale == 0
-        odd_alone = odd_alone + 1 if odd.all() else 0
-
-
-def test_a_learner_in_a_child_sets_priorities():
-    replay = numbered(selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
-    with replay.share() as address:
-        with started(write_all, address, 0, 200):
-            pass
-        until(lambda: len(replay) == 200)
-        with started(learn, address):
-            pass
-    assert replay.stats()["applied_updates"] > 0
-    assert (replay.sampler().sample(256)["id"] % 2 == 1).all()
 
 
 def test_batches_are_the_callers_unless_they_are_views():
@@ -61,20 +37,6 @@ def test_batches_are_the_callers_unless_they_are_views():
 
         batch = guest.sampler(allocator=allocator).sample(16)
         assert np.shares_memory(batch["action"], memory[0])
-
-
-def test_a_thread_draws_ahead_and_ends_with_the_guest():
-    replay = plain_buffer(500)
-    fill(replay, 400)
-    with guest_of(replay) as guest:
-        for batches in (guest.prefetch(16, depth=3), guest.sampler(seed=1).prefetch(16)):
-            with batches:
-                for _, batch in zip(range(50), batches):
-                    assert (batch["action"] == batch["state"][:, 0]).all()
-        left = guest.prefetch(16)
-        next(left)
-        replay.close()
-        assert len(list(left)) < 10
 
 
 def test_calls_say_why_there_is_no_batch():

@@ -4,7 +4,6 @@ import contextlib
 import re
 
 import numpy as np
-import pytest
 from testing.buffers import every_item, fill, plain_buffer, queue_of
 from testing.guests import guest_of, numbered, numbers_in, started, until, write_all, write_vectors
 from testing.refusals import refuses

@@ -8,8 +8,6 @@ from testing.children import run_python, run_script
 from testing.files import ROOT
 from testing.guests import numbered, numbers_in, started, until, write_all
 
-import reprise
-
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_a_child_appends_what_its_parent_draws(method):

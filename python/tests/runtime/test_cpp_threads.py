@@ -4,7 +4,7 @@ import gc
 
 import cpp_actor
 import numpy as np
-import pytest
+from testing.refusals import refuses
 from testing.children import run_python
 from testing.threads import running
 
@@ -67,5 +67,4 @@ def test_a_module_with_its_own_copy_of_the_library_counts_forks_with_the_buffers
 
 
 def test_what_is_no_buffer_is_refused():
-    with pytest.raises(ValueError, match="PyCapsule_GetPointer"):
-        cpp_actor.Actor(np.zeros(1), 10)
+    refuses(ValueError, "PyCapsule_GetPointer", cpp_actor.Actor, np.zeros(1), 10)
