@@ -140,26 +140,6 @@ def test_the_mode_is_read_or_named(buffer):
             writers.close()
 
 
-def test_a_mode_that_environments_contradict_is_refused(buffer):
-    if AutoresetMode is None:
-        pytest.skip("Gymnasium has no modes before 1.1")
-    for mode in AutoresetMode:
-        envs = vector(mode)
-        for given in AutoresetMode:
-            if given is mode:
-                buffer.vector_writer(envs, autoreset=given).close()
-                continue
-            with pytest.raises(ValueError) as refused:
-                buffer.vector_writer(envs, autoreset=given)
-            for one in (given, mode):
-                assert f"'{one.name.lower()}'" in str(refused.value)
-
-
-def test_a_mode_that_is_none_is_refused(buffer):
-    for wrong in ("nextstep2", "", 3, object()):
-        refuses((ValueError, TypeError), "autoreset", buffer.vector_writer, 2, autoreset=wrong)
-
-
 def test_a_wrapper_tells_the_mode_of_its_environments(buffer):
     if AutoresetMode is None:
         pytest.skip("Gymnasium has no modes before 1.1")

@@ -254,17 +254,6 @@ def test_chunks_with_the_fewest_marked_transitions_leave_first():
     assert len(made.offline) < 100 and 200 not in there
 
 
-def test_marked_stretches_leave_last():
-    made = buffer_of([], capacity=2000, offline=True)
-    for i in range(8000):
-        one = transition(i, size=4)
-        made.add(**one)
-        if i < 100:
-            made.offline.add(**one)
-    assert 1000 < len(made) <= 2000 and len(made.offline) == 100
-    assert {int(made.offline.sample(1)["reward"]) < 100 for _ in range(100)} == {True}
-
-
 def test_an_iterator_draws_while_another_thread_adds():
     made = buffer_of(transition(i) for i in range(50))
     iterator, drawn = made.get_iterator(32), []

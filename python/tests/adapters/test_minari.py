@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 from testing.buffers import every_item
 
 import reprise
@@ -120,5 +121,4 @@ def test_options_and_filters():
     assert len(replay) == 8 and replay.options["capacity_steps"] == 50
     assert replay.options["window"] == window
     none = dataset.filter_episodes(lambda episode: len(episode.rewards) > 20)
-    with pytest.raises(ValueError, match="no steps"):
-        reprise.minari.load(none)
+    refuses(ValueError, "no steps", reprise.minari.load, none)

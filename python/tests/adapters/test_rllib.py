@@ -26,7 +26,6 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer as Theirs  # noqa: E402
 
-import reprise  # noqa: E402
 from reprise.rllib import DQN, PrioritizedEpisodeReplayBuffer  # noqa: E402
 
 BOX = spaces.Box(0, 1000, (2,), np.float32)

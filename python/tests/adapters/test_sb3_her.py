@@ -7,41 +7,34 @@ import pytest
 from testing.refusals import refuses
 
 pytest.importorskip("stable_baselines3")
-import gymnasium as gym  # noqa: E402
 from gymnasium import spaces  # noqa: E402
 from stable_baselines3 import DQN, HerReplayBuffer  # noqa: E402
 from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
+from test_sb3 import Counter, append_steps  # noqa: E402
 
 from reprise import sb3  # noqa: E402
 
 NOWHERE = [-1.0, -1.0]
 
 
-class Walk(gym.Env):
-    """What step t of an episode achieves is [episode, t]. Episodes end after 5 steps, or at a time
-    limit of 7."""
+class Walk(Counter):
+    """What step t of an episode achieves is [episode, t]."""
 
     def __init__(self):
-        box = spaces.Box(-1, 1000, (2,), np.float32)
+        super().__init__()
         keys = ("observation", "achieved_goal", "desired_goal")
+        box = spaces.Box(-1, 1000, (2,), np.float32)
         self.observation_space = spaces.Dict(dict.fromkeys(keys, box))
-        self.action_space = spaces.Discrete(2)
-        self.episode, self.t, self.infos = -1, 0, []
+        self.action_space, self.infos = spaces.Discrete(2), []
 
     def observe(self):
-        here = np.array([self.episode, self.t], np.float32)
-        goal = np.array(NOWHERE, np.float32)
+        here, goal = super().observe(), np.array(NOWHERE, np.float32)
         return {"observation": here, "achieved_goal": here, "desired_goal": goal}
 
-    def reset(self, *, seed=None, options=None):
-        self.episode, self.t = self.episode + 1, 0
-        return self.observe(), {}
-
     def step(self, action):
-        self.t += 1
-        over = self.episode % 3 == 2 and self.t == 5
-        return self.observe(), 50.0, over, self.t == 7, {"at": (self.episode, self.t)}
+        after, _, over, cut, _ = super().step(action)
+        return after, 50.0, over, cut, {"at": (self.episode, self.t)}
 
     def compute_reward(self, achieved, desired, infos):
         self.infos = infos
@@ -53,16 +46,7 @@ def collected(steps=100, n_envs=1, size=1000, **options):
     made = sb3.HerReplayBuffer(
         size, envs.observation_space, envs.action_space, envs, "cpu", n_envs, **options
     )
-    now = envs.reset()
-    for _ in range(steps):
-        after, reward, done, infos = envs.step(np.zeros(n_envs, np.int64))
-        real = {key: value.copy() for key, value in after.items()}
-        for e in np.flatnonzero(done):
-            for key in real:
-                real[key][e] = infos[e]["terminal_observation"][key]
-        made.add(now, real, np.zeros(n_envs, np.int64), reward, done, infos)
-        now = after
-    return made, envs
+    return append_steps(made, envs, steps), envs
 
 
 def parts(batch):

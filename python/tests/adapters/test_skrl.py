@@ -1,3 +1,5 @@
+from testing.refusals import refuses
+
 """reprise.skrl beside skrl's own memory, and in one of its agents."""
 
 import numpy as np
@@ -101,8 +103,7 @@ def test_observations_are_stored_once_and_may_be_compressed():
 
 def test_a_checkpoint(tmp_path):
     memory = created(ReplayMemory(memory_size=50, num_envs=2, device="cpu"))
-    with pytest.raises(ValueError, match="save: it is empty"):
-        memory.save(tmp_path)
+    refuses(ValueError, "save: it is empty", memory.save, tmp_path)
     for step in steps(30, 2):
         memory.add_samples(**step)
     memory.save(tmp_path)
@@ -138,8 +139,7 @@ def test_another_checkpoint_is_refused_and_leaves_what_is_there(tmp_path):
             **{name: torch.zeros(environments, width).bool() for name, width in widths.items()}
         )
         other.save(tmp_path / str(place))
-        with pytest.raises(ValueError, match="load: " + message):
-            memory.load(tmp_path / str(place))
+        refuses(ValueError, "load: " + message, memory.load, tmp_path / str(place))
         memory.add_samples(**step)
         assert len(memory) == 2 * (place + 2)
 
@@ -160,8 +160,7 @@ def test_refusals():
         memory.create_tensor("late", size=2)
     with pytest.raises(ValueError, match="sample: sequence_length is 2; allowed: 1"):
         memory.sample(NAMES, batch_size=2, sequence_length=2)
-    with pytest.raises(NotImplementedError, match="use `sample`, or `replay`"):
-        memory.sample_all(NAMES)
+    refuses(NotImplementedError, "use `sample`, or `replay`", memory.sample_all, NAMES)
 
 
 def test_an_agent_learns_from_it(tmp_path):

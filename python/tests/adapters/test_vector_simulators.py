@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 from testing.buffers import every_item
 
 import reprise
@@ -112,8 +113,7 @@ def test_the_metadata_of_all_vector_environments_is_not_that_of_one(monkeypatch)
         metadata = {"autoreset_mode": "next_step"}
 
     monkeypatch.setitem(vector.VectorEnv.metadata, "autoreset_mode", "same_step")
-    with pytest.raises(ValueError, match="autoreset is missing, and Plain has no"):
-        autoreset_mode(Plain(), None)
+    refuses(ValueError, "autoreset is missing, and Plain has no", autoreset_mode, Plain(), None)
     assert autoreset_mode(Telling(), None) == "next_step"
     one = Telling()
     one.autoreset_mode = "disabled"

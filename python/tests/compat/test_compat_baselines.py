@@ -129,19 +129,6 @@ def test_priorities_decide_draws_and_weights() -> None:
     assert sample[5].dtype == np.float32 and sample[6].dtype == np.int64
 
 
-def test_a_key_of_an_overwritten_transition_changes_nothing() -> None:
-    buffer = PrioritizedReplayBuffer(4, alpha=1.0, seed=1)
-    for i in range(4):
-        buffer.add(*transition(i))
-    old = buffer.sample(4, 0.4)[6]
-    for i in range(4, 8):
-        buffer.add(*transition(i))
-    buffer.update_priorities(old, np.full(4, 1000.0))
-    sample = buffer.sample(64, 1.0)
-    assert np.array_equal(sample[5], np.ones(64, np.float32))
-    assert set(numbers(sample)) == {4, 5, 6, 7}
-
-
 def test_new_transitions_have_the_highest_priority_ever_given() -> None:
     buffer = PrioritizedReplayBuffer(2, alpha=1.0, seed=1)
     buffer.add(*transition(0))

@@ -55,8 +55,7 @@ def test_the_total_and_what_rounding_adds_to_it_find_the_last_element_above_0() 
     assert total.find_prefixsum_idx(total.sum()) == 2
     assert total.find_prefixsum_idx(total.sum() + 9e-6) == 2
     refuses(ValueError, "prefixsum", total.find_prefixsum_idx, total.sum() + 1e-3)
-    with pytest.raises(ValueError, match="no leaf is above 0"):
-        SumSegmentTree(4).find_prefixsum_idx(0.0)
+    refuses(ValueError, "no leaf is above 0", SumSegmentTree(4).find_prefixsum_idx, 0.0)
 
 
 def test_refuse_what_is_no_place_or_range() -> None:

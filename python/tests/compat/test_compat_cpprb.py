@@ -193,15 +193,6 @@ def test_the_highest_priority_is_remembered() -> None:
     assert weights == {4: 1.0, 5: pytest.approx(0.25)}
 
 
-def test_a_key_of_an_overwritten_step_changes_nothing() -> None:
-    buffer = PrioritizedReplayBuffer(4, ENV, seed=1)
-    buffer.add(**steps([0, 1, 2, 3]))
-    old = buffer.sample(4)["indexes"]
-    buffer.add(**steps([4, 5, 6, 7]))
-    buffer.update_priorities(old, np.full(4, 0.5))
-    assert np.array_equal(buffer.sample(64, 1.0)["weights"], np.ones(64, np.float32))
-
-
 def test_bad_input_is_named() -> None:
     nstep = {"size": 3, "gamma": 0.9, "rew": "rew", "next": "next_obs"}
     wrong: list[tuple[Callable[[], object], str]] = [

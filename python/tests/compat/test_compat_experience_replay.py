@@ -275,22 +275,6 @@ def test_places_that_only_resemble_the_last_batch_are_looked_up() -> None:
     assert top is not None and windows(top) == [(int(other[0]), int(1 - position[0]))]
 
 
-@pytest.mark.parametrize("second_chance", [False, True])
-def test_second_chance_keeps_what_is_picked(second_chance: bool) -> None:
-    replay = ExperienceReplay(1000, seed=1)
-    replay.set_elimination_policy(second_chance_elimination=second_chance)
-    lowest = replay.new_pick_selector(reprise.MinHeap())
-    record(replay, 0, 1)
-    replay.set_priority(lowest, [0], [0], [0.0])
-    for episode in range(1, 4000):
-        record(replay, episode, 1)
-        if episode % 20 == 0:
-            batch = replay.get_random_batch(1, h_ps=lowest)
-            assert batch is not None
-    assert batch is not None and (windows(batch) == [(0, 0)]) == second_chance
-    assert len(replay) == 1000
-
-
 def test_an_episode_that_stays_open_keeps_its_handle() -> None:
     replay = ExperienceReplay(20, max_open_episodes=2, seed=1)
     greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
