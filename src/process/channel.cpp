@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -249,6 +250,10 @@ void Listener::hang_up() noexcept {
 
 Descriptor Listener::accept() const noexcept {
   return Descriptor(::accept4(socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+Descriptor Listener::copy() const noexcept {
+  return Descriptor(::fcntl(socket(), F_DUPFD_CLOEXEC, 0));
 }
 
 Peer peer_of(int socket) noexcept {

@@ -113,8 +113,11 @@ class Listener {
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// Refuses every process that wants to attach, also those that wait to be accepted.
   void hang_up() noexcept;
-  /// The socket of the next process that wants to attach; not valid if there is none.
+  /// The socket of the next process that wants to attach; not valid, with the reason in `errno`, if
+  /// there is none, or no file descriptor for it.
   [[nodiscard]] Descriptor accept() const noexcept;
+  /// Another descriptor of the socket; not valid if there is none left.
+  [[nodiscard]] Descriptor copy() const noexcept;
 
  private:
   const std::string address_;

@@ -43,6 +43,11 @@ std::size_t checked_rows(const HostOptions& options) {
   return options.ring_steps == 0 ? 0 : std::bit_ceil(options.ring_steps);
 }
 
+/// Whether the last call failed because the process, or the system, has no file descriptor left.
+bool none_left() noexcept {
+  return errno == EMFILE || errno == ENFILE;
+}
+
 void refuse(Channel& channel, std::string_view why) noexcept {
   channel.send(Says::Refused, std::as_bytes(std::span(why.data(), why.size())));
 }
@@ -54,7 +59,8 @@ Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& opti
       ring_rows_(checked_rows(options)),
       max_batch_bytes_(options.max_batch_bytes),
       service_(options.service),
-      listener_(chosen_address(options)) {
+      listener_(chosen_address(options)),
+      spare_(listener_.copy()) {
   core_->life().check();
 }
 
@@ -91,10 +97,13 @@ void Server::run(const std::stop_token& stop) {
     wait(pause);
     bool heard = false;
     Session::Did most = Session::Did::Nothing;
-    for (std::size_t i = 0; i < guests_.size(); ++i) {
-      Guest& guest = *guests_[i];
-      if ((polled_[1 + 2 * i].revents | polled_[2 + 2 * i].revents) != 0) {
-        heard = receive(guest) || heard;
+    std::size_t at = 1;
+    for (const auto& one : guests_) {
+      Guest& guest = *one;
+      if (guest.here) {
+        const int events = polled_[at].revents | polled_[at + 1].revents;
+        at += 2;
+        heard = (events != 0 && receive(guest)) || heard;
       }
       most = std::max(most, serve(guest));
       if (guest.channel.broken()) {
@@ -104,9 +113,9 @@ void Server::run(const std::stop_token& stop) {
     std::erase_if(guests_, [](const auto& guest) {
       return !guest->here && (!guest->session || guest->session->finished());
     });
-    if ((polled_.front().revents & POLLIN) != 0) {
+    if (full_ || (polled_.front().revents & POLLIN) != 0) {
       accept();
-      heard = true;
+      heard = heard || !full_;
     }
     if (changed_) {
       count();
@@ -136,11 +145,13 @@ void Server::take_the_rest() {
 /// Waits until a guest sends something or is gone, or a process wants to attach.
 void Server::wait(std::chrono::nanoseconds timeout) {
   polled_.clear();
-  polled_.push_back({listener_.socket(), POLLIN, 0});
+  // Who cannot be accepted would end every wait.
+  polled_.push_back({full_ ? -1 : listener_.socket(), POLLIN, 0});
   for (const auto& guest : guests_) {
-    const bool here = guest->here;
-    polled_.push_back({here ? guest->channel.socket() : -1, POLLIN, 0});
-    polled_.push_back({here ? guest->channel.process() : -1, POLLIN, 0});
+    if (guest->here) {  // The system refuses to poll more than the process may have open.
+      polled_.push_back({guest->channel.socket(), POLLIN, 0});
+      polled_.push_back({guest->channel.process(), POLLIN, 0});
+    }
   }
   const timespec most{0, timeout.count()};
   if (::ppoll(polled_.data(), polled_.size(), &most, nullptr) < 0) {
@@ -152,12 +163,28 @@ void Server::wait(std::chrono::nanoseconds timeout) {
 }
 
 void Server::accept() {
-  for (Descriptor socket = listener_.accept(); socket.valid(); socket = listener_.accept()) {
+  for (;;) {
+    if (!spare_.valid()) {
+      spare_ = listener_.copy();
+    }
+    Descriptor socket = listener_.accept();
+    if (!socket.valid() && none_left()) {
+      spare_ = Descriptor();
+      socket = listener_.accept();
+    }
+    if (!socket.valid()) {
+      full_ = errno != EAGAIN;
+      return;
+    }
     const Peer peer = peer_of(socket.number());
     Channel channel(std::move(socket));
     if (peer.user != static_cast<std::int64_t>(::geteuid())) {
       refuse(channel, base::text("this process is of user ", peer.user, ", the host of user ",
                                  ::geteuid(), "; allowed: the same user"));
+      continue;
+    }
+    if (channel.process() < 0 && none_left()) {
+      refuse(channel, "the host has no file descriptor left");
       continue;
     }
     changed_ = true;

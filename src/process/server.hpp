@@ -55,8 +55,11 @@ class Server {
   const std::size_t max_batch_bytes_;
   const Service service_;  ///< May be empty.
   Listener listener_;
+  /// Closed for a moment to tell a process that the host has no file descriptor left for it.
+  Descriptor spare_;
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<pollfd> polled_;   ///< The listener, and two for each guest.
+  std::vector<pollfd> polled_;   ///< The listener, and two for each guest that is here.
+  bool full_ = false;            ///< Whether a process could not be accepted, nor told why.
   bool changed_ = false;         ///< Whether guests came or left since they were counted.
   std::uint64_t processes_ = 0;  ///< How many processes were last counted.
 };
