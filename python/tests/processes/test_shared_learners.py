@@ -1,13 +1,43 @@
 """Samplers of other processes: draws, priorities, views, prefetch."""
 
+import multiprocessing
+
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
 from testing.children import run_python
-from testing.guests import guest_of, numbered, write_all
+from testing.guests import guest_of, numbered, started, until, write_all
 from testing.refusals import refuses
 
 import reprise
+
+
+def rank(address, number, told):
+    """Gives each key that it draws priorities of its own: `number` and even numbers more."""
+    last, applied = {}, 0
+    with reprise.attach(address) as guest:
+        sampler = guest.sampler(seed=number)
+        for batch_number in range(100):
+            keys = sampler.sample(16).item_keys
+            priority = float(number + 2 * batch_number)
+            applied += sampler.update_priorities(keys, np.full(16, priority, np.float32)).applied
+            last |= dict.fromkeys(keys.tolist(), priority)
+    told.put((applied, last))
+
+
+def test_updates_of_two_ranks_are_applied_once_each():
+    replay = numbered(selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
+    told = multiprocessing.get_context("spawn").Queue()
+    with replay.share() as address:
+        write_all(address, 0, 50)
+        until(lambda: len(replay) == 50)
+        with started(rank, address, 1, told), started(rank, address, 2, told):
+            (one, of_one), (other, of_other) = told.get(timeout=180), told.get(timeout=180)
+    assert replay.stats()["applied_updates"] == one + other == 2 * 100 * 16
+    keys = list(of_one.keys() | of_other.keys())
+    found = replay.selector(0).priorities(np.array(keys))
+    for key, priority in zip(keys, found.tolist()):
+        assert priority in (of_one.get(key), of_other.get(key))
 
 
 def test_batches_are_the_callers_unless_they_are_views():

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from testing.buffers import fill, plain_buffer
+from testing.buffers import fill, plain_buffer, queue_of
 from testing.children import run_python, run_script
 from testing.guests import guest_of, numbered
 from testing.threads import running
@@ -12,9 +12,15 @@ from testing.threads import running
 import reprise
 
 
-def test_a_long_wait_is_told_in_the_words_of_the_host():
-    replay = plain_buffer(rate_limiter=reprise.MinSize(50))
-    fill(replay, 20)
+@pytest.mark.parametrize("who", ["sampler", "writer"])
+def test_a_long_wait_is_told_in_the_words_of_the_host(who):
+    if who == "sampler":
+        replay = plain_buffer(rate_limiter=reprise.MinSize(50))
+        fill(replay, 20)
+        reason = "20 items and 0 open writers .*50"
+    else:
+        replay = queue_of(4)
+        reason = "4 items and 1 open writers .*4 items wait to be sampled"
 
     def close():
         end = time.monotonic() + 60
@@ -22,12 +28,19 @@ def test_a_long_wait_is_told_in_the_words_of_the_host():
             time.sleep(0.05)
         replay.close()
 
-    message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 20 items and 0 open writers .*50"
-    with guest_of(replay) as guest:
-        sampler = guest.sampler()
+    def wait():
+        if who == "sampler":
+            guest.sampler().sample(4)
+        with guest.writer() as writer:
+            writer.begin_episode(state=[0, 0])
+            while True:
+                writer.append(action=0, reward=0, next_state=[0, 0])
+
+    message = rf"has waited for ([5-9]|\d\d+) s and has no timeout; {reason}"
+    with guest_of(replay, ring_steps=8) as guest:
         with pytest.warns(RuntimeWarning, match=message) as caught:
             with running(close), pytest.raises(reprise.Closed):
-                sampler.sample(4)
+                wait()
     assert len(caught) == 1 and caught[0].filename == __file__
 
 

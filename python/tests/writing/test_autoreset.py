@@ -7,6 +7,7 @@ import pytest
 from testing.refusals import refuses
 from testing.buffers import every_item, plain_buffer
 from testing.files import ROOT
+from testing.guests import guest_of
 from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
@@ -48,29 +49,31 @@ CONVENTIONS = [
 ]
 
 
+@pytest.mark.parametrize("attached", [False, True], ids=["in the process", "guest"])
 @pytest.mark.parametrize("autoreset, infos_of, final", CONVENTIONS)
-def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of, final):
+def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of, final, attached):
     schema = (
         reprise.Schema().observation("obs", np.float32, (2,)).column("action", np.int64).reward()
     )
     buffer = reprise.ReplayBuffer(schema, 4096, selectors=reprise.Uniform(), shards=1)
     envs = Counters(LENGTHS, autoreset, odd_are_cut=True)
-    writers = buffer.vector_writer(len(LENGTHS), autoreset=autoreset)
-    writers.begin(obs=envs.observe())
-    for _ in range(CALLS):
-        # A call that resets gets a wrong action, which must not be stored.
-        action = np.where(envs.over & (autoreset == "next_step"), -1, envs.t)
-        after, terminated, truncated, last = envs.step()
-        given = {}
-        if final is not None:
-            assert f"final={final}" in DOCUMENT.read_text("utf-8")
-            given["final"] = eval(final, {"infos": infos_of(last, terminated | truncated)})
-        end = reprise.ends(terminated, truncated)
-        writers.append(action=action, reward=action, next_obs=after, end=end, **given)
-        if autoreset == "disabled":
-            envs.reset()
-            # Only rows of environments that begin an episode are read.
-            writers.begin(obs=np.where((end != 0)[:, None], envs.observe(), -1))
+    with guest_of(buffer) as guest:
+        writers = (guest if attached else buffer).vector_writer(len(LENGTHS), autoreset=autoreset)
+        writers.begin(obs=envs.observe())
+        for _ in range(CALLS):
+            # A call that resets gets a wrong action, which must not be stored.
+            action = np.where(envs.over & (autoreset == "next_step"), -1, envs.t)
+            after, terminated, truncated, last = envs.step()
+            given = {}
+            if final is not None:
+                assert f"final={final}" in DOCUMENT.read_text("utf-8")
+                given["final"] = eval(final, {"infos": infos_of(last, terminated | truncated)})
+            end = reprise.ends(terminated, truncated)
+            writers.append(action=action, reward=action, next_obs=after, end=end, **given)
+            if autoreset == "disabled":
+                envs.reset()
+                # Only rows of environments that begin an episode are read.
+                writers.begin(obs=np.where((end != 0)[:, None], envs.observe(), -1))
     items = every_item(buffer)
     calls = [CALLS] * len(LENGTHS)
     assert found_steps(items, "obs") == expected_steps(LENGTHS, calls, autoreset, odd_are_cut=True)
