@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._extend import method
 from ._reprise import Guest, ReplayBuffer, Schema, StepPacker, VectorWriter

@@ -9,7 +9,6 @@ import weakref
 from typing import Any
 
 import numpy as np
-import ray
 
 import reprise
 
@@ -58,9 +57,8 @@ def priorities_of(given: Any, keys: Any) -> Any:
             f"update_priorities: priorities has shape {values.shape}; allowed: that of keys, "
             f"{keys.shape}, of one dimension"
         )
-    with np.errstate(
-        over="ignore"
-    ):  # The client refuses infinity, which values above float32's range become.
+    # The client refuses infinity, which values above float32's range become.
+    with np.errstate(over="ignore"):
         return np.ascontiguousarray(values, np.float32)
 
 

@@ -124,8 +124,7 @@ class Shipper:
     def _choose_shard(self, queue: ShipmentQueue) -> None:
         """Ships a queue whose shard is lost to another shard, until its own is back."""
         remotes = self._membership.remotes
-        if queue.left:
-            queue.left = {one for one in queue.left if remotes[one].alive}
+        queue.left = {one for one in queue.left if remotes[one].alive}
         if remotes[queue.home].alive:
             wanted = queue.home
         elif remotes[queue.shard].alive:
@@ -340,13 +339,11 @@ class Writer:
         wait = Wait(what, timeout, self._missing)
         self._shipper.wake()
         while True:
-            if self._recorder.failure is not None:
+            ended = done()
+            if self._recorder.failure is not None or not ended:
                 self._check(what)
-            if done():
-                if self._recorder.failure is not None:
-                    self._check(what)  # It may have failed meanwhile.
+            if ended:
                 return
-            self._check(what)
             with self._shipper.news:
                 self._shipper.news.wait(wait.left())
             if not done():

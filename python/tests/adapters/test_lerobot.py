@@ -1,11 +1,11 @@
 """reprise.lerobot beside lerobot's own buffer."""
 
 import enum
-import threading
 
 import numpy as np
 import pytest
 from testing.lerobot_guest import lerobot_or_skip
+from testing.threads import running
 
 lerobot_or_skip()
 
@@ -263,12 +263,10 @@ def test_an_iterator_draws_while_another_thread_adds():
             batch = next(iterator)
             drawn.append(numbers(batch) == batch["reward"].int().tolist() and len(batch["reward"]))
 
-    thread = threading.Thread(target=draw)
-    thread.start()
-    for i in range(50, 1000):
-        made.add(**transition(i))
-        made.sample(4)
-    thread.join()
+    with running(draw):
+        for i in range(50, 1000):
+            made.add(**transition(i))
+            made.sample(4)
     assert drawn == [32] * 200 and len(made) == 100
     plain = made.get_iterator(8, async_prefetch=False)
     assert [len(next(plain)["reward"]) for _ in range(3)] == [8, 8, 8]

@@ -16,7 +16,7 @@ import reprise.torch  # noqa: E402
 from testing.late_device import device, late, latest  # noqa: E402, F401
 from testing.refusals import refuses
 from testing.sources import SOURCES, check_priorities_come_back
-from reprise._memory import COLUMNS  # noqa: E402
+from testing.tensors import check_equal  # noqa: E402
 from reprise.torch import loader  # noqa: E402
 
 
@@ -64,22 +64,6 @@ def sequences(**options):
     return replay
 
 
-def assert_equal(tensors, expected):
-    """Compares tensors on any device with those of Batch.torch."""
-
-    def same(a, b, name):
-        assert a.dtype == b.dtype and a.shape == b.shape, name
-        assert torch.equal(a.cpu(), b), name
-
-    assert set(tensors) == set(expected) and set(tensors.returns) == set(expected.returns)
-    for name, tensor in expected.items():
-        same(tensors[name], tensor, name)
-    for name, tensor in expected.returns.items():
-        same(tensors.returns[name], tensor, name)
-    for name in COLUMNS:
-        same(getattr(tensors, name), getattr(expected, name), name)
-
-
 BUFFERS = {
     "stacks": frames,
     "stacks of 3 steps": lambda: frames(n_step=3),
@@ -101,7 +85,7 @@ def test_batches_are_those_of_a_sampler(name, thread, device):
     with loader(replay, 24, device=device, seed=5, thread=thread, **how) as batches:
         given = [next(batches) for _ in expected]
     for tensors, batch in zip(given, expected):
-        assert_equal(tensors, batch.torch())
+        check_equal(tensors, batch)
 
 
 @pytest.mark.parametrize("unique", [False, True])
@@ -135,7 +119,7 @@ def test_memory_is_not_filled_again_before_it_was_copied(thread, depth, latest):
         given = [next(batches) for _ in expected]
         latest.finish()
         for tensors, batch in zip(given, expected):
-            assert_equal(tensors, batch.torch())
+            check_equal(tensors, batch)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -275,7 +259,7 @@ def test_closing_applies_what_is_under_way_and_waits_for_copies(latest):
         batches.update_priorities(torch.from_numpy(expected.item_keys), np.full(8, 9.0))
     assert not latest.queue
     assert (by_key(replay, given) == 9.0).all() and sum(batches.updates) == 8
-    assert_equal(given, expected.torch())
+    check_equal(given, expected)
     batches.close()
     calls = (
         lambda: next(batches),

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from testing.refusals import refuses
 from testing.ray_cluster import ray, SECONDS, append, check, lone_coordinator, make, record
 from testing.ray_cluster import wait_for
 
@@ -102,8 +103,7 @@ def test_a_sampler_that_asks_no_more_holds_nobody(monkeypatch, how):
 def test_a_batch_that_never_could_be_is_refused_whoever_waits():
     coordinator = coordinator_without_samples()
     assert not sample(coordinator, "waits", 256)
-    with pytest.raises(ValueError, match="batch size is 5000"):
-        sample(coordinator, "wrong", 5000)
+    refuses(ValueError, "batch size is 5000", sample, coordinator, "wrong", 5000)
     assert insert(coordinator, "writer", 256) and sample(coordinator, "waits", 256)
 
 

@@ -12,6 +12,7 @@ import pytest
 from testing.ray_cluster import ray, SECONDS, all_alive, append, append_until_no_room, check, make
 from testing.ray_cluster import answer_late, most_ahead, pid_of, record, wait_for
 from testing.refusals import refuses
+from testing.threads import running
 
 import reprise
 import reprise.ray
@@ -169,11 +170,8 @@ def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
             except Exception as error:
                 failures[who] = error
 
-        threads = [threading.Thread(target=go_on, args=(who,)) for who in range(3)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join(SECONDS)
+        with running(*[lambda who=who: go_on(who) for who in range(3)]):
+            pass
         assert list(failures) == [1] and isinstance(failures[1], ValueError), failures
         with pytest.raises(ValueError):
             writers[1].close(SECONDS)

@@ -125,6 +125,15 @@ def test_a_mix_keeps_its_buffers_alive():
     assert stats()["samplers_for_items"]["timeouts"] == 1
 
 
+def test_a_call_that_raised_is_gone_on_with():
+    empty, mine = plain_buffer(10), buffer_of(0.0)
+    both = reprise.mix([(mine, 4), (empty, 4)])
+    refuses(TimeoutError, "0 of the 1 items", both.sample, timeout=0)
+    fill(empty, 1, first=500)
+    assert (both.sample()["state"][4:, 0] == 500).all()
+    assert mine.stats()["sampled_items"] == 4
+
+
 def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
     empty = plain_buffer(10, rate_limiter=reprise.MinSize(7))
 

@@ -50,20 +50,6 @@ def test_shapes_and_dtypes_of_a_batch(buffer):
         batch.now["action"] = 3
 
 
-def test_frame_stacks_and_sequences_have_a_dimension_of_time():
-    schema = reprise.Schema().observation("frame", "u1", (3,)).column("a", "i8").reward()
-    stacked = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(frame_stack=4))
-    sequences = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=5, period=1))
-    for buffer in (stacked, sequences):
-        buffer.writer().append_episode(
-            frame=np.zeros((11, 3)).astype("u1"), a=np.arange(10), reward=np.zeros(10)
-        )
-    assert stacked.sampler().sample(2)["frame"].shape == (2, 4, 3)
-    assert stacked.sampler().sample(2)["a"].shape == (2,)
-    assert sequences.sampler().sample(2)["frame"].shape == (2, 5, 3)
-    assert sequences.sampler().sample(2)["a"].shape == (2, 5)
-
-
 def test_views_are_filled_again(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
@@ -263,6 +249,12 @@ def test_torch_takes_batches_without_copies():
             assert str(tensor.dtype) == f"torch.{array.dtype}"
     batch["bool"][:] = False
     assert not torch.from_numpy(batch["bool"]).any()
+
+
+def test_seeds_decide_what_is_drawn(buffer):
+    fill(buffer, 200)
+    one, same, other = (buffer.sampler(seed=seed).sample(16).item_keys for seed in (1, 1, 2))
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
 
 
 def test_without_gathering_only_keys_are_filled(buffer):

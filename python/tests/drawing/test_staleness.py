@@ -6,8 +6,9 @@ import warnings
 import numpy as np
 import pytest
 from testing.buffers import plain_buffer
-from testing.guests import append_versions, started, until, write_versions
+from testing.guests import append_versions, started, write_versions
 from testing.refusals import refuses
+from testing.threads import until
 
 import reprise
 

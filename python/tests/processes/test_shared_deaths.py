@@ -14,12 +14,11 @@ from testing.guests import (
     numbered,
     numbers_in,
     started,
-    until,
     write_all,
     write_for_ever,
 )
 from testing.refusals import refuses
-from testing.threads import running
+from testing.threads import running, until
 
 import reprise
 
@@ -136,7 +135,8 @@ os.waitpid(host, 0)
 
 LEAVES_NOTHING = """
 import os, sys, tempfile
-from testing.guests import hosting, kill, numbered, started, until, write_all
+from testing.guests import hosting, kill, numbered, started, write_all
+from testing.threads import until
 from testing.children import run_python
 import reprise
 

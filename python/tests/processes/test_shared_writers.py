@@ -5,8 +5,9 @@ import re
 
 import numpy as np
 from testing.buffers import every_item, fill, plain_buffer, queue_of
-from testing.guests import guest_of, numbered, numbers_in, started, until, write_all, write_vectors
+from testing.guests import guest_of, numbered, numbers_in, started, write_all, write_vectors
 from testing.refusals import refuses
+from testing.threads import until
 
 import reprise
 
@@ -71,17 +72,6 @@ def test_a_full_buffer_is_waited_for_and_named():
                 said = str(error)
             assert i < 100
         assert 4 <= replay.stats()["committed_steps"] <= i
-        sampler = replay.sampler()
-        drawn = []
-        while i < 50:
-            drawn.append(sampler.sample(1)["action"][0])
-            with contextlib.suppress(TimeoutError):
-                writer.append(action=i, reward=0, next_state=[0, 0])
-                i += 1
-        writer.close()
-        while len(drawn) < 50:
-            drawn.append(sampler.sample(1)["action"][0])
-        assert drawn == list(range(50))
 
 
 def test_refusals_are_those_of_the_process():

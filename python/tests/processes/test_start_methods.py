@@ -6,7 +6,8 @@ import re
 import pytest
 from testing.children import run_python, run_script
 from testing.files import ROOT
-from testing.guests import numbered, numbers_in, started, until, write_all
+from testing.guests import numbered, numbers_in, started, write_all
+from testing.threads import until
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
@@ -27,7 +28,8 @@ def test_the_address_goes_through_the_environment():
         try:
             child = run_python(
                 "import os, reprise\n"
-                "from testing.guests import until, write_all\n"
+                "from testing.guests import write_all\n"
+                "from testing.threads import until\n"
                 "write_all(os.environ['REPLAY'], 0, 1000)\n"
                 "guest = reprise.attach(os.environ['REPLAY'])\n"
                 "until(lambda: guest.stats()['committed_steps'] == 1000)\n"

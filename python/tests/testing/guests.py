@@ -43,15 +43,6 @@ def kill(child):
     child.join()
 
 
-def until(true):
-    """Waits until the function returns something true, and returns that."""
-    end = time.monotonic() + 180
-    while not (found := true()):
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
-    return found
-
-
 def numbers_in(replay):
     """The number of each item, sorted; checks that each item is as it was appended."""
     n = len(replay)

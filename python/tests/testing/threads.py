@@ -44,7 +44,15 @@ def repeating(function):
             done = True
 
 
+def until(true):
+    """Waits until the function returns something true, and returns that."""
+    end = time.monotonic() + 180
+    while not (found := true()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+    return found
+
+
 def until_waiting(buffer, kind, n=1):
     """Waits until n calls wait; `kind` names the wait in `stats()`."""
-    while buffer.stats()[kind]["waiting_now"] < n:
-        time.sleep(0.005)
+    until(lambda: buffer.stats()[kind]["waiting_now"] >= n)

@@ -77,3 +77,13 @@ def test_of_environments_at_different_positions(autoreset):
         append([0, 0], **states)
         steps = [2, 1]
     assert [writers[e].episode_steps for e in range(2)] == steps
+
+
+def test_of_loose_transitions_are_given_for_all():
+    buffer = make()
+    given = {"x": [0, 1, 2, 3], "reward": np.zeros(4), "next_x": [1, 2, 3, 4], "end": [0, 0, 0, 1]}
+    append, states = buffer.writer().append_transitions, np.arange(8).reshape(4, 2)
+    refuses(ValueError, "missing field c", append, **given, h=states)
+    append(**given, h=states, c=-states)
+    batch = buffer.sampler().sample(2, draws="without_replacement")
+    assert sorted(batch["c"].tolist()) == [[-4, -5], [0, -1]]
