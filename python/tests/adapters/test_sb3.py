@@ -176,10 +176,8 @@ def test_an_algorithm_passes_compress_on_and_small_observations_refuse_it():
     )
     model.learn(20)
     assert model.replay_buffer.replay.stats()["uncompressed_bytes"] > 0
-    with pytest.raises(
-        ValueError, match="ReplayBuffer: compress is True; .* at least 512 .*: none"
-    ):
-        sb3.ReplayBuffer(10, BOX, ACTION, "cpu", compress=True)
+    said = "ReplayBuffer: compress is True; .* at least 512 .*: none"
+    refuses(ValueError, said, sb3.ReplayBuffer, 10, BOX, ACTION, "cpu", compress=True)
 
 
 def test_compress_takes_names_too():
@@ -198,10 +196,8 @@ def test_compress_takes_names_too():
         with pytest.raises(ValueError, match=rf"compress is \['{wrong}'\]; .*: near, other$"):
             sb3.DictReplayBuffer(10, space, ACTION, "cpu", compress=[wrong])
     for wrong in ("near", 3):
-        with pytest.raises(
-            TypeError, match="compress is .*; allowed: True, False, a list of names"
-        ):
-            sb3.DictReplayBuffer(10, space, ACTION, "cpu", compress=wrong)
+        said = "compress is .*; allowed: True, False, a list of names"
+        refuses(TypeError, said, sb3.DictReplayBuffer, 10, space, ACTION, "cpu", compress=wrong)
 
 
 def test_time_limits_count_as_ends_where_they_are_not_handled():

@@ -96,10 +96,8 @@ def test_compressed_observations_give_the_same_batches():
     all_that_may.extend(steps)
     assert all_that_may.replay.schema.compressed == ("pixels/left",)
     for wrong in ("absent", "observation", "action"):
-        with pytest.raises(
-            ValueError, match=rf"compress is \['{wrong}'\]; .* 512 .*: pixels/left$"
-        ):
-            ReplayBuffer(100, compress=[wrong]).extend(steps)
+        said = rf"compress is \['{wrong}'\]; .* 512 .*: pixels/left$"
+        refuses(ValueError, said, ReplayBuffer(100, compress=[wrong]).extend, steps)
     with pytest.raises(ValueError, match="compress is True; allowed: .*: none$"):
         ReplayBuffer(100, compress=True).extend(rollout(3))
 
@@ -143,10 +141,8 @@ def test_a_flat_batch_of_several_environments(steps):
     for t in range(0, 10, steps):
         rb.extend(data[:, t : t + steps].reshape(-1))
     assert rb.replay.stats()["committed_steps"] == 30 and episodes(rb) == 3
-    with pytest.raises(
-        ValueError, match="data has 4 steps; allowed: a multiple of environments, 3"
-    ):
-        rb.extend(rollout(4))
+    said = "data has 4 steps; allowed: a multiple of environments, 3"
+    refuses(ValueError, said, rb.extend, rollout(4))
     rb.add(rollout(1, 10)[0])
     assert rb.replay.stats()["committed_steps"] == 31 and episodes(rb) == 3
 

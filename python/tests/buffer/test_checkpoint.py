@@ -115,15 +115,11 @@ def test_attachments_come_back_with_the_checkpoint(buffer, tmp_path):
 
 
 def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
-    with pytest.raises(
-        TypeError, match="save: attachments.'a'. is of type list; allowed: bytes-like"
-    ):
-        buffer.save(tmp_path / "saved", attachments={"a": [1, 2]})
+    said = "save: attachments.'a'. is of type list; allowed: bytes-like"
+    refuses(TypeError, said, buffer.save, tmp_path / "saved", attachments={"a": [1, 2]})
     for strided in (np.zeros((4, 4))[:, 1], np.zeros((3, 4)).T, memoryview(b"1234")[::2]):
-        with pytest.raises(
-            ValueError, match="attachments.'a'. cannot be read: .*contiguous; allowed"
-        ):
-            buffer.save(tmp_path / "saved", attachments={"a": strided})
+        said = "attachments.'a'. cannot be read: .*contiguous; allowed"
+        refuses(ValueError, said, buffer.save, tmp_path / "saved", attachments={"a": strided})
     for objects in (np.array([object()]), np.zeros(2, "O,M8[s]"), memoryview(np.array([[]], "O"))):
         with pytest.raises(TypeError, match="attachments.'a'. .*references to objects"):
             buffer.save(tmp_path / "saved", attachments={"a": objects})

@@ -1,8 +1,8 @@
 """Passes over the buffer."""
 
 import numpy as np
-import pytest
 from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
 
 import reprise
 
@@ -35,7 +35,5 @@ def test_what_has_no_passes():
     for replay in (limited, ordered):
         fill(replay, 5)
         for call in (replay.sampler().sample, replay.prefetch):
-            with pytest.raises(
-                ValueError, match=r"^\w+\.\w+: draws is 'epoch', of a selector that draws in"
-            ):
-                call(2, draws="epoch")
+            said = r"^\w+\.\w+: draws is 'epoch', of a selector that draws in"
+            refuses(ValueError, said, call, 2, draws="epoch")

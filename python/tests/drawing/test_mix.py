@@ -195,10 +195,8 @@ def test_what_does_not_fit_is_refused():
     ):
         refuses(ValueError, message, reprise.mix, parts)
     for wrong in (1.5, 2.0, "2", None):
-        with pytest.raises(
-            TypeError, match=r"Mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
-        ):
-            reprise.mix([(mine, 1), (mine, wrong)])
+        said = r"Mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
+        refuses(TypeError, said, reprise.mix, [(mine, 1), (mine, wrong)])
     refuses(TypeError, r"Mix: parts\[0\] is <reprise.ReplayBuffer", reprise.mix, [mine])
     assert len(reprise.mix([(mine, np.int64(3))])) == 3
     empty = plain_buffer()
@@ -208,10 +206,8 @@ def test_what_does_not_fit_is_refused():
     empty.close()
     refuses(reprise.Closed, r"^Mix.sample: parts\[1\]: ", ended.sample)
     for given in ((mine, 10), (3,)):
-        with pytest.raises(
-            TypeError, match=r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
-        ):
-            reprise.mix(*given)
+        said = r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
+        refuses(TypeError, said, reprise.mix, *given)
 
 
 def test_another_is_made_after_a_restore(tmp_path):

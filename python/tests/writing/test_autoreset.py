@@ -142,10 +142,8 @@ def test_a_mode_that_environments_contradict_is_refused(buffer, given, as_metada
                 buffer.vector_writer(envs, autoreset=given).close()
                 buffer.vector_writer(envs).close()
                 continue
-            with pytest.raises(
-                ValueError, match=f"autoreset is '{given}', and Declares declares '{declared}'; all"
-            ):
-                buffer.vector_writer(envs, autoreset=given)
+            said = f"autoreset is '{given}', and Declares declares '{declared}'; all"
+            refuses(ValueError, said, buffer.vector_writer, envs, autoreset=given)
         buffer.vector_writer(Declares(declared).num_envs, autoreset=given).close()
     for unknown in (None, "of its own", 3):
         buffer.vector_writer(Declares(unknown, as_metadata), autoreset=given).close()
