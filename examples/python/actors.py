@@ -6,11 +6,11 @@ back whoever is too far ahead. Exits with 0 if it is solved in time.
 """
 
 import argparse
+import contextlib
 import sys
 import threading
 import time
 
-import numpy as np
 import reprise
 import torch
 from dqn_cartpole import (
@@ -19,9 +19,8 @@ from dqn_cartpole import (
     BETA,
     ENVIRONMENTS,
     SCREEN_EVERY,
-    CartPoles,
+    Actor,
     Learner,
-    explore,
     make_buffer,
     make_network,
     solved,
@@ -42,27 +41,13 @@ class Board:
 
 def act(replay, board, seed):
     """The work of an actor thread: it steps its environments until the buffer is closed."""
-    random = np.random.default_rng(seed)
-    poles = CartPoles(ENVIRONMENTS, seed)
-    network, parameters = make_network(), None
-    writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
-    writers.begin(state=poles.state)
-    try:
+    actor, network, parameters = Actor(replay, seed), make_network(), None
+    with contextlib.suppress(reprise.Closed):
         while True:
             if parameters is not board.parameters:
                 parameters = board.parameters
                 network.load_state_dict(parameters)
-            action = explore(network, poles.state, random)
-            reward, terminated, truncated, final = poles.step(action)
-            writers.append(  # Waits while the learner is too far behind.
-                action=action,
-                reward=reward,
-                next_state=poles.state,
-                end=reprise.ends(terminated, truncated),
-                final={"state": final},
-            )
-    except reprise.Closed:
-        pass
+            actor.step(network)  # Waits while the learner is too far behind.
 
 
 def train(actors, seed, seconds):

@@ -8,6 +8,7 @@ that.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -32,20 +33,16 @@ import reprise
 import reprise.ray
 import torch
 from dqn_cartpole import (
-    ALPHA,
     BATCH,
     BEGIN,
     BETA,
-    CAPACITY,
-    DISCOUNT,
     ENVIRONMENTS,
-    N_STEP,
     SCREENED,
     SOLVED,
     TESTED,
-    CartPoles,
+    Actor,
     Learner,
-    explore,
+    make_buffer,
     make_network,
     mean_return,
 )
@@ -61,7 +58,7 @@ LOOK_SECONDS = 5.0  # Without a batch for so long, the learner looks for dead ac
 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
-class Actor:
+class RemoteActor:
     """Steps its environments, with the newest parameters that it was given."""
 
     def __init__(self, replay, seed):
@@ -73,27 +70,13 @@ class Actor:
         self.parameters = {name: torch.from_numpy(value) for name, value in parameters.items()}
 
     def act(self):
-        random = np.random.default_rng(self.seed)
-        poles = CartPoles(ENVIRONMENTS, self.seed)
-        network, loaded = make_network(), None
-        writers = self.replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
-        writers.begin(state=poles.state)
-        try:
+        actor, network, loaded = Actor(self.replay, self.seed), make_network(), None
+        with contextlib.suppress(reprise.Closed):
             while True:
                 if loaded is not self.parameters:
                     loaded = self.parameters
                     network.load_state_dict(loaded)
-                action = explore(network, poles.state, random)
-                reward, terminated, truncated, final = poles.step(action)
-                writers.append(  # Waits while the learner is too far behind.
-                    action=action,
-                    reward=reward,
-                    next_state=poles.state,
-                    end=reprise.ends(terminated, truncated),
-                    final={"state": final},
-                )
-        except reprise.Closed:
-            pass
+                actor.step(network)  # Waits while the learner is too far behind.
 
 
 class Progress:
@@ -175,7 +158,8 @@ def train(replay, seed, seconds, checkpoints, picture):
     """Returns whether it was solved in time, after a shard was lost and came back."""
     learner = Learner()
     actors = [
-        Actor.options(resources={f"node{i}": 1}).remote(replay, (seed, i)) for i in range(NODES)
+        RemoteActor.options(resources={f"node{i}": 1}).remote(replay, (seed, i))
+        for i in range(NODES)
     ]
     running = [actor.act.remote() for actor in actors]
     progress, solved, saving = Progress(replay, learner), False, None
@@ -242,18 +226,10 @@ def main():
             for i in range(NODES):
                 cluster.add_node(num_cpus=1, resources={f"node{i}": 1}, **node)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-            schema = reprise.Schema().observation("state", np.float32, (4,))
-            schema.column("action", np.int64).reward("reward")
-            replay = reprise.ray.ReplayBuffer(
-                schema,
-                CAPACITY,
-                shards=SHARDS,
-                window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT),
-                selectors=reprise.Proportional(alpha=ALPHA),
-                rate_limiter=reprise.SampleToInsertRatio(
-                    samples_per_insert=BATCH / ENVIRONMENTS, min_size=BEGIN, error_buffer=32 * BATCH
-                ),
+            limiter = reprise.SampleToInsertRatio(
+                samples_per_insert=BATCH / ENVIRONMENTS, min_size=BEGIN, error_buffer=32 * BATCH
             )
+            replay = make_buffer(reprise.ray.ReplayBuffer, shards=SHARDS, rate_limiter=limiter)
             solved = train(replay, options.seed, options.seconds, checkpoints, options.picture)
         finally:
             ray.shutdown()

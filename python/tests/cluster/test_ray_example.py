@@ -9,6 +9,7 @@ from testing.files import ROOT
 
 pytest.importorskip("ray", reason="Ray is not installed")
 pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("gymnasium", reason="Gymnasium is not installed")
 
 EXAMPLES = ROOT / "examples"
 if not EXAMPLES.is_dir():
@@ -62,7 +63,7 @@ def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, actor
         def options(resources):
             return actor
 
-    monkeypatch.setattr(apex_cartpole, "Actor", Anywhere)
+    monkeypatch.setattr(apex_cartpole, "RemoteActor", Anywhere)
     monkeypatch.setattr(apex_cartpole, "LOOK_SECONDS", 0.5)
     schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int64)
     with reprise.ray.ReplayBuffer(schema.reward("reward"), 1000, **PATIENT) as replay:
