@@ -20,25 +20,33 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
 
-# The documents in the order in which they are to be read.
-PARTS = [
-    "README.md",
-    "docs/concepts.md",
-    "docs/install.md",
-    "docs/python.md",
-    "docs/guide/*.md",
-    "docs/processes.md",
-    "docs/scale.md",
-    "docs/migrate/*.md",
-    "examples/*/*.md",
-    "docs/*.md",
-    "*.md",
-]
+# The documents in the order in which they are to be read, under the headings of README's last table.
+PARTS = {
+    "Guide": [
+        "docs/install.md",
+        "docs/python.md",
+        "docs/guide/cpp.md",
+        "docs/guide/*.md",
+        "docs/processes.md",
+        "docs/scale.md",
+        "examples/*/*.md",
+    ],
+    "Migrate": ["docs/migrate/*.md"],
+    "Evidence": [
+        f"docs/{name}.md" for name in ("performance", "records", "verification", "features")
+    ],
+    "Internals": ["docs/*.md", "*.md"],
+}
 PROGRAMS = {".py": "py", ".cpp": "cpp"}
 
 
 def documents():
-    return list(dict.fromkeys(path for part in PARTS for path in sorted(ROOT.glob(part))))
+    """The heading of each document; None for those that stand above the others."""
+    headings = {ROOT / "README.md": None, ROOT / "docs/concepts.md": None}
+    for heading, patterns in PARTS.items():
+        for path in (path for pattern in patterns for path in sorted(ROOT.glob(pattern))):
+            headings.setdefault(path, heading)
+    return headings
 
 
 def page_name(path):
@@ -89,6 +97,10 @@ def prepare(out):
         source = path.read_text(encoding="utf-8").rstrip("\n")
         fence = f"```{{.{PROGRAMS[path.suffix]}}}"
         write(out, path, [f"# {path.name} {{#{page_name(path)}}}", "", fence, source, "```"])
+    for heading in [*PARTS, "Programs"]:
+        listed = programs if heading == "Programs" else (p for p in pages if pages[p] == heading)
+        below = [f"- @subpage {page_name(path)}" for path in listed]
+        write(out, ROOT / f"{heading}.md", [f"# {heading} {{#part-{heading}}}", "", *below])
 
 
 def write(out, path, lines):
