@@ -52,13 +52,8 @@ def test_names_of_next_observations_are_no_names():
 
 def test_a_refused_field_leaves_the_schema_as_it_was(schema):
     before = schema.fields
-    for refuse in (
-        lambda: schema.column("state", "f4"),
-        lambda: schema.column("", "f4"),
-        lambda: schema.column("x", "f4", (0,)),
-    ):
-        with pytest.raises(ValueError):
-            refuse()
+    for given in (("state", "f4"), ("", "f4"), ("x", "f4", (0,))):
+        refuses(ValueError, "field '", schema.column, *given)
     refuses(TypeError, "field 'x': shape is 'abc'", schema.column, "x", "f4", "abc")
     assert schema.fields == before
 
@@ -105,13 +100,8 @@ def test_ends():
     assert ends.tolist() == [0, 1, 2, 1]
     assert int(reprise.ends(np.False_, True)) == reprise.End.TRUNCATED
     assert reprise.ends([0, 1, 0], np.array([0, 1, 1], np.uint8)).tolist() == [0, 1, 2]
-    refuses(
-        TypeError,
-        "terminated: expected bools, or 0 and 1; given float64",
-        reprise.ends,
-        [0.0],
-        [False],
-    )
+    said = "terminated: expected bools, or 0 and 1; given float64"
+    refuses(TypeError, said, reprise.ends, [0.0], [False])
     refuses(ValueError, "truncated has 2; allowed: bools, or 0 and 1", reprise.ends, [0], [2])
     refuses(ValueError, "truncated: expected shape", reprise.ends, [True], [False, False])
 
@@ -206,9 +196,5 @@ def test_more_dimensions_than_an_array_of_a_batch_can_have_are_refused():
     with pytest.raises(ValueError, match="'x': shape has 30 dimensions; allowed: at most 29"):
         schema.observation("x", np.float32, (1,) * 30)
     window = reprise.Transitions(frame_stack=2)
-    batch = (
-        reprise.ReplayBuffer(schema.column("a", np.int64), 10, window=window)
-        .sampler()
-        .empty_batch(2)
-    )
-    assert batch["most"].ndim == 31
+    buffer = reprise.ReplayBuffer(schema.column("a", np.int64), 10, window=window)
+    assert buffer.sampler().empty_batch(2)["most"].ndim == 31

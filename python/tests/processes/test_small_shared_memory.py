@@ -12,7 +12,8 @@ CODE = """
 import os
 import numpy as np
 import reprise
-from testing.guests import guest_of, hosting, kill, until
+from testing.guests import guest_of, hosting, kill
+from testing.threads import until
 
 assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize == 64 << 20
 SIZE = 512 << 10
