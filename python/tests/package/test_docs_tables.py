@@ -24,6 +24,7 @@ PARTS = {
     "shape=": 'schema.column("shaped", np.float32, {})',
     "initial=": "Proportional({})",
     "epsilon=": "Proportional({})",
+    "max_staleness=": "ReplayBuffer(Schema().reward().version(), 100, {})",
     **dict.fromkeys(
         ("window=", "selectors=", "remover=", "rate_limiter=", "max_times_sampled="),
         "ReplayBuffer(schema, 100, {})",
@@ -153,7 +154,7 @@ def test_the_code_of_a_row_runs(section, pieces, tmp_path):
     names = world(section, tmp_path / "checkpoint")
     if pieces[0].startswith("schema."):
         names["schema"] = reprise.Schema()
-    if any("torch." in piece for piece in pieces):
+    if any("torch" in piece for piece in pieces):
         names["torch"] = pytest.importorskip("torch")
     for piece in pieces:
         result = eval(compile(completed(piece), f"{section}: {piece}", "eval"), names)
