@@ -6,11 +6,16 @@ which they are to be read. Each heading gets the name that GitHub gives it, prec
 page, and links go to these names. A program that is linked to becomes a page. Other links to files
 that are not part of the site become plain text.
 
-check HTML: each link within the site has to lead to a file and a place that are there. Prints the
+index OUT: the search finds sections of the documents and names of Python too, by each of their words.
+Doxygen's own index has names of C++ and titles of pages. OUT has `pages` and `html`.
+
+check HTML: each link within the site, and of its search, has to lead to a file and a place that are there. Prints the
 others; exit status 1 if there are any.
 """
 
+import html
 import html.parser
+import json
 import pathlib
 import re
 import sys
@@ -53,9 +58,12 @@ def page_name(path):
     return "doc-" + re.sub(r"\W", "-", path.relative_to(ROOT).with_suffix("").as_posix())
 
 
+def plain(heading):
+    return re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+
+
 def slug(heading):
-    plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-    return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", plain(heading).lower()).replace(" ", "-")
 
 
 def link(path, pages, programs, match):
@@ -111,6 +119,28 @@ def write(out, path, lines):
     print(copy.relative_to(ROOT))
 
 
+def index(out):
+    search = out / "html/search"
+    letters = re.search(r'0: "(.*)"', (search / "searchdata.js").read_text("utf-8"))[1]
+    rows = {letter: [] for letter in letters}
+    for page in sorted((out / "pages").rglob("*.md")):
+        headings = re.findall(r"^#+ (.*) {#(\S+)}$", page.read_text("utf-8"), re.M)
+        (title, name), *sections = headings
+        file = "index" if page.parent == out / "pages" and page.name == "README.md" else name
+        for heading, place in sections:
+            label = html.escape(plain(heading))
+            for word in re.finditer(r"\w{3,}", label.lower()):
+                key = re.sub(
+                    r"[^a-z0-9]", lambda c: f"_{ord(c[0]):02x}", word.string[word.start() :]
+                )
+                to = [f"../{file}.html#{place}", 1, title]
+                rows.get(key[0], []).append(json.dumps([f"{key}_{place}", [label, to]]))
+    for number, letter in enumerate(letters):
+        names = search / f"all_{number:x}.js"
+        text = names.read_text("utf-8").rstrip().removesuffix("];").rstrip()
+        names.write_text(",\n  ".join([text, *rows[letter]]) + "\n];\n", encoding="utf-8")
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
@@ -127,6 +157,9 @@ class Page(html.parser.HTMLParser):
 
 def check(site):
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    for path in site.glob("search/all_*.js"):
+        pages[path] = Page("")
+        pages[path].links = re.findall(r"""['"](\.\./[^'"]+)['"]""", path.read_text("utf-8"))
     broken = set()
     for path, page in pages.items():
         for target in page.links:
@@ -145,4 +178,8 @@ def check(site):
 
 
 if __name__ == "__main__":
-    sys.exit({"prepare": prepare, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve()))
+    sys.exit(
+        {"prepare": prepare, "index": index, "check": check}[sys.argv[1]](
+            pathlib.Path(sys.argv[2]).resolve()
+        )
+    )
