@@ -8,21 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace stress {
-namespace {
-
-/// Prints the command first, so that it is known after a crash too.
-void say_how_to_repeat(std::uint64_t schedule, int argc, char** argv) {
-  std::fprintf(stderr, "schedule seed %llu; to repeat:", static_cast<unsigned long long>(schedule));
-  for (int i = 0; i < argc; ++i) {
-    std::fprintf(stderr, " %s", argv[i]);
-  }
-  std::fputc('\n', stderr);
-}
-
-}  // namespace
-}  // namespace stress
-
 int main(int argc, char** argv) {
   try {
     const stress::ParsedOptions parsed = stress::parse_options(argc, argv);
@@ -30,12 +15,15 @@ int main(int argc, char** argv) {
       return parsed.exit_code;
     }
     stress::set_schedule(parsed.options.schedule);
-    if (parsed.options.schedule != 0) {
-      stress::say_how_to_repeat(parsed.options.schedule, argc, argv);
+    std::printf("command  ");  // First, so that it is known after a crash too.
+    for (int i = 0; i < argc; ++i) {
+      std::printf(" %s", argv[i]);
     }
+    std::printf("\n");
+    std::fflush(stdout);
     stress::Tally tally;
     stress::run(parsed.options, tally);
-    stress::print_summary(parsed.options, tally);
+    stress::print_summary(tally);
     return tally.findings.violations() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::invalid_argument& error) {
     // Only the buffer can check some options, such as a chunk too small for a window.

@@ -7,34 +7,6 @@ namespace {
 
 using Number = unsigned long long;
 
-void print_load(const Options& o) {
-  std::printf(
-      "load      %zu actors, %zu learners, %zu guests of each, batches of %zu%s; capacity %zu, "
-      "observations of %zu "
-      "bytes, n-step %u, frame stack %u, seed %llu\n",
-      o.actors, o.learners, o.guests, o.batch, o.churn ? ", churn" : "", o.capacity_steps,
-      o.observation_bytes, o.n_step, o.frame_stack, static_cast<Number>(o.seed));
-  std::printf("buffer    selector %s, remover %s, window %s, limiter %s, draws %s",
-              o.selector.c_str(), o.remover.c_str(), o.window.c_str(), o.limiter.c_str(),
-              o.draws.c_str());
-  if (o.max_times_sampled != 0) {
-    std::printf(", each item at most %u times", o.max_times_sampled);
-  }
-  if (o.max_staleness) {
-    std::printf(", none more than %llu versions behind", static_cast<Number>(*o.max_staleness));
-  }
-  if (o.mutable_column) {
-    std::printf(", a mutable column");
-  }
-  if (o.remove) {
-    std::printf(", some removed");
-  }
-  if (o.set_alpha_every != 0) {
-    std::printf(", another alpha after every %llu batches", static_cast<Number>(o.set_alpha_every));
-  }
-  std::printf("\n");
-}
-
 void print_truth(const Tally& t) {
   const reprise::Stats& s = t.stats;
   std::printf("steps     %llu committed = %llu resident + %llu evicted + %llu pending\n",
@@ -92,8 +64,7 @@ void print_findings(const Tally& t) {
 
 }  // namespace
 
-void print_summary(const Options& options, const Tally& tally) {
-  print_load(options);
+void print_summary(const Tally& tally) {
   std::printf("rate      %.4g appends/s, %.4g batches/s over %.2f s\n", tally.appends_per_second(),
               tally.batches_per_second(), tally.seconds);
   print_truth(tally);

@@ -9,6 +9,6 @@ namespace stress {
 /// the buffer can check.
 void run(const Options& options, Tally& tally);
 
-void print_summary(const Options& options, const Tally& tally);
+void print_summary(const Tally& tally);
 
 }  // namespace stress
