@@ -4,7 +4,7 @@
 
 namespace stress {
 
-/// What each means, options.cpp tells.
+/// options.cpp says what each means.
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;

@@ -1,31 +1,76 @@
 #include "storage/doorbell.hpp"
 
+#include "hooked_sync.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {
 
-using Chunks = std::vector<std::uint32_t>;
+template <class Sync>
+struct Doorbells {
+  explicit Doorbells(std::size_t chunks) : bells(chunks) {}
 
-struct Bells {
-  explicit Bells(std::size_t chunks) : bells(chunks) {}
-
-  void ring(std::uint32_t chunk, std::uint32_t value) {
-    list.ring(
+  bool ring(std::uint32_t chunk, std::uint32_t value = kRung) {
+    return list.ring(
         chunk, value, [this](std::uint32_t c) -> auto& { return bells[c]; });
   }
   /// Takes the whole list; it reads each link before the bell is answered.
-  Chunks take() {
-    Chunks chunks;
+  std::vector<std::uint32_t> take() {
+    std::vector<std::uint32_t> chunks;
     for (std::uint32_t c = list.take_all(); c != kNil; c = bells[c].next.get()) {
       chunks.push_back(c);
     }
     return chunks;
   }
 
-  std::vector<Bell<base::StdSync>> bells;
-  DoorbellList<base::StdSync> list;
+  static constexpr base::Order kAny = base::Order::Relaxed;
+  std::vector<Bell<Sync>> bells;
+  DoorbellList<Sync> list;
 };
+
+using Bells = Doorbells<base::StdSync>;
+using HookedBells = Doorbells<HookedSync>;
+using Chunks = std::vector<std::uint32_t>;
+
+TEST(Doorbell, ARingThatIsOvertakenByAnotherLosesNeither) {
+  HookedBells bells(3);
+  bells.ring(0);
+  HookedSync::before_next(HookedSync::Access::CompareExchange, [&] { EXPECT_TRUE(bells.ring(1)); });
+  EXPECT_TRUE(bells.ring(2));
+  EXPECT_EQ(bells.take(), (Chunks{2, 1, 0}));
+}
+
+TEST(Doorbell, ARingCoalescedJustBeforeTheBellIsClearedIsInTheAnswer) {
+  HookedBells bells(1);
+  publish(bells.bells[0], 1);
+  bells.ring(0);
+  bells.take();
+  HookedSync::before_next(HookedSync::Access::Exchange, [&] {
+    publish(bells.bells[0], 2);
+    EXPECT_FALSE(bells.ring(0, kRung | kClosed));
+  });
+  const Answer news = answer(bells.bells[0]);
+  EXPECT_FALSE(HookedSync::pending(HookedSync::Access::Exchange));
+  EXPECT_EQ(news.published, 2U) << "nobody rings for this step again";
+  EXPECT_TRUE(news.closed);
+}
+
+TEST(Doorbell, ARingJustAfterTheBellIsClearedIsInTheListAgain) {
+  HookedBells bells(1);
+  bells.ring(0);
+  bells.take();
+  HookedSync::before_next(HookedSync::Access::Load, [&] {
+    publish(bells.bells[0], 2);
+    EXPECT_TRUE(bells.ring(0, kRung | kClosed));
+  });
+  const Answer news = answer(bells.bells[0]);
+  EXPECT_FALSE(HookedSync::pending(HookedSync::Access::Load));
+  EXPECT_FALSE(news.closed) << "only the exchange that takes the closing bell may close";
+  EXPECT_EQ(bells.take(), Chunks{0});
+  const Answer later = answer(bells.bells[0]);
+  EXPECT_EQ(later.published, 2U);
+  EXPECT_TRUE(later.closed);
+}
 
 TEST(Doorbell, NoRowAndNoClosingIsLostBetweenWritersAndTheTaker) {
   constexpr std::uint32_t kChunks = 4;

@@ -1,26 +1,53 @@
 #include "storage/free_list.hpp"
 
+#include "hooked_sync.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::storage {
 namespace {
 
+template <class Sync>
 class Stack {
-  auto links() {
-    return [this](std::uint32_t chunk) -> auto& {
-      return links_[chunk];
-    };
-  }
-
  public:
   explicit Stack(std::size_t chunks) : links_(chunks) {}
   void push(std::uint32_t chunk) { list_.push(chunk, links()); }
   std::uint32_t pop() { return list_.pop(links()); }
 
  private:
-  std::vector<FreeList<base::StdSync>::Link> links_;
-  FreeList<base::StdSync> list_;
+  auto links() {
+    return [this](std::uint32_t chunk) -> auto& {
+      return links_[chunk];
+    };
+  }
+  std::vector<typename FreeList<Sync>::Link> links_;
+  FreeList<Sync> list_;
 };
+
+TEST(FreeList, APushThatIsOvertakenByAPushLosesNeither) {
+  Stack<HookedSync> stack(3);
+  stack.push(0);
+  HookedSync::before_next(HookedSync::Access::CompareExchange, [&] { stack.push(1); });
+  stack.push(2);
+  for (const std::uint32_t chunk : {2U, 1U, 0U, kNil}) {
+    EXPECT_EQ(stack.pop(), chunk);
+  }
+}
+
+TEST(FreeList, APopThatMeetsTheSameHeadOverAnotherLinkTriesAgain) {
+  Stack<HookedSync> stack(3);
+  stack.push(0);
+  stack.push(1);
+  stack.push(2);
+  // The pop has read 2 as the head and 1 below it; before it exchanges, another thread has taken 1.
+  HookedSync::before_next(HookedSync::Access::CompareExchange, [&] {
+    ASSERT_EQ(stack.pop(), 2U);
+    ASSERT_EQ(stack.pop(), 1U);
+    stack.push(2);
+  });
+  EXPECT_EQ(stack.pop(), 2U);
+  EXPECT_EQ(stack.pop(), 0U);
+  EXPECT_EQ(stack.pop(), kNil);
+}
 
 TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
   constexpr std::size_t kChunks = 5;
@@ -30,7 +57,7 @@ TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
     std::uint64_t turns = 0;
     std::uint64_t copy = 0;
   };
-  Stack stack(kChunks);
+  Stack<base::StdSync> stack(kChunks);
   // Plain memory, so that only the list orders the accesses.
   std::array<Content, kChunks> contents;
   for (std::uint32_t chunk = 0; chunk < kChunks; ++chunk) {
