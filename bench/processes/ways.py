@@ -207,6 +207,8 @@ class Torchrl:
         from torchrl.data import LazyMemmapStorage, TensorDictPrioritizedReplayBuffer
 
         torch.set_num_threads(1)
+        # Its lock is one of the default start method; that of `fork` is another one in each child.
+        multiprocessing.set_start_method("spawn", force=True)
         self.errors = torch.rand(BATCH)
         self.argument = TensorDictPrioritizedReplayBuffer(
             alpha=0.6,
