@@ -83,6 +83,20 @@ HWY_INLINE void transpose(D d, hn::Vec<D>* rows) {
   }
 }
 
+/// Makes each of the rows the sum of all up to it, by Sklansky's steps (1960): each upper half
+/// gains the last of the lower one.
+template <std::size_t kRows, std::size_t kStep = 1, class V>
+HWY_INLINE void add_up(V* rows) {
+  if constexpr (kStep < kRows) {  // gcc unrolls no loop over the steps.
+    for (std::size_t c = 0; c < kRows; ++c) {
+      if ((c & kStep) != 0) {
+        rows[c] = hn::Add(rows[c], rows[(c & ~(2 * kStep - 1)) + kStep - 1]);
+      }
+    }
+    add_up<kRows, 2 * kStep>(rows);
+  }
+}
+
 // Minimum and maximum are computed together, as minima of whole numbers: the bits of weights, which
 // are at least 0, are in the weights' order. Less 1, those of 0 ("none") become the largest number;
 // complemented, the bits of the largest weight become the least number.
@@ -171,14 +185,7 @@ class GroupChildren {
       }
       transpose(d, x + c);
     }
-    // Sklansky's steps (1960): each upper half gains the last of the lower one.
-    for (std::size_t step = 1; step < kFanout; step *= 2) {
-      for (std::size_t c = 0; c < kFanout; ++c) {
-        if ((c & step) != 0) {
-          x[c] = hn::Add(x[c], x[(c & ~(2 * step - 1)) + step - 1]);
-        }
-      }
-    }
+    add_up<kFanout>(x);
     const auto all = x[kFanout - 1];
     const auto infinity = hn::Set(d, std::numeric_limits<double>::infinity());
     for (std::size_t c = kFanout - 1; c > 0; --c) {
@@ -303,14 +310,55 @@ void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes
   }
 }
 
+/// Lands as many draws as a vector has doubles.
+HWY_INLINE void land_block(const float* leaves, const double* targets, std::uint32_t* nodes,
+                           float* weights) {
+  const Doubles d;
+  const hn::RebindToUnsigned<Doubles> u;
+  constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
+  hn::Vec<Doubles> ends[kLeavesPerNode];  // Lane j of ends[c] is the end of child c of node j.
+  for (std::size_t c = 0; c < kLeavesPerNode; c += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      ends[c + j] = load_as(d, leaves + nodes[j] * kLeavesPerNode + c);
+    }
+    transpose(d, ends + c);
+  }
+  add_up<kLeavesPerNode>(ends);
+  // Rounding may have carried the target beyond the sum: the largest double below the sum is the
+  // last position inside.
+  const auto one = hn::Set(u, 1);
+  const auto inside = hn::BitCast(d, hn::Sub(hn::BitCast(u, ends[kLeavesPerNode - 1]), one));
+  const auto target = hn::Min(hn::LoadU(d, targets), inside);
+  auto child = hn::Zero(u);
+  for (std::size_t c = 0; c < kLeavesPerNode - 1; ++c) {
+    child = hn::Sub(child, hn::BitCast(u, hn::VecFromMask(d, hn::Le(ends[c], target))));
+  }
+  alignas(64) std::uint64_t children[kLanes];
+  hn::Store(child, u, children);
+  for (std::size_t j = 0; j < kLanes; ++j) {
+    nodes[j] = static_cast<std::uint32_t>(nodes[j] * kLeavesPerNode + children[j]);
+    weights[j] = leaves[nodes[j]];
+  }
+}
+
 void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
           float* weights) {
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const float* const node = leaves + nodes[i] * kLeavesPerNode;
-    double target = targets[i];
-    const std::size_t child = pick<kLeavesPerNode>(Doubles(), node, target);
-    nodes[i] = static_cast<std::uint32_t>(nodes[i] * kLeavesPerNode + child);
-    weights[i] = node[child];
+  constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
+  std::size_t i = 0;
+  for (; i + kLanes <= targets.size(); i += kLanes) {
+    land_block(leaves, &targets[i], nodes + i, weights + i);
+  }
+  if (const std::size_t left = targets.size() - i; left != 0) {
+    double last_targets[kLanes];
+    std::uint32_t last_nodes[kLanes];
+    float last_weights[kLanes];
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      last_targets[j] = targets[i + j % left];
+      last_nodes[j] = nodes[i + j % left];
+    }
+    land_block(leaves, last_targets, last_nodes, last_weights);
+    std::copy_n(last_nodes, left, nodes + i);
+    std::copy_n(last_weights, left, weights + i);
   }
 }
 
