@@ -2,7 +2,8 @@
 """The DQN of dqn_cartpole.py as Ape-X: simulators in processes of their own, one learner, one buffer.
 
 Actors append to the learner's buffer. One is killed on the way, in the middle of whatever it does,
-and started again. Exits with 0 if it is solved in time after that.
+and started again. Exits with 0 if it is solved in time after that. Then it measures the steps/s of 1, 2
+and 4 actors that nothing holds back, and draws them with matplotlib.
 """
 
 import argparse
@@ -12,10 +13,13 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import reprise
 import torch
+
+sys.path.append(str(Path(__file__).parents[1]))
 from dqn_cartpole import (
     BATCH,
     BEGIN,
@@ -29,7 +33,8 @@ from dqn_cartpole import (
 )
 
 ENVIRONMENTS = 8  # The environments of each actor.
-PUBLISH_EVERY, KILL_AT = 10, 400  # Updates.
+PUBLISH_EVERY, SHOW_EVERY, KILL_AT = 10, 50, 400  # Updates.
+MEASURED, MEASURED_SECONDS = (1, 2, 4), 3.0  # Actors, and how long.
 START = multiprocessing.get_context("spawn")  # Any start method would do.
 
 
@@ -72,6 +77,9 @@ def learn(replay, start, number, board, seed, seconds):
         replay.update_priorities(batch.item_keys, learner.learn(batch))
         if learner.updates % PUBLISH_EVERY == 0:
             board.publish(learner.online)
+        if learner.updates % SHOW_EVERY == 0:
+            rate = replay.stats()["committed_steps"] / (time.monotonic() - began)
+            print(f"\r{learner.updates:6} updates, {rate:6.0f} steps/s", end="\r", flush=True)
         if learner.updates == KILL_AT:
             os.kill(actors[0].pid, signal.SIGKILL)
             actors[0].join()
@@ -86,6 +94,50 @@ def learn(replay, start, number, board, seed, seconds):
     return False
 
 
+def steps_per_second(actors):
+    """Steps/s of so many actors into a buffer that nobody draws from."""
+    board = Board()
+    board.publish(make_network())
+    with make_buffer(rate_limiter=reprise.Unlimited()) as replay, replay.share() as address:
+        started = [
+            START.Process(target=act, args=(address, i, actors, board, i), daemon=True)
+            for i in range(actors)
+        ]
+        for actor in started:
+            actor.start()
+        steps = lambda: replay.stats()["committed_steps"]
+        while replay.stats()["writers"] < actors * ENVIRONMENTS or steps() == 0:
+            time.sleep(0.01)
+        before, began = steps(), time.monotonic()
+        time.sleep(MEASURED_SECONDS)
+        rate = (steps() - before) / (time.monotonic() - began)
+    for actor in started:  # They end as the buffer is closed.
+        actor.join()
+    return rate
+
+
+def draw_rates(path):
+    rates = {}
+    for actors in MEASURED:
+        rates[actors] = steps_per_second(actors)
+        print(f"{actors} actors: {rates[actors]:,.0f} steps/s", flush=True)
+    try:
+        import matplotlib
+    except ImportError:
+        print("no picture: there is no matplotlib")
+        return
+    matplotlib.use("svg")  # Needs no display. The file's ending decides the format.
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4))
+    axes.plot(list(rates), list(rates.values()), "o-")
+    axes.set(xlabel="actor processes", ylabel="steps/s", ylim=(0, None))
+    axes.set_title(f"{ENVIRONMENTS} CartPoles each, {os.cpu_count()} cores")
+    axes.set_xticks(list(rates))
+    figure.savefig(path)
+    print(f"drawn: {path}")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -93,6 +145,7 @@ def main():
     parser.add_argument("--actors", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=120, help="to give up after")
+    parser.add_argument("--picture", help="a file for the steps/s against the number of actors")
     options = parser.parse_args()
     torch.set_num_threads(1)  # The network is too small for several threads.
     torch.manual_seed(options.seed)
@@ -110,6 +163,8 @@ def main():
         done = learn(replay, start, options.actors, board, options.seed, options.seconds)
     for actor in started:  # They end as the buffer is closed.
         actor.join()
+    if options.picture:
+        draw_rates(options.picture)
     return 0 if done else 1
 
 
