@@ -41,8 +41,20 @@ class Walk(Counter):
         return np.where((achieved == desired).all(1), 0.0, -1.0)
 
 
-def collected(steps=100, n_envs=1, size=1000, **options):
-    envs = make_vec_env(Walk, n_envs)
+class Pictures(Walk):
+    """Its observations are large enough to be compressed."""
+
+    def __init__(self):
+        super().__init__()
+        pictures = spaces.Box(0, 255, (16, 32), np.uint8)
+        self.observation_space = spaces.Dict({**self.observation_space, "observation": pictures})
+
+    def observe(self):
+        return super().observe() | {"observation": np.full((16, 32), self.t, np.uint8)}
+
+
+def collected(steps=100, n_envs=1, size=1000, env=Walk, **options):
+    envs = make_vec_env(env, n_envs)
     made = sb3.HerReplayBuffer(
         size, envs.observation_space, envs.action_space, envs, "cpu", n_envs, **options
     )
@@ -110,6 +122,27 @@ def test_a_pickle_goes_on_with_an_environment():
     assert (parts(again.sample(100))[3] >= 0).sum() == 80
     with pytest.raises(ValueError):
         again.set_env(envs)
+
+
+def test_compressed_observations_give_the_same_batches():
+    def made(compress):
+        np.random.seed(1)  # From which the buffer draws its seeds.
+        return collected(env=Pictures, compress=compress)
+
+    (plain, _), (small, envs) = made(False), made(True)
+    assert small.replay.schema.compressed == ("obs/observation",)
+    for _ in range(3):
+        one, other = plain.sample(50), small.sample(50)
+        for a, b in zip(parts(one), parts(other)):
+            np.testing.assert_array_equal(a, b)
+        for name in ("observations", "next_observations"):
+            pictures = [getattr(batch, name)["observation"] for batch in (one, other)]
+            np.testing.assert_array_equal(*pictures)
+    again = pickle.loads(pickle.dumps(small))
+    again.set_env(envs)
+    batch = again.sample(50)
+    picture, t = batch.observations["observation"].numpy(), parts(batch)[1]
+    assert (picture == t[:, None, None]).all() and (parts(batch)[3] >= 0).sum() == 40
 
 
 def test_refusals():

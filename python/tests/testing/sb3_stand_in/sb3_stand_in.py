@@ -4,6 +4,7 @@ wherever they have been imported."""
 import sys
 
 import stable_baselines3
+from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common import buffers
 
 from reprise import sb3
@@ -12,6 +13,7 @@ REPLACED = {
     buffers.ReplayBuffer: sb3.ReplayBuffer,
     buffers.DictReplayBuffer: sb3.DictReplayBuffer,
     buffers.NStepReplayBuffer: sb3.ReplayBuffer,
+    HerReplayBuffer: sb3.HerReplayBuffer,
 }
 
 for module in list(sys.modules.values()):
