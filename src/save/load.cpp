@@ -30,6 +30,10 @@ using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
+/// The most steps that a checkpoint may have had: more than any buffer takes, and so few that the
+/// rate limiter can count them in 48 bits and go on.
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 47U;
+
 /// The bytes of a state, and their place in the file for errors. The offset in an error is exact
 /// in the record's first block.
 struct State {
@@ -144,6 +148,10 @@ class ShardLoader {
     if (image.any_removed && state_.version < kStateVersionRemoved) {
       state_.decoder.refuse("removed items, which version ", state_.version, " has not");
     }
+    const std::uint64_t most = kMostSteps / core_.shards().size();
+    if (image.evicted > most) {
+      state_.decoder.refuse(image.evicted, " steps evicted; allowed: at most ", most);
+    }
     state_.decoder.finish();
     if (const int error = store_.set_aside(bounds_.first_chunk, image.touched); error != 0) {
       buffer::refuse_disk(core_.options().storage, error, "the chunks of a shard",
@@ -252,15 +260,27 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
-  /// Whether an item's steps read so many rows behind the first, as the rows of a stream say.
+  /// Whether the rows of a stream are steps and final rows as a writer puts them, and an item's
+  /// steps read so many of them.
   [[nodiscard]] bool is_whole(const std::byte* row, std::uint32_t length) const {
+    using storage::StreamRow;
     const storage::StreamRows& is = core_.chunk_layout().stream_rows();
-    std::uint32_t steps = 1;
     std::uint32_t last = 0;  // The row of the last of these steps.
-    for (; is.on() && steps < core_.window().ahead() && last < length; ++steps) {
-      last += is.to_next(row + last * core_.chunk_layout().stride());
+    for (std::uint32_t steps = 1; is.on(); ++steps) {
+      const std::byte* const step = row + last * core_.chunk_layout().stride();
+      if (last >= length || is.of(step) >= StreamRow::Final) {
+        return false;
+      }
+      if (steps == core_.window().ahead()) {
+        return last + 1 == length;
+      }
+      const std::uint32_t to_next = is.to_next(step);
+      if (to_next == 1 && is.of(step) != StreamRow::Continue) {
+        return false;
+      }
+      last += to_next;
     }
-    return !is.on() || (steps == core_.window().ahead() && last + 1 == length);
+    return true;
   }
 
   /// Refuses a chunk with an impossible priority, or with a window that reads missing rows.
@@ -345,10 +365,14 @@ void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Deco
 /// Refuses a ratio that the limiter cannot hold.
 void check_ratio(const buffer::BufferCore& core, const StoredBuffer& stored, const Decoder& from) {
   if (stored.ratio) {
+    const double ratio = stored.ratio->samples_per_insert;
+    if (!std::holds_alternative<SampleToInsertRatio>(core.options().rate_limiter)) {
+      from.refuse("samples_per_insert is ", ratio, ", and the rate_limiter holds no ratio");
+    }
     try {
-      core.check_samples_per_insert(stored.ratio->samples_per_insert);
+      core.check_samples_per_insert(ratio);
     } catch (const std::invalid_argument& error) {
-      from.refuse(error.what());
+      from.refuse("samples_per_insert is ", ratio, ": ", error.what());
     }
   }
 }

@@ -181,8 +181,10 @@ TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
       if (limiter.index() != 0 && terms.samples_per_insert == 2.0) {
         EXPECT_EQ(load()->limiter().terms().offset, 1.0);
       } else {
-        EXPECT_EQ(checkpoint_error_of([&] { (void)load(); }).kind(),
-                  CheckpointError::Kind::Damaged);
+        const CheckpointError error = checkpoint_error_of([&] { (void)load(); });
+        EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged);
+        EXPECT_EQ(std::string(error.what()).find("set_samples_per_insert"), std::string::npos)
+            << error.what();
       }
     }
   }
@@ -327,8 +329,10 @@ TEST(HostileCheckpoint, AStreamWithOtherRowsThanItsItemsIsRefused) {
   line.append_many(10, 2);
   const CopiedCheckpoint good = saved(line);
   const storage::RowLayout& layout = core_of(line.replay)->chunk_layout();
-  const std::pair<std::size_t, storage::StreamRow> changes[] = {{1, storage::StreamRow::Continue},
-                                                                {3, storage::StreamRow::Final}};
+  using storage::StreamRow;
+  const std::pair<std::size_t, StreamRow> changes[] = {
+      {0, StreamRow::Final},      {0, static_cast<StreamRow>(4)}, {1, StreamRow::Continue},
+      {2, StreamRow::Terminated}, {3, StreamRow::Final},          {3, static_cast<StreamRow>(255)}};
   for (const auto& [row, is] : changes) {
     CopiedCheckpoint bad = good;
     layout.stream_rows().put(bad.chunks[0].second.data() + row * layout.stride(), is);
@@ -360,6 +364,7 @@ TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
   // After the version and the count of evicted steps comes the number of chunks ever used.
   expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
   expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
+  expect_state_refused(good, "shard-0", "steps evicted", put(4, (std::uint64_t{1} << 47U) + 1));
   // Changes the last value of the last selector.
   for (const float value : {-1.0F, INFINITY, NAN}) {
     expect_state_refused(good, "shard-0", "item 19 has a value", put(-4, value));
