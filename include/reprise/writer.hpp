@@ -99,7 +99,8 @@ template <Element T>
 /// Lifetime: may outlive its buffer, which then reads as closed. Destroying a writer, or beginning
 /// an episode within one, ends the episode as truncated at the last commit; a step that was not
 /// committed was never there. Where no chunk can be had for a second, or the disk of a mapped file
-/// is full, a destructor drops the steps whose windows were not complete.
+/// is full, a destructor drops the steps whose windows were not complete. In a stream
+/// (`SequenceEnd::Continue`) neither waits: no item begins with them.
 class Writer {
  public:
   /// Starts an episode: write the first observation through `now` next. Within an episode, with

@@ -40,7 +40,8 @@ WriterCore::~WriterCore() {
 void WriterCore::begin_episode() {
   core_->life().check();
   if (in_episode()) {
-    if (!can_decide()) {
+    // A stream goes on with its open steps, which need no chunk before the next commit.
+    if (!core_->window().continues() && !can_decide()) {
       chunk_.check_disk();  // The episode stays as it is: its open steps are committed.
     }
     end_truncated();
@@ -188,13 +189,11 @@ void WriterCore::end_in_stream(std::uint32_t final_row) noexcept {
   chunk_.pass_final(final_row, open_ + finals_, storage::Sequel::mark(episode_, position_));
 }
 
-/// Ends the stream: no item begins with its open steps.
+/// Ends the stream: no item begins with its open steps, so they are worth no wait for a chunk.
 void WriterCore::end_stream() noexcept {
-  if (!can_decide()) {
+  if (chunk_.in_tail()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
-  }
-  if (chunk_.in_tail()) {
     chunk_.drop();
     return;
   }

@@ -16,18 +16,14 @@ constexpr std::size_t kCapacity = 10;
 /// A buffer of numbered steps: step i has observation i and next observation i + 1.
 class NoRoom : public testing::Test {
  protected:
-  NoRoom()
+  explicit NoRoom(const Window& window = Transitions{.n_step = 3}, std::size_t chunk_steps = 6)
       : id_(schema_.observation<std::uint64_t>("id")),
-        core_(std::make_shared<buffer::BufferCore>(schema_, options())) {}
-
-  static Options options() {
-    return Options{.capacity_steps = kCapacity,
-                   .window = Transitions{.n_step = 3},
-                   .selectors = {Uniform{}},
-                   .max_writers = 2,
-                   .chunk_steps = 6,
-                   .shards = 1};
-  }
+        core_(std::make_shared<buffer::BufferCore>(schema_, Options{.capacity_steps = kCapacity,
+                                                                    .window = window,
+                                                                    .selectors = {Uniform{}},
+                                                                    .max_writers = 2,
+                                                                    .chunk_steps = chunk_steps,
+                                                                    .shards = 1})) {}
 
   std::unique_ptr<WriterCore> writer(std::chrono::nanoseconds timeout, WaitHook* hook = nullptr) {
     return std::make_unique<WriterCore>(core_, *core_->slots().take(),
@@ -246,6 +242,51 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   EXPECT_EQ(size(), kCapacity);
   EXPECT_EQ(core_->slots().committed(), committed + 1);
   EXPECT_TRUE(numbers().contains(1000));
+  expect_accounted();
+}
+
+class NoRoomInAStream : public NoRoom {
+ protected:
+  NoRoomInAStream()
+      : NoRoom(Sequences{.length = 3, .period = 1, .end = SequenceEnd::Continue}, 8) {}
+
+  /// How often a writer waited for a chunk.
+  [[nodiscard]] std::uint64_t waits() const {
+    return core_->shards().writers_for_chunk.stats().waits;
+  }
+};
+
+TEST_F(NoRoomInAStream, AnEpisodeBeginsAtOnceAndTheStreamGoesOn) {
+  auto writer = this->writer(0ns);
+  LockHolder holder(core_->shards()[0].mutex);
+  const std::uint64_t committed = append_until_full(*writer);
+  const std::uint64_t before = waits();
+  writer->begin_episode();
+  EXPECT_EQ(waits(), before);
+  EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
+  holder.let_go();
+  ASSERT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
+  EXPECT_EQ(core_->counters.dropped_steps.load(), 0U);
+  EXPECT_EQ(size(), kCapacity);
+  expect_accounted();
+  sampler::SamplerCore sampler(core_, {});
+  sampler.own().reserve(256);
+  ASSERT_EQ(sampler.sample(sampler.own(), 0, 256, {.timeout = 0ns}).code, SampleStatus::Code::Ok);
+  const auto ids = sampler.batch().now(id_);
+  const std::array across{committed - 2, committed - 1, std::uint64_t{1000}};
+  EXPECT_FALSE(std::ranges::search(ids, across).empty());
+}
+
+TEST_F(NoRoomInAStream, AWriterIsDestroyedAtOnceAsNoItemBeginsWithItsOpenSteps) {
+  auto writer = this->writer(0ns);
+  LockHolder holder(core_->shards()[0].mutex);
+  static_cast<void>(append_until_full(*writer));
+  const std::uint64_t before = waits();
+  writer.reset();
+  EXPECT_EQ(waits(), before);
+  holder.let_go();
+  EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
+  EXPECT_EQ(size(), kCapacity);
   expect_accounted();
 }
 
