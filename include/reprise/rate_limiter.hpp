@@ -88,10 +88,10 @@ struct SampleToInsertRatio {
   /// step is sampled more often, and writers would wait for samples that never come.
   double samples_per_insert = 1.0;
   std::size_t min_size = 1;  ///< Items, 1 to capacity_steps.
-  /// How far the balance may stray, in sampled items: at least max(1, samples_per_insert). It also
-  /// has to satisfy batch + samples_per_insert * block <= 2 * error_buffer for every batch and
-  /// block, or samplers and writers could wait for each other for ever. The default is four batches
-  /// of 256.
+  /// How far the balance may stray, in sampled items: at least max(1, samples_per_insert), and at
+  /// most 1e15, so that the balance is a finite number. It also has to satisfy batch +
+  /// samples_per_insert * block <= 2 * error_buffer for every batch and block, or samplers and
+  /// writers could wait for each other for ever. The default is four batches of 256.
   double error_buffer = 1024.0;
 
   friend bool operator==(const SampleToInsertRatio&, const SampleToInsertRatio&) = default;

@@ -111,7 +111,8 @@ inline std::string range_of(const StrategyOption& option) {
       [&]<class T>(T min) {
         const T max = std::get<T>(option.max);
         constexpr bool kReal = std::is_floating_point_v<T>;
-        if (static_cast<double>(max) < std::numeric_limits<std::uint32_t>::max()) {
+        if (static_cast<double>(max) < std::numeric_limits<std::uint32_t>::max() ||
+            (kReal && max < std::numeric_limits<T>::max())) {
           return text(min, " to ", max);
         }
         return min == std::numeric_limits<T>::denorm_min() && kReal

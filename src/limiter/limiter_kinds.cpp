@@ -19,13 +19,13 @@ writers when they are.
 samples_per_insert: above 0, at most max_times_sampled if that is set. min_size: items before
   anybody waits for the ratio.
 error_buffer: how far either side may be ahead, in sampled items: at least
-  max(1, samples_per_insert), and enough for a batch.
+  max(1, samples_per_insert), at most 1e15, and enough for a batch.
 Who waits longest is let in first. One thread that both appends and samples would wait for itself,
 or for a sampler before it that waits for its steps: give its calls timeouts.)",
         base::option<&SampleToInsertRatio::samples_per_insert>(
             "samples_per_insert", std::numeric_limits<double>::denorm_min()),
         base::option<&SampleToInsertRatio::min_size>("min_size", 1),
-        base::option<&SampleToInsertRatio::error_buffer>("error_buffer")),
+        base::option<&SampleToInsertRatio::error_buffer>("error_buffer", 0.0, 1e15)),
     base::describe<RateLimiter, Queue>(
         "Queue",
         R"(A bounded queue: samplers wait for as many items as their batch has, writers while `size` or
