@@ -68,7 +68,9 @@ void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
   }
   origin.check_process();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  fail<TimedOut>(call, ": no room within ", waited.count(), " s; ", left(),
+  const std::string within =
+      group.timeout.count() == 0 ? "now" : "within " + std::to_string(waited.count()) + " s";
+  fail<TimedOut>(call, ": no room ", within, "; ", left(),
                  ". Rate limiter: ", without_gil([&] { return origin.stats().limiter; }));
 }
 

@@ -58,12 +58,13 @@ std::string SampleStatus::message() const {
       return base::text(after, "other calls have waited longer, with ", items, " items");
     }
     if (held_by_ratio) {
-      return base::text(after, limiter::in_words(balance), ", with ", items, " items");
+      return base::text(after, limiter::in_words(balance), ", with ", items, " items", why);
     }
     if (items >= needed && possible < batch) {
       return base::text(after, possible, " of the ", batch,
                         " draws of this batch can be made; each item may be drawn "
-                        "max_times_sampled times");
+                        "max_times_sampled times",
+                        why);
     }
     if (items >= needed) {  // Only a prefetcher returns this status.
       return base::text(after, "no batch came of the ", items, " items");

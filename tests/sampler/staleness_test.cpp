@@ -162,6 +162,29 @@ TEST(Staleness, SaysWhyASamplerFindsNothing) {
             std::string::npos);
 }
 
+TEST(Staleness, IsNamedWhateverElseHoldsASampler) {
+  const auto expect_named = [](Line& line, std::size_t batch, const char* before) {
+    const std::string said =
+        for_now(line.replay.sampler()).sample(batch, kAtOnce).status().message();
+    EXPECT_NE(said.find(before), std::string::npos) << said;
+    EXPECT_NE(said.find("; 3 more are outdated: over max_staleness behind"), std::string::npos)
+        << said;
+  };
+  Line ahead(Small{.max_staleness = 0, .rate_limiter = SampleToInsertRatio{.error_buffer = 16.0}});
+  append_as_versions(ahead, 0, 4);
+  ahead.replay.set_version(3);
+  ASSERT_TRUE(for_now(ahead.replay.sampler()).sample(12, kAtOnce));
+  expect_named(ahead, 12, "samples are ");
+  Line limited(Small{.max_times_sampled = 3, .max_staleness = 0});
+  append_as_versions(limited, 0, 3);
+  for (std::uint64_t number = 3; number < 6; ++number) {
+    append(limited, limited.writer(), number, 3);
+  }
+  limited.replay.set_version(3);
+  ASSERT_TRUE(for_now(limited.replay.sampler()).sample(2, kAtOnce));
+  expect_named(limited, 8, "7 of the 8 draws of this batch can be made");
+}
+
 TEST(Staleness, MakesRoomInAQueue) {
   Line line(Small{
       .selectors = {Fifo{}}, .max_times_sampled = 1, .max_staleness = 0, .rate_limiter = Queue{8}});

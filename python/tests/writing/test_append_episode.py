@@ -98,7 +98,7 @@ def test_what_an_episode_has_taken_is_forgotten_by_another_append(other):
     refuses(TimeoutError, "4 of 20 steps were taken", episode, 20)
     first = writer.episode_id
     if other == "shorter":
-        refuses(TimeoutError, "the step was not taken: call again", episode, 19)
+        refuses(TimeoutError, "no room now; the step was not taken: call again", episode, 19)
     elif other == "append":
         sampler.sample(1, timeout=0)
         writer.append(action=4, reward=0, next_state=[10, 11])
