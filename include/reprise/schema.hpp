@@ -304,7 +304,7 @@ class Schema {
   /// The version of the policy that made the step: a column of whole numbers that the writer fills
   /// in at each commit with what `Writer::set_version` said last, 0 before; a value that is written
   /// through `now` for the step stays. Batches have it as any column. `Options::max_staleness`
-  /// needs it. At least 0; a value below 0 is as old as 0.
+  /// needs it. At least 0; `commit` refuses others.
   PolicyVersion version(std::string_view name);
 
   /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:

@@ -146,7 +146,7 @@ std::size_t StepWriter::decides(std::size_t steps, End end, std::size_t done) co
   return items;
 }
 
-/// An episode under way, every field written, the discount within its range.
+/// An episode under way, every field written, the discount and the version within their ranges.
 void StepWriter::check_step() const {
   const std::uint64_t missing_now = format_.layout.field_mask() & ~taken[kNow];
   const std::uint64_t missing_next = format_.layout.observation_mask() & ~taken[kNext];
@@ -155,6 +155,10 @@ void StepWriter::check_step() const {
   }
   if (const auto field = format_.layout.discount_field()) {
     check_discount(rows[kNow] + fields[*field].offset);
+  }
+  if (const auto field = format_.layout.version_field();
+      field && (taken[kNow] >> *field & 1U) != 0) {
+    check_version(rows[kNow] + fields[*field].offset);
   }
 }
 
@@ -166,6 +170,14 @@ void StepWriter::check_discount(const void* given) const {
                  format_.schema.fields()[*format_.layout.discount_field()].name, "' is ", discount,
                  "; allowed: 0 to 1");
   }
+}
+
+void StepWriter::check_version(const void* given) const {
+  std::int64_t version = 0;
+  std::memcpy(&version, given, sizeof(version));
+  base::require(version >= 0, base::Call{"Writer::commit"}, "field '",
+                format_.schema.fields()[*format_.layout.version_field()].name, "' is ", version,
+                "; allowed: at least 0");
 }
 
 /// Throws outside an episode and for fields that are unwritten, but for recurrent states with which
@@ -226,12 +238,16 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
     const FieldSpec& spec = format_.schema.fields()[value.index];
     const bool discount = format_.layout.discount_field() == value.index;
     const bool finite = format_.schema.requires_finite() && spec.traits().spreads;
-    for (std::size_t i = first; (discount || finite) && i < count; ++i) {
+    const bool version = format_.layout.version_field() == value.index;
+    for (std::size_t i = first; (discount || version || finite) && i < count; ++i) {
       if (finite) {
         check_finite(value.next, value.index, row_of(value, spec, i), i);
       }
       if (discount) {
         check_discount(row_of(value, spec, i));
+      }
+      if (version) {
+        check_version(row_of(value, spec, i));
       }
     }
   }

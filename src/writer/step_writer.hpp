@@ -133,6 +133,7 @@ class StepWriter : public detail::RowView {
   static void check_end(End end);
   void check_step() const;
   void check_discount(const void* given) const;
+  void check_version(const void* given) const;
   /// Out of line: inlined, it costs every append a third more.
   [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
                                          std::uint64_t missing_next) const;

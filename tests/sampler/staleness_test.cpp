@@ -223,6 +223,17 @@ TEST(Staleness, IsOfTheVersionThatTheWriterSaidLast) {
       << "it need not be named";
   EXPECT_EQ(writer.add_transition(End::Terminated, now(id, 1), now(version, 9), next(id, 2)),
             CommitStatus::Committed);
+  const auto refuses = [](const auto& call) {
+    expect_refusal<std::invalid_argument>(call, {"field 'version' is -1", "at least 0"});
+  };
+  refuses([&] { writer.add_transition(End::Continue, now(id, 1), now(version, -1), next(id, 2)); });
+  writer.begin_episode();
+  writer.now(id) = 0;
+  writer.next(id) = 1;
+  writer.now(version) = -1;
+  refuses([&] { static_cast<void>(writer.commit()); });
+  writer.now(version) = 0;
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed);
 }
 
 TEST(Staleness, IsRefusedWithoutAVersion) {

@@ -194,6 +194,16 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
   }
 }
 
+void check_versions(const std::byte* data, std::size_t count, const std::string& what) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t value = 0;
+    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+    if (value < 0) {
+      fail(what, " is ", value, "; allowed: at least 0");
+    }
+  }
+}
+
 /// Converts a tensor of which numpy has made no array; Python's error is set.
 nb::object array_of_tensor(nb::handle given, What what) {
   nb::python_error error;
@@ -333,6 +343,8 @@ void Value::take(nb::handle given, const FieldInfo& field, std::string_view pref
   }
   if (field.traits().discounts) {
     check_discounts(data_, rows.value_or(1), quoted(field, prefix));
+  } else if (field.traits().stamped) {
+    check_versions(data_, rows.value_or(1), quoted(field, prefix));
   }
 }
 

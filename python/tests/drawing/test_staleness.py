@@ -39,6 +39,22 @@ def test_nothing_is_drawn_that_is_too_many_versions_behind():
     assert replay.options["max_staleness"] == 2 and plain_buffer().options["max_staleness"] is None
 
 
+def test_a_version_below_0_is_refused_with_the_step_too():
+    replay = versions_buffer()
+    step, what = {"reward": 0, "next_x": 1}, "'version' is -1; allowed: at least 0"
+    with replay.writer() as writer:
+        writer.begin_episode(x=0)
+        refuses(ValueError, what, writer.append, version=-1, **step)
+        refuses(ValueError, what, writer.append_transition, x=0, version=-1, **step)
+        rows = {"reward": [0, 0], "version": [3, -1]}
+        refuses(ValueError, what, writer.append_episode, x=[0, 1, 2], **rows)
+        writer.append(**step)
+    with replay.vector_writer(2, autoreset="disabled") as writers:
+        writers.begin(x=[0, 0])
+        refuses(ValueError, what, writers.append, next_x=[1, 1], **rows)
+    assert versions_in(replay) == [0]
+
+
 def test_versions_come_from_the_writer_or_with_the_step():
     replay = versions_buffer(window=reprise.Sequences(length=3, period=3))
     with replay.writer() as writer:
