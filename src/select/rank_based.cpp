@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -177,7 +178,10 @@ class RankSelector final : public ShardSelector {
 
   void hide(std::span<const std::uint32_t> leaves) noexcept override {
     for (const std::uint32_t leaf : leaves) {
-      remove(leaf);
+      if (holds(leaf)) {
+        remove(leaf);
+        priorities_.assign(leaf, -priorities_[leaf]);
+      }
     }
   }
   /// The buckets are those at the time of hiding, because the locks are held until showing.
@@ -185,6 +189,7 @@ class RankSelector final : public ShardSelector {
             std::span<const float> /*weights*/) noexcept override {
     for (const std::uint32_t leaf : leaves) {
       if (!holds(leaf)) {
+        priorities_.assign(leaf, std::abs(priorities_[leaf]));
         add(leaf, number_of(priorities_[leaf]));
       }
     }
@@ -194,7 +199,7 @@ class RankSelector final : public ShardSelector {
   void store(std::span<const std::uint32_t> leaves,
              std::span<float> stored) const noexcept override {
     std::ranges::transform(leaves, stored.begin(),
-                           [this](std::uint32_t leaf) { return priorities_[leaf]; });
+                           [this](std::uint32_t leaf) { return std::abs(priorities_[leaf]); });
   }
   [[nodiscard]] SelectorMemory memory() const noexcept override {
     return {0.0, static_cast<double>(highest_seen_)};
@@ -274,7 +279,7 @@ class RankSelector final : public ShardSelector {
 
   /// Computes initial priorities, and leaves others as they are.
   const WeightRule initial_;
-  tree::LargestTree<float> priorities_;  ///< Raw priorities, also of hidden leaves.
+  tree::LargestTree<float> priorities_;  ///< Raw priorities, negated of hidden leaves.
   RankLists lists_;                      ///< The leaves that can be drawn.
   RankBuckets buckets_;
   std::array<float, RankLists::kBuckets> weight_{};  ///< Weight of one leaf, by bucket.

@@ -37,6 +37,24 @@ std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
   return priorities;
 }
 
+TEST(RankBased, TheLargestPriorityIsThatOfAnItemThatCanBeDrawn) {
+  Line line(Small{.selectors = {RankBased{}}, .max_times_sampled = 1});
+  const auto largest = [&] { return line.replay.selector().totals().largest; };
+  line.append(0, End::Terminated, std::array{9.0F});
+  EXPECT_EQ(largest(), 9.0F);
+  ASSERT_TRUE(for_now(line.replay.sampler()).sample(1, kAtOnce));
+  EXPECT_EQ(largest(), 0.0F);
+  line.append(1, End::Terminated, std::array{2.0F});
+  EXPECT_EQ(largest(), 2.0F);
+  Line other(Small{.selectors = {RankBased{}}});
+  for (const float priority : {9.0F, 1.0F, 2.0F}) {
+    other.append(0, End::Terminated, std::span(&priority, 1));
+  }
+  const SampleOptions without{.draws = Draws::WithoutReplacement};
+  ASSERT_TRUE(for_now(other.replay.sampler()).sample(2, without));
+  EXPECT_EQ(other.replay.selector().totals().largest, 9.0F) << "it was only hidden for a draw";
+}
+
 class RankBasedIn : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, RankBasedIn, testing::Values(1U, 4U));
 
