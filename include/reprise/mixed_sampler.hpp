@@ -65,8 +65,9 @@ class MixedSampler final : public BatchSource {
   /// by itself: its rate limiter admits them, and `timeout` bounds all waits together. If one part
   /// ends the call (closed, timed out, stopped, nothing to draw), `status` is that of this part,
   /// `waits_for` names it, and the items of earlier parts are kept: the next call goes on there,
-  /// with its own options for the remaining parts. An exception keeps them too. If there is a
-  /// batch, `items`, `needed`, `fresh` and `waited` of the status are sums over the parts.
+  /// with its own options for the remaining parts, or begins anew if its `n_step` or `discount` is
+  /// another one. An exception keeps them too. If there is a batch, `items`, `needed`, `fresh` and
+  /// `waited` of the status are sums over the parts.
   ///
   /// With exact parts, `probabilities` and weights (N * P(i))^-beta refer to the item's own buffer,
   /// and `ByBatch` divides by the largest weight of the whole batch. In passes (`Draws::Epoch`),

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 namespace reprise {
@@ -74,7 +76,8 @@ class MixedSampler::State {
       batch.reserve(n_);
     }
     // A batch that was made where the former one had been has no items.
-    if (std::exchange(into_, &batch) != &batch || batch.size < drawn_) {
+    const Unfinished into(&batch, options.n_step, options.discount);
+    if (std::exchange(into_, into) != into || batch.size < drawn_) {
       drawn_ = 0;
     }
     const base::Clock::time_point deadline = base::deadline_after(options.timeout);
@@ -212,6 +215,9 @@ class MixedSampler::State {
 
  private:
   static constexpr const char* kUpdate = "MixedSampler::update_priorities";
+  /// The address of a batch, which is only compared, and what all of its parts have in common.
+  using Unfinished =
+      std::tuple<const window::BatchStore*, std::optional<std::uint32_t>, std::optional<float>>;
 
   [[nodiscard]] const SelectorRule& rule(std::size_t part) const {
     return cores_[part]->selectors().at(selectors_[part]);
@@ -353,9 +359,9 @@ class MixedSampler::State {
   /// The index of a part that has the tag of an earlier part of another buffer; 0: none.
   std::size_t twin_ = 0;
   // The unfinished batch.
-  const window::BatchStore* into_ = nullptr;  ///< The address of the batch, which is only compared.
-  std::size_t drawn_ = 0;                     ///< Items already drawn into it.
-  std::size_t next_ = 0;                      ///< The part that is drawn next.
+  Unfinished into_;
+  std::size_t drawn_ = 0;  ///< Items already drawn into it.
+  std::size_t next_ = 0;   ///< The part that is drawn next.
   sampler::DrawFacts facts_;
   std::size_t waits_for_ = 0;
 

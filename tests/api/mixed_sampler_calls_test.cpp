@@ -31,6 +31,22 @@ TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
   }
 }
 
+TEST(MixedSampler, BeginsAnewWhatWasDrawnWithAnotherDiscount) {
+  Two two;
+  Line late(options_of(3));
+  MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
+  SampleOptions other = kAtOnce;
+  other.discount = 0.5F;
+  ASSERT_FALSE(both.sample(kAtOnce));
+  ASSERT_FALSE(both.sample(other));
+  ASSERT_FALSE(both.sample(other));
+  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
+  late.append_many(500, 1, 1.0F);
+  const SampleResult batch = require_batch(both.sample(other));
+  EXPECT_EQ(std::ranges::count(batch->discounts(), 0.5F), 6);
+  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U) << "its part was kept";
+}
+
 TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
   Two two;
   for (const bool by_total : {false, true}) {

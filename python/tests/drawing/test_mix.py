@@ -134,6 +134,16 @@ def test_a_call_that_raised_is_gone_on_with():
     assert mine.stats()["sampled_items"] == 4
 
 
+def test_a_wait_that_goes_on_with_another_discount_draws_anew():
+    empty, mine = plain_buffer(10), buffer_of(0.0)
+    both = reprise.mix([(mine, 4), (empty, 4)])
+    refuses(TimeoutError, r"parts\[1\]", both.sample, timeout=0)
+    refuses(TimeoutError, r"parts\[1\]", both.sample, timeout=0, discount=0.5)
+    fill(empty, 1, first=500)
+    assert (both.sample(timeout=0, discount=0.5).discounts == 0.5).all()
+    assert mine.stats()["sampled_items"] == 8
+
+
 def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
     empty = plain_buffer(10, rate_limiter=reprise.MinSize(7))
 
