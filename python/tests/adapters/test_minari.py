@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from testing.refusals import refuses
 from testing.buffers import every_item
+from testing.refusals import refuses
 
 import reprise
 import reprise.minari

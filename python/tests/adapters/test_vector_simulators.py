@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from testing.refusals import refuses
 from testing.buffers import every_item
+from testing.refusals import refuses
 
 import reprise
 from reprise._spaces import autoreset_mode

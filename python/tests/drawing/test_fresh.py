@@ -1,8 +1,8 @@
 """Items that nobody has drawn before."""
 
 import pytest
-from testing.refusals import refuses
 from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
 
 import reprise
 

@@ -4,8 +4,8 @@ import gc
 
 import cpp_actor
 import numpy as np
-from testing.refusals import refuses
 from testing.children import run_python
+from testing.refusals import refuses
 from testing.threads import running
 
 import reprise

@@ -4,10 +4,10 @@ import enum
 
 import numpy as np
 import pytest
-from testing.refusals import refuses
 from testing.buffers import every_item, plain_buffer
 from testing.files import ROOT
 from testing.guests import guest_of
+from testing.refusals import refuses
 from testing.simulators import Counters, expected_steps, found_steps
 
 import reprise
