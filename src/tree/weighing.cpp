@@ -119,21 +119,40 @@ HWY_INLINE Vector load(const double* from) {
   return hn::LoadU(Doubles(), from);
 }
 
-/// to[i] = curve(from[i]); a last vector that is not full is padded with ones.
-template <class T, class Curve>
-HWY_INLINE void map(std::span<const T> from, std::span<float> to, const Curve& curve) {
+/// Makes `to` what `second` makes of what `first` makes of `from`; a last vector that is not full
+/// is padded with ones. In between are several vectors, so that the processor, which looks only
+/// some hundred instructions ahead, finds some that do not wait for each other.
+template <class T, class First, class Second>
+HWY_INLINE void map(std::span<const T> from, std::span<float> to, const First& first,
+                    const Second& second) {
+  constexpr std::size_t kTogether = 8;
+  const auto store = [&](Vector between, float* at)
+                         HWY_ATTR { hn::StoreU(to_float(second(between)), Floats(), at); };
   std::size_t i = 0;
+  for (; i + kTogether * kLanes <= from.size(); i += kTogether * kLanes) {
+    Vector between[kTogether];
+    for (std::size_t j = 0; j < kTogether; ++j) {
+      between[j] = first(load(from.data() + i + j * kLanes));
+    }
+    for (std::size_t j = 0; j < kTogether; ++j) {
+      store(between[j], to.data() + i + j * kLanes);
+    }
+  }
   for (; i + kLanes <= from.size(); i += kLanes) {
-    hn::StoreU(to_float(curve(load(from.data() + i))), Floats(), to.data() + i);
+    store(first(load(from.data() + i)), to.data() + i);
   }
   if (i < from.size()) {
     T in[kLanes];
     float out[kLanes];
     std::fill_n(in, kLanes, T{1});
     std::copy(from.data() + i, from.data() + from.size(), in);
-    hn::StoreU(to_float(curve(load(in))), Floats(), out);
+    store(first(load(in)), out);
     std::copy_n(out, from.size() - i, to.data() + i);
   }
+}
+template <class T, class Curve>
+HWY_INLINE void map(std::span<const T> from, std::span<float> to, const Curve& curve) {
+  map(from, to, curve, [](Vector v) HWY_ATTR { return v; });
 }
 
 void weigh(std::span<const float> priorities, float alpha, float epsilon,
@@ -145,10 +164,13 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
   } else if (alpha == 1.0F) {
     map(priorities, weights, plus_epsilon);
   } else {
-    map(priorities, weights, [=](Vector priority) HWY_ATTR {
+    // The weight of 0 is 2^-1000, which is 0 as a float.
+    const auto exponent = [=](Vector priority) HWY_ATTR {
       const auto x = plus_epsilon(priority);
-      return hn::IfThenElseZero(hn::Gt(x, constant(0.0)), power(x, constant(double{alpha})));
-    });
+      return hn::IfThenElse(hn::Gt(x, constant(0.0)), hn::Mul(log2_of(x), constant(double{alpha})),
+                            constant(-1000.0));
+    };
+    map(priorities, weights, exponent, [](Vector y) HWY_ATTR { return exp2_of(y); });
   }
 }
 
@@ -173,8 +195,10 @@ void importance(std::span<const double> probabilities, double scale, float beta,
     map(probabilities, weights,
         [=](Vector p) HWY_ATTR { return hn::Div(constant(1.0), scaled(p)); });
   } else {
-    map(probabilities, weights,
-        [=](Vector p) HWY_ATTR { return power(scaled(p), constant(-double{beta})); });
+    const auto exponent = [=](Vector p) HWY_ATTR {
+      return hn::Mul(log2_of(scaled(p)), constant(-double{beta}));
+    };
+    map(probabilities, weights, exponent, [](Vector y) HWY_ATTR { return exp2_of(y); });
   }
 }
 
