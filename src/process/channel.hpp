@@ -74,6 +74,7 @@ class Channel {
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   /// Takes what has come, up to a megabyte, without waiting. False if the other end is gone, or
   /// sent bytes that are no message; there may still be whole messages for `next`.
+  /// `std::system_error`, and a message less, if this process has no descriptor left for its file.
   [[nodiscard]] bool receive();
   /// The next whole message that has been received.
   [[nodiscard]] std::optional<Message> next();

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -116,7 +117,11 @@ std::optional<Message> ServiceClient::State::answer() {
       return std::nullopt;
     }
     more = false;
-    if (!channel.receive()) {
+    try {
+      if (!channel.receive()) {
+        life.close();
+      }
+    } catch (const std::system_error&) {  // An answer is lost.
       life.close();
     }
   }

@@ -290,6 +290,36 @@ TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
   EXPECT_NO_THROW(static_cast<void>(attach(address).writer()));
 }
 
+TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
+  const std::string address = "@reprise-few-" + std::to_string(::getpid());
+  Forked guest([&] {
+    GuestSampler sampler = attach(address, {.timeout = 60s}).sampler();
+    int last = -1;
+    for (int made = 0; made >= 0; made = ::dup(STDERR_FILENO)) {
+      last = made;
+    }
+    std::error_code code;
+    try {
+      static_cast<void>(sampler.sample(4, {.timeout = 1s}));
+    } catch (const std::system_error& error) {
+      code = error.code();
+    }
+    ::close(last);
+    if (code != std::errc::too_many_files_open || !sampler.sample(4)) {
+      throw std::logic_error("not told, or not drawn: " + code.message());
+    }
+  });
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit few{64, usual.rlim_max};
+  ASSERT_EQ(::prlimit(guest.id(), RLIMIT_NOFILE, &few, nullptr), 0);
+  Line line;
+  line.append_many(0, 20);
+  Hosted hosted(line.replay, {.address = address});
+  hosted.serve();
+  EXPECT_TRUE(guest.join());
+}
+
 TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   HostileWorld world;
   Hello hello;
