@@ -118,7 +118,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
     Rng rng(seed);
     try {
       // A leaked chunk would soon be missed, so no append may have to wait long.
-      Writer writer = line.replay.writer({.timeout = std::chrono::seconds(30)});
+      Writer writer = line.replay.writer({.timeout = 30s});
       for (std::uint64_t step = rng.below(30); step-- > 0;) {
         const End end = rng.chance(0.1) ? End::Terminated : End::Continue;
         const std::uint64_t number = writer.in_episode() ? writer.now(line.id) : rng.below(1000);
@@ -154,7 +154,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   EXPECT_EQ(stats.retired_pinned, 0U);
   expect_accounted(line.replay);
   // One writer can have all chunks at once, except the few that hold items.
-  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Writer writer = line.replay.writer({.timeout = 0ns});
   for (std::uint64_t number = 0; number < 10 * stats.chunks * 8; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
   }
@@ -209,7 +209,7 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
     hung.back().now(line.action) = kNever;
   }
   const std::uint64_t by_the_hung = 3 + 7 + 11;
-  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Writer writer = line.replay.writer({.timeout = 0ns});
   Sampler sampler = line.replay.sampler();
   std::size_t settled = 0;
   const std::uint64_t steps = scaled(20'000, 3000);

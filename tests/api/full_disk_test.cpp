@@ -62,8 +62,7 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   EXPECT_EQ(line.replay.size(), number);
   EXPECT_EQ(line.numbers(), numbers_between(0, number));
   // The disk is still full.
-  EXPECT_EQ(error_of([&] { static_cast<void>(writer.commit(End::Terminated)); }, directory.path()),
-            ENOSPC);
+  EXPECT_EQ(error_of([&] { (void)writer.commit(End::Terminated); }, directory.path()), ENOSPC);
   disk_has_room();
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   for (std::uint64_t more = number + 1; more < 1000; ++more) {
@@ -76,7 +75,7 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
 TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   const ScratchDirectory directory;
   SharedLine line(plain_in(directory), {.ring_steps = 8});
-  Writer writer = line.guest.writer({.timeout = std::chrono::milliseconds(200)});
+  Writer writer = line.guest.writer({.timeout = 200ms});
   disk_has_room_for(2 * line.replay.stats().chunk_bytes);
   std::uint64_t number = 0;
   int error = 0;
@@ -147,7 +146,7 @@ class HasTheLastChunks final : public WaitHook {
   }
 
  private:
-  static constexpr auto kLongerThanThePatience = std::chrono::milliseconds(150);
+  static constexpr auto kLongerThanThePatience = 150ms;
   shard::ChunkPool& pool_;
   std::vector<std::uint32_t> taken_;
 };
@@ -270,8 +269,8 @@ TEST_F(FullDisk, AtALoadLeavesTheBufferAsItWas) {
   EXPECT_EQ(line.numbers(), numbers_between(0, 300));
   EXPECT_EQ(error_of(
                 [&] {
-                  static_cast<void>(ReplayBuffer::load(checkpoint.path(),
-                                                       {.storage = MappedFile{directory.path()}}));
+                  (void)ReplayBuffer::load(checkpoint.path(),
+                                           {.storage = MappedFile{directory.path()}});
                 },
                 directory.path()),
             ENOSPC);

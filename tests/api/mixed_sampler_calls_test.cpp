@@ -109,12 +109,10 @@ TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
   MixedSampler both({{two.one.replay, 4}, {two.other.replay, 3}});
   Batch small = two.one.replay.make_batch(6);
   Schema schema;
-  static_cast<void>(schema.observation<float>("x"));
+  (void)schema.observation<float>("x");
   Batch foreign = ReplayBuffer(schema, {.capacity_steps = 10}).make_batch(7);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample_into(small)); },
-                                        {"sample_into", "7", "capacity 6"});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample_into(foreign)); },
-                                        {"sample_into", "another schema"});
+  expect_refusal([&] { (void)both.sample_into(small); }, {"sample_into", "7", "capacity 6"});
+  expect_refusal([&] { (void)both.sample_into(foreign); }, {"sample_into", "another schema"});
   EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
 }
 
@@ -214,8 +212,7 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   std::vector<float> priorities(4, 1.0F);
   const auto refused = [&](std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>(
-        [&] { static_cast<void>(both.update_priorities(keys, priorities)); }, words);
+    expect_refusal([&] { (void)both.update_priorities(keys, priorities); }, words);
     EXPECT_EQ(two.one.replay.stats().applied_updates, 0U);
     EXPECT_EQ(two.other.replay.stats().applied_updates, 0U);
   };
@@ -234,8 +231,8 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
 
   Line twin(options_of(1));
   MixedSampler twins({{two.one.replay, 2}, {twin.replay, 2}});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(twins.update_priorities({}, {})); },
-                                        {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
+  expect_refusal([&] { (void)twins.update_priorities({}, {}); },
+                 {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
 }
 
 TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
@@ -249,10 +246,10 @@ TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
   EXPECT_EQ(
       both.update_priorities(batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, 1.0F}).applied,
       4U);
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
-        static_cast<void>(both.update_priorities(
-            batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, kTooSteep}));
+        (void)both.update_priorities(batch->keys(),
+                                     std::vector{kTooSteep, kTooSteep, 1.0F, kTooSteep});
       },
       {"MixedSampler::update_priorities", "priorities[3]", "finite weight"});
   EXPECT_EQ(one.replay.stats().applied_updates + steep.replay.stats().applied_updates, 4U);
@@ -277,26 +274,25 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   }
   std::swap(keys[0], keys[40]);
   for (const std::size_t count : {109U, 108U}) {
-    expect_refusal<std::invalid_argument>(
+    expect_refusal(
         [&] {
           const std::span<const float> values(priorities);
-          static_cast<void>(
-              all.update_priorities(std::span(keys).first(count), values.first(count)));
+          (void)all.update_priorities(std::span(keys).first(count), values.first(count));
         },
         {"MixedSampler::update_priorities", count == 109 ? "keys[0] has tag 2" : "key_tag 1"});
   }
   EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
   MixedSampler common({two.one.replay, twin.replay}, 2);
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
-        static_cast<void>(common.update_priorities(std::span(keys).first(2), {{1.0F, 1.0F}}));
+        (void)common.update_priorities(std::span(keys).first(2), {{1.0F, 1.0F}});
       },
       {"key_tag 1", "exact parts"});
 }
 
 template <class... Arguments>
 void refuses(std::initializer_list<std::string_view> words, Arguments&&... arguments) {
-  expect_refusal<std::invalid_argument>([&] { const MixedSampler made(arguments...); }, words);
+  expect_refusal([&] { const MixedSampler made(arguments...); }, words);
 }
 
 TEST(MixedSampler, RefusesPartsThatDoNotFit) {
@@ -308,7 +304,7 @@ TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   longer.window = Transitions{.n_step = 3};
   Line window(longer);
   Schema schema;
-  static_cast<void>(schema.observation<float>("x"));
+  (void)schema.observation<float>("x");
   ReplayBuffer foreign(schema, {.capacity_steps = 10});
   refuses({"no parts"}, Parts{});
   refuses({"no parts"}, Buffers{}, std::size_t{1});
@@ -344,7 +340,7 @@ TEST(MixedSampler, RefusesOptionsBeforeAnythingIsDrawn) {
   MixedSampler common({two.one.replay, other.replay}, 30);
   const auto refused = [&](MixedSampler& both, const SampleOptions& options,
                            std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample(options)); }, words);
+    expect_refusal([&] { (void)both.sample(options); }, words);
     EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
   };
   refused(exact, {.normalise = Normalise::ByBuffer}, {"ByBuffer", "exact parts"});

@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U))
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Line line;
   line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
-  static_cast<void>(line.replay.size());  // Ingests all steps before two threads draw.
+  (void)line.replay.size();  // Ingests all steps before two threads draw.
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler ahead = line.replay.sampler({.seed = 8});
   Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
@@ -261,7 +261,7 @@ TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
   for (Line* line : {&one, &other}) {
     Writer writer = line->replay.writer();
     line->append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
-    static_cast<void>(line->replay.size());  // Ingests all steps before two threads draw.
+    (void)line->replay.size();  // Ingests all steps before two threads draw.
   }
   const auto mix = mixed();
   const auto same = mixed();
@@ -286,14 +286,14 @@ TEST_P(PrefetcherOfAMix, SaysWhichPartLacksItems) {
   EXPECT_EQ(none.needed, 1U) << none.message();
   Writer writer = one.replay.writer();
   one.append_many(writer, 0, 10);
-  static_cast<void>(one.replay.size());
+  (void)one.replay.size();
   EXPECT_EQ(prefetcher.next(0ns).status().items, 0U) << "those of the other part";
 }
 
 TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
   Writer writer = other.replay.writer();
   other.append_many(writer, 0, 10);
-  static_cast<void>(other.replay.size());
+  (void)other.replay.size();
   const auto mix = mixed();
   Prefetcher prefetcher(*mix, 8);
   const std::jthread thread = run(prefetcher);
@@ -354,8 +354,7 @@ TEST(Prefetcher, RefusesBadArguments) {
   Sampler sampler = line.replay.sampler();
   const auto refused = [&](std::size_t n, const SampleOptions& sample, std::size_t depth,
                            std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>(
-        [&] { const Prefetcher prefetcher(sampler, n, sample, depth); }, words);
+    expect_refusal([&] { const Prefetcher prefetcher(sampler, n, sample, depth); }, words);
   };
   refused(0, {}, 2, {"0"});
   refused(4, {}, 0, {"depth", "0"});

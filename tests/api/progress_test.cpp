@@ -86,8 +86,8 @@ std::optional<Trial> random_trial(std::uint64_t seed) {
   options.rate_limiter = random_limiter(rng, options, trial.batch);
   try {
     Line line(options);
-    static_cast<void>(
-        for_now(line.replay.sampler()).sample(trial.batch, {.draws = trial.draws, .timeout = 0ns}));
+    (void)for_now(line.replay.sampler())
+        .sample(trial.batch, {.draws = trial.draws, .timeout = 0ns});
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
@@ -252,9 +252,8 @@ TEST(Progress, ARatioAboveTheLimitOfDrawsIsRefused) {
   Options options = Small{.max_times_sampled = 3};
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 3.5, .min_size = 1, .error_buffer = 64};
-  expect_refusal<std::invalid_argument>(
-      [&] { Line line(options); },
-      {"SampleToInsertRatio::samples_per_insert", "3.5", "max_times_sampled = 3"});
+  expect_refusal([&] { Line line(options); },
+                 {"SampleToInsertRatio::samples_per_insert", "3.5", "max_times_sampled = 3"});
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 3, .min_size = 1, .error_buffer = 64};
   EXPECT_NO_THROW(Line line(options));

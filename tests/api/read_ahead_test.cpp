@@ -161,7 +161,7 @@ TEST(ReadAheadInMemory, IsNotAskedForInMemory) {
   Film film(true, Memory{});
   Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
   disk_reads_are(1);
-  static_cast<void>(take_read_ahead());  // Forgets the advice of other tests.
+  (void)take_read_ahead();  // Forgets the advice of other tests.
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(sampler.sample(64, kAtOnce));
   }

@@ -43,8 +43,7 @@ TEST_P(Priorities, ABadOneAnywhereChangesNothingAndIsNamed) {
       SCOPED_TRACE(testing::Message() << bad << " at " << place);
       std::vector<float> priorities = {50, 60, 70, 80};
       priorities[place] = bad;
-      expect_refusal<std::invalid_argument>([&] { update(keys_, priorities); },
-                                            {"priorit", std::to_string(place)});
+      expect_refusal([&] { update(keys_, priorities); }, {"priorit", std::to_string(place)});
       expect_weights({1, 2, 3, 4});
     }
   }
@@ -52,14 +51,14 @@ TEST_P(Priorities, ABadOneAnywhereChangesNothingAndIsNamed) {
 }
 
 TEST_P(Priorities, CountsThatDifferAreRefused) {
-  expect_refusal<std::invalid_argument>([&] { update(keys_, {1, 2, 3}); }, {"4", "3"});
-  expect_refusal<std::invalid_argument>([&] { update({keys_[0]}, {}); }, {"1", "0"});
+  expect_refusal([&] { update(keys_, {1, 2, 3}); }, {"4", "3"});
+  expect_refusal([&] { update({keys_[0]}, {}); }, {"1", "0"});
   expect_weights({1, 2, 3, 4});
 }
 
 TEST_P(Priorities, AnUnknownSelectorIsRefused) {
   const float one = 1.0F;
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] { line_.replay.selector(2).update(std::span(keys_).first(1), std::span(&one, 1)); },
       {"selector", "2"});
 }
@@ -70,11 +69,7 @@ TEST_P(Priorities, KeysOfAnotherBufferAreRefusedByTheirTag) {
   Line other(other_options);
   other.append(0);
   const ItemKey foreign = other.keys().at(0);
-  expect_refusal<std::invalid_argument>(
-      [&] {
-        update({keys_[0], foreign}, {50, 60});
-      },
-      {"key", "1"});
+  expect_refusal([&] { update({keys_[0], foreign}, {50, 60}); }, {"key", "1"});
   expect_weights({1, 2, 3, 4});
   EXPECT_EQ(line_.replay.stats().applied_updates, 0U);
 }

@@ -47,32 +47,27 @@ TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
   line_->replay.selector().set_alpha(0.5F);
   EXPECT_EQ(line_->replay.selector().alpha(), 0.5F);
   EXPECT_EQ(line_->replay.options().selectors[0].target<Proportional>()->alpha, 0.75F);
-  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.selector(1).alpha(); },
-                                        {"selector is 1"});
+  expect_refusal([&] { (void)line_->replay.selector(1).alpha(); }, {"selector is 1"});
 }
 
 TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
   make({.alpha = 0.5F, .epsilon = 0.0F});
   append({1.0F, 16.0F});
   for (const float alpha : {-0.1F, 8.5F, kNaN, std::numeric_limits<float>::infinity()}) {
-    expect_refusal<std::invalid_argument>(
-        [&] { line_->replay.selector().set_alpha(alpha); },
-        {"alpha is " + testing::PrintToString(alpha), "allowed: 0 to 8"});
+    expect_refusal([&] { line_->replay.selector().set_alpha(alpha); },
+                   {"alpha is " + testing::PrintToString(alpha), "allowed: 0 to 8"});
   }
-  expect_refusal<std::invalid_argument>([&] { line_->replay.selector(1).set_alpha(1.0F); },
-                                        {"selector is 1", "Proportional"});
-  expect_refusal<std::invalid_argument>([&] { line_->replay.selector(2).set_alpha(1.0F); },
-                                        {"selector is 2", "0 to 1"});
+  expect_refusal([&] { line_->replay.selector(1).set_alpha(1.0F); },
+                 {"selector is 1", "Proportional"});
+  expect_refusal([&] { line_->replay.selector(2).set_alpha(1.0F); }, {"selector is 2", "0 to 1"});
   expect_weights({1, 4});
 }
 
 TEST_P(PriorityLife, AnAlphaThatMakesEpsilonOrAConstantInfiniteIsRefused) {
   make({.alpha = 0.5F, .epsilon = 1e6F});
-  expect_refusal<std::invalid_argument>([&] { line_->replay.selector().set_alpha(8.0F); },
-                                        {"alpha is 8", "epsilon"});
+  expect_refusal([&] { line_->replay.selector().set_alpha(8.0F); }, {"alpha is 8", "epsilon"});
   make({.alpha = 0.5F, .initial = InitialPriority::Constant, .initial_constant = 1e10F});
-  expect_refusal<std::invalid_argument>([&] { line_->replay.selector().set_alpha(8.0F); },
-                                        {"alpha is 8", "1e+10"});
+  expect_refusal([&] { line_->replay.selector().set_alpha(8.0F); }, {"alpha is 8", "1e+10"});
 }
 
 TEST_P(PriorityLife, AnAlphaOfZeroIsFinal) {
@@ -83,8 +78,8 @@ TEST_P(PriorityLife, AnAlphaOfZeroIsFinal) {
   append({7.0F});
   expect_weights({1, 0, 1, 1}, 0.0);
   for (const float alpha : {0.0F, 0.6F}) {
-    expect_refusal<std::invalid_argument>([&] { line_->replay.selector().set_alpha(alpha); },
-                                          {"present alpha is 0", "above 0"});
+    expect_refusal([&] { line_->replay.selector().set_alpha(alpha); },
+                   {"present alpha is 0", "above 0"});
   }
   expect_weights({1, 0, 1, 1}, 0.0);
 }
@@ -94,19 +89,17 @@ TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
   append({1e30F, 1.0F, 1e30F});
   line_->replay.selector().set_alpha(8.0F);
   expect_weights({1, 0, 1});
-  expect_refusal<std::invalid_argument>([&] { append({1e30F}); }, {"1e+30", "finite"});
+  expect_refusal([&] { append({1e30F}); }, {"1e+30", "finite"});
 }
 
 TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
   make(kRaw);
   append({1.0F});
   for (const float factor : {0.0F, -0.5F, 1.5F, kNaN}) {
-    expect_refusal<std::invalid_argument>(
-        [&] { line_->replay.selector().decay(factor); },
-        {"factor is " + testing::PrintToString(factor), "at most 1"});
+    expect_refusal([&] { line_->replay.selector().decay(factor); },
+                   {"factor is " + testing::PrintToString(factor), "at most 1"});
   }
-  expect_refusal<std::invalid_argument>([&] { line_->replay.selector(1).decay(0.5F); },
-                                        {"selector is 1", "Proportional"});
+  expect_refusal([&] { line_->replay.selector(1).decay(0.5F); }, {"selector is 1", "Proportional"});
   line_->replay.selector().decay(1.0F);
   append({1.0F});
   expect_weights({1, 1}, 0.0);
@@ -136,8 +129,7 @@ struct HalfAlpha {
 
 TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
   Line line(Small{.selectors = {HalfAlpha{}}});
-  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(2.0F); },
-                                        {"alpha is 2"});
+  expect_refusal([&] { line.replay.selector().set_alpha(2.0F); }, {"alpha is 2"});
   EXPECT_EQ(line.replay.selector().alpha(), 1.0F);
 }
 

@@ -61,17 +61,12 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
   const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
   std::vector<float> one(1);
   const auto read = [&](std::vector<ItemKey> keys, std::size_t selector) {
-    static_cast<void>(line.replay.selector(selector).priorities(keys, one));
+    (void)line.replay.selector(selector).priorities(keys, one);
   };
-  expect_refusal<std::invalid_argument>(
-      [&] {
-        read({key, key}, 0);
-      },
-      {"2 keys and room for 1 priorities"});
-  expect_refusal<std::invalid_argument>([&] { read({foreign}, 0); }, {"keys[0] has tag 8"});
-  expect_refusal<std::invalid_argument>([&] { read({key}, 2); }, {"selector is 2"});
-  expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(line.replay.selector(2).totals()); }, {"selector is 2"});
+  expect_refusal([&] { read({key, key}, 0); }, {"2 keys and room for 1 priorities"});
+  expect_refusal([&] { read({foreign}, 0); }, {"keys[0] has tag 8"});
+  expect_refusal([&] { read({key}, 2); }, {"selector is 2"});
+  expect_refusal([&] { (void)line.replay.selector(2).totals(); }, {"selector is 2"});
 }
 
 /// Reads beside `set_alpha` give only priorities that were set.

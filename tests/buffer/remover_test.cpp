@@ -19,34 +19,6 @@ class Removers : public testing::TestWithParam<NamedRemover> {};
 
 INSTANTIATE_TEST_SUITE_P(All, Removers, testing::ValuesIn(all_removers()), name_of);
 
-TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
-  for (const std::size_t capacity :
-       {1UL, 2UL, 3UL, 7UL, 8UL, 9UL, 17UL, 33UL, 64UL, 100UL, 129UL, 1000UL}) {
-    for (const std::size_t chunk : {0UL, 2UL, 3UL, 8UL, 61UL}) {
-      for (std::size_t shards = 1; shards <= std::min<std::size_t>(4, capacity); ++shards) {
-        SCOPED_TRACE(testing::Message()
-                     << "capacity " << capacity << ", chunk " << chunk << ", shards " << shards);
-        Line line(options_of(GetParam().remover, capacity, chunk, shards));
-        Sampler sampler = line.replay.sampler({.seed = 3});
-        const std::size_t steps = 3 * capacity + 100;
-        for (std::uint64_t number = 0; number < steps; ++number) {
-          ASSERT_EQ(line.append(number, number % 37 == 36 ? End::Truncated : End::Continue),
-                    CommitStatus::Committed);
-          if (number < 50 || number % 29 == 0) {
-            ASSERT_EQ(line.replay.size(), std::min<std::size_t>(number + 1, capacity));
-            ASSERT_TRUE(sampler.sample(3, kAtOnce));
-          }
-        }
-        ASSERT_EQ(line.replay.size(), capacity);
-        ASSERT_EQ(line.replay.stats().evicted_steps, steps - capacity);
-        ASSERT_EQ(line.replay.stats().pending_steps, 0U);
-        expect_accounted(line.replay);
-        ASSERT_EQ(line.numbers().size(), capacity);
-      }
-    }
-  }
-}
-
 /// However badly a remover chooses, chunks that are partly evicted, left open or handed over must
 /// never use up the memory, because a writer would wait for ever.
 TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
@@ -84,70 +56,10 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
   }
 }
 
-/// In 16 blocks of 64 steps every other one is drawn again and again, the rest never. Returns how
-/// many of the 512 drawn steps remain after 256 more were appended.
-std::size_t drawn_steps_left(const Remover& remover) {
-  constexpr std::uint64_t kRoom = 1024;
-  const auto hot = [](std::uint64_t number) { return number / 64 % 2 == 0; };
-  Line line(options_of(remover, kRoom));
-  line.append_many(0, kRoom, [&](std::uint64_t number) { return hot(number) ? 1.0F : 0.0F; });
-  Sampler sampler = line.replay.sampler({.seed = 1});
-  for (int batch = 0; batch < 40; ++batch) {
-    EXPECT_TRUE(sampler.sample(512, kAtOnce));
-  }
-  for (std::uint64_t number = kRoom; number < kRoom + 256; ++number) {
-    line.append(number, hot(number) ? 1.0F : 0.0F);
-    (void)line.replay.size();
-  }
-  const std::vector<std::uint64_t> left = line.numbers();
-  EXPECT_EQ(left.size(), kRoom);
-  return static_cast<std::size_t>(std::count_if(
-      left.begin(), left.end(), [&](std::uint64_t n) { return n < kRoom && hot(n); }));
-}
-
-/// 32 chunks leave. A remover that ignores draws takes half of them, 128 steps, from the drawn
-/// ones. One that compares 8 of 128 chunks, of which 56 at first and 24 or more at last were not
-/// drawn, takes a drawn one with probability (1 - x)^8, where x is the share of chunks that were
-/// not drawn: 2.1 are expected in all. More than 8 have a probability below 3 in 10000, and the
-/// picks are the same in each run.
-TEST(RemoversUnderSkewedDraws, KeepWhatIsDrawn) {
-  EXPECT_EQ(drawn_steps_left(Fifo{}), 512U - 128U);
-  EXPECT_EQ(drawn_steps_left(SecondChance{}), 512U);
-  constexpr std::size_t kAtLeast = 512 - 8 * kSteps;
-  EXPECT_GE(drawn_steps_left(LeastRecentlySampled{}), kAtLeast);
-  EXPECT_GE(drawn_steps_left(LeastFrequentlySampled{}), kAtLeast);
-  EXPECT_GE(drawn_steps_left(LowestPriority{}), kAtLeast);
-  EXPECT_EQ(drawn_steps_left(LeastRecentlySampled{.candidates = 256}), 512U);
-  EXPECT_EQ(drawn_steps_left(LeastFrequentlySampled{.candidates = 256}), 512U);
-  EXPECT_EQ(drawn_steps_left(LowestPriority{.candidates = 256}), 512U);
-}
-
-/// The numbers of the steps that remain of 32 + `more`, if only those of the first chunk were
-/// drawn. Looking means drawing, so each look needs a buffer of its own.
-std::vector<std::uint64_t> left_after(std::uint64_t more) {
-  Line line(options_of(SecondChance{}, 4 * kSteps));
-  line.append_many(0, 32, [&](std::uint64_t number) { return number < kSteps ? 1.0F : 0.0F; });
-  Sampler sampler = line.replay.sampler();
-  EXPECT_TRUE(sampler.sample(16, kAtOnce));
-  EXPECT_TRUE(sampler.sample(16, kAtOnce)) << "spared once all the same";
-  for (std::uint64_t number = 32; number < 32 + more; ++number) {
-    line.append(number, 0.0F);
-    (void)line.replay.size();
-  }
-  return line.numbers();
-}
-
 std::vector<std::uint64_t> joined(std::vector<std::uint64_t> first,
                                   const std::vector<std::uint64_t>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
-}
-
-TEST(SecondChanceOfABuffer, SparesADrawnChunkExactlyOnce) {
-  EXPECT_EQ(left_after(4), joined(numbers_between(0, 8), numbers_between(12, 36)));
-  EXPECT_EQ(left_after(8), joined(numbers_between(0, 8), numbers_between(16, 40)));
-  EXPECT_EQ(left_after(24), joined(numbers_between(0, 8), numbers_between(32, 56)));
-  EXPECT_EQ(left_after(32), numbers_between(32, 64));
 }
 
 TEST(ARemoverOfTheUsers, DecidesWhatGoes) {

@@ -50,7 +50,7 @@ TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
   std::optional<ShardSet::All> all(std::in_place, shards);
   for (std::size_t s = 0; s < shards.size(); ++s) {
     // `selector` gives mutable access, so it marks the hints stale.
-    static_cast<void>((*all)[s].selector(0));
+    (void)(*all)[s].selector(0);
   }
   asked = [&] {
     ++summaries;

@@ -79,7 +79,7 @@ TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
     Options options = usual_options();
     set(options, kind.make());
     Line line(options);
-    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+    Writer writer = line.replay.writer({.timeout = 0ns});
     std::uint64_t steps = 0;
     while (line.replay.stats().items == 0 && steps < 100 &&
            line.append(writer, steps) == CommitStatus::Committed) {
@@ -99,8 +99,7 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
           values.push_back(each.value);
         }
         values[i] = value;
-        expect_refusal<std::invalid_argument>([&] { (void)kind.make(values); },
-                                              {kind.name(), option.name, "allowed"});
+        expect_refusal([&] { (void)kind.make(values); }, {kind.name(), option.name, "allowed"});
       };
       std::visit(
           [&]<class T>(T least) {
@@ -138,8 +137,7 @@ void expect_first(std::span<const StrategyKind<Family>> all,
 TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
   const std::vector<OptionValue> values(StrategyKind<Selector>::kMostOptions + 1, 1.0F);
   for (const StrategyKind<Selector>& kind : selectors()) {
-    expect_refusal<std::invalid_argument>([&] { static_cast<void>(kind.make(values)); },
-                                          {std::string(kind.name())});
+    expect_refusal([&] { (void)kind.make(values); }, {std::string(kind.name())});
   }
 }
 
@@ -150,8 +148,7 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
   };
   constexpr std::size_t kMost = StrategyKind<Remover>::kMostOptions;
   EXPECT_EQ(make(kMost), kMost);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(make(kMost + 1)); },
-                                        {"count is 9", "0 to 8"});
+  expect_refusal([&] { (void)make(kMost + 1); }, {"count is 9", "0 to 8"});
 }
 
 TEST(StrategyTables, KeepTheirNumbers) {

@@ -88,7 +88,7 @@ class Withheld {
 
 TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
   Line line(options_of(1, 16));
-  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Writer writer = line.replay.writer({.timeout = 0ns});
   line.append_many(writer, 100, 14);
   Withheld chunks(line);
   ASSERT_EQ(line.append(writer, 114), CommitStatus::Committed);
@@ -104,7 +104,7 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
 /// The chunk that the late writer left belongs to another writer by then.
 TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
   Line line(options_of(1, 16));
-  Writer late = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Writer late = line.replay.writer({.timeout = 0ns});
   line.append_many(late, 100, 14);
   Withheld chunks(line);
   line.append_many(late, 114, 1);

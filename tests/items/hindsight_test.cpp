@@ -74,23 +74,22 @@ TEST(Hindsight, EqualSeedsGiveEqualGoals) {
 }
 
 TEST(Hindsight, RefusesWhatDoesNotFit) {
-  using Wrong = std::invalid_argument;
   Line line;
   line.append_many(1, 5);
-  expect_refusal<Wrong>([&] { (void)line.replay.hindsight(AnyField(line.action)); },
-                        {"field 'action' is a column", "observations"});
-  expect_refusal<Wrong>([&] { (void)line.replay.hindsight(line.id, {.share = 1.5F}); },
-                        {"HindsightOptions::share is 1.5", "0 to 1"});
+  expect_refusal([&] { (void)line.replay.hindsight(AnyField(line.action)); },
+                 {"field 'action' is a column", "observations"});
+  expect_refusal([&] { (void)line.replay.hindsight(line.id, {.share = 1.5F}); },
+                 {"HindsightOptions::share is 1.5", "0 to 1"});
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  expect_refusal<Wrong>([&] { (void)line.replay.hindsight(line.id, {.share = nan}); },
-                        {"HindsightOptions::share is nan"});
+  expect_refusal([&] { (void)line.replay.hindsight(line.id, {.share = nan}); },
+                 {"HindsightOptions::share is nan"});
   Schema of_other;
   const auto deep = of_other.observation<float>("deep");
-  expect_refusal<Wrong>([&] { (void)line.replay.hindsight(deep); },
-                        {"field 'id'", "the handle is of another schema"});
+  expect_refusal([&] { (void)line.replay.hindsight(deep); },
+                 {"field 'id'", "the handle is of another schema"});
   Line three(Small{.window = Transitions{.n_step = 3}});
-  expect_refusal<Wrong>([&] { (void)three.replay.hindsight(three.id); },
-                        {"Transitions of n_step 3", "n_step 1"});
+  expect_refusal([&] { (void)three.replay.hindsight(three.id); },
+                 {"Transitions of n_step 3", "n_step 1"});
 
   Hindsight hindsight = line.replay.hindsight(line.id);
   const std::vector<ItemKey> keys = {line.keys().at(2), line.keys().at(3)};
@@ -98,16 +97,16 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   std::vector<std::int64_t> wrong(2);
   std::vector<std::int32_t> distances(2, 99);
   const std::span<std::uint64_t> all(goals);
-  expect_refusal<Wrong>([&] { hindsight.relabel(keys, std::span(wrong), std::span(distances)); },
-                        {"goals are of another type", "scalar u64"});
-  expect_refusal<Wrong>([&] { hindsight.relabel(keys, all.first(1), std::span(distances)); },
-                        {"goals have 8 bytes", "2 keys * 8"});
-  expect_refusal<Wrong>([&] { hindsight.relabel(keys, all, std::span(distances).first(1)); },
-                        {"1 distances and 2 keys"});
+  expect_refusal([&] { hindsight.relabel(keys, std::span(wrong), std::span(distances)); },
+                 {"goals are of another type", "scalar u64"});
+  expect_refusal([&] { hindsight.relabel(keys, all.first(1), std::span(distances)); },
+                 {"goals have 8 bytes", "2 keys * 8"});
+  expect_refusal([&] { hindsight.relabel(keys, all, std::span(distances).first(1)); },
+                 {"1 distances and 2 keys"});
   const std::vector<ItemKey> mixed = {
       keys[0], ItemKey::make(keys[1].slot(), keys[1].generation(), keys[1].tag() + 1)};
-  expect_refusal<Wrong>([&] { hindsight.relabel(mixed, all, std::span(distances)); },
-                        {"Hindsight::relabel: keys[1] has tag"});
+  expect_refusal([&] { hindsight.relabel(mixed, all, std::span(distances)); },
+                 {"Hindsight::relabel: keys[1] has tag"});
   EXPECT_EQ(goals, std::vector(2, kOwn));
   EXPECT_EQ(distances, std::vector(2, 99));
 }

@@ -116,27 +116,25 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   ASSERT_EQ(line.replay.gather(std::vector{key, key}, batch), 2U);
   const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
   const ItemKey beyond = ItemKey::make(0xffffffffU, key.generation(), key.tag());
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
-        static_cast<void>(line.replay.gather(std::vector{key, foreign}, batch));
+        (void)line.replay.gather(std::vector{key, foreign}, batch);
       },
       {"gather: keys[1] has tag 8; allowed: keys of this buffer, tag 7"});
   EXPECT_THROW(line.replay.gather(std::vector{beyond}, batch), std::invalid_argument);
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
-        static_cast<void>(line.replay.gather(std::vector{key, key}, batch, 1));
+        (void)line.replay.gather(std::vector{key, key}, batch, 1);
       },
       {"gather: offset 1 + n 2; allowed: at most the batch's capacity 2"});
-  expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(line.replay.episodes().gather(0, 0, 3, batch)); },
-      {"gather: offset 0 + n 3; allowed: at most the batch's capacity 2"});
+  expect_refusal([&] { (void)line.replay.episodes().gather(0, 0, 3, batch); },
+                 {"gather: offset 0 + n 3; allowed: at most the batch's capacity 2"});
   Options other = indexed(1);
   other.window = Transitions{.n_step = 2};
   Line stranger(other);
   Batch of_stranger = stranger.replay.make_batch(2);
-  expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(line.replay.gather(std::vector{key}, of_stranger)); },
-      {"gather: the batch is of another schema or window than the buffer"});
+  expect_refusal([&] { (void)line.replay.gather(std::vector{key}, of_stranger); },
+                 {"gather: the batch is of another schema or window than the buffer"});
   // A position beyond the highest must not wrap around.
   const std::uint64_t episode = line.writer().episode_id();
   Batch beyond_all = line.replay.make_batch(3000);

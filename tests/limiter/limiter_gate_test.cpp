@@ -24,12 +24,10 @@ Answer admit(Limiter& limiter, std::size_t n, std::size_t items) {
 TEST(LimiterGate, RefusesMinimaOutsideTheCapacity) {
   for (const std::size_t items : {std::size_t{0}, kCapacity + 1}) {
     const std::string value = " is " + std::to_string(items) + ";";
-    test::expect_refusal<std::invalid_argument>(
-        [&] { Limiter(MinSize{items}, kCapacity, 1); },
-        {"MinSize::items" + value, "1 to capacity_steps = 1000"});
-    test::expect_refusal<std::invalid_argument>(
-        [&] { limiter_of({.min_size = items, .error_buffer = 10}, 1); },
-        {"SampleToInsertRatio::min_size" + value, "1 to capacity_steps = 1000"});
+    test::expect_refusal([&] { Limiter(MinSize{items}, kCapacity, 1); },
+                         {"MinSize::items" + value, "1 to capacity_steps = 1000"});
+    test::expect_refusal([&] { limiter_of({.min_size = items, .error_buffer = 10}, 1); },
+                         {"SampleToInsertRatio::min_size" + value, "1 to capacity_steps = 1000"});
   }
   EXPECT_NO_THROW(Limiter(MinSize{kCapacity}, kCapacity, 1));
 }
@@ -38,35 +36,21 @@ TEST(LimiterGate, RefusesRatiosAndBuffersThatCannotHold) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const double ratio : {0.0, -1.0, kInf, kNan}) {
-    test::expect_refusal<std::invalid_argument>(
+    test::expect_refusal(
         [&] { limiter_of({.samples_per_insert = ratio, .error_buffer = 10}, 1); },
         {"SampleToInsertRatio::samples_per_insert is ", "allowed: finite, above 0"});
   }
   for (const double buffer : {0.0, 2.9}) {
-    test::expect_refusal<std::invalid_argument>(
+    test::expect_refusal(
         [&] { limiter_of({.samples_per_insert = 3.0, .error_buffer = buffer}, 1); },
         {"SampleToInsertRatio::error_buffer is ", "at least max(1, samples_per_insert) = 3"});
   }
   for (const double buffer : {-1.0, 1.1e15, kInf, kNan}) {
-    test::expect_refusal<std::invalid_argument>(
+    test::expect_refusal(
         [&] { limiter_of({.samples_per_insert = 3.0, .error_buffer = buffer}, 1); },
         {"SampleToInsertRatio::error_buffer is ", "allowed: 0 to 1e+15"});
   }
   EXPECT_NO_THROW(limiter_of({.samples_per_insert = 3.0, .error_buffer = 3.0}, 1));
-}
-
-TEST(LimiterGate, WritersBookBlocksUntilInsertsAreAheadByTheBuffer) {
-  // Blocks are 100 / (2 * 2 * 5) = 5 inserts, and the balance S - 2 * (I - 10) is from -100 to 100.
-  Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
-  EXPECT_TRUE(limiter.limits_inserts());
-  for (std::size_t inserts = 0; inserts < 60; inserts += 5) {
-    ASSERT_EQ(book_inserts(limiter, kMany), 5U) << inserts;
-  }
-  EXPECT_EQ(book_inserts(limiter, kMany), 0U) << "5 more would be 110 samples ahead";
-  EXPECT_EQ(admit(limiter, 9, kMany), Answer::Admitted);
-  EXPECT_EQ(book_inserts(limiter, kMany), 0U);
-  EXPECT_EQ(admit(limiter, 1, kMany), Answer::Admitted);
-  EXPECT_EQ(book_inserts(limiter, kMany), 5U);
 }
 
 TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {
@@ -82,32 +66,23 @@ TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {
   EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
 }
 
-TEST(LimiterGate, WritersPassWhileTooFewItemsCanBeSampled) {
-  Limiter limiter = limiter_of({.samples_per_insert = 1, .min_size = 50, .error_buffer = 10}, 10);
-  for (int i = 0; i < 300; ++i) {
-    ASSERT_EQ(book_inserts(limiter, 49), 1U) << "evicted below the minimum, whatever the balance";
-  }
-  EXPECT_EQ(book_inserts(limiter, 50), 0U);
-}
-
 TEST(LimiterGate, RefusesABatchThatCouldNeverBeAdmittedByTheSum) {
   const Limiter limiter =
       limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_NO_THROW(limiter.check_batch(190));
-  test::expect_refusal<std::invalid_argument>(
-      [&] { limiter.check_batch(191); },
-      {"batch size is 191;", "2 * error_buffer - samples_per_insert * 5 = 190"});
+  test::expect_refusal([&] { limiter.check_batch(191); },
+                       {"batch size is 191;", "2 * error_buffer - samples_per_insert * 5 = 190"});
 }
 
 TEST(LimiterGate, ExplainsWhereItStands) {
   Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_EQ(limiter.explain(7), "7 of the 10 items that sampling needs");
   for (int i = 0; i < 6; ++i) {
-    static_cast<void>(book_inserts(limiter, kMany));
+    (void)book_inserts(limiter, kMany);
   }
   EXPECT_EQ(limiter.explain(kMany),
             "inserts are worth 40 samples ahead of 2 per insert, of 100 allowed");
-  static_cast<void>(admit(limiter, 90, kMany));
+  (void)admit(limiter, 90, kMany);
   EXPECT_EQ(limiter.explain(kMany), "samples are 50 ahead of 2 per insert, of 100 allowed");
   EXPECT_EQ(Limiter(MinSize{3}, kCapacity, 1).explain(3), "at least 3 items: sampling is free");
 }

@@ -17,7 +17,7 @@ TEST(LimiterOfSequences, HoldsWritersToARatioOnceEnoughIsThere) {
   // By the balance 3 + 4 inserts may pass; the third sequence is complete after 12.
   for (const auto& [times, expected] : {std::pair(0U, 7U), std::pair(1U, 12U)}) {
     Line line(sequence_options(times, limiter));
-    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+    Writer writer = line.replay.writer({.timeout = 0ns});
     std::uint64_t committed = 0;
     while (committed < 50 && line.append(writer, committed) == CommitStatus::Committed) {
       ++committed;

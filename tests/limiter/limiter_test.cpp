@@ -106,8 +106,7 @@ TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
 TEST(RatioLimiter, RefusesABatchThatItCouldNeverLetThrough) {
   Line line(ratio_options());
   Sampler sampler = line.replay.sampler();
-  expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(10000, kAtOnce); },
-                                        {"10000", "error_buffer"});
+  expect_refusal([&] { (void)sampler.sample(10000, kAtOnce); }, {"10000", "error_buffer"});
 }
 
 }  // namespace

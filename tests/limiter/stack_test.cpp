@@ -28,7 +28,7 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
     Rng rng(seed);
     const std::size_t size = rng.between(1, 40);
     Line line(stack_options(size, size, rng.between(1, 3)));
-    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+    Writer writer = line.replay.writer({.timeout = 0ns});
     Sampler sampler = line.replay.sampler();
     Numbers model;
     std::uint64_t next = 0;

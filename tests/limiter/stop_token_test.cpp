@@ -172,7 +172,7 @@ TEST(StopToken, AtRandomMomentsEndsEveryCall) {
           << batch.status().message();
     });
     std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2000)));
-    closes ? line.replay.close() : static_cast<void>(source.request_stop());
+    closes ? line.replay.close() : (void)source.request_stop();
     threads.clear();
     expect_accounted(line.replay);
   }

@@ -423,7 +423,7 @@ void expect_closed_once_the_host_dies(const std::string& address, bool writes,
   kill();
   waiting.join();
   EXPECT_TRUE(closed);
-  EXPECT_THROW(static_cast<void>(guest.writer()), std::runtime_error);
+  EXPECT_THROW((void)guest.writer(), std::runtime_error);
   EXPECT_TRUE(guest.closed());
 }
 
@@ -438,7 +438,7 @@ TEST(HostAddress, OfAFileGoesWithTheHost) {
     EXPECT_THROW(Host(line.replay, {.address = address}), std::system_error);
   }
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
-  EXPECT_THROW(static_cast<void>(attach(address, {.timeout = 0s})), std::system_error);
+  EXPECT_THROW((void)attach(address, {.timeout = 0s}), std::system_error);
 }
 
 TEST(HostDeath, EndsTheWaitsOfItsGuests) {

@@ -69,7 +69,7 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
   line.replay.close();
   EXPECT_FALSE(answer(guests.front()));
   try {
-    static_cast<void>(attach(hosted.address(), {.timeout = 0s}));
+    (void)attach(hosted.address(), {.timeout = 0s});
     ADD_FAILURE() << "it attached";
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code(), std::errc::connection_refused);
@@ -93,7 +93,7 @@ TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
     } else {
       closing.hang_up();
     }
-    expect_refusal<std::runtime_error>([&] { static_cast<void>(guest.sampler()); },
+    expect_refusal<std::runtime_error>([&] { (void)guest.sampler(); },
                                        {"Guest: it is closed, or its host is gone"});
     EXPECT_TRUE(guest.closed());
   }
@@ -134,9 +134,9 @@ TEST(GuestLife, IsNotThatOfAFork) {
       return unless_refused<std::logic_error>(what, maker, call);
     };
     std::string complaints = refused("begin_episode", [&] { writer.begin_episode(); }) +
-                             refused("sample", [&] { static_cast<void>(sampler.sample(4)); }) +
-                             refused("stats", [&] { static_cast<void>(line.guest.stats()); }) +
-                             refused("writer", [&] { static_cast<void>(line.guest.writer()); }) +
+                             refused("sample", [&] { (void)sampler.sample(4); }) +
+                             refused("stats", [&] { (void)line.guest.stats(); }) +
+                             refused("writer", [&] { (void)line.guest.writer(); }) +
                              refused("update", [&] { line.guest.update_priorities({}, {}); });
     line.guest.close();
     if (line.guest.closed()) {

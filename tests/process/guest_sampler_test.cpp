@@ -138,10 +138,9 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
 TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
   SharedLine line;
   line.append_many(0, 30, 1.0F);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(line.guest.sampler({}, 9)); },
-                                        {"selector is 9"});
+  expect_refusal([&] { (void)line.guest.sampler({}, 9); }, {"selector is 9"});
   GuestSampler sampler = line.guest.sampler();
-  expect_refusal<std::invalid_argument>([&] { sampler.sample(0); }, {"0"});
+  expect_refusal([&] { sampler.sample(0); }, {"0"});
   Sampler here = line.replay.sampler({.fresh = 0.5F});
   GuestSampler there = line.guest.sampler({.fresh = 0.5F});
   for (const SampleOptions& wrong :
@@ -152,12 +151,11 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
     EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), wrong); }), refusal);
   }
   EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), {}); }), "");
-  expect_refusal<std::invalid_argument>([&] { sampler.sample(4, {.timeout = -1ns}); },
-                                        {"timeout is -1"});
+  expect_refusal([&] { sampler.sample(4, {.timeout = -1ns}); }, {"timeout is -1"});
   const auto batch = require_batch(sampler.sample(4));
   const std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   const std::vector<float> wrong = {1.0F, -2.0F, 1.0F, 1.0F};
-  expect_refusal<std::invalid_argument>([&] { sampler.update_priorities(keys, wrong); }, {"-2"});
+  expect_refusal([&] { sampler.update_priorities(keys, wrong); }, {"-2"});
   EXPECT_THROW(sampler.update_priorities(keys, std::span(wrong).first(2)), std::invalid_argument);
 }
 
@@ -183,7 +181,7 @@ TEST(Guest, TellsTheHostsStatisticsSchemaAndWindow) {
   EXPECT_EQ(line.guest.schema().fields().size(), line.schema.fields().size());
   line.guest.close();
   EXPECT_TRUE(line.guest.closed());
-  expect_refusal<std::runtime_error>([&] { static_cast<void>(line.guest.writer()); }, {"closed"});
+  expect_refusal<std::runtime_error>([&] { (void)line.guest.writer(); }, {"closed"});
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST(GuestTurns, OfAWriterAreBetweenThoseOfWritersOfTheHost) {
   Writer last = line.replay.writer();
   RawWriter guest(hosted.address());
   Sampler sampler = line.replay.sampler();
-  first.set_timeout(std::chrono::nanoseconds(0));
+  first.set_timeout(0ns);
   line.append_until_held(first);
   first.set_timeout(kNoTimeout);
   const auto held = [&] {

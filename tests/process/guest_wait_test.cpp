@@ -36,10 +36,10 @@ struct Asked : SharedLine {
 
   void expect_all_ended() {
     const std::vector<std::function<void()>> calls = {
-        [&] { static_cast<void>(guest.stats()); },
-        [&] { static_cast<void>(guest.writer()); },
-        [&] { static_cast<void>(guest.vector_writer(2)); },
-        [&] { static_cast<void>(guest.sampler()); },
+        [&] { (void)guest.stats(); },
+        [&] { (void)guest.writer(); },
+        [&] { (void)guest.vector_writer(2); },
+        [&] { (void)guest.sampler(); },
     };
     for (const auto& call : calls) {
       EXPECT_EQ(ended(call), std::errc::operation_canceled);
@@ -61,13 +61,10 @@ TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
   Asked asked({.hook = &hook});
   hook.refuses = true;
   asked.expect_all_ended();
-  EXPECT_EQ(ended([&] {
-              static_cast<void>(attach(asked.hosted.address(), {.timeout = 60s, .hook = &hook}));
-            }),
+  EXPECT_EQ(ended([&] { (void)attach(asked.hosted.address(), {.timeout = 60s, .hook = &hook}); }),
             std::errc::operation_canceled);
-  EXPECT_EQ(
-      ended([&] { static_cast<void>(attach("@reprise-nobody", {.timeout = 60s, .hook = &hook})); }),
-      std::errc::operation_canceled);
+  EXPECT_EQ(ended([&] { (void)attach("@reprise-nobody", {.timeout = 60s, .hook = &hook}); }),
+            std::errc::operation_canceled);
   hook.refuses = false;
   asked.hosted.serve();
   // Answers to requests that were given up come first, and are dropped.
@@ -89,7 +86,7 @@ TEST(GuestWait, IsEndedByItsStopToken) {
 
 TEST(GuestWait, IsForAnAnswerUpToATimeout) {
   Asked asked({});
-  EXPECT_EQ(ended([&] { static_cast<void>(attach(asked.hosted.address(), {.timeout = 20ms})); }),
+  EXPECT_EQ(ended([&] { (void)attach(asked.hosted.address(), {.timeout = 20ms}); }),
             std::errc::timed_out);
 }
 
@@ -103,8 +100,8 @@ TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
     for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&, i] {
         const std::error_code code = ended([&] {
-          i == 0 ? static_cast<void>(line.guest.writer())
-                 : static_cast<void>(attach(line.hosted.address(), {.timeout = 30s}));
+          i == 0 ? (void)line.guest.writer()
+                 : (void)attach(line.hosted.address(), {.timeout = 30s});
         });
         timed_out = timed_out || code == std::errc::timed_out;
       });
@@ -114,9 +111,9 @@ TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
     line.hosted.serve();
   }
   EXPECT_FALSE(timed_out);
-  EXPECT_EQ(ended([&] { static_cast<void>(attach(line.hosted.address(), {.timeout = 0s})); }),
+  EXPECT_EQ(ended([&] { (void)attach(line.hosted.address(), {.timeout = 0s}); }),
             std::errc::connection_refused);
-  EXPECT_THROW(static_cast<void>(line.guest.writer()), std::runtime_error);
+  EXPECT_THROW((void)line.guest.writer(), std::runtime_error);
 }
 
 /// An update of more keys than a socket holds.
@@ -126,7 +123,7 @@ TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
   hook.refuses = true;
   const std::vector<ItemKey> many(1'000'000, asked.keys.front());
   const std::vector<float> priorities(many.size(), 1.0F);
-  static_cast<void>(asked.guest.update_priorities(many, priorities));
+  (void)asked.guest.update_priorities(many, priorities);
   EXPECT_TRUE(asked.guest.closed()) << "half a message is of no use";
 }
 
@@ -138,7 +135,7 @@ TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
     for (int i = 0; i < 3; ++i) {  // One waits for the host, the others for its call.
       threads.emplace_back([&] {
         try {
-          static_cast<void>(asked.guest.stats());
+          (void)asked.guest.stats();
         } catch (const std::runtime_error&) {
           closed += asked.guest.closed() ? 1 : 0;
         }
@@ -157,8 +154,7 @@ TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
   std::atomic<int> canceled = 0;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      canceled +=
-          ended([&] { static_cast<void>(asked.guest.stats()); }) == std::errc::operation_canceled;
+      canceled += ended([&] { (void)asked.guest.stats(); }) == std::errc::operation_canceled;
     });
   }
   std::this_thread::sleep_for(20ms);

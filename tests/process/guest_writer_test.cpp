@@ -246,7 +246,7 @@ TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
   line.hosted.thread = {};
   writer->set_timeout(50us);
   for (int i = 0; i < 1'000; ++i) {
-    static_cast<void>(line.append(*writer, ++taken));
+    (void)line.append(*writer, ++taken);
   }
   writer.reset();
   line.hosted.serve();
@@ -317,18 +317,16 @@ TEST(GuestWriterRefusals, SayWhatIsWrong) {
       Small{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}, .max_writers = 3});
   Writer writer = line.guest.writer();
   writer.begin_episode();
-  expect_refusal<std::logic_error>([&] { static_cast<void>(writer.commit()); }, {"unwritten"});
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"unwritten"});
   writer.now(line.id) = writer.now(line.action) = writer.next(line.id) = 0;
   writer.now(line.reward) = 0.0F;
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(writer.commit()); },
-                                        {"0 priorities", "FromCaller"});
+  expect_refusal([&] { (void)writer.commit(); }, {"0 priorities", "FromCaller"});
   const std::vector<float> wrong = {-1.0F};
-  expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(writer.commit(End::Continue, wrong)); }, {"-1"});
-  expect_refusal<std::runtime_error>([&] { static_cast<void>(line.guest.vector_writer(3)); },
+  expect_refusal([&] { (void)writer.commit(End::Continue, wrong); }, {"-1"});
+  expect_refusal<std::runtime_error>([&] { (void)line.guest.vector_writer(3); },
                                      {"max_writers is 3"});
   EXPECT_EQ(line.replay.stats().writers, 1U) << "a refused vector writer keeps no place";
-  EXPECT_NO_THROW(static_cast<void>(line.guest.vector_writer(2)));
+  EXPECT_NO_THROW((void)line.guest.vector_writer(2));
 }
 
 TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
@@ -340,7 +338,7 @@ TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
   yield_while([&] { return line.replay.stats().writers != 0; });
   EXPECT_EQ(line.numbers(), numbers_between(0, 10));
   EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it did not die";
-  static_cast<void>(line.guest.writer());
+  (void)line.guest.writer();
 }
 
 TEST(GuestWriterLife, EndsWithTheBufferOrItsHost) {
@@ -365,7 +363,7 @@ TEST(GuestWriterLife, EndsWithTheBufferOrItsHost) {
     }
     EXPECT_EQ(status, CommitStatus::Closed);
     later.join();
-    EXPECT_ANY_THROW(static_cast<void>(guest.writer()));
+    EXPECT_ANY_THROW((void)guest.writer());
   }
 }
 

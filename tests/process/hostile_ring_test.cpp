@@ -15,15 +15,12 @@ using process::StepHeader;
 
 TEST(HostileRegion, ThatIsTooSmallOrMayShrinkIsRefused) {
   const process::Region made = process::Region::make(8192);
-  EXPECT_NO_THROW(
-      static_cast<void>(process::Region::map(process::Descriptor(::dup(made.file())), 8192)));
-  EXPECT_THROW(
-      static_cast<void>(process::Region::map(process::Descriptor(::dup(made.file())), 8193)),
-      std::runtime_error);
+  EXPECT_NO_THROW((void)process::Region::map(process::Descriptor(::dup(made.file())), 8192));
+  EXPECT_THROW((void)process::Region::map(process::Descriptor(::dup(made.file())), 8193),
+               std::runtime_error);
   process::Descriptor unsealed(::memfd_create("reprise-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.number(), 8192), 0);
-  EXPECT_THROW(static_cast<void>(process::Region::map(std::move(unsealed), 8192)),
-               std::runtime_error);
+  EXPECT_THROW((void)process::Region::map(std::move(unsealed), 8192), std::runtime_error);
 }
 
 /// A row that no writer would leave like this.
@@ -230,11 +227,11 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
             scribble(memory, keys.size_bytes(), random);
           }
         });
-        static_cast<void>(sampler.sample(200, {.draws = Draws::Epoch, .timeout = 20ms}));
+        (void)sampler.sample(200, {.draws = Draws::Epoch, .timeout = 20ms});
         const std::vector<float> priorities(200, 1.0F);
         try {
-          static_cast<void>(sampler.update_priorities(
-              std::span(reinterpret_cast<const ItemKey*>(memory), 200), priorities));
+          (void)sampler.update_priorities(std::span(reinterpret_cast<const ItemKey*>(memory), 200),
+                                          priorities);
         } catch (const std::invalid_argument&) {  // No buffer has such keys.
         }
       }
@@ -256,8 +253,8 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
         ASSERT_TRUE(sampler.sample(16, {.timeout = 60s}));
       }
     }
-    static_cast<void>(writers.join());
-    static_cast<void>(samplers.join());
+    (void)writers.join();
+    (void)samplers.join();
     number = 0;
     for (; number < 600; ++number) {  // The buffer has no other items then.
       ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);

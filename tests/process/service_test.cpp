@@ -48,7 +48,7 @@ std::optional<Answer> next(ServiceClient& client) {
     if (answer || client.closed()) {
       return answer;
     }
-    static_cast<void>(ServiceClient::wait(one, 10s));
+    (void)ServiceClient::wait(one, 10s);
   }
 }
 

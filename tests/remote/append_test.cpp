@@ -167,7 +167,7 @@ TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
   EXPECT_EQ(twins.packer.sequence(), 5U);
   twins.step(0, 3);
   EXPECT_EQ(StepPacker::steps_of(twins.packer.take().bytes()), 3U);
-  EXPECT_THROW(static_cast<void>(StepPacker::steps_of({})), std::invalid_argument);
+  EXPECT_THROW((void)StepPacker::steps_of({}), std::invalid_argument);
 }
 
 TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
@@ -186,12 +186,12 @@ TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
   int calls = 0;
   for (auto status = CommitStatus::TimedOut; status != CommitStatus::Committed; ++calls) {
     ASSERT_LT(calls, 100);
-    const AppendResult result = shard.append(blob.bytes(), std::chrono::nanoseconds(0));
+    const AppendResult result = shard.append(blob.bytes(), 0ns);
     status = result.status;
     steps += result.steps;
     EXPECT_EQ(result.restarted, 0U);
     ASSERT_EQ(replay.stats().committed_steps, steps);
-    sampler.sample(8, {.timeout = std::chrono::nanoseconds(0)});
+    sampler.sample(8, {.timeout = 0ns});
   }
   EXPECT_GT(calls, 1);
   EXPECT_EQ(steps, 64U);
@@ -221,7 +221,7 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
       EXPECT_EQ(world.name_in(*batch, i)->position, batch->positions()[i] + 21 - result.steps)
           << "the observation before its first step came with the shipment";
     }
-    EXPECT_THROW(static_cast<void>(shard.append(lost.bytes())), std::invalid_argument)
+    EXPECT_THROW((void)shard.append(lost.bytes()), std::invalid_argument)
         << "a shipment out of sequence would be appended behind later steps";
   }
 }
@@ -301,7 +301,7 @@ TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
     world.append(writers.back(), 1, End::Terminated);
   }
   const Blob blob = packer.take();
-  EXPECT_THROW(static_cast<void>(shard.append(blob.bytes())), std::runtime_error);
+  EXPECT_THROW((void)shard.append(blob.bytes()), std::runtime_error);
   EXPECT_EQ(replay.stats().committed_steps, 0U);
   EXPECT_EQ(replay.stats().writers, 1U);
 }
@@ -324,8 +324,8 @@ TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
       for (std::size_t i = 0; i < shipments; ++i) {
         world.append(writer, 20, i % 3 == 0 ? End::Terminated : End::Continue);
         const Blob shipment = packer.take();
-        static_cast<void>(shard.append(shipment.bytes()));
-        static_cast<void>(shard.append(shipment.bytes()));
+        (void)shard.append(shipment.bytes());
+        (void)shard.append(shipment.bytes());
       }
     });
   }

@@ -31,16 +31,14 @@ void expect_refused_when_damaged(Blobs& blobs, const Bytes& whole, const Take& t
 
 TEST(BlobDamage, OfAShipmentIsRefused) {
   Blobs blobs;
-  expect_refused_when_damaged(blobs, blobs.shipment, [&](const Bytes& blob) {
-    static_cast<void>(blobs.shard.append(blob));
-  });
+  expect_refused_when_damaged(blobs, blobs.shipment,
+                              [&](const Bytes& blob) { (void)blobs.shard.append(blob); });
 }
 
 TEST(BlobDamage, OfARequestIsRefused) {
   Blobs blobs;
-  expect_refused_when_damaged(blobs, blobs.request, [&](const Bytes& blob) {
-    static_cast<void>(blobs.shard.exchange(blob));
-  });
+  expect_refused_when_damaged(blobs, blobs.request,
+                              [&](const Bytes& blob) { (void)blobs.shard.exchange(blob); });
 }
 
 TEST(BlobDamage, OfAnAnswerIsRefused) {
@@ -68,17 +66,15 @@ TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsDrawsHaveIsRefused) {
 
 TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
   Blobs blobs;
-  EXPECT_THROW(static_cast<void>(blobs.shard.append(blobs.request)), std::invalid_argument);
-  EXPECT_THROW(static_cast<void>(blobs.shard.exchange(blobs.shipment)), std::invalid_argument);
+  EXPECT_THROW((void)blobs.shard.append(blobs.request), std::invalid_argument);
+  EXPECT_THROW((void)blobs.shard.exchange(blobs.shipment), std::invalid_argument);
   World world{{.discount = true, .states = true}};
   ReplayBuffer other_schema(world.schema(), Blobs::options(true));
-  EXPECT_THROW(static_cast<void>(ReplayShard(other_schema).append(blobs.shipment)),
-               std::invalid_argument);
+  EXPECT_THROW((void)ReplayShard(other_schema).append(blobs.shipment), std::invalid_argument);
   Options other = Blobs::options(true);
   other.window = Sequences{.length = 3, .period = 3};
   ReplayBuffer other_window(blobs.world.schema(), other);
-  EXPECT_THROW(static_cast<void>(ReplayShard(other_window).append(blobs.shipment)),
-               std::invalid_argument);
+  EXPECT_THROW((void)ReplayShard(other_window).append(blobs.shipment), std::invalid_argument);
 }
 
 TEST(BlobDamage, ARequestForADrawOfNoKindIsRefused) {
@@ -89,7 +85,7 @@ TEST(BlobDamage, ARequestForADrawOfNoKindIsRefused) {
     Bytes request = blobs.request;
     request.at(request.size() - behind) = std::byte{2};
     sign(request);
-    EXPECT_THROW(static_cast<void>(blobs.shard.exchange(request)), std::invalid_argument) << behind;
+    EXPECT_THROW((void)blobs.shard.exchange(request), std::invalid_argument) << behind;
     EXPECT_EQ(blobs.state(), before);
   }
 }
@@ -103,7 +99,7 @@ TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
   ++head.steps;
   std::memcpy(shipment.data(), &head, sizeof(head));
   sign(shipment);
-  EXPECT_THROW(static_cast<void>(blobs.shard.append(shipment)), std::invalid_argument);
+  EXPECT_THROW((void)blobs.shard.append(shipment), std::invalid_argument);
   EXPECT_EQ(blobs.state(), before);
 }
 
@@ -129,7 +125,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
       sign(damaged);
       try {
         if (whole == &blobs.shipment) {
-          static_cast<void>(blobs.shard.append(damaged, std::chrono::nanoseconds(0)));
+          (void)blobs.shard.append(damaged, 0ns);
         } else if (whole == &blobs.request) {
           // A batch of terabytes would be refused, but takes too long for a test.
           std::uint64_t items = 0;
@@ -138,7 +134,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
                           std::min(sizeof(remote::DrawRequest), damaged.size()),
                       std::min<std::size_t>(8, damaged.size()));
           if (items < 4096) {
-            static_cast<void>(blobs.shard.exchange(damaged));
+            (void)blobs.shard.exchange(damaged);
           }
         } else {
           blobs.client.answer(0, damaged);
@@ -150,8 +146,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
     }
     const std::size_t items = blobs.replay.size();
     ASSERT_EQ(items, blobs.replay.stats().resident_steps);
-    static_cast<void>(
-        for_now(blobs.replay.sampler()).sample(16, {.timeout = std::chrono::nanoseconds(0)}));
+    (void)for_now(blobs.replay.sampler()).sample(16, {.timeout = 0ns});
   }
 }
 

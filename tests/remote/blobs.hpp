@@ -50,7 +50,7 @@ class Blobs {
       }
       return packer.take();
     };
-    static_cast<void>(shard.append(run(9).bytes()));
+    (void)shard.append(run(9).bytes());
     shipment = copy_of(run(4));
     client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
     Batch batch = replay.make_batch(3);
@@ -58,7 +58,7 @@ class Blobs {
     client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
     const ShardClient::Origins origins = client.finish(*ticket);
     const std::vector<float> raised(3, 2.0F);
-    static_cast<void>(client.update(batch.keys(), origins.shards, origins.incarnations, raised));
+    (void)client.update(batch.keys(), origins.shards, origins.incarnations, raised);
     begun = client.begin(batch_begun, 0, 4);
     request = copy_of(client.request(0));
   }

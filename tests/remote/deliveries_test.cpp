@@ -30,7 +30,7 @@ TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
   EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
   EXPECT_EQ(shards.lines[0]->replay.stats().sampled_items, before.sampled_items);
   shards.client->answer(0, answer.bytes());
-  static_cast<void>(shards.client->finish(*ticket));
+  (void)shards.client->finish(*ticket);
   shards.ask(0);  // Says that the client has it.
   EXPECT_FALSE(state_of(shard.exchange(request.bytes()).bytes()).done);
   EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
@@ -84,14 +84,14 @@ TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
   shards.append_to_each(8);
   Line& line = *shards.lines[0];
   ReplayShard shard(line.replay, 0, std::nullopt, {.forgotten = 0ns});
-  static_cast<void>(shards.update(line.keys().begin()->second, 2.0F));
+  (void)shards.update(line.keys().begin()->second, 2.0F);
   const Blob request = shards.client->request(0);
-  static_cast<void>(shard.exchange(request.bytes()));
+  (void)shard.exchange(request.bytes());
   EXPECT_EQ(line.replay.stats().applied_updates, 1U);
   ShardClient other(line.schema, line.replay.options(), 1);
   yield_while([&] {
-    static_cast<void>(shard.exchange(other.request(0).bytes()));
-    static_cast<void>(shard.exchange(request.bytes()));
+    (void)shard.exchange(other.request(0).bytes());
+    (void)shard.exchange(request.bytes());
     return line.replay.stats().applied_updates == 1;  // It is worked on again in the end.
   });
 }
@@ -192,7 +192,7 @@ TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
   for (const std::uint64_t incarnation : {4U, 6U}) {
     const Blob answer = shard.append_all(shipments_of(kProcess, incarnation, one).bytes());
     EXPECT_FALSE(state_of(answer.bytes()).done);
-    EXPECT_THROW(static_cast<void>(outcomes_of(answer.bytes())), std::invalid_argument);
+    EXPECT_THROW((void)outcomes_of(answer.bytes()), std::invalid_argument);
   }
   EXPECT_EQ(committed(), 0U);
   EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).done);
@@ -207,13 +207,13 @@ TEST_F(Delivered, DamagedCallsChangeNothing) {
   for (std::size_t at = 0; at < call.size(); ++at) {
     Bytes damaged = call;
     damaged[at] ^= std::byte{1};
-    EXPECT_THROW(static_cast<void>(shard.serve(damaged, {})), std::invalid_argument) << at;
+    EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
     damaged = call;
     damaged.resize(at);
-    EXPECT_THROW(static_cast<void>(shard.serve(damaged, {})), std::invalid_argument) << at;
+    EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
     sign(damaged);
     if (at >= 64) {
-      EXPECT_THROW(static_cast<void>(shard.serve(damaged, {})), std::invalid_argument) << at;
+      EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
     }
   }
   EXPECT_EQ(committed(), 0U);

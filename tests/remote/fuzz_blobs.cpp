@@ -87,9 +87,9 @@ void take(Blobs& blobs, const Bytes& answer, Input& input) {
   }
   reprise::test::sign(blob);
   if (kind == 0) {
-    static_cast<void>(blobs.shard.append(blob, std::chrono::nanoseconds(0)));
+    (void)blobs.shard.append(blob, std::chrono::nanoseconds(0));
   } else if (kind == 1) {
-    static_cast<void>(blobs.shard.exchange(blob));
+    (void)blobs.shard.exchange(blob);
   } else {
     blobs.client.answer(0, blob);
   }
@@ -117,6 +117,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     std::abort();
   }
   reprise::Sampler sampler = blobs.replay.sampler();
-  static_cast<void>(sampler.sample(16, {.timeout = std::chrono::nanoseconds(0)}));
+  (void)sampler.sample(16, {.timeout = std::chrono::nanoseconds(0)});
   return 0;
 }

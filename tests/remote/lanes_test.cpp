@@ -204,7 +204,7 @@ TEST(Lanes, HaveAWriterAndNumbersOfTheirOwn) {
   EXPECT_FALSE(packer.empty(0));
   EXPECT_TRUE(packer.take(1).empty());
   EXPECT_EQ(packer.steps(), 2U);
-  EXPECT_THROW(static_cast<void>(packer.take(2)), std::invalid_argument);
+  EXPECT_THROW((void)packer.take(2), std::invalid_argument);
   EXPECT_EQ(spread.servers[0]->append(packer.take(0).bytes()).steps, 2U);
   EXPECT_EQ(packer.bytes(), 0U);
   EXPECT_EQ(spread.servers[0]->close_writer(0), 1U);
@@ -231,7 +231,7 @@ TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
   for (std::uint64_t i = 1; i <= 4 * kChunk + 1; ++i) {
     EXPECT_EQ(shipped.replay.stats().writers, i == 1 ? 0U : 2U) << "before step " << i;
     shipped.append(stays, i, End::Terminated);
-    static_cast<void>(shard.append(packer.take().bytes()));
+    (void)shard.append(packer.take().bytes());
   }
   EXPECT_EQ(shipped.replay.stats().writers, 1U);
 }

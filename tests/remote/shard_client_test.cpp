@@ -20,7 +20,7 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   const ShardClient::Ticket late = *shards.client->begin(batches[0], 0, 8);
   shards.client->drop(tickets[0]);
   const Blob second = shards.client->request(0);
-  EXPECT_THROW(static_cast<void>(shards.client->finish(tickets[1])), std::logic_error);
+  EXPECT_THROW((void)shards.client->finish(tickets[1]), std::logic_error);
   // Answers may come in another order than the requests.
   const Blob first_answer = shards.shards[0]->exchange(first.bytes());
   shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
@@ -31,7 +31,7 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
     EXPECT_EQ(shards.client->state(tickets[b]), ShardClient::State::Ready);
     const ShardClient::Origins origins = shards.client->finish(tickets[b]);
     EXPECT_EQ(std::count(origins.shards.begin(), origins.shards.end(), 0U), 4);
-    EXPECT_THROW(static_cast<void>(shards.client->state(tickets[b])), std::invalid_argument);
+    EXPECT_THROW((void)shards.client->state(tickets[b]), std::invalid_argument);
   }
 }
 
@@ -39,8 +39,7 @@ TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
   Shards shards(2, shard_options());
   Batch batch = shards.make_batch(8);
   for (const Draws draws : {Draws::WithoutReplacement, Draws::Epoch}) {
-    EXPECT_THROW(static_cast<void>(shards.client->begin(batch, 0, 8, {.draws = draws})),
-                 std::invalid_argument);
+    EXPECT_THROW((void)shards.client->begin(batch, 0, 8, {.draws = draws}), std::invalid_argument);
   }
 }
 
@@ -66,7 +65,7 @@ TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
       bytes += answer.bytes().size();
       shards.client->answer(s, answer.bytes());
     }
-    static_cast<void>(shards.client->finish(*ticket));
+    (void)shards.client->finish(*ticket);
     const Line& line = *shards.lines[0];
     for (std::size_t i = 0; i < 32; ++i) {
       const std::uint64_t number = batch.now(line.action)[i];
@@ -204,8 +203,8 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
   const std::vector<std::uint64_t> incarnations(3, shards.shards[0]->incarnation());
   const std::vector<float> priorities(3, 2.0F);
   EXPECT_EQ(shards.client->update(given, of, incarnations, priorities), 0U);
-  static_cast<void>(shards.client->request(0));
-  static_cast<void>(shards.client->request(0));  // A request without draws.
+  (void)shards.client->request(0);
+  (void)shards.client->request(0);  // A request without draws.
   EXPECT_EQ(shards.client->stale_updates(), 0U);
   shards.client->lose(0);
   EXPECT_EQ(shards.client->stale_updates(), 3U);
@@ -221,7 +220,7 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
   for (const float priority : {3.0F, 5.0F, 7.0F}) {  // Two under way, one queued.
     EXPECT_EQ(shards.update(key, priority), 0U);
     if (priority < 7.0F) {
-      static_cast<void>(shards.client->request(0));
+      (void)shards.client->request(0);
     }
   }
   shards.client->lose(0, true);

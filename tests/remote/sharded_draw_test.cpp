@@ -80,7 +80,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
           shards.ask(s);
         }
       }
-      static_cast<void>(shards.client->request(lost));
+      (void)shards.client->request(lost);
       shards.client->lose(lost);
       known[lost] = 0.0;
     }
@@ -142,7 +142,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     for (std::size_t s = 0; s < 4; ++s) {  // Updates reach the shards before the next batch.
       if (lag != 0) {
         const Blob request = shards.client->request(s);
-        static_cast<void>(shards.shards[s]->exchange(request.bytes()));
+        (void)shards.shards[s]->exchange(request.bytes());
       }
     }
   }
@@ -182,7 +182,7 @@ TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
     Batch batch = shards.make_batch(20);
     const auto ticket = shards.client->begin(batch, 4, 16, {.beta = 0.5F, .normalise = normalise});
     shards.ask_all();
-    static_cast<void>(shards.client->finish(*ticket));
+    (void)shards.client->finish(*ticket);
     EXPECT_EQ(batch.size(), 20U);
     const auto p = batch.probabilities().subspan(4);
     const double lowest_drawn = *std::min_element(p.begin(), p.end());
@@ -207,7 +207,7 @@ TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
   Batch batch = shards.make_batch(16);
   const auto ticket = shards.client->begin(batch, 0, 16, {.n_step = 1, .discount = 0.25F});
   shards.ask_all();
-  static_cast<void>(shards.client->finish(*ticket));
+  (void)shards.client->finish(*ticket);
   const Line& like = *shards.lines[0];
   for (std::size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(batch.returns(like.reward)[i], batch.now(like.reward)[i]);

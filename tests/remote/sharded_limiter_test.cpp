@@ -11,8 +11,8 @@ constexpr SampleToInsertRatio kRatio{
 TEST(ShardedLimiter, RefusesAQueueAndBatchesThatNeverPass) {
   EXPECT_THROW(ShardedLimiter(Queue{.size = 4}, 100, 4), std::invalid_argument);
   ShardedLimiter limiter(kRatio, 10'000, 4);
-  EXPECT_THROW(static_cast<void>(limiter.admit(100'000)), std::invalid_argument);
-  EXPECT_THROW(static_cast<void>(limiter.admit(0)), std::invalid_argument);
+  EXPECT_THROW((void)limiter.admit(100'000), std::invalid_argument);
+  EXPECT_THROW((void)limiter.admit(0), std::invalid_argument);
 }
 
 TEST(ShardedLimiter, WithoutARatioHoldsNoWriter) {
@@ -107,7 +107,7 @@ TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
   limiter.restore(1000, 3600);  // The ratio is balanced.
   limiter.tell(0, 1000);
   EXPECT_EQ(limiter.balance().ahead, 0.0);
-  EXPECT_THROW(static_cast<void>(limiter.insert(51)), std::invalid_argument);
+  EXPECT_THROW((void)limiter.insert(51), std::invalid_argument);
   std::size_t inserted = 0;
   while (limiter.insert(7)) {
     inserted += 7;

@@ -70,7 +70,7 @@ TEST_P(PackerOf, VectorWritersTakesWhatThoseOfABufferTake) {
                 CommitStatus::Committed);
     }
     if (i % 5 == 4) {
-      static_cast<void>(both.ship());
+      (void)both.ship();
       both.expect_same_items();
     }
   }
@@ -124,7 +124,7 @@ TEST(StepPacker, RefusesWhatABufferRefusesAndTakesNothingOfIt) {
   EXPECT_EQ(both.packer->steps(), 0U);
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   EXPECT_EQ(both.packer->steps(), 1U);
-  EXPECT_THROW(static_cast<void>(both.packer->vector_writer(0)), std::invalid_argument);
+  EXPECT_THROW((void)both.packer->vector_writer(0), std::invalid_argument);
   Options wrong = options_of(0);
   EXPECT_THROW(StepPacker(both.shipped.schema, wrong), std::invalid_argument);
   wrong = options_of();
@@ -138,9 +138,9 @@ TEST(StepPacker, HasSoManyWritersAsTheShardsMayHave) {
   for (int w = 0; w < 3; ++w) {
     writers.push_back(both.packer->writer());
   }
-  EXPECT_THROW(static_cast<void>(both.packer->vector_writer(2)), std::runtime_error);
+  EXPECT_THROW((void)both.packer->vector_writer(2), std::runtime_error);
   writers.push_back(both.packer->writer());  // The one that was made for it is gone.
-  EXPECT_THROW(static_cast<void>(both.packer->writer()), std::runtime_error);
+  EXPECT_THROW((void)both.packer->writer(), std::runtime_error);
   for (std::size_t w = 0; w < 4; ++w) {
     both.shipped.append(writers[w], w, End::Terminated);
   }
@@ -152,7 +152,7 @@ TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
   Both both;
   std::optional<Writer> writer(both.packer->writer());
   both.shipped.append_many(*writer, 0, 4);
-  static_cast<void>(both.ship());
+  (void)both.ship();
   writer.emplace(both.packer->writer());  // Of another place, and the first is given back.
   writer.emplace(both.packer->writer());
   both.shipped.append_many(*writer, 100, 4);
@@ -186,16 +186,16 @@ TEST(StepPacker, RefusesAForkedChild) {
     const auto refused = [&](const char* what, auto&& call) {
       all += unless_refused<std::logic_error>(what, maker, call);
     };
-    refused("commit", [&] { static_cast<void>(both.shipped.append(writer, 3)); });
+    refused("commit", [&] { (void)both.shipped.append(writer, 3); });
     refused("begin_episode", [&] { writer.begin_episode(); });
-    refused("writer", [&] { static_cast<void>(both.packer->writer()); });
-    refused("take", [&] { static_cast<void>(both.packer->take()); });
-    refused("empty", [&] { static_cast<void>(both.packer->empty()); });
-    refused("steps", [&] { static_cast<void>(both.packer->steps()); });
-    refused("most_steps", [&] { static_cast<void>(both.packer->most_steps()); });
-    refused("steps_in", [&] { static_cast<void>(both.packer->steps_in(0)); });
-    refused("bytes", [&] { static_cast<void>(both.packer->bytes()); });
-    refused("sequence", [&] { static_cast<void>(both.packer->sequence()); });
+    refused("writer", [&] { (void)both.packer->writer(); });
+    refused("take", [&] { (void)both.packer->take(); });
+    refused("empty", [&] { (void)both.packer->empty(); });
+    refused("steps", [&] { (void)both.packer->steps(); });
+    refused("most_steps", [&] { (void)both.packer->most_steps(); });
+    refused("steps_in", [&] { (void)both.packer->steps_in(0); });
+    refused("bytes", [&] { (void)both.packer->bytes(); });
+    refused("sequence", [&] { (void)both.packer->sequence(); });
     both.packer.reset();
     const Writer gone = std::move(writer);
     return all;

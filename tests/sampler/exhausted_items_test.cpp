@@ -137,8 +137,7 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
       for (std::uint64_t number = 300; number < 20'000; ++number) {
         ASSERT_EQ(line.append(writer, number), CommitStatus::Committed) << "step " << number;
         if (number % 8 == 0) {
-          static_cast<void>(
-              sampler.sample(7, {.draws = draws, .timeout = std::chrono::nanoseconds(0)}));
+          (void)sampler.sample(7, {.draws = draws, .timeout = 0ns});
         }
         if (number % 1'000 == 0) {
           ASSERT_TRUE(invariants_hold(line.replay));
@@ -174,7 +173,7 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
       ASSERT_EQ(line.append(writer, number, End::Terminated), CommitStatus::Committed)
           << "step " << number;
       if (number % of.per_batch == 0) {
-        static_cast<void>(sampler.sample(of.batch, kAtOnce));
+        (void)sampler.sample(of.batch, kAtOnce);
       }
     }
     EXPECT_TRUE(invariants_hold(line.replay));

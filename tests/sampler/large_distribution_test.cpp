@@ -48,7 +48,7 @@ class LargeBuffer {
             appended_.fetch_add(1, std::memory_order_relaxed);
           }
           if (!allowed || rng.chance(0.1)) {
-            std::this_thread::sleep_for(std::chrono::microseconds(50));
+            std::this_thread::sleep_for(50us);
           }
         }
       });

@@ -25,7 +25,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
       for (std::size_t s = 0; s < 3; ++s) {
         samplers.push_back(line.replay.selector(s).sampler({.seed = s}));
       }
-      const SampleOptions options{.draws = draws, .timeout = std::chrono::nanoseconds(0)};
+      const SampleOptions options{.draws = draws, .timeout = 0ns};
       // Each batch is smaller, until even single items cannot be drawn.
       for (std::size_t n : {7U, 5U, 3U, 1U}) {
         bool any = true;

@@ -55,25 +55,18 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
   for (const float refused : {1.0F, 2.0F, 3.0F}) {
     const std::initializer_list<std::string_view> named = {"priorities[0] is",
                                                            "a finite weight of at least 0"};
-    expect_refusal<std::invalid_argument>([&] { line.append(100, refused); }, named);
-    expect_refusal<std::invalid_argument>(
-        [&] {
-          line.replay.update_priorities({&changed[0], 1}, {&refused, 1});
-        },
-        named);
+    expect_refusal([&] { line.append(100, refused); }, named);
+    expect_refusal([&] { line.replay.update_priorities({&changed[0], 1}, {&refused, 1}); }, named);
   }
 }
 
 TEST(OwnSelector, WithoutAnExponentHasNoneToSet) {
   Line line(options_with(OwnHighest{}));
-  expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(0.5F); },
-                                        {"set_alpha", "selector is 0"});
-  expect_refusal<std::invalid_argument>([&] { line.replay.selector().decay(0.5F); },
-                                        {"decay", "selector is 0"});
+  expect_refusal([&] { line.replay.selector().set_alpha(0.5F); }, {"set_alpha", "selector is 0"});
+  expect_refusal([&] { line.replay.selector().decay(0.5F); }, {"decay", "selector is 0"});
   Line with(options_with(OwnPower{}));
   for (const float alpha : {-1.0F, 9.0F, std::numeric_limits<float>::quiet_NaN()}) {
-    expect_refusal<std::invalid_argument>([&] { with.replay.selector().set_alpha(alpha); },
-                                          {"alpha is", "0 to 8"});
+    expect_refusal([&] { with.replay.selector().set_alpha(alpha); }, {"alpha is", "0 to 8"});
   }
 }
 
@@ -120,8 +113,8 @@ TEST(OwnSelector, ThatSetsItsExponentOnlyInPartIsRefusedAndUnchanged) {
       line.append(i, static_cast<float>(i + 1));
     }
     const auto before = line.probabilities();
-    expect_refusal<std::invalid_argument>([&] { line.replay.selector().set_alpha(0.5F); },
-                                          {"set_alpha", "alpha is 0.5", "selector 0"});
+    expect_refusal([&] { line.replay.selector().set_alpha(0.5F); },
+                   {"set_alpha", "alpha is 0.5", "selector 0"});
     EXPECT_EQ(line.replay.selector().alpha(), 1.0F);
     EXPECT_EQ(line.probabilities(), before);
     const ItemKey key = line.keys().at(0);

@@ -9,35 +9,6 @@ void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
   line.append_many(writer, 0, count, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
 
-TEST(Sampler, FillsEveryColumnOfTheBatch) {
-  Line line(Small{.window = Transitions{.n_step = 2, .discount = 0.5F}});
-  line.append_many(0, 10);
-  Sampler sampler = line.replay.sampler({.seed = 9});
-  const SampleResult batch = require_batch(sampler.sample(32));
-  EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
-  EXPECT_EQ(batch.status().items, 9U);
-  ASSERT_EQ(batch->size(), 32U);
-  EXPECT_GE(batch->capacity(), 32U);
-  EXPECT_EQ(batch->keys_int64().size(), 32U);
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    const std::uint64_t number = batch->now(line.id)[i];
-    SCOPED_TRACE(number);
-    EXPECT_LT(number, 9U);
-    EXPECT_EQ(batch->now(line.action)[i], number);
-    EXPECT_EQ(batch->next(line.id)[i], number + 2);
-    EXPECT_EQ(batch->now(line.reward)[i], static_cast<float>(number));
-    EXPECT_EQ(batch->returns(line.reward)[i], 1.5F * static_cast<float>(number) + 0.5F);
-    EXPECT_EQ(batch->discounts()[i], 0.25F);
-    EXPECT_EQ(batch->lengths()[i], 2U);
-    EXPECT_EQ(batch->positions()[i], number);
-    EXPECT_EQ(batch->episode_ids()[i], line.writer().episode_id());
-    EXPECT_EQ(batch->keys()[i].tag(), 7U);
-    EXPECT_EQ(static_cast<std::uint64_t>(batch->keys_int64()[i]), batch->keys()[i].bits);
-    EXPECT_EQ(batch->weights()[i], 1.0F);
-    EXPECT_NEAR(batch->probabilities()[i], 1.0 / 9.0, 1e-15);
-  }
-}
-
 TEST(Sampler, StratifiedDrawsTakeEachItemAsOftenAsItsShareSays) {
   for (const std::size_t shards : {1U, 3U}) {
     Line line(Small{.shards = shards});

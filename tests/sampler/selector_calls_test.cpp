@@ -106,7 +106,7 @@ TEST(SelectorCalls, ALeafWithTwoIntervalsStopsABuildWithInternalChecks) {
     std::atomic<std::size_t> calls = 0;
     Line line(Small{.selectors = {counted<SplitSelector>(calls)}});
     line.append_many(0, 8);
-    static_cast<void>(for_now(line.replay.sampler()).sample(64));
+    (void)for_now(line.replay.sampler()).sample(64);
   };
   EXPECT_DEATH(draw(), "one_interval_each");
 }

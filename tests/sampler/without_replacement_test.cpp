@@ -3,8 +3,7 @@
 namespace reprise::test {
 namespace {
 
-const SampleOptions kWithout{.draws = Draws::WithoutReplacement,
-                             .timeout = std::chrono::nanoseconds(0)};
+const SampleOptions kWithout{.draws = Draws::WithoutReplacement, .timeout = 0ns};
 
 TEST(WithoutReplacement, SaysWhetherItemsOrWeightsAreMissing) {
   Line line(Small{.chunk_steps = 4, .shards = 3});

@@ -180,8 +180,7 @@ TEST(Autosave, RefusesBadOptions) {
   Line line;
   const auto refused = [&](const AutosaveOptions& options,
                            std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>(
-        [&] { const Autosave autosave(line.replay, "unused", options); }, words);
+    expect_refusal([&] { const Autosave autosave(line.replay, "unused", options); }, words);
   };
   refused({.every = 0ns}, {"every", "0"});
   refused({.every = -1s}, {"every", "-1000000000"});

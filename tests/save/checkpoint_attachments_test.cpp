@@ -88,14 +88,10 @@ TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongOrThereTwice) {
   const auto save = [&](const std::vector<Attachment>& attachments) {
     ten.replay.save(directory.path() + "/c", {.attachments = attachments});
   };
-  expect_refusal<std::invalid_argument>([&] { save({attachment("", {})}); }, {"0 bytes"});
-  expect_refusal<std::invalid_argument>([&] { save({attachment(std::string(201, 'a'), {})}); },
-                                        {"201 bytes", "allowed: 1 to 200"});
-  expect_refusal<std::invalid_argument>(
-      [&] {
-        save({attachment("a", {}), attachment("a", {})});
-      },
-      {"'a' is there twice"});
+  expect_refusal([&] { save({attachment("", {})}); }, {"0 bytes"});
+  expect_refusal([&] { save({attachment(std::string(201, 'a'), {})}); },
+                 {"201 bytes", "allowed: 1 to 200"});
+  expect_refusal([&] { save({attachment("a", {}), attachment("a", {})}); }, {"'a' is there twice"});
   EXPECT_FALSE(std::filesystem::exists(directory.path() + "/c"));
   save({attachment(std::string(200, 'a'), {})});
 }

@@ -171,9 +171,8 @@ std::size_t calls_of(MemoryFileSystem& files, const Work& work) {
 }
 
 std::size_t calls_to_verify(MemoryFileSystem& files) {
-  return calls_of(files, [](record::FileSystem& system) {
-    static_cast<void>(checkpoint::open_latest(system, kDirectory));
-  });
+  return calls_of(
+      files, [](record::FileSystem& system) { (void)checkpoint::open_latest(system, kDirectory); });
 }
 
 TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {

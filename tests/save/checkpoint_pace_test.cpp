@@ -62,7 +62,7 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
   std::jthread stopper([&] {
     written.acquire();
     // By then the save is probably asleep. If not, the test proves less, but does not fail.
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(20ms);
     stop.request_stop();
   });
   EXPECT_EQ(checkpoint_error_of([&] { line.replay.save(directory.path(), options); }).kind(),
@@ -98,7 +98,7 @@ TEST(CheckpointThreads, AreOneWhereLittleIsNew) {
   // Gives other threads time to begin. If it is too short, the test proves less, but does not fail.
   options.progress = [&threads](const SaveProgress&) {
     threads.insert(std::this_thread::get_id());
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(2ms);
   };
   const SaveResult second = replay.save(directory.path(), options);
   EXPECT_GT(second.chunks_written, 16U);

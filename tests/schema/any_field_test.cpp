@@ -40,10 +40,8 @@ TEST(AnyField, IsDeclaredAsTypedFieldsAre) {
 TEST(AnyField, RefusesRewardsAndDiscountsThatAreNoScalarFloats) {
   Schema schema;
   for (const Role role : {Role::Reward, Role::Discount}) {
-    expect_refusal<std::invalid_argument>([&] { schema.declare("r", role, DType::F64); },
-                                          {"no scalar float"});
-    expect_refusal<std::invalid_argument>([&] { schema.declare("r", role, DType::F32, kShape); },
-                                          {"no scalar float"});
+    expect_refusal([&] { schema.declare("r", role, DType::F64); }, {"no scalar float"});
+    expect_refusal([&] { schema.declare("r", role, DType::F32, kShape); }, {"no scalar float"});
   }
   EXPECT_TRUE(schema.fields().empty());
 }
@@ -54,23 +52,17 @@ TEST(AnyField, ThrowsForWhatTypedFieldsDoNotCompile) {
   const AnyField seen(world.seen);
   const AnyField action(world.action);
   Writer writer = replay.writer();
-  expect_refusal<std::logic_error>([&] { static_cast<void>(writer.now(seen)); }, {"begin_episode"});
+  expect_refusal<std::logic_error>([&] { (void)writer.now(seen); }, {"begin_episode"});
   writer.begin_episode();
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(writer.next(action)); },
-                                        {"field 'action' is a scalar f64 column"});
+  expect_refusal([&] { (void)writer.next(action); }, {"field 'action' is a scalar f64 column"});
   Schema other;
   const AnyField foreign = other.declare("other", Role::Column, DType::U8);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(writer.now(foreign)); },
-                                        {"another schema"});
+  expect_refusal([&] { (void)writer.now(foreign); }, {"another schema"});
   const Batch batch = replay.make_batch(1);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.next(action)); },
-                                        {"allowed: observations"});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.returns(seen)); },
-                                        {"allowed: rewards"});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.now(foreign)); },
-                                        {"another schema"});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.shape(foreign)); },
-                                        {"another schema"});
+  expect_refusal([&] { (void)batch.next(action); }, {"allowed: observations"});
+  expect_refusal([&] { (void)batch.returns(seen); }, {"allowed: rewards"});
+  expect_refusal([&] { (void)batch.now(foreign); }, {"another schema"});
+  expect_refusal([&] { (void)batch.shape(foreign); }, {"another schema"});
 }
 
 TEST(AnyField, MakesLooseTransitions) {
@@ -95,18 +87,16 @@ TEST(AnyField, MakesLooseTransitions) {
   EXPECT_EQ(writer.episode_id(), episode);
   EXPECT_EQ(add(5, 6), CommitStatus::Committed);
   EXPECT_NE(writer.episode_id(), episode);
-  expect_refusal<std::invalid_argument>([&] { add(6, 7, 11); }, {"whole elements of 2"});
-  expect_refusal<std::invalid_argument>([&] { add(6, 7, 10); }, {"allowed: 6"});
+  expect_refusal([&] { add(6, 7, 11); }, {"whole elements of 2"});
+  expect_refusal([&] { add(6, 7, 10); }, {"allowed: 6"});
   const float reward = 1.0F;
   const AnyValue next_reward{AnyField(world.reward), true, std::as_bytes(std::span(&reward, 1))};
-  expect_refusal<std::invalid_argument>(
-      [&] { writer.add_transition(End::Continue, std::span(&next_reward, 1)); },
-      {"'reward' is no observation", "allowed as next: observations"});
+  expect_refusal([&] { writer.add_transition(End::Continue, std::span(&next_reward, 1)); },
+                 {"'reward' is no observation", "allowed as next: observations"});
   const Frame now = frame(1);
   const AnyValue again{AnyField(world.seen), false, std::as_bytes(std::span(now))};
-  expect_refusal<std::invalid_argument>(
-      [&] { writer.add_transition(End::Continue, std::vector<AnyValue>(200, again)); },
-      {"named twice"});
+  expect_refusal([&] { writer.add_transition(End::Continue, std::vector<AnyValue>(200, again)); },
+                 {"named twice"});
 }
 
 TEST(AnyField, FillsTheRowsOfAVectorOfEnvironments) {
@@ -127,10 +117,9 @@ TEST(AnyField, FillsTheRowsOfAVectorOfEnvironments) {
   writers.now(AnyField(world.seen), std::as_bytes(std::span(first)));
   EXPECT_EQ(writers[0].now(world.seen)[0], 11);
   EXPECT_EQ(writers[1].now(world.seen)[0], 20);
-  expect_refusal<std::invalid_argument>(
-      [&] { writers.now(AnyField(world.action), std::as_bytes(std::span(rewards))); },
-      {"allowed: 2 for 2 environments"});
-  expect_refusal<std::invalid_argument>(
+  expect_refusal([&] { writers.now(AnyField(world.action), std::as_bytes(std::span(rewards))); },
+                 {"allowed: 2 for 2 environments"});
+  expect_refusal(
       [&] { writers.next(AnyField(world.seen), std::as_bytes(std::span(second)).first(3)); },
       {"whole elements"});
 }
@@ -141,7 +130,7 @@ TEST(SetTimeout, HoldsFromTheNextCommitOn) {
   ReplayBuffer replay(
       schema, {.capacity_steps = 100, .max_times_sampled = 1, .rate_limiter = Queue{.size = 1}});
   Writer writer = replay.writer();
-  writer.set_timeout(std::chrono::nanoseconds(0));
+  writer.set_timeout(0ns);
   writer.begin_episode();
   CommitStatus status = CommitStatus::Committed;
   for (int i = 0; i < 100 && status == CommitStatus::Committed; ++i) {
@@ -149,8 +138,7 @@ TEST(SetTimeout, HoldsFromTheNextCommitOn) {
     status = writer.commit();
   }
   EXPECT_EQ(status, CommitStatus::TimedOut);
-  expect_refusal<std::invalid_argument>([&] { writer.set_timeout(std::chrono::nanoseconds(-1)); },
-                                        {"-1 ns"});
+  expect_refusal([&] { writer.set_timeout(std::chrono::nanoseconds(-1)); }, {"-1 ns"});
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ class Pair {
 
   void expect_search() {
     if (!(tree_.min() >= Leaf{0} && tree_.total() > 0.0)) {
-      ASSERT_THROW(static_cast<void>(tree_.find_prefix_sum(0.0)), std::invalid_argument);
+      ASSERT_THROW((void)tree_.find_prefix_sum(0.0), std::invalid_argument);
       return;
     }
     std::vector<double> targets{0.0, std::nextafter(tree_.total(), 0.0)};

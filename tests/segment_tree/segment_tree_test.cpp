@@ -25,23 +25,6 @@ class SegmentTreeTest : public testing::Test {};
 using LeafTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(SegmentTreeTest, LeafTypes);
 
-TYPED_TEST(SegmentTreeTest, TheSixLeaves172563) {
-  auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
-  EXPECT_EQ(tree.total(), 24.0);
-  EXPECT_EQ(tree.max(), TypeParam{7});
-  EXPECT_EQ(tree.min(), TypeParam{1});
-  EXPECT_EQ(tree.sum(1, 4), 14.0);
-  EXPECT_EQ(tree.min(1, 4), TypeParam{2});
-  EXPECT_EQ(tree.max(2, 6), TypeParam{6});
-  std::vector<double> targets(24);
-  std::iota(targets.begin(), targets.end(), 0.0);
-  EXPECT_EQ(found(tree, targets), (std::vector<std::size_t>{0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 3,
-                                                            3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5}));
-  tree.assign(1, TypeParam{4});
-  EXPECT_EQ(tree.total(), 21.0);
-  EXPECT_EQ(tree.max(), TypeParam{6});
-}
-
 // The searches in the tests of OpenAI Baselines' segment tree.
 TYPED_TEST(SegmentTreeTest, SearchesAsOpenAiBaselines) {
   SegmentTree<TypeParam> tree(4);
@@ -126,19 +109,16 @@ void expect_refused(SegmentTree<Leaf>& tree, const Call& call,
                     std::initializer_list<std::string_view> words) {
   const std::vector<Leaf> leaves(tree.leaves().begin(), tree.leaves().end());
   const double total = tree.total();
-  test::expect_refusal<std::invalid_argument>(call, words);
+  test::expect_refusal(call, words);
   EXPECT_EQ(std::vector<Leaf>(tree.leaves().begin(), tree.leaves().end()), leaves);
   EXPECT_EQ(tree.total(), total);
 }
 
 TYPED_TEST(SegmentTreeTest, RefusesWrongCapacities) {
   const auto make = [](std::size_t capacity) { return SegmentTree<TypeParam>(capacity); };
-  test::expect_refusal<std::invalid_argument>([&] { make(0); },
-                                              {"capacity = 0", "allowed: 1 to 1099511627776"});
-  test::expect_refusal<std::invalid_argument>([&] { make((std::size_t{1} << 40U) + 1); },
-                                              {"capacity = 1099511627777"});
-  test::expect_refusal<std::invalid_argument>(
-      [&] { make(std::numeric_limits<std::size_t>::max()); }, {"capacity"});
+  test::expect_refusal([&] { make(0); }, {"capacity = 0", "allowed: 1 to 1099511627776"});
+  test::expect_refusal([&] { make((std::size_t{1} << 40U) + 1); }, {"capacity = 1099511627777"});
+  test::expect_refusal([&] { make(std::numeric_limits<std::size_t>::max()); }, {"capacity"});
 }
 
 TYPED_TEST(SegmentTreeTest, RefusesWrongLeavesRangesAndSizes) {
@@ -150,14 +130,14 @@ TYPED_TEST(SegmentTreeTest, RefusesWrongLeavesRangesAndSizes) {
     expect_refused(tree, call, words);
   };
   for (const auto& [first, last] : {std::pair<std::size_t, std::size_t>{3, 2}, {0, 6}, {6, 6}}) {
-    refused([&] { static_cast<void>(tree.sum(first, last)); }, {"sum", "first <= last <= 5"});
-    refused([&] { static_cast<void>(tree.min(first, last)); }, {"min", "first"});
-    refused([&] { static_cast<void>(tree.max(first, last)); }, {"max", "first"});
+    refused([&] { (void)tree.sum(first, last); }, {"sum", "first <= last <= 5"});
+    refused([&] { (void)tree.min(first, last); }, {"min", "first"});
+    refused([&] { (void)tree.max(first, last); }, {"max", "first"});
     refused([&] { tree.fill(first, last, TypeParam{9}); }, {"fill", "last"});
     refused([&] { tree.scale(first, last, TypeParam{9}); }, {"scale", "last"});
     refused([&] { tree.add(first, last, TypeParam{9}); }, {"add", "last"});
   }
-  refused([&] { static_cast<void>(tree.leaf(5)); }, {"leaf = 5", "below 5"});
+  refused([&] { (void)tree.leaf(5); }, {"leaf = 5", "below 5"});
   refused([&] { tree.assign(5, TypeParam{9}); }, {"leaves[0] = 5", "below 5"});
   refused([&] { tree.assign(Leaves{0, 1, kHuge}, Values{9, 9, 9}); }, {"leaves[2]", "below 5"});
   refused([&] { tree.assign(Leaves{0, 1}, Values{9}); }, {"2 leaves and 1 values"});
@@ -223,12 +203,10 @@ TYPED_TEST(SegmentTreeTest, RefusesTargetsOutsideTheTotal) {
 
 TYPED_TEST(SegmentTreeTest, RefusesToSearchWhereThereIsNothingToFind) {
   SegmentTree<TypeParam> tree(20);
-  expect_refused(tree, [&] { static_cast<void>(tree.find_prefix_sum(0.0)); },
-                 {"no leaf is above 0"});
+  expect_refused(tree, [&] { (void)tree.find_prefix_sum(0.0); }, {"no leaf is above 0"});
   tree.fill(0, 20, TypeParam{1});
   tree.assign(13, TypeParam{-2});
-  expect_refused(tree, [&] { static_cast<void>(tree.find_prefix_sum(0.0)); },
-                 {"leaf 13 is -2", "at least 0"});
+  expect_refused(tree, [&] { (void)tree.find_prefix_sum(0.0); }, {"leaf 13 is -2", "at least 0"});
 }
 
 }  // namespace

@@ -129,19 +129,6 @@ TEST(Heaps, AreWhatAnArrayIsUnderRandomCalls) {
   }
 }
 
-TEST(Heaps, ThatHideOrShowTwiceDoSoOnce) {
-  Heap heap(MaxHeap{}, true, 10);
-  heap.insert(3, {5.0F, 9.0F, 7.0F});
-  for (int i = 0; i < 2; ++i) {
-    heap.hide(4);
-    heap.check();
-  }
-  for (int i = 0; i < 2; ++i) {
-    heap.show(4);
-    heap.check();
-  }
-}
-
 TEST(Heaps, KnowTheHighestPriorityThatWasLoaded) {
   for (const Selector& strategy : {Selector(MaxHeap{}), Selector(MinHeap{})}) {
     const auto rule = strategy.make_selector_rule();

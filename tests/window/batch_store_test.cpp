@@ -176,7 +176,7 @@ TEST(BatchStore, RefusesNoItemsAndMoreThanTheMachineHoldsUnchanged) {
   const auto before = columns_of(fixture.store, 6);
   for (const std::size_t n : {std::size_t{0}, std::numeric_limits<std::size_t>::max(),
                               std::numeric_limits<std::size_t>::max() / 64}) {
-    test::expect_refusal<std::invalid_argument>(
+    test::expect_refusal(
         [&] { fixture.store.reserve(n); },
         {"batch size is " + std::to_string(n) + ";", "allowed: 1 to memory / bytes per item = "});
   }
@@ -196,12 +196,12 @@ TEST(BatchStore, RefusesPlacesOutsideAndBuffersOfAnotherSchemaOrWindow) {
                                offset, n);
   };
   EXPECT_NO_THROW(check(schema, 2, 2, 4));
-  test::expect_refusal<std::invalid_argument>([&] { check(schema, 3, 2, 4); },
-                                              {"call: the batch is of another schema or window"});
-  test::expect_refusal<std::invalid_argument>([&] { check(other, 2, 2, 4); },
-                                              {"call: the batch is of another schema or window"});
+  test::expect_refusal([&] { check(schema, 3, 2, 4); },
+                       {"call: the batch is of another schema or window"});
+  test::expect_refusal([&] { check(other, 2, 2, 4); },
+                       {"call: the batch is of another schema or window"});
   for (const auto& [offset, n] : {std::pair<std::size_t, std::size_t>{3, 4}, {7, 0}}) {
-    test::expect_refusal<std::invalid_argument>(
+    test::expect_refusal(
         [&] { check(schema, 2, offset, n); },
         {"offset " + std::to_string(offset) + " + n " + std::to_string(n), "capacity 6"});
   }
@@ -231,14 +231,13 @@ TEST(Batch, OfNoBufferFitsOneOfASchemaAndWindow) {
     EXPECT_EQ(batch.next_stacks(x)[2].back(), 2.0F);
     EXPECT_EQ(batch.returns(reward)[1], 3.0F);
   }
-  test::expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(Batch::of(schema, window, 0)); },
-      {"batch size is 0; allowed: 1 to "});
-  test::expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(Batch::of(schema, Transitions{.n_step = 0}, 1)); }, {"n_step is 0"});
+  test::expect_refusal([&] { (void)Batch::of(schema, window, 0); },
+                       {"batch size is 0; allowed: 1 to "});
+  test::expect_refusal([&] { (void)Batch::of(schema, Transitions{.n_step = 0}, 1); },
+                       {"n_step is 0"});
   schema.recurrent_state<float>("state", {2});
-  test::expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(Batch::of(schema, window, 1)); }, {"'state' is a recurrent state"});
+  test::expect_refusal([&] { (void)Batch::of(schema, window, 1); },
+                       {"'state' is a recurrent state"});
 }
 
 TEST(BatchStore, SignaturesAreThoseOfTheFieldsHandles) {

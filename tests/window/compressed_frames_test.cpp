@@ -120,15 +120,14 @@ TEST(CompressedFrames, FieldsThatCannotBeAreRefused) {
       schema.declare("action", Role::Column, DType::U8, std::vector<std::size_t>{512});
   schema.compress(frame);
   EXPECT_TRUE(schema.compresses(0));
-  expect_refusal<std::invalid_argument>([&] { schema.compress(small); },
-                                        {"Schema::compress", "'small'", "511", "at least 512"});
-  expect_refusal<std::invalid_argument>([&] { schema.compress(action); },
-                                        {"Schema::compress", "'action'", "column", "observations"});
+  expect_refusal([&] { schema.compress(small); },
+                 {"Schema::compress", "'small'", "511", "at least 512"});
+  expect_refusal([&] { schema.compress(action); },
+                 {"Schema::compress", "'action'", "column", "observations"});
   Schema other;
-  expect_refusal<std::invalid_argument>([&] { other.compress(frame); }, {"field 0", "0 fields"});
+  expect_refusal([&] { other.compress(frame); }, {"field 0", "0 fields"});
   const auto words = other.observation<std::uint16_t>("words", {512});
-  expect_refusal<std::invalid_argument>([&] { schema.compress(words); },
-                                        {"'frame'", "another schema"});
+  expect_refusal([&] { schema.compress(words); }, {"'frame'", "another schema"});
   EXPECT_FALSE(schema.compresses(1));
   EXPECT_FALSE(schema.compresses(2));
   EXPECT_FALSE(other.compresses(0));
@@ -137,9 +136,8 @@ TEST(CompressedFrames, FieldsThatCannotBeAreRefused) {
 TEST(CompressedFrames, ChunksOfMoreThanFourGigabytesAreRefused) {
   Schema schema;
   schema.compress(schema.observation<std::uint8_t>("frame", {std::size_t{1} << 20U}));
-  expect_refusal<std::invalid_argument>(
-      [&] { ReplayBuffer(schema, {.capacity_steps = 10'000, .chunk_steps = 4096}); },
-      {"chunk_steps is 4096", "1048576 bytes", "at most 4095"});
+  expect_refusal([&] { ReplayBuffer(schema, {.capacity_steps = 10'000, .chunk_steps = 4096}); },
+                 {"chunk_steps is 4096", "1048576 bytes", "at most 4095"});
 }
 
 TEST(CompressedFrames, SchemasThatDifferOnlyInThemAreEqual) {

@@ -16,27 +16,6 @@ const Batch& all_of(Sampler& sampler, std::size_t items, std::size_t n = 0) {
   return *batch;
 }
 
-TEST(Sequences, AreTensorsOfBatchTimeAndShape) {
-  Line line(options_with({.length = 3, .period = 3}));
-  line.append_many(10, 6);
-  Sampler sampler = line.replay.sampler();
-  const Batch& batch = all_of(sampler, 2, 2);
-  EXPECT_EQ(batch.shape(line.id), (std::vector<std::size_t>{2, 3}));
-  EXPECT_EQ(batch.shape(line.action), (std::vector<std::size_t>{2, 3}));
-  const auto now = batch.now(line.id);
-  const auto next = batch.next(line.id);
-  const auto action = batch.now(line.action);
-  EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{10, 11, 12, 13, 14, 15}));
-  EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{11, 12, 13, 14, 15, 16}));
-  EXPECT_EQ(Numbers(action.begin(), action.end()), Numbers(now.begin(), now.end()));
-  const auto reward = batch.now(line.reward);
-  EXPECT_EQ(Numbers(reward.begin(), reward.end()), Numbers(now.begin(), now.end()));
-  EXPECT_EQ(batch.lengths()[0], 3U);
-  EXPECT_EQ(batch.positions()[1], 3U);
-  EXPECT_EQ(batch.discounts()[0], 1.0F);
-  EXPECT_THROW(static_cast<void>(batch.returns(line.reward)), std::logic_error);
-}
-
 TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {2, 2});
@@ -127,33 +106,6 @@ TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
   EXPECT_EQ(line.replay.gather({&key, 1}, batch), 0U);
   EXPECT_EQ(part(batch.returns(line.reward), 0, 2), (Floats{0.0F, 0.0F}));
   EXPECT_EQ(part(batch.discounts(), 0, 2), (Floats{0.0F, 0.0F}));
-}
-
-TEST(Sequences, OfAWholeEpisodeAreThoseThatItsStepsDecide) {
-  constexpr SequenceEnd kEnds[] = {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap};
-  for (const SequenceEnd kind : kEnds) {
-    for (std::uint32_t period = 1; period <= 5; period += 2) {
-      Line line(options_with({.length = 2, .period = period, .burn_in = 1, .end = kind}));
-      Writer writer = line.replay.writer();
-      for (std::size_t steps = 1; steps <= 18; ++steps) {
-        const End end = steps % 2 == 0 ? End::Continue : End::Terminated;
-        writer.begin_episode();
-        std::size_t items = 0;
-        for (std::size_t t = 0; t < steps / 2 + 1; ++t) {
-          writer.now(line.id) = t;
-          writer.next(line.id) = t + 1;
-          writer.now(line.action) = t;
-          writer.now(line.reward) = 0.0F;
-          const End last = t == steps / 2 ? end : End::Continue;
-          items += writer.completing(last);
-          ASSERT_EQ(writer.commit(last), CommitStatus::Committed);
-        }
-        EXPECT_EQ(writer.check_episode(steps / 2 + 1, end, {}), items) << steps << " " << period;
-        const std::vector<float> more(items + 1, 1.0F);
-        EXPECT_THROW(writer.check_episode(steps / 2 + 1, end, more), std::invalid_argument);
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -31,27 +31,6 @@ struct Episode {
   ReplayBuffer replay;
 };
 
-TEST(UniqueFrames, AreBothStacksOfEachItemOnce) {
-  for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
-    Episode made(Transitions{.n_step = 3, .frame_stack = 3, .stack_start = start});
-    auto sampler = made.replay.sampler({.unique_frames = true});
-    const auto batch = sampler.sample(2);
-    ASSERT_TRUE(batch);
-    EXPECT_TRUE(batch->unique_frames());
-    const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
-    // The windows have one step, and two of three steps, so the last frame is repeated.
-    EXPECT_EQ(frames_of(batch->frames(made.frame)),
-              (Frames{before, before, 1, 2, 3, 3, before, 1, 2, 3, 3, 3}));
-    EXPECT_EQ(batch->lengths()[0], 2U);
-    EXPECT_EQ(batch->lengths()[1], 1U);
-    EXPECT_EQ(frames_of(batch->now_stacks(made.frame)[0]), (Frames{before, before, 1}));
-    EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[0]), (Frames{1, 2, 3}));
-    EXPECT_EQ(frames_of(batch->now_stacks(made.frame)[1]), (Frames{before, 1, 2}));
-    EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[1]), (Frames{1, 2, 3}));
-    EXPECT_EQ(batch->shape(made.frame), (std::vector<std::size_t>{2, 3, 1}));
-  }
-}
-
 TEST(UniqueFrames, AnySamplerFillsABatchOfEitherKind) {
   Episode made;
   Batch unique = made.replay.make_batch(2, nullptr, true);
@@ -101,10 +80,9 @@ TEST(UniqueFrames, ColumnsThatABatchLacksAreRefused) {
     expect_refusal<std::logic_error>(call, {"Batch::frames", "SamplerOptions::unique_frames"});
   }
   const AnyField number(made.reward);
-  expect_refusal<std::invalid_argument>([&] { (void)unique->frames(number); },
-                                        {"Batch::frames", "'reward'", "observations"});
-  expect_refusal<std::invalid_argument>([&] { (void)unique->now_stacks(number); },
-                                        {"'reward'", "observations"});
+  expect_refusal([&] { (void)unique->frames(number); },
+                 {"Batch::frames", "'reward'", "observations"});
+  expect_refusal([&] { (void)unique->now_stacks(number); }, {"'reward'", "observations"});
 }
 
 TEST(UniqueFrames, ALengthThatIsTooLargeReadsNothingBeyond) {
@@ -137,6 +115,54 @@ TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
     EXPECT_EQ(frames_of(now[1]), (Frames{before, 1, 2, 3, 0}));
     EXPECT_EQ(frames_of(next[1]), (Frames{1, 2, 3, 0, 0}));
     EXPECT_EQ(next.at(0, 0).data(), now.at(0, 1).data()) << "nothing is there twice";
+  }
+}
+
+/// The cases are single transitions, sequences, and compressed sequences.
+TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
+  constexpr std::size_t kOddFrame =
+      1031;  // It is odd, so that frames begin anywhere in a cache line.
+  for (const int kind : {0, 1, 2}) {
+    const bool sequences = kind != 0;
+    const std::size_t items = sequences ? 500 : 1000;
+    Schema schema;
+    const auto frame = schema.observation<std::uint8_t>("frame", {kOddFrame});
+    if (kind == 2) {
+      schema.compress(frame);
+    }
+    const Window window = sequences ? Window(Sequences{.length = 7, .period = 1, .frame_stack = 3})
+                                    : Window(Transitions{.n_step = 2, .frame_stack = 3});
+    ReplayBuffer replay(schema,
+                        {.capacity_steps = items, .window = window, .selectors = {Uniform{}}});
+    Writer writer = replay.writer();
+    const auto fill = [&](std::span<std::uint8_t> to, std::size_t number) {
+      std::iota(to.begin(), to.end(), static_cast<std::uint8_t>(number * 31));
+    };
+    for (std::size_t step = 0; step < items; ++step) {
+      if (!writer.in_episode()) {
+        writer.begin_episode();
+        fill(writer.now(frame), step);
+      }
+      fill(writer.next(frame), step + 1);
+      writer.commit(step % 37 == 36 ? End::Truncated : End::Continue);
+    }
+    auto with =
+        replay.sampler({.seed = 1, .unique_frames = true, .parallel_gather_bytes = kGatherAlone});
+    auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
+    const auto unique = with.sample(items);
+    const auto whole = without.sample(items);
+    ASSERT_GE(unique->frames(frame).size(), std::size_t{4} << 20U) << "it goes past the caches";
+    for (std::size_t i = 0; i < items; ++i) {
+      const std::size_t there = sequences ? whole->lengths()[i] : 1;
+      for (std::size_t t = 0; t < there; ++t) {
+        ASSERT_TRUE(std::ranges::equal(unique->now_stacks(frame).at(i, t),
+                                       whole->now_stacks(frame).at(i, t)));
+        ASSERT_TRUE(std::ranges::equal(unique->next_stacks(frame).at(i, t),
+                                       whole->next_stacks(frame).at(i, t)));
+      }
+      const auto beyond = whole->next_stacks(frame)[i].subspan(there * 3 * kOddFrame);
+      ASSERT_TRUE(std::ranges::all_of(beyond, [](std::uint8_t byte) { return byte == 0; }));
+    }
   }
 }
 

@@ -36,19 +36,19 @@ TEST_F(AddTransition, ComparesStatesByteForByte) {
 TEST_F(AddTransition, RefusesAFieldThatIsNotNamedAndTakesNothing) {
   const State from = {0.0F, 0.0F};
   const State to = {0.0F, 1.0F};
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
         (void)writer_.add_transition(End::Continue, now(state_, from), now(action_, 1),
                                      next(state_, to));
       },
       {"reward"});
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
         (void)writer_.add_transition(End::Continue, now(state_, from), now(action_, 1),
                                      now(reward_, 1.0F));
       },
       {"state"});
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
         (void)writer_.add_transition(End::Continue, now(action_, 1), now(reward_, 1.0F),
                                      next(state_, to));
@@ -62,7 +62,7 @@ TEST_F(AddTransition, RefusesAFieldThatIsNotNamedAndTakesNothing) {
 TEST_F(AddTransition, RefusesARowOfAnotherLength) {
   const std::array<float, 3> three = {0.0F, 0.0F, 0.0F};
   const State to = {0.0F, 1.0F};
-  expect_refusal<std::invalid_argument>(
+  expect_refusal(
       [&] {
         (void)writer_.add_transition(End::Continue, now(state_, three), now(action_, 1),
                                      now(reward_, 1.0F), next(state_, to));
@@ -97,12 +97,10 @@ TEST(AddTransitionThatIsRefused, CutsNoEpisode) {
   ASSERT_EQ(add(1.0F, 1.0F, End::Continue), CommitStatus::Committed);
   const std::uint64_t episode = writer.episode_id();
   for (const float kept : {-1.0F, 2.0F, std::nanf("")}) {
-    expect_refusal<std::invalid_argument>(
-        [&] { static_cast<void>(add(7.0F, kept, End::Continue)); }, {"discount", "0 to 1"});
+    expect_refusal([&] { (void)add(7.0F, kept, End::Continue); }, {"discount", "0 to 1"});
     EXPECT_EQ(writer.episode_id(), episode);
   }
-  expect_refusal<std::invalid_argument>(
-      [&] { static_cast<void>(add(7.0F, 1.0F, End::Terminated)); }, {"FromCaller", "1 items"});
+  expect_refusal([&] { (void)add(7.0F, 1.0F, End::Terminated); }, {"FromCaller", "1 items"});
   EXPECT_EQ(writer.episode_id(), episode);
   EXPECT_EQ(writer.episode_steps(), 1U);
   EXPECT_TRUE(writer.in_episode());

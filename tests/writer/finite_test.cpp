@@ -55,7 +55,7 @@ TEST(Finite, RefusesAStepNamingFieldPlaceAndValueAndKeepsItToBeMended) {
   Checked checked;
   Writer writer = checked.replay->writer();
   const auto refused = [&](std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, words);
+    expect_refusal([&] { (void)writer.commit(); }, words);
   };
   checked.write(writer, 1.0F);
   writer.now(checked.narrow)[4] = kNaN;
@@ -91,9 +91,8 @@ TEST(Finite, IsAskedOfTransitionsBeforeAnythingChanges) {
   };
   EXPECT_EQ(add(0.0F, 1.0F), CommitStatus::Committed);
   const std::uint64_t episode = writer.episode_id();
-  expect_refusal<std::invalid_argument>([&] { (void)add(7.0F, kNaN); }, {"'narrow' of the next"});
-  expect_refusal<std::invalid_argument>([&] { (void)add(kNaN, 7.0F); },
-                                        {"'narrow' of the current"});
+  expect_refusal([&] { (void)add(7.0F, kNaN); }, {"'narrow' of the next"});
+  expect_refusal([&] { (void)add(kNaN, 7.0F); }, {"'narrow' of the current"});
   EXPECT_EQ(add(1.0F, 2.0F), CommitStatus::Committed);
   EXPECT_EQ(writer.episode_id(), episode) << "the episode went on";
   EXPECT_EQ(writer.episode_steps(), 2U);
@@ -116,8 +115,8 @@ TEST(Finite, IsAskedOfEveryEnvironmentBeforeTheFirstCommits) {
   writers.next(checked.whole, whole);
   narrow[7] = kNaN;
   writers.next(checked.narrow, narrow);
-  expect_refusal<std::invalid_argument>([&] { (void)writers.commit(ends); },
-                                        {"'narrow' of the next step is nan at element 2"});
+  expect_refusal([&] { (void)writers.commit(ends); },
+                 {"'narrow' of the next step is nan at element 2"});
   EXPECT_EQ(checked.replay->stats().committed_steps, 0U);
   narrow[7] = 1.0F;
   writers.next(checked.narrow, narrow);
@@ -137,7 +136,7 @@ TEST(Finite, IsAskedOfFloatsOf16Bits) {
   writer.now(brain) = BFloat16{0x7f7f};                         // The largest finite number.
   std::ranges::copy(writer.now(half), writer.next(half).begin());
   const auto refused = [&](std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, words);
+    expect_refusal([&] { (void)writer.commit(); }, words);
   };
   for (const auto& [bits, name] : {std::pair(0x7c00, "inf"), {0xfc00, "-inf"}, {0xfc01, "nan"}}) {
     writer.next(brain) = BFloat16{0};

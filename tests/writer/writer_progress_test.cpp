@@ -12,7 +12,7 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
   Options options = Small{.shards = 2};
   const auto core = std::make_shared<buffer::BufferCore>(schema, options);
   const std::size_t slot = core->slots().take().value();
-  writer::WriterCore writer(core, slot, {.timeout = std::chrono::milliseconds(5)});
+  writer::WriterCore writer(core, slot, {.timeout = 5ms});
   writer.begin_episode();
   std::size_t committed = 0;
   {
@@ -61,7 +61,7 @@ TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 100.0};
   const auto core = std::make_shared<buffer::BufferCore>(schema, options);
   const std::size_t slot = core->slots().take().value();
-  writer::WriterCore writer(core, slot, {.timeout = std::chrono::nanoseconds(0)});
+  writer::WriterCore writer(core, slot, {.timeout = 0ns});
   writer.begin_episode();
   std::size_t committed = 0;
   {
@@ -86,7 +86,7 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
     SampleStatus status;
     std::jthread learner([&] {
       started.store(true);
-      status = sampler.sample(1, {.timeout = std::chrono::seconds(30)}).status();
+      status = sampler.sample(1, {.timeout = 30s}).status();
     });
     yield_while([&] { return !started.load(); });
     // The spin ends at any moment between the sampler's first look and its sleep.

@@ -32,8 +32,8 @@ TEST(Writer, RefusesAnEndThatIsNone) {
   writer.next(line.id) = 4;
   const auto none = static_cast<End>(3);
   const auto words = {std::string_view("end is 3"), std::string_view("Truncated (2)")};
-  expect_refusal<std::invalid_argument>([&] { (void)writer.commit(none); }, words);
-  expect_refusal<std::invalid_argument>(
+  expect_refusal([&] { (void)writer.commit(none); }, words);
+  expect_refusal(
       [&] {
         (void)writer.add_transition(none, now(line.id, 70), now(line.action, 70),
                                     now(line.reward, 1.0F), next(line.id, 71));
@@ -89,12 +89,12 @@ TEST(Writer, RefusesTheWrongNumberOfPriorities) {
   const auto commit = [&](End end, std::size_t count) {
     (void)line.append(writer, writer.episode_steps(), end, std::span(ones).first(count));
   };
-  expect_refusal<std::invalid_argument>([&] { commit(End::Continue, 1); }, {"1", "0"});
+  expect_refusal([&] { commit(End::Continue, 1); }, {"1", "0"});
   EXPECT_EQ(writer.episode_steps(), 0U);
   line.append(writer, 0);
-  expect_refusal<std::invalid_argument>([&] { commit(End::Continue, 2); }, {"2", "1"});
-  expect_refusal<std::invalid_argument>([&] { commit(End::Terminated, 3); }, {"3", "2"});
-  expect_refusal<std::invalid_argument>([&] { commit(End::Terminated, 1); }, {"1", "2"});
+  expect_refusal([&] { commit(End::Continue, 2); }, {"2", "1"});
+  expect_refusal([&] { commit(End::Terminated, 3); }, {"3", "2"});
+  expect_refusal([&] { commit(End::Terminated, 1); }, {"1", "2"});
   EXPECT_EQ(writer.episode_steps(), 1U);
   EXPECT_EQ(line.replay.stats().committed_steps, 1U);
   commit(End::Terminated, 2);
@@ -108,8 +108,8 @@ TEST(Writer, RefusesABadPriorityAndKeepsTheStepToBeMended) {
   for (const float bad : {kNaN, kInfinity, -kInfinity, -1.0F, -1e-30F}) {
     SCOPED_TRACE(bad);
     const std::array<float, 2> priorities = {1.0F, bad};
-    expect_refusal<std::invalid_argument>(
-        [&] { (void)line.append(writer, 1, End::Truncated, priorities); }, {"priorit", "1"});
+    expect_refusal([&] { (void)line.append(writer, 1, End::Truncated, priorities); },
+                   {"priorit", "1"});
     EXPECT_EQ(line.replay.size(), 0U);
     EXPECT_EQ(line.replay.stats().committed_steps, 1U);
     EXPECT_TRUE(writer.in_episode());
@@ -138,7 +138,7 @@ TEST(Writer, RefusesADiscountOutsideZeroToOne) {
   for (const float bad : {-0.5F, 1.5F, kNaN}) {
     SCOPED_TRACE(bad);
     writer.now(discount) = bad;
-    expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, {"discount"});
+    expect_refusal([&] { (void)writer.commit(); }, {"discount"});
     EXPECT_EQ(writer.episode_steps(), 0U);
   }
   writer.now(discount) = 1.0F;

@@ -63,7 +63,7 @@ void look(int /*signal*/) {
     ::alarm(static_cast<unsigned>(kLook.count()));
     return;
   }
-  static_cast<void>(::write(STDERR_FILENO, test.message.data(), test.message.size()));
+  (void)::write(STDERR_FILENO, test.message.data(), test.message.size());
   std::abort();
 }
 

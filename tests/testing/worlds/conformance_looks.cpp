@@ -95,7 +95,7 @@ void Conformance::close() {
     }
     actor.writer.reset();
   }
-  static_cast<void>(replay_.size());
+  (void)replay_.size();
   const Stats stats = replay_.stats();
   ASSERT_EQ(stats.committed_steps, committed_);
   ASSERT_EQ(stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps,

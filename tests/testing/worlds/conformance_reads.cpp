@@ -21,6 +21,7 @@ void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId
   ASSERT_EQ(batch.episode_ids()[place], id.episode);
   ASSERT_EQ(batch.positions()[place], id.position);
   ASSERT_EQ(batch.keys()[place], *found->second.key);
+  ASSERT_EQ(static_cast<std::uint64_t>(batch.keys_int64()[place]), batch.keys()[place].bits);
   const auto* const transitions = std::get_if<Transitions>(&window);
   const std::uint32_t length = transitions == nullptr
                                    ? found->second.length
