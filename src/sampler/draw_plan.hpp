@@ -54,7 +54,7 @@ struct Drawing {
   /// Gives back the pins of all runs but the first `but_first`, and forgets these runs.
   void give_back(buffer::ShardSet& shards, std::size_t but_first = 0) noexcept {
     for (const Run& run : std::span(runs).subspan(but_first)) {
-      shards[run.shard].unpin(slots.pinned.subspan(run.begin, run.pins));
+      shards[run.shard].unpin(slots.sub(run.begin, run.pins).pinned);
     }
     runs.resize(but_first);
   }

@@ -121,7 +121,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
   DrawPlan& plan = this->plan(options.draws);
   reserve(n);
   Drawing drawing{{std::span(batch.keys + offset, n), std::span(places_).first(n),
-                   std::span(leaves_).first(n), std::span(pinned_).first(n),
+                   std::span(leaves_).first(n), std::span(pinned_).first(options.gather ? n : 0),
                    std::span(weights_).first(n), std::span(batch.probabilities + offset, n)},
                   options.draws,
                   runs_};

@@ -279,9 +279,11 @@ std::size_t LockedShard::hand_out(const Slots& slots) noexcept {
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
     keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
     // Draws are nearly sorted, so one pin usually serves several draws of one chunk in a row.
-    pinned[pins] = place.chunk;
-    pins += place.chunk != last ? 1U : 0U;
-    last = place.chunk;
+    if (!pinned.empty()) {
+      pinned[pins] = place.chunk;
+      pins += place.chunk != last ? 1U : 0U;
+      last = place.chunk;
+    }
   }
   pin(pinned.first(pins));
   hints_stale_ = hints_stale_ || fresh_.on();

@@ -101,9 +101,9 @@ class LockedShard {
   /// Publishes hints if something may have changed. Called before each release of the lock.
   void publish_hints() noexcept;
 
-  /// Draws an item for each target, in [0, 1) of the total, and pins their chunks, which keeps
-  /// their rows for `Gather::items`, the next stop of the data path. Targets are overwritten.
-  /// Nothing is drawn if the total is 0.
+  /// Draws an item for each target, in [0, 1) of the total, and pins their chunks, if the slots
+  /// have room for pins, which keeps their rows for `Gather::items`, the next stop of the data
+  /// path. Targets are overwritten. Nothing is drawn if the total is 0.
   Drawn draw(std::size_t selector, std::span<double> targets, const Slots& slots) noexcept;
 
   /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on,

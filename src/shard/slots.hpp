@@ -15,7 +15,9 @@ struct Slots {
   std::span<ItemKey> keys;
   std::span<storage::Place> places;  ///< The items' first rows.
   std::span<std::uint32_t> leaves;   ///< Scratch.
-  std::span<std::uint32_t> pinned;   ///< Output: the pinned chunks, each to be unpinned once.
+  /// Output: the pinned chunks, each to be unpinned once. Empty: no rows will be read, so nothing
+  /// is pinned.
+  std::span<std::uint32_t> pinned;
   std::span<float> weights{};
   std::span<double> probabilities{};
 

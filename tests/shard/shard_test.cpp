@@ -14,6 +14,19 @@ TEST(Shard, OnePinServesARunOfDrawsInOneChunk) {
   EXPECT_EQ(draw.pinned, (std::vector<std::uint32_t>{0, 1}));
 }
 
+TEST(Shard, PinsNothingForADrawWithoutRows) {
+  ShardWorld world({.rows = 2, .capacity = 2});
+  const std::uint32_t chunk = world.add_closed({1.0F, 1.0F}, 0);
+  world.ingest();
+  const ShardWorld::Draw draw = world.draw(ShardWorld::kByPriority, 2, 0, false);
+  EXPECT_TRUE(draw.pinned.empty());
+  EXPECT_EQ(draw.places[1].chunk, chunk);
+  world.add_closed({1.0F, 1.0F}, 0);
+  world.ingest();
+  EXPECT_EQ(world.counters(0).evicted_steps, 2U);
+  EXPECT_EQ(world.counters(0).retired_pinned, 0U);
+}
+
 TEST(Shard, WhoseOthersAreBusyEvictsWhatItHas) {
   ShardWorld world({.shards = 2, .chunks = 8, .rows = 2, .capacity = 2});
   world.add_closed({1.0F, 1.0F}, 0);

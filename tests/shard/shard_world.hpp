@@ -117,10 +117,10 @@ class ShardWorld {
     shard(s).locked().evict(true);
     shard(s).locked().publish_hints();
   }
-  /// Draws items and pins their chunks.
-  Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0) {
+  /// Draws items and pins their chunks, unless no rows will be read.
+  Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0, bool reads_rows = true) {
     Draw result{0.0, std::vector<ItemKey>(n), std::vector<storage::Place>(n),
-                std::vector<std::uint32_t>(n), std::vector<float>(n)};
+                std::vector<std::uint32_t>(reads_rows ? n : 0), std::vector<float>(n)};
     std::vector<double> fractions(n);
     std::vector<std::uint32_t> leaves(n);
     for (std::size_t i = 0; i < n; ++i) {
