@@ -35,7 +35,7 @@ void Selection::leave(const Rows& rows) noexcept {
 }
 
 void Selection::drop(std::span<const std::uint32_t> leaves) noexcept {
-  // A hidden item of `RankBased` keeps its priority, which would stay the largest in the buffer.
+  // So that no selector counts its priority for the largest, however that one hides items.
   static constexpr std::array<float, kItemsAtATime> kNothing{};
   for (const auto& selector : selectors_) {
     selector->update(leaves, std::span(kNothing).first(leaves.size()));

@@ -3,7 +3,6 @@
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 #include "testing/worlds/conformance.hpp"
-#include "testing/worlds/replayed.hpp"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -2,8 +2,8 @@
 """The DQN of dqn_cartpole.py as Ape-X: simulators in processes of their own, one learner, one buffer.
 
 Actors append to the learner's buffer. One is killed on the way, in the middle of whatever it does,
-and started again. Exits with 0 if it is solved in time after that. Then it measures the steps/s of 1, 2
-and 4 actors that nothing holds back, and draws them with matplotlib.
+and started again. Exits with 0 if it is solved in time after that. With
+--picture it then measures the steps/s of 1, 2 and 4 actors that nothing holds back, and draws them.
 """
 
 import argparse
