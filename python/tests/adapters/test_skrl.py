@@ -1,9 +1,8 @@
-from testing.refusals import refuses
-
 """reprise.skrl beside skrl's own memory, and in one of its agents."""
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 for needed in ("torch", "gymnasium", "skrl"):
     pytest.importorskip(needed)

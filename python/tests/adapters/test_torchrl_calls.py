@@ -1,11 +1,10 @@
-from testing.refusals import refuses
-
 """torchrl's calls that neither write nor draw: indices, priorities, transforms."""
 
 import sys
 
 import numpy as np
 import pytest
+from testing.refusals import refuses
 
 pytest.importorskip("torchrl")
 pytest.importorskip("gymnasium")
