@@ -129,6 +129,18 @@ def test_priorities_decide_draws_and_weights() -> None:
     assert sample[5].dtype == np.float32 and sample[6].dtype == np.int64
 
 
+def test_a_key_of_an_overwritten_transition_changes_nothing() -> None:
+    buffer = PrioritizedReplayBuffer(1, alpha=1.0, seed=1)
+    buffer.add(*transition(0))
+    old = buffer.sample(1, 1.0)[6]
+    buffer.add(*transition(1))
+    buffer.update_priorities(old, [1000.0])
+    sample = buffer.sample(8, 1.0)
+    assert set(numbers(sample)) == {1}
+    assert buffer.replay is not None
+    assert (buffer.replay.selector().priorities(sample[6]) == 1.0).all()
+
+
 def test_new_transitions_have_the_highest_priority_ever_given() -> None:
     buffer = PrioritizedReplayBuffer(2, alpha=1.0, seed=1)
     buffer.add(*transition(0))

@@ -307,6 +307,20 @@ def test_an_episode_that_second_chance_keeps_keeps_its_handle() -> None:
     assert len(replay._known) < 2200  # Handles of evicted episodes are forgotten.
 
 
+def test_without_second_chance_what_is_picked_leaves_in_turn() -> None:
+    replay = ExperienceReplay(1000, seed=1)
+    replay.set_elimination_policy(True)
+    replay.set_elimination_policy(False)
+    lowest = replay.new_pick_selector(reprise.MinHeap(initial=1.0))
+    record(replay, 0, 1)
+    replay.set_priority(lowest, [0], [0], [0.0])
+    for episode in range(1, 4000):
+        record(replay, episode, 1)
+        if episode % 20 == 0:
+            batch = replay.get_random_batch(1, h_ps=lowest)
+    assert batch is not None and windows(batch) != [(0, 0)]
+
+
 def test_clear_forgets_everything_but_the_selectors() -> None:
     replay = ExperienceReplay(100, seed=1)
     greedy = replay.new_pick_selector(PickSelector.greedy_bin_heap)

@@ -47,6 +47,18 @@ def test_an_update_replaces_values_and_counts_stale_keys():
     np.testing.assert_array_equal(everything(buffer)["reward"], np.arange(1, 6))
 
 
+def test_a_vector_append_brings_first_values():
+    buffer = make()
+    writers = buffer.vector_writer(2, autoreset="disabled")
+    writers.begin(state=[0, 0])
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for rows in ([0, 1], [2, 3]):
+        writers.append(latent=values[rows], reward=rows, next_state=[0, 0], end=[0, 0])
+    batch = everything(buffer)
+    assert sorted(batch["reward"]) == [0, 1, 2, 3]
+    np.testing.assert_array_equal(batch["latent"], values[batch["reward"].astype(int)])
+
+
 def test_sequences_take_a_value_for_each_step_or_for_the_first():
     buffer = make(reprise.Sequences(length=4, period=2, end="drop"))
     fill(buffer, 8)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from testing.buffers import plain_buffer
+from testing.buffers import every_item, plain_buffer
 from testing.refusals import refuses
 
 import reprise
@@ -64,6 +64,30 @@ def test_no_priorities_are_not_those_that_were_not_given(none):
     with pytest.raises(ValueError, match="VectorWriter.append: 0 priorities; .* decides 3 items"):
         writers.append(end=[0, 1], priorities=none, **steps)
     assert (writer.episode_steps, writers[0].episode_steps) == (1, 1)
+
+
+def test_each_item_has_its_own():
+    """Each item is given one more than its action as priority."""
+    buffer = plain_buffer(
+        window=reprise.Transitions(n_step=2),
+        selectors=reprise.Proportional(alpha=1, epsilon=0, initial="from_caller"),
+    )
+    writer, writers = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
+    writer.begin_episode(state=[0, 0])
+    for action, priorities in enumerate(([], [1], [2, 3])):
+        end = 1 if action == 2 else 0
+        writer.append(action=action, reward=0, next_state=[0, 0], end=end, priorities=priorities)
+    writer.append_episode(
+        state=np.zeros((4, 2)), action=[3, 4, 5], reward=np.zeros(3), priorities=[4, 5, 6]
+    )
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"reward": [0, 0], "next_state": np.zeros((2, 2))}
+    writers.append(action=[6, 8], end=[0, 0], **step)
+    writers.append(action=[7, 9], end=[0, 1], priorities=[7, 9, 10], **step)
+    items = every_item(buffer)
+    assert sorted(items["action"]) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+    given = buffer.selector().priorities(items[".item_keys"])
+    np.testing.assert_array_equal(given, items["action"] + 1)
 
 
 def test_loose_transitions_bring_none():

@@ -184,6 +184,7 @@ REALS = {
 TIMES = {
     "b.sampler().sample(1, timeout={})": "Sampler.sample: timeout",
     "b.writer(timeout={})": "ReplayBuffer.writer: timeout",
+    "b.prefetch(1, timeout={})": "ReplayBuffer.prefetch: timeout",
 }
 FLAGS = {
     "reprise.ReplayBuffer(s, 9, episode_index={})": "ReplayBuffer: episode_index",
@@ -310,6 +311,8 @@ REFUSED = {
     "make(rate_limiter=reprise.Queue(4))": "ReplayBuffer: max_times_sampled is 0, with a Queue as rate_limiter; "
     "allowed: at least 1",
     "b.hindsight('state', share=2.0)": "ReplayBuffer.hindsight: share is 2; allowed: 0 to 1",
+    "b.prefetch(1, timeout=-1)": "ReplayBuffer.prefetch: timeout is -1 s; allowed: None or at least 0",
+    "b.prefetch(1, draws='all')": "draws is 'all'; allowed: 'stratified', 'independent', ",
     "b.selector(5)": "ReplayBuffer.selector: selector is 5; allowed: 0 to 0",
     "b.sampler(resume=5)": "ReplayBuffer.sampler: resume is 5; the buffer was loaded",
     "b.save(at, keep=0)": "ReplayBuffer.save: keep is 0; allowed: 1 to 1000",

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from testing.buffers import every_item, queue_of
+from testing.buffers import every_item, plain_buffer, queue_of
 from testing.refusals import refuses
 from testing.simulators import Counters, expected_steps, found_steps
 
@@ -95,6 +95,18 @@ def test_environments_whose_reset_is_awaited(buffer, names):
     assert seen == {0: 0, 10: 0, 2: 5, 11: 5} | ({1: 1} if names else {})
     other = buffer.vector_writer(2, autoreset="same_step")
     refuses(ValueError, "missing field state", other.begin)
+
+
+def test_ends_decide_what_a_step_completes():
+    """Environment 0 is at its third step, which completes an item whether it ends or not."""
+    buffer = plain_buffer(window=reprise.Transitions(n_step=3))
+    writers = buffer.vector_writer(2, autoreset="disabled")
+    writers.begin(state=np.zeros((2, 2)))
+    for _ in range(2):
+        writers.append(action=[0], reward=[0], next_state=[[0, 0]], end=[0], env_ids=[0])
+    for end, both, swapped in (([0, 0], 1, 1), ([1, 0], 3, 2), ([0, 2], 2, 3), ([2, 1], 4, 4)):
+        assert writers.completing(np.array(end)) == both
+        assert writers.completing(end, env_ids=[1, 0]) == swapped
 
 
 def test_final_observations_are_asked_for(buffer):
