@@ -164,7 +164,9 @@ class ServiceClient {
   struct Answer {
     std::uint64_t number = 0;  ///< The number of the call.
     Blob bytes = {};  ///< Memory of the host, valid as long as there are copies of the blob.
-    std::exception_ptr error = nullptr;  ///< What the service threw in place of an answer.
+    /// What the service threw in place of an answer, or `std::system_error` if this process has no
+    /// file descriptor left for the answer's memory.
+    std::exception_ptr error = nullptr;
   };
   /// The next answer that has come, in any order.
   [[nodiscard]] std::optional<Answer> take();

@@ -38,7 +38,8 @@ enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is se
 struct Message {
   Says says = Says::Wake;
   std::vector<std::byte> bytes;
-  Descriptor file;  ///< The file that came with the message.
+  /// The file that came with the message; not valid if this process had no descriptor left for it.
+  Descriptor file;
 };
 
 /// How long a waiting process sleeps before it checks for a stop request, which wakes nobody.
@@ -74,7 +75,6 @@ class Channel {
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   /// Takes what has come, up to a megabyte, without waiting. False if the other end is gone, or
   /// sent bytes that are no message; there may still be whole messages for `next`.
-  /// `std::system_error`, and a message less, if this process has no descriptor left for its file.
   [[nodiscard]] bool receive();
   /// The next whole message that has been received.
   [[nodiscard]] std::optional<Message> next();

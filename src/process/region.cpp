@@ -57,6 +57,7 @@ Region Region::make(std::size_t bytes) {
 Region Region::map(Descriptor file, std::size_t bytes) {
   struct stat about {};
   if (::fstat(file.number(), &about) != 0) {
+    errno = file.valid() ? errno : EMFILE;  // There was no descriptor left to receive it in.
     fail("looking at", bytes);
   }
   const int seals = ::fcntl(file.number(), F_GET_SEALS);

@@ -52,7 +52,8 @@ class Region {
   /// Makes memory. `std::system_error` if the system has none.
   [[nodiscard]] static Region make(std::size_t bytes);
   /// Maps the first `bytes` of memory that another process made. `std::runtime_error` if it is
-  /// smaller, or may become so.
+  /// smaller, or may become so; `std::system_error` if this process has no room or descriptor for
+  /// it.
   [[nodiscard]] static Region map(Descriptor file, std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }

@@ -84,7 +84,7 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
       const Description described =
           description_of(std::span(answer->bytes).subspan(sizeof(Welcome)));
       made->outline = std::make_shared<const buffer::Outline>(described.schema, described.options);
-      if (answer->file.valid()) {
+      if (hello.purpose == Purpose::Writer) {
         const RingLayout layout(made->outline->format, hello.environments, welcome->ring_rows);
         made->memory = Region::map(std::move(answer->file), layout.bytes());
       }

@@ -88,6 +88,7 @@ void Server::run(const std::stop_token& stop) {
     core_->life().check();
     if (core_->closed()) {
       // The guests notice at once that their connections end, and nobody attaches any more then.
+      spare_ = Descriptor();  // To hang up on a process takes a descriptor.
       listener_.hang_up();
       std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
       guests_.clear();
@@ -101,8 +102,10 @@ void Server::run(const std::stop_token& stop) {
     for (const auto& one : guests_) {
       Guest& guest = *one;
       if (guest.here) {
-        const int events = polled_[at].revents | polled_[at + 1].revents;
-        at += 2;
+        int events = polled_[at++].revents;
+        if (guest.channel.process() >= 0) {
+          events |= polled_[at++].revents;
+        }
         heard = (events != 0 && receive(guest)) || heard;
       }
       most = std::max(most, serve(guest));
@@ -150,7 +153,9 @@ void Server::wait(std::chrono::nanoseconds timeout) {
   for (const auto& guest : guests_) {
     if (guest->here) {  // The system refuses to poll more than the process may have open.
       polled_.push_back({guest->channel.socket(), POLLIN, 0});
-      polled_.push_back({guest->channel.process(), POLLIN, 0});
+      if (guest->channel.process() >= 0) {
+        polled_.push_back({guest->channel.process(), POLLIN, 0});
+      }
     }
   }
   const timespec most{0, timeout.count()};

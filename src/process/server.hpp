@@ -58,7 +58,7 @@ class Server {
   /// Closed for a moment to tell a process that the host has no file descriptor left for it.
   Descriptor spare_;
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<pollfd> polled_;   ///< The listener, and two for each guest that is here.
+  std::vector<pollfd> polled_;   ///< The listener, and the descriptors of each guest that is here.
   bool full_ = false;            ///< Whether a process could not be accepted, nor told why.
   bool changed_ = false;         ///< Whether guests came or left since they were counted.
   std::uint64_t processes_ = 0;  ///< How many processes were last counted.

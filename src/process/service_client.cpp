@@ -10,7 +10,6 @@
 
 #include <array>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -117,11 +116,7 @@ std::optional<Message> ServiceClient::State::answer() {
       return std::nullopt;
     }
     more = false;
-    try {
-      if (!channel.receive()) {
-        life.close();
-      }
-    } catch (const std::system_error&) {  // An answer is lost.
+    if (!channel.receive()) {
       life.close();
     }
   }

@@ -2,7 +2,6 @@
 #include "process/raw_guest.hpp"
 #include "testing/test.hpp"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 // Peers that send what no guest of this library sends. The host still serves the others.
@@ -247,77 +246,6 @@ TEST(HostilePeer, LeavesNoDescriptorsBehind) {
   }
   world.expect_served();
   EXPECT_EQ(Holdings::now(), before);
-}
-
-/// A runaway program has left its host no file descriptor, or not even one to say so.
-TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
-  const std::string address = "@reprise-full-" + std::to_string(::getpid());
-  const Forked host([&] {
-    Line line;
-    Hosted hosted(line.replay, {.address = address});
-    hosted.host.run({});
-  });
-  std::vector<Guest> guests;
-  guests.push_back(attach(address));
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-  const auto may_open = [&](rlim_t files) {
-    const rlimit limit{files, usual.rlim_max};
-    ASSERT_EQ(::prlimit(host.id(), RLIMIT_NOFILE, &limit, nullptr), 0);
-  };
-  may_open(64);
-  std::string refusal;
-  while (refusal.empty() && guests.size() < 64) {
-    try {
-      guests.push_back(attach(address));
-    } catch (const std::runtime_error& error) {
-      refusal = error.what();
-    }
-  }
-  EXPECT_NE(refusal.find("the host has no file descriptor left"), std::string::npos) << refusal;
-  for (int again = 0; again < 3; ++again) {
-    expect_refusal<std::runtime_error>([&] { static_cast<void>(attach(address)); }, {refusal});
-  }
-  expect_refusal<std::runtime_error>([&] { static_cast<void>(guests.back().writer()); }, {refusal});
-  guests.erase(guests.begin() + 1, guests.end());
-  for (int round = 0; round < 2; ++round) {  // After the second one the host knows that they left.
-    EXPECT_EQ(guests.front().stats().guests, 1U);
-  }
-  may_open(3);
-  EXPECT_THROW(static_cast<void>(attach(address, {.timeout = 20ms})), std::system_error);
-  EXPECT_EQ(guests.front().stats().guests, 1U);
-  may_open(usual.rlim_cur);
-  EXPECT_NO_THROW(static_cast<void>(attach(address).writer()));
-}
-
-TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
-  const std::string address = "@reprise-few-" + std::to_string(::getpid());
-  Forked guest([&] {
-    GuestSampler sampler = attach(address, {.timeout = 60s}).sampler();
-    int last = -1;
-    for (int made = 0; made >= 0; made = ::dup(STDERR_FILENO)) {
-      last = made;
-    }
-    std::error_code code;
-    try {
-      static_cast<void>(sampler.sample(4, {.timeout = 1s}));
-    } catch (const std::system_error& error) {
-      code = error.code();
-    }
-    ::close(last);
-    if (code != std::errc::too_many_files_open || !sampler.sample(4)) {
-      throw std::logic_error("not told, or not drawn: " + code.message());
-    }
-  });
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-  const rlimit few{64, usual.rlim_max};
-  ASSERT_EQ(::prlimit(guest.id(), RLIMIT_NOFILE, &few, nullptr), 0);
-  Line line;
-  line.append_many(0, 20);
-  Hosted hosted(line.replay, {.address = address});
-  hosted.serve();
-  EXPECT_TRUE(guest.join());
 }
 
 TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {

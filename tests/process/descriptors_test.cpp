@@ -1,0 +1,187 @@
+#include "process/forked.hpp"
+#include "process/raw_guest.hpp"
+#include "testing/test.hpp"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Processes that have no file descriptor left, or whose system lacks a kind of them.
+// UndefinedBehaviorSanitizer takes descriptors to look at the first object of each kind, so calls
+// are made once while there are some.
+
+namespace reprise::test {
+namespace {
+
+using process::Channel;
+using process::Message;
+using process::Says;
+
+/// Lets a process open files with numbers below a limit only.
+class FewFiles {
+ public:
+  /// This process may open so many more.
+  explicit FewFiles(rlim_t more)
+      : FewFiles(0,
+                 static_cast<rlim_t>(process::Descriptor(::dup(STDERR_FILENO)).number()) + more) {}
+  FewFiles(pid_t process, rlim_t files) : process_(process) {
+    EXPECT_EQ(::prlimit(process, RLIMIT_NOFILE, nullptr, &usual_), 0);
+    const rlimit few{files, usual_.rlim_max};
+    EXPECT_EQ(::prlimit(process, RLIMIT_NOFILE, &few, nullptr), 0);
+  }
+  FewFiles(const FewFiles&) = delete;
+  FewFiles& operator=(const FewFiles&) = delete;
+  ~FewFiles() { ::prlimit(process_, RLIMIT_NOFILE, &usual_, nullptr); }  // It may have ended.
+
+ private:
+  pid_t process_;
+  rlimit usual_{};
+};
+
+/// A runaway program has left its host no file descriptor, or not even one to say so.
+TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
+  const std::string address = "@reprise-full-" + std::to_string(::getpid());
+  const Forked host([&] {
+    Line line;
+    Hosted hosted(line.replay, {.address = address});
+    hosted.host.run({});
+  });
+  std::vector<Guest> guests;
+  guests.push_back(attach(address));
+  EXPECT_EQ(guests.front().stats().guests, 1U);  // See the head of this file.
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const auto may_open = [&](rlim_t files) {
+    const rlimit limit{files, usual.rlim_max};
+    ASSERT_EQ(::prlimit(host.id(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  };
+  may_open(64);
+  std::string refusal;
+  while (refusal.empty() && guests.size() < 64) {
+    try {
+      guests.push_back(attach(address));
+    } catch (const std::runtime_error& error) {
+      refusal = error.what();
+    }
+  }
+  EXPECT_NE(refusal.find("the host has no file descriptor left"), std::string::npos) << refusal;
+  for (int again = 0; again < 3; ++again) {
+    expect_refusal<std::runtime_error>([&] { static_cast<void>(attach(address)); }, {refusal});
+  }
+  expect_refusal<std::runtime_error>([&] { static_cast<void>(guests.back().writer()); }, {refusal});
+  guests.erase(guests.begin() + 1, guests.end());
+  for (int round = 0; round < 2; ++round) {  // After the second one the host knows that they left.
+    EXPECT_EQ(guests.front().stats().guests, 1U);
+  }
+  may_open(3);
+  EXPECT_THROW(static_cast<void>(attach(address, {.timeout = 20ms})), std::system_error);
+  EXPECT_EQ(guests.front().stats().guests, 1U);
+  may_open(usual.rlim_cur);
+  EXPECT_NO_THROW(static_cast<void>(attach(address).writer()));
+}
+
+TEST(HostWithoutDescriptors, HangsUpOnWhoeverWaitsWhenItCloses) {
+  Line line;
+  Hosted hosted(line.replay);
+  Channel waits = raw_channel(hosted.address());
+  line.replay.close();
+  {
+    const FewFiles few(0);
+    hosted.host.run({});
+  }
+  EXPECT_FALSE(waits.receive());
+}
+
+/// A host whose system has no pidfds, in which each guest takes one descriptor.
+TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) {
+  const std::string address = "@reprise-old-" + std::to_string(::getpid());
+  const Forked host([&] {
+    std::array<sock_filter, 4> rules{
+        {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+    const sock_fprog program{rules.size(), rules.data()};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ||
+        ::syscall(SYS_pidfd_open, ::getpid(), 0U) >= 0) {
+      throw std::system_error(errno, std::generic_category(), "to go without pidfds");
+    }
+    Line line;
+    Hosted hosted(line.replay, {.address = address});
+    hosted.host.run({});
+  });
+  std::vector<Guest> guests;
+  while (guests.size() < 100) {
+    guests.push_back(attach(address, {.timeout = 60s}));
+  }
+  const FewFiles few(host.id(), 150);
+  for (Guest& guest : guests) {
+    EXPECT_EQ(guest.stats().guests, 1U);
+  }
+}
+
+/// Its message is whole, and so are those that are read together with it.
+TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+  Channel from{process::Descriptor(ends[0])};
+  Channel to{process::Descriptor(ends[1])};
+  const process::Region memory = process::Region::make(4096);
+  const auto expect = [&](Says says, bool file) {
+    const std::optional<Message> message = to.next();
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->says, says);
+    EXPECT_EQ(message->file.valid(), file);
+  };
+  from.send(Says::Stats);
+  from.send(Says::Sampled, {}, memory.file());
+  {
+    const FewFiles few(0);
+    EXPECT_TRUE(to.receive());
+  }
+  from.send(Says::Sampled, {}, memory.file());
+  EXPECT_TRUE(to.receive());
+  expect(Says::Stats, false);
+  expect(Says::Sampled, false);
+  expect(Says::Sampled, true);
+}
+
+TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
+  const std::string address = "@reprise-few-" + std::to_string(::getpid());
+  Forked guest([&] {
+    Guest attached = attach(address, {.timeout = 60s});
+    GuestSampler sampler = attached.sampler();
+    const auto told = [](rlim_t more, const auto& call) {
+      try {
+        const FewFiles few(more);
+        call();
+      } catch (const std::system_error& error) {
+        return error.code() == std::errc::too_many_files_open;
+      }
+      return false;
+    };
+    const auto draws = [&](std::size_t n) {
+      return static_cast<bool>(sampler.sample(n, {.timeout = 60s}));
+    };
+    const bool small = draws(1);  // See the head of this file.
+    if (!small || !told(0, [&] { draws(100); }) || !draws(100)) {
+      throw std::logic_error("not told of the memory of a batch, or not drawn");
+    }
+    // Enough for a connection, but not for a writer's memory.
+    if (!told(2, [&] { static_cast<void>(attached.writer()); })) {
+      throw std::logic_error("not told of the memory of a writer");
+    }
+    static_cast<void>(attached.writer());
+  });
+  Line line;
+  line.append_many(0, 20);
+  Hosted hosted(line.replay, {.address = address});
+  hosted.serve();
+  EXPECT_TRUE(guest.join());
+}
+
+}  // namespace
+}  // namespace reprise::test
