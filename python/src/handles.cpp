@@ -156,8 +156,9 @@ position on. What `find` would not find is marked as gone and has a stale key.)"
           R"(Weights added up over the episode of each of these items, float64 [n] twice: of the items after
 it, and of all of its episode. Weights are those of the selector with this place: with
 Proportional(alpha=1, epsilon=0) the priorities. They are of the present items, never drifting: what
-is gone, exhausted or not decided yet adds nothing. NaN for an item that is gone. ValueError for a
-key of another buffer, or a selector that does not draw by weight alone.)",
+is gone, exhausted or not decided yet adds nothing, nor does what lies beyond a hole of `chunk_steps`
+steps that a remover other than Fifo has taken out of the episode. NaN for an item that is gone.
+ValueError for a key of another buffer, or a selector that does not draw by weight alone.)",
           arg("keys"), arg("selector", 0U))
       .method<&Episodes::remove, true>(
           "remove",

@@ -35,8 +35,8 @@ constexpr const char* kSample =
     R"(A batch whose first items are those of the first part, and so on. n: the length of the mix, or None.
 
 Arguments and errors as of Sampler.sample, `timeout` for all parts together. If a part raises, such
-as TimeoutError, what the parts before it drew is kept: the next call goes on there, or begins anew
-with another n_step or discount.
+as TimeoutError, what the parts before it drew is kept, with the beta and draws of that call: the
+next call goes on there, or begins anew with another n_step or discount.
 
 Exact parts: weights are (N * P(i))^-beta with N and P of the item's own buffer; with
 normalise='by_batch' they are divided by the largest of the whole batch. draws='epoch' makes a pass

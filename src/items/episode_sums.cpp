@@ -27,7 +27,9 @@ class Sums {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   Sums(buffer::BufferCore& core, std::size_t selector) noexcept
-      : core_(core), selector_(selector) {}
+      : core_(core),
+        selector_(selector),
+        most_empty_((core.window().most_between_items() - 1) / core.store().chunk_rows()) {}
 
   std::size_t add_up(std::span<const ItemKey> keys, std::span<double> after,
                      std::span<double> totals) noexcept {
@@ -45,8 +47,8 @@ class Sums {
 
  private:
   struct Sum {
-    std::uint32_t item;  ///< The index of its key.
-    bool goes_on;        ///< Whether a shard had the last block.
+    std::uint32_t item;   ///< The index of its key.
+    std::uint64_t empty;  ///< Blocks without an item since the last one with any.
     shard::EpisodeSums of;
   };
 
@@ -59,35 +61,41 @@ class Sums {
             if (const auto place = shard->find(keys[i])) {
               storage::ItemHeader item;
               std::memcpy(&item, core_.store().row(place->chunk, place->row), sizeof(item));
-              sums_[found_++] = {i, false, {item.episode, item.position(), 0.0, 0.0}};
+              sums_[found_++] = {i, 0, {item.episode, item.position(), 0.0, 0.0}};
             }
           }
         });
   }
 
   /// Adds up the blocks which are `first` steps, `first` + 1 steps, ... away from that of the item,
-  /// until there is none. Blocks are numbered modulo 2^64; none is as high as those below 0.
+  /// until there are no more. Blocks are numbered modulo 2^64; none is as high as those below 0.
   void walk(std::uint64_t first, std::uint64_t step) noexcept {
     std::size_t going = found_;
     for (std::uint32_t i = 0; i < found_; ++i) {
       going_[i] = i;
+      sums_[i].empty = 0;
     }
-    // No episode has more blocks here than there are chunks, but its writer may add some meanwhile.
-    for (std::uint64_t away = first; going != 0 && away <= core_.store().chunks(); ++away) {
+    // No episode has items in more blocks than there are chunks, but its writer may add some
+    // meanwhile.
+    const std::uint64_t most = (most_empty_ + 1) * core_.store().chunks();
+    for (std::uint64_t away = first; going != 0 && away <= most; ++away) {
       const std::span<std::uint32_t> now = std::span(going_).first(going);
       for (const std::uint32_t i : now) {
-        sums_[i].goes_on = false;
+        ++sums_[i].empty;
       }
       for (std::size_t s = 0; s < core_.shards().size(); ++s) {
         const ShardSet::One shard(core_.shards(), s);
         for (const std::uint32_t i : now) {
           shard::EpisodeSums& sum = sums_[i].of;
           const std::uint64_t block = sum.position / core_.store().chunk_rows() + away * step;
-          sums_[i].goes_on |= shard->add_up(selector_, block, sum);
+          if (shard->add_up(selector_, block, sum)) {
+            sums_[i].empty = 0;
+          }
         }
       }
       going = static_cast<std::size_t>(
-          std::ranges::partition(now, [this](std::uint32_t i) { return sums_[i].goes_on; })
+          std::ranges::partition(now,
+                                 [this](std::uint32_t i) { return sums_[i].empty <= most_empty_; })
               .begin() -
           now.begin());
     }
@@ -95,6 +103,7 @@ class Sums {
 
   buffer::BufferCore& core_;
   const std::size_t selector_;
+  const std::uint64_t most_empty_;  ///< Blocks without an item that may lie between two items.
   std::size_t found_ = 0;
   std::array<Sum, kTogether> sums_;  ///< Those of the items that were found.
   std::array<std::uint32_t, kTogether> going_;

@@ -41,6 +41,7 @@ class Kind {
   [[nodiscard]] virtual bool every_step() const noexcept { return true; }
   [[nodiscard]] virtual bool continues() const noexcept { return false; }
   [[nodiscard]] virtual std::uint32_t item_every() const noexcept { return 1; }
+  [[nodiscard]] virtual std::uint32_t most_between_items() const noexcept { return 1; }
   [[nodiscard]] virtual bool begins_item(std::uint64_t /*position*/, std::uint32_t /*length*/,
                                          bool /*ends*/) const noexcept {
     return true;

@@ -199,6 +199,9 @@ class SequencesKind final : public Kind {
   [[nodiscard]] std::uint32_t item_every() const noexcept override {
     return window_.end == SequenceEnd::Overlap || continues() ? 1 : window_.period;
   }
+  [[nodiscard]] std::uint32_t most_between_items() const noexcept override {
+    return window_.period;
+  }
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
                                  bool ends) const noexcept override {
     const bool whole = length == ahead();

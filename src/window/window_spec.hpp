@@ -81,6 +81,12 @@ class WindowSpec {
   /// Items begin only with steps whose position is a multiple of this.
   [[nodiscard]] std::uint32_t item_every() const noexcept { return kind_->item_every(); }
 
+  /// Between an item of an episode and the next one there are at most so many steps, the first
+  /// item's own included.
+  [[nodiscard]] std::uint32_t most_between_items() const noexcept {
+    return kind_->most_between_items();
+  }
+
   /// Values of a field that a batch holds per item: those of each step, for observations a stack.
   [[nodiscard]] std::size_t values(const RoleTraits& role) const noexcept;
   /// The dimensions of a field in a batch between that of the items and the field's own.

@@ -63,8 +63,9 @@ void expect_right(Line& line) {
 
 Window random_window(Rng& rng) {
   if (rng.chance(0.3)) {
-    return Sequences{.length = static_cast<std::uint32_t>(rng.between(1, 5)),
-                     .period = static_cast<std::uint32_t>(rng.between(1, 4))};
+    return Sequences{
+        .length = static_cast<std::uint32_t>(rng.between(1, 5)),
+        .period = static_cast<std::uint32_t>(rng.between(1, rng.chance(0.5) ? 4 : 70))};
   }
   return Transitions{.n_step = static_cast<std::uint32_t>(rng.between(1, 3)),
                      .frame_stack = static_cast<std::uint32_t>(rng.between(1, 3))};
