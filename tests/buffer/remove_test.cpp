@@ -116,11 +116,13 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   const ScratchDirectory directory;
   Line line(Small{.capacity_steps = 500, .episode_index = true, .shards = 3});
   std::atomic<bool> running = true;
+  std::atomic<std::uint64_t> next = 0;  // No two steps have one number, as `keys` goes by it.
   std::vector<std::jthread> threads;
   start(threads, 2, [&] {
     Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; running; ++i) {
-      line.append(writer, i, i % 13 == 0 ? End::Terminated : End::Continue);
+    while (running) {
+      const std::uint64_t number = next++;
+      line.append(writer, number, number % 13 == 0 ? End::Terminated : End::Continue);
     }
   });
   threads.emplace_back([&] {
