@@ -155,6 +155,9 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
   Forked guest([&] {
     Guest attached = attach(address, {.timeout = 60s});
     GuestSampler sampler = attached.sampler();
+    const auto draws = [&](GuestSampler& from, std::size_t n) {
+      return static_cast<bool>(from.sample(n, {.timeout = 60s}));
+    };
     const auto told = [](rlim_t more, const auto& call) {
       try {
         const FewFiles few(more);
@@ -164,11 +167,13 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
       }
       return false;
     };
-    const auto draws = [&](std::size_t n) {
-      return static_cast<bool>(sampler.sample(n, {.timeout = 60s}));
-    };
-    const bool small = draws(1) && !base::text(1).empty();  // See the head of this file.
-    if (!small || !told(0, [&] { draws(100); }) || !draws(100)) {
+    // See the head of this file.
+    GuestSampler other = attached.sampler();
+    draws(other, 100);
+    static_cast<void>(attached.writer());
+    told(100, [] { throw std::system_error(EMFILE, std::generic_category(), base::text(1)); });
+
+    if (!draws(sampler, 1) || !told(0, [&] { draws(sampler, 100); }) || !draws(sampler, 100)) {
       throw std::logic_error("not told of the memory of a batch, or not drawn");
     }
     // Enough for a connection, but not for a writer's memory.
