@@ -74,8 +74,7 @@ struct MinSize {
 ///    with a limit of draws). The steps let through still count, so the writer waits the longer
 ///    afterwards.
 ///  - Steps whose items are outdated (`Options::max_staleness`) count as inserted, so the ratio
-///  does
-///    not make samplers wait for fresh ones; `MinSize` and `Queue` do.
+///    does not make samplers wait for fresh ones; `MinSize` and `Queue` do.
 ///  - Writers book inserts in small blocks, so the balance may be exceeded by one block per writer.
 ///
 /// With sequences, min_size counts as `MinSize::items` does. The ratio may change while all run:
