@@ -120,6 +120,10 @@ struct Sequences {
 // Consequences of a window, for code that writes or reads whole episodes. A window that no buffer
 // takes throws `std::invalid_argument`.
 
+/// T, if a batch has each step of an item, or 0, if it has the first one.
+[[nodiscard]] std::uint32_t sequence_steps(const Window& window);
+/// Whether items go on with the next episode of their writer (`SequenceEnd::Continue`).
+[[nodiscard]] bool continues(const Window& window);
 /// Whether a batch has returns.
 [[nodiscard]] bool has_returns(const Window& window);
 /// Items begin only with steps whose position in the episode is a multiple of this.

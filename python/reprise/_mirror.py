@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import Tensors
-from ._options import classes as strategies
 from ._reprise import Mix, _RowMirror
 from ._vocabulary import Draws, Normalise, Role, UpdateResult
 
@@ -63,9 +62,9 @@ class Mirror:
         parts = len(source.parts) if isinstance(source, Mix) else 1
         self._new = [_RowMirror(self._sampler, part) for part in range(parts)]
         each = self._new[0]
-        window = self._window = each.window
-        self._sequences = isinstance(window, strategies["Sequences"])
-        self._steps = window.burn_in + window.length if self._sequences else 1
+        self._window = each.window
+        self._sequences = each.steps > 0
+        self._steps = max(each.steps, 1)
         count = sum(new.rows for new in self._new)
         needed = count * each.row_bytes
         if self._device.type == "cuda":

@@ -106,7 +106,7 @@ class AppendResult(NamedTuple):
     steps: steps appended by this call.
     repeated: the shipment was appended before; nothing was appended now.
     restarted: episodes whose earlier steps are not in this shard; each begins in the middle, with
-      Sequences at the next multiple of the period.
+      sequences at the next multiple of the period.
     """
 
     steps: int

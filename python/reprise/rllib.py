@@ -24,7 +24,7 @@ What differs from RLlib's PrioritizedEpisodeReplayBuffer:
 - Importance weights are divided by the largest of the batch; with `normalise="by_buffer"`, as in
   RLlib, by the largest of the buffer.
 - `is_truncated` of a drawn transition is never set, which neither loss reads.
-- Sequences for stateful modules, infos, extra model outputs and initial priorities are refused.
+- Stateful modules (their sequences), infos, extra model outputs and initial priorities are refused.
 - Multi-agent episodes are refused: a buffer here has one schema, and agents differ in theirs.
 
 One thread at a time, as RLlib's.

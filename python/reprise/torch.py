@@ -367,12 +367,12 @@ def loader(
       either kind, one selector of a buffer or a Guest, of which `sampler(**sampler)` is the source:
       seed, fresh, unique_frames, and of reprise.ray and a Guest selector.
       Without unique_frames, or with None, batches hold the frames of an observation once where
-      n_step < frame_stack, and of Sequences with frame_stack > 1; the device makes the stacks.
+      n_step < frame_stack, and of sequences with frame_stack > 1; the device makes the stacks.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
-    [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape] and
+    [B, *shape], with frame_stack F > 1 [B, F, *shape], of sequences [B, T, *shape] and
     [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
     `.weights`, `.lengths`, `.item_keys` and so on, and of unique frames `batch.frames["obs"]`,
-    [B, F + n_step, *shape] or of Sequences [B, F + T, *shape].
+    [B, F + n_step, *shape] or of sequences [B, F + T, *shape].
     uint16, uint32 and uint64 are int64. The `item_keys` of reprise.ray stay an array of numpy.
     The tensors are yours: no later batch changes them. They are views of one piece of memory, which
     is freed with the last of them. On the CPU it is that of a reprise.Batch. On CUDA torch's

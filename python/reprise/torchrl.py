@@ -70,7 +70,7 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
     Of sequences rewards are at the root, [B, T], and the others those of the last step.
     device: None shares the batch's memory.
-    ValueError for Sequences with n_step: torchrl's estimators make the returns of steps themselves;
+    ValueError for sequences with n_step: torchrl's estimators make the returns of steps themselves;
     and for those with end='continue', any step of which may end an episode.
     """
     tensors = batch.torch(device)

@@ -160,7 +160,7 @@ nb::object returns_arrays(nb::handle self) {
   return arrays<&returns>(
       self, "Batch.returns",
       [any](const FieldInfo& field) { return any && field.traits().has_returns; },
-      any ? "none" : "none: Sequences have returns with n_step");
+      any ? "none" : "none: sequences have returns with n_step");
 }
 
 nb::object frames_arrays(nb::handle self) {
@@ -225,7 +225,7 @@ constexpr const char* kDoc = R"(A batch of B items as named numpy arrays, B item
 It is a mapping of names to arrays: dict(batch), {**batch} and batch.items() work; len(batch) is B.
 
 Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *shape], oldest frame
-first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps every field is
+first; other fields are [B, *shape]. Of sequences of T = burn_in + length steps every field is
 [B, T, *shape] in the order of time, but an observation with frame_stack F > 1 is
 [B, T, F, *shape], and a recurrent state is [B, *shape]. With end="continue" batch["is_first"],
 batch["terminated"] and batch["truncated"] are bool [B, T]: whether a step is the first of its
@@ -260,17 +260,6 @@ nb::object of(Schema& schema, const Window& window, bool unique_frames, std::siz
       std::move(pool), Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames), n);
 }
 
-bool is_of_streams(const Window& window) {
-  const auto* const sequences = std::get_if<Sequences>(&window);
-  return sequences != nullptr && sequences->end == SequenceEnd::Continue;
-}
-
-/// The T of sequences, or 0.
-std::size_t steps_of(const Window& window) {
-  const auto* const sequences = std::get_if<Sequences>(&window);
-  return sequences != nullptr ? std::size_t{sequences->burn_in} + sequences->length : 0;
-}
-
 }  // namespace
 
 BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
@@ -280,8 +269,8 @@ BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const 
       window(items),
       has_returns(reprise::has_returns(window)),
       unique_frames(unique),
-      streams(is_of_streams(window)),
-      steps(steps_of(window)),
+      streams(continues(window)),
+      steps(sequence_steps(window)),
       ahead(steps != 0 ? steps : std::get<Transitions>(window).n_step),
       stack(std::visit([](const auto& kind) { return kind.frame_stack; }, window)) {
   if (allocator.is_valid() && !allocator.is_none()) {

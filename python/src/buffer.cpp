@@ -156,7 +156,7 @@ constexpr const char* kSelector =
 ReplayBuffer.selector. Any thread.)";
 
 constexpr const char* kInit =
-    R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With Sequences at
+    R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With sequences at
   least burn_in + length, and the period.
 window: what an item spans: Transitions, the default, or Sequences.
 selectors: how items are drawn: one, or a sequence of them, which keep their own weights over the
@@ -196,9 +196,12 @@ const unsigned& Origin::forks() noexcept {
   return count;
 }
 
-void Origin::check_open(const char* call) {
+void Origin::check_open(const char* call, unsigned known) {
   if (takes_nothing()) {
     throw Closed(std::string(call) + ": the buffer is closed; no step was taken");
+  }
+  if (restored != known) {
+    throw Closed(std::string(call) + ": the buffer was restored since; make another writer");
   }
 }
 

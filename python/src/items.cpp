@@ -52,13 +52,11 @@ nb::object values_from(nb::handle given, const FieldInfo& field, const Window& w
                        std::size_t keys, Value& value) {
   nb::object array = array_of(given, "values");
   const Array read(array);
-  const auto* const sequences = std::get_if<Sequences>(&window);
-  const std::size_t own = field.spec.shape.size();
-  if (sequences == nullptr || read.shape().size() != own + 2) {
+  const std::size_t steps = sequence_steps(window);
+  if (steps == 0 || read.shape().size() != field.spec.shape.size() + 2) {
     value.take(array, field, {}, keys);
     return array;
   }
-  const std::size_t steps = sequences->burn_in + sequences->length;
   if (static_cast<std::size_t>(read.shape()[0]) != keys ||
       static_cast<std::size_t>(read.shape()[1]) != steps) {
     fail("values: expected shape (", keys, ", ", steps, ", ...), one for each key and step; given ",
@@ -127,7 +125,7 @@ void bind_updates(Type<BufferObject>& type) {
 that a learner writes back, values made anew, relabelled rewards.
 
 keys: int64 [n], of Batch.item_keys or Batch.torch. field: its name.
-values: [n, *shape], for the step with which each item begins, or, of Sequences, [n, T, *shape], for
+values: [n, *shape], for the step with which each item begins, or, of sequences, [n, T, *shape], for
 each step of its window; those beyond an item's length are not read. Arrays, or tensors of the CPU;
 other numbers are converted.
 The update is of the steps: all windows that contain them show it. (Where an episode goes on in

@@ -75,8 +75,8 @@ class Origin {
       static_cast<void>(stats());
     }
   }
-  /// Throws Closed once steps are refused.
-  void check_open(const char* call);
+  /// Throws Closed once steps are refused, or if `restored` is not `known` any more.
+  void check_open(const char* call, unsigned known);
 
  private:
   /// The forks between the first process and this one, written by a child's only thread.

@@ -73,7 +73,7 @@ allocator: where batches live: a function of a number of bytes that gives an obj
 resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
   of the save that the buffer was loaded from.
 unique_frames: batches hold each frame of an item once: of Transitions(frame_stack=F) F + n_step
-  instead of 2 F, of Sequences(frame_stack=F) F + T instead of 2 T F. The stacks are views of
+  instead of 2 F, of sequences with that F + T instead of 2 T F. The stacks are views of
   Batch.frames, which says more.
 fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
   are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
@@ -112,6 +112,7 @@ class RowMirrorObject {
 
   [[nodiscard]] nb::object schema() const { return make_object<Schema>(origin_.schema()); }
   [[nodiscard]] nb::object window() const { return to_python(origin_.window); }
+  [[nodiscard]] std::size_t steps() const { return sequence_steps(origin_.window); }
   [[nodiscard]] std::size_t rows() const { return mirror_->rows(); }
   [[nodiscard]] std::size_t row_bytes() const { return mirror_->layout().row_bytes; }
   [[nodiscard]] nb::object offsets() const { return to_python(mirror_->layout().offsets); }
@@ -310,6 +311,7 @@ void bind_mirror(nb::module_& module) {
           arg("sampler"), arg("part", 0U))
       .property<&Self::schema>("schema", "Schema", "Of the buffer.")
       .property<&Self::window>("window", "_Window", "Of the buffer.")
+      .property<&Self::steps>("steps", "T of sequences, 0 of transitions.")
       .property<&Self::rows>("rows",
                              "Rows that the copy has to have room for, more after some draws.")
       .property<&Self::first_rows>("first_rows", "NDArray[np.int64]",

@@ -240,7 +240,7 @@ An append may leave it out; a value given by its name stays. A batch has it as a
           arg("name", "version"))
       .method<&declare_typed<Role::RecurrentState>>(
           "recurrent_state", "Schema",
-          R"(What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first
+          R"(What a recurrent network carries into a step, for sequences: an item keeps that of its first
 step (the stored state of Kapturowski et al., R2D2, 2019). Give it to `append` at each step with
 which an item may begin: positions that are multiples of the period, all with end='overlap' and
 'continue'. A batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column

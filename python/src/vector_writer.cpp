@@ -93,7 +93,7 @@ observations in `next_`. It brings no priorities, as Writer.append_transition. T
 interrupts the wait, and OSError: call again with the same arguments before anything else, which
 takes no transition twice.)";
 
-/// Whether it is a mapping. Sequences and arrays can be indexed too, but have no keys.
+/// Whether it is a mapping. A list and an array can be indexed too, but have no keys.
 bool has_keys(nb::handle given) {
   const nb::object keys = nb::steal(PyObject_GetAttrString(given.ptr(), "keys"));
   if (!keys) {
@@ -164,7 +164,7 @@ void VectorWriterObject::add_rows(const StepValues& values, bool next,
 
 void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   check_open(fields.call());
-  origin_->check_open(fields.call());
+  origin_->check_open(fields.call(), group_->restored);
   choose(env_ids);
   if (autoreset_ == AutoReset::NextStep && fields.empty()) {
     const Released released;  // Ending an open episode may wait for a chunk.
@@ -188,7 +188,7 @@ void VectorWriterObject::check_environments(const char* call) const {
       continue;
     }
     if (!group_->in_episode(e)) {
-      origin_->check_open(call);
+      origin_->check_open(call, group_->restored);
       fail<std::logic_error>(call, ": environment ", e,
                              " is outside an episode: give its first observations to begin");
     }

@@ -43,7 +43,7 @@ second.)";
 constexpr const char* kAppend =
     R"(Appends one step: every column by its name, the observation that follows as `next_` and its name,
 a recurrent state by its name where an item may begin: at positions of the episode that are
-multiples of the period, with Sequences of end='overlap' or 'continue' at all.
+multiples of the period, with sequences of end='overlap' or 'continue' at all.
 
 end: an End or its number, or reprise.ends(terminated, truncated); no bool. At an end the
   `next_` observations are the final ones.
@@ -139,7 +139,7 @@ void check_final(const Fields& fields, const FieldTable& table) {
 
 WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments,
                          AutoReset autoreset, std::chrono::nanoseconds wait)
-    : hook([&origin] { return origin.stats(); }), timeout(wait) {
+    : restored(origin.restored), hook([&origin] { return origin.stats(); }), timeout(wait) {
   const WriterOptions options{.timeout = timeout, .hook = &hook};
   without_gil([&] {
     if (environments) {
@@ -192,7 +192,7 @@ std::uint64_t WriterObject::episode_steps() const {
 void WriterObject::begin_episode(const Fields& fields) {
   Writer& writer = open(fields.call());
   origin_->check_process();
-  origin_->check_open(fields.call());
+  origin_->check_open(fields.call(), group_->restored);
   const TakenValues taken(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations()}, values_);
@@ -206,7 +206,7 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
   Writer& writer = open(fields.call());
   origin_->check_process();
   if (!group_->in_episode(environment_)) {
-    origin_->check_open(fields.call());
+    origin_->check_open(fields.call(), group_->restored);
     throw std::logic_error(std::string(fields.call()) +
                            " outside an episode: call begin_episode first");
   }
@@ -341,7 +341,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
   const std::size_t items =
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
   const std::span<const float> priorities = some_of(given, items, fields.call());
-  origin_->check_open(fields.call());
+  origin_->check_open(fields.call(), group_->restored);
   if (!goes_on(steps)) {
     episode_ = {.steps = steps};
   }

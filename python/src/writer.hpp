@@ -32,7 +32,8 @@ struct WriterGroup {
   /// Gives a writer back.
   void close(std::size_t e);
 
-  bool in_use = false;  ///< Guarded by the GIL.
+  bool in_use = false;      ///< Guarded by the GIL.
+  const unsigned restored;  ///< `Origin::restored` when it was made: it writes into that buffer.
   SignalHook hook;
   std::chrono::nanoseconds timeout;
   std::optional<Writer> one;
@@ -61,10 +62,10 @@ void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
     return;
   }
   if (status == CommitStatus::Closed) {
-    if (origin.restored != 0 && !origin.takes_nothing()) {
-      throw Closed(std::string(call) + ": the buffer was restored since; make another writer");
-    }
-    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
+    const bool restored = origin.restored != group.restored && !origin.takes_nothing();
+    throw Closed(std::string(call) + (restored
+                                          ? ": the buffer was restored since; make another writer"
+                                          : ": the buffer is closed; the step was not taken"));
   }
   origin.check_process();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;

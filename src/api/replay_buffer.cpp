@@ -112,7 +112,7 @@ void ReplayBuffer::set_version(std::int64_t version) {
   const base::Call call{"set_version"};
   base::require(version >= 0, call, "version is ", version, "; allowed: at least 0");
   base::require(core_->layout().version_field().has_value(), call,
-                "the schema has no version; allowed: with Schema::version");
+                "the schema has no version; allowed: one that declares it");
   core_->set_version(version);
 }
 

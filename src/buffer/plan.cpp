@@ -120,8 +120,8 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   check_ratio(o);
   check_queue(o);
   base::require(!o.max_staleness || layout.version_field(), "max_staleness is ",
-                o.max_staleness.value_or(0), ", and the schema has no version; allowed: with ",
-                "Schema::version");
+                o.max_staleness.value_or(0),
+                ", and the schema has no version; allowed: with one that declares it");
   window.check_capacity(o.capacity_steps);
   require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
 

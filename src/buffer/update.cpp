@@ -130,7 +130,7 @@ void need_index(const BufferCore& core) {
   core.life().check();
   if (!core.options().episode_index) {
     base::refuse<std::logic_error>("finding items by episode needs ", base::OptionsOf{"Options"},
-                                   "episode_index, which is off");
+                                   "episode_index, which is off: make the buffer with it");
   }
 }
 

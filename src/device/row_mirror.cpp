@@ -50,9 +50,8 @@ class RowMirror::State final : public window::RowTaker {
       layout_.offsets[field.field] = layout_.row_bytes;
       layout_.row_bytes += in_words(field.bytes);
     }
-    base::require(!core_.window().continues(), base::Call{"RowMirror"},
-                  "window is Sequences with end = ", base::Enumerator{"Continue"},
-                  "; allowed: other ends, whose steps are in consecutive rows");
+    core_.window().refuse_streams("other ends, whose steps are in consecutive rows",
+                                  base::Call{"RowMirror"});
     base::require(!sampler_.has_taker(), base::Call{"RowMirror"},
                   "the sampler has a mirror; allowed: one, which takes the rows of its draws");
     sampler_.set_taker(this);

@@ -9,7 +9,7 @@ constexpr StrategyKind<RateLimiter> kKinds[] = {
     base::describe<RateLimiter, MinSize>(
         "MinSize",
         R"(Samplers wait until this many items can be sampled, 1 to capacity_steps; writers never wait.
-With Sequences steps count.)",
+With sequences steps count.)",
         base::option<&MinSize::items>("items", 1)),
     base::describe<RateLimiter, SampleToInsertRatio>(
         "SampleToInsertRatio",

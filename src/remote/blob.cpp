@@ -1,5 +1,7 @@
 #include "remote/blob.hpp"
 
+#include <reprise/strategy_kind.hpp>
+
 #include "record/checksum.hpp"
 #include "record/codec.hpp"
 
@@ -11,24 +13,6 @@ namespace {
 
 constexpr const char* kNames[] = {"?",         "shipment", "request", "answer",
                                   "shipments", "outcomes", "refusal", "end"};
-
-void encode(record::Encoder& to, const Transitions& window) {
-  to.u32(window.n_step);
-  to.value(window.discount);
-  to.u32(window.frame_stack);
-  to.u8(static_cast<std::uint8_t>(window.stack_start));
-}
-
-void encode(record::Encoder& to, const Sequences& window) {
-  to.u32(window.length);
-  to.u32(window.period);
-  to.u32(window.burn_in);
-  to.u8(static_cast<std::uint8_t>(window.end));
-  to.u32(window.n_step);
-  to.value(window.discount);
-  to.u32(window.frame_stack);
-  to.u8(static_cast<std::uint8_t>(window.stack_start));
-}
 
 Bytes behind_checksum(Bytes blob) noexcept {
   return blob.subspan(sizeof(std::uint64_t));
@@ -46,7 +30,9 @@ std::uint64_t fingerprint(const Schema& schema, const Window& window) {
     all.list(field.shape);
   }
   all.u8(static_cast<std::uint8_t>(window.index()));
-  std::visit([&](const auto& one) { encode(all, one); }, window);
+  for (const OptionValue& option : *windows()[window.index()].values(window)) {
+    std::visit([&](auto value) { all.value(value); }, option);
+  }
   return record::checksum(all.encoded());
 }
 

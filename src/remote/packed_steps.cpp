@@ -55,9 +55,9 @@ PackedSteps::PackedSteps(const Schema& schema, const Options& of_shards, std::ui
       longest_run_(lanes.longest_run),
       lanes_(lanes.count),
       next_lane_(lanes.first) {
-  base::require(!outline.format.window.continues(), base::Call{"StepPacker"},
-                "window is Sequences with end = ", base::Enumerator{"Continue"},
-                "; allowed: other ends, as the episodes of an environment go to several shards");
+  outline.format.window.refuse_streams(
+      "other ends, as the episodes of an environment go to several shards",
+      base::Call{"StepPacker"});
   base::require(lanes.count != 0, base::Call{"StepPacker"},
                 "PackerLanes::count is 0; allowed: at least 1");
   base::require(lanes.first < lanes.count, base::Call{"StepPacker"}, "PackerLanes::first is ",

@@ -34,10 +34,11 @@ BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
       window_(window),
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
-  base::require(!unique || !window_.continues(), base::OptionsOf{"SamplerOptions"},
-                "unique_frames: window is Sequences with end = ", base::Enumerator{"Continue"},
-                "; allowed: none, as an episode's final observation "
-                "and the first one of the next are two frames");
+  if (unique) {
+    window_.refuse_streams(
+        "none, as an episode's final observation and the first one of the next are two frames",
+        base::OptionsOf{"SamplerOptions"}, "unique_frames: ");
+  }
   unique_frames = unique;
   targets = window_.target_count();
   steps = window_.steps();

@@ -62,6 +62,15 @@ std::vector<std::size_t> WindowSpec::dimensions(const RoleTraits& role) const {
 
 namespace reprise {
 
+std::uint32_t sequence_steps(const Window& window) {
+  const window::WindowSpec spec(window);
+  return spec.has_steps() ? spec.steps() : 0;
+}
+
+bool continues(const Window& window) {
+  return window::WindowSpec(window).continues();
+}
+
 bool has_returns(const Window& window) {
   return window::WindowSpec(window).n_step() != 0;
 }

@@ -58,6 +58,12 @@ class WindowSpec {
   /// Whether a window goes on across ends of episodes, in the stream of its writer's steps: then
   /// items begin by the number of their first step there.
   [[nodiscard]] bool continues() const noexcept { return continues_; }
+  /// std::invalid_argument if it does, which begins with `where` and ends with what is allowed.
+  template <class... Where>
+  void refuse_streams(std::string_view allowed, Where... where) const {
+    base::require(!continues_, where..., "window is ", name(), " with end = ",
+                  base::Enumerator{"Continue"}, "; allowed: ", allowed);
+  }
   /// Most rows after an item's first that its window reads: in a stream an episode may end after
   /// each step.
   [[nodiscard]] std::uint32_t reach() const noexcept { return continues_ ? 2 * ahead_ : ahead_; }

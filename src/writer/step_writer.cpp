@@ -102,7 +102,7 @@ void StepWriter::set_version(std::int64_t version) {
   const base::Call call{"Writer::set_version"};
   base::require(version >= 0, call, "version is ", version, "; allowed: at least 0");
   base::require(format_.layout.version_field().has_value(), call,
-                "the schema has no version; allowed: with Schema::version");
+                "the schema has no version; allowed: one that declares it");
   version_ = version;
 }
 

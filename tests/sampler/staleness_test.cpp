@@ -167,7 +167,7 @@ TEST(Staleness, IsRefusedWithoutAVersion) {
   Schema schema;
   schema.observation<int>("id");
   expect_refusal([&] { ReplayBuffer(schema, {.capacity_steps = 8, .max_staleness = 4}); },
-                 {"max_staleness is 4", "no version", "Schema::version"});
+                 {"max_staleness is 4", "no version", "declares it"});
   ReplayBuffer replay(schema, {.capacity_steps = 8});
   expect_refusal([&] { replay.set_version(1); }, {"no version"});
   Writer writer = replay.writer();

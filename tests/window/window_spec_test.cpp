@@ -35,6 +35,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(window.values(traits(Role::RecurrentState)), 1U);
   EXPECT_FALSE(window.every_step());
   EXPECT_FALSE(has_returns(Sequences{}));
+  EXPECT_TRUE(continues(Sequences{.end = SequenceEnd::Continue}));
   EXPECT_EQ(window.target_count(), 1U);
   const WindowSpec stacked(Sequences{.length = 5, .burn_in = 3, .frame_stack = 4});
   EXPECT_EQ(stacked.ahead(), 8U);
@@ -56,7 +57,10 @@ TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
          {Window(Transitions{.n_step = 3}),
           Window(Sequences{.length = 3, .period = 2, .burn_in = 1, .end = end})}) {
       const WindowSpec spec(window);
-      EXPECT_EQ(has_returns(window), std::holds_alternative<Transitions>(window));
+      const bool transitions = std::holds_alternative<Transitions>(window);
+      EXPECT_EQ(has_returns(window), transitions);
+      EXPECT_EQ(sequence_steps(window), transitions ? 0U : 4U);
+      EXPECT_FALSE(continues(window));
       EXPECT_EQ(item_every(window), spec.item_every());
       for (std::size_t steps = 1; steps < 20; ++steps) {
         std::size_t going_on = 0;

@@ -21,6 +21,9 @@ namespace reprise {
 /// Cost: a few microseconds per call more than `Proportional`, about twice the time per update, and
 /// 15 bytes more per row. A call that meets many new priorities at once sorts them, at most all of
 /// them once.
+///
+/// Which items of one weight a seed draws depends on the order in which they got it, which a draw
+/// without replacement and a load change.
 struct RankBased {
   float alpha = 0.7F;  ///< 0 (uniform) to 8.
   /// The priority of items without one.

@@ -122,6 +122,9 @@ def test_what_was_made_before_a_restore_says_so(buffer, tmp_path):
     buffer.restore(tmp_path)
     step = {name: [value] for name, value in STEP.items()}
     refuses(reprise.Closed, "Writer.append: the buffer was restored since", writer.append, **STEP)
+    again = "begin_episode: the buffer was restored since"
+    refuses(reprise.Closed, again, writer.begin_episode, state=[0, 0])
+    refuses(reprise.Closed, "begin: the buffer was restored since", writers.begin, state=[[0, 0]])
     with pytest.raises(reprise.Closed, match="VectorWriter.append: the buffer was restored since"):
         writers.append(**step, end=[0])
     refuses(reprise.Closed, "sample: the buffer was restored since", sampler.sample, 1)

@@ -21,7 +21,7 @@ def filled(window):
 def test_without_n_step_there_are_none():
     batch = filled(reprise.Sequences(length=4, period=4)).sampler().sample(8)
     assert batch.returns == {} and batch.discounts.shape == (8,)
-    with pytest.raises(KeyError, match="of Batch.returns: none: Sequences have returns with n_ste"):
+    with pytest.raises(KeyError, match="of Batch.returns: none: sequences have returns with n_ste"):
         batch.returns["reward"]
 
 

@@ -322,7 +322,8 @@ REFUSED = {
     "make().selector().set_alpha(10)": "SelectorHandle.set_alpha: alpha is 10; allowed: 0 to 8",
     "make().set_samples_per_insert(2.0)": "ReplayBuffer.set_samples_per_insert: rate_limiter is a MinSize; "
     "allowed: SampleToInsertRatio",
-    "make().episodes()": "ReplayBuffer.episodes: finding items by episode needs episode_index, which is off",
+    "make().episodes()": "ReplayBuffer.episodes: finding items by episode needs episode_index, which is off: "
+    "make the buffer with it",
     "w.append(**step, priorities=[1, 2])": "Writer.append: 2 priorities; this call decides 1 items",
     "tree.assign([9], [1.0])": "SegmentTree.assign: leaves[0] = 9; allowed: below 4",
     "reprise.SegmentTree(0)": "SegmentTree: capacity = 0; allowed: 1 to",
