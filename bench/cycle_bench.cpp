@@ -93,7 +93,7 @@ void add_cycle(const std::string& name, std::initializer_list<int> log_sizes) {
   });
 }
 
-/// As learners of thousands of simulators draw.
+/// The items that a learner of thousands of simulators draws at a time.
 constexpr std::size_t kManyItems = 32'768;
 
 [[maybe_unused]] const bool added = [] {

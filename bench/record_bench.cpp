@@ -123,7 +123,7 @@ class TextbookSteps : public bench::TextbookRows<Step> {
   std::vector<std::uint32_t> indices_ = std::vector<std::uint32_t>(kWindows);
 };
 
-/// Measures the experiment's record_100.
+/// The call that the experiment names record_100: it appends kRecords steps.
 template <class Steps>
 void record_100(Steps& steps) {
   for (std::size_t i = 0; i < kRecords; ++i) {

@@ -163,7 +163,7 @@ class Records {
                        .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
 };
 
-/// Of this thread, whatever else the machine does.
+/// The processor time of this thread alone, so that other work of the machine does not count.
 double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

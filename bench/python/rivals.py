@@ -319,8 +319,8 @@ class Tianshou(Subject):
 
 
 class Lists(Subject):
-    """The buffer of bench/python/plain_buffer.py: columns of numpy, and the trees in lists of
-    OpenAI Baselines, whose package does not install."""
+    """The buffer of bench/python/plain_buffer.py: columns of numpy, and segment trees in Python's
+    lists, as OpenAI Baselines has them, whose own package does not install."""
 
     def fill(self, priorities):
         size = self.setup.size

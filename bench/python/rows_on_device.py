@@ -230,17 +230,19 @@ def section(results):
         rows = []
         for name, way in ways.items():
             share = way["drawing"]
+            if name == "a ring in torch":
+                drawing = "none"  # It draws on the device.
+            else:
+                drawing = "beside it" if share is None else f"{100 * share:.0f}%"
             rows.append(
                 [
                     name,
                     f"{1000 / way['rate']:.3f}",
-                    "beside it" if share is None else f"{100 * share:.0f}%",
+                    drawing,
                     f"{way['bytes'] / 1e6:.3f}",
                     times(ours / way["rate"]),
                 ]
             )
-            if name == "a ring in torch":
-                rows[-1][2] = "none"
         new = load["per_row"]
         drawn = "no new rows" if new is None else f"{new} samples per new row"
         header = [f"{load['items']:,} rows, {drawn}", "ms per batch", "drawing on the host"]

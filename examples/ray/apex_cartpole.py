@@ -103,7 +103,8 @@ class Progress:
         print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
 
     def screen(self, seed):
-        """Returns the mean return of greedy episodes, or of a longer test if it is high enough."""
+        """Plays greedy episodes and, if their mean return is high enough, a longer test. Returns
+        whether the task is solved by the last of them."""
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target

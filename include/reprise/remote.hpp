@@ -127,12 +127,12 @@ struct ShipmentOf {
 [[nodiscard]] Blob shipments_of(std::uint64_t process, std::uint64_t incarnation,
                                 std::span<const ShipmentOf> shipments);
 
-/// What became of one of them.
+/// What became of one shipment.
 struct ShipmentOutcome {
-  /// Whether it is in.
+  /// Whether the shipment was appended, or why not.
   enum class Is : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
     Appended,
-    TimedOut,  ///< A part may be in, as of the next ones: send it again.
+    TimedOut,  ///< There was no room for all of it, and a part may be in: send it again.
     NoWriter,  ///< Beyond `Options::max_writers`.
     Closed,    ///< The buffer is.
     Invalid,   ///< `ReplayShard::append` throws `std::invalid_argument`; and so on.
@@ -157,7 +157,7 @@ struct ShardState {
 /// The state in an answer of `ReplayShard`.
 [[nodiscard]] ShardState state_of(std::span<const std::byte> answer);
 
-/// How long a shard waits for whom it does not hear of.
+/// How long a shard waits for processes and clients that it does not hear of.
 struct ShardPatience {
   /// A process that was silent for so long loses its writers if others need their places.
   std::chrono::nanoseconds silent = std::chrono::seconds(5);

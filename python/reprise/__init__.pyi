@@ -17,8 +17,8 @@ from ._vocabulary import Goal as _Goal, Normalise as _Normalise
 
 __version__: str
 
-# Errors. Bad arguments raise ValueError or TypeError; calls at the wrong time, in a forked child
-# too, raise RuntimeError; waits that ran out raise TimeoutError.
+# Errors. Bad arguments raise ValueError or TypeError; calls at the wrong time, and calls in a
+# forked child, raise RuntimeError; waits that ran out raise TimeoutError.
 class Closed(RuntimeError): ...
 class NothingToDraw(RuntimeError): ...
 
@@ -28,7 +28,7 @@ class CheckpointError(RuntimeError):
     offset: int
     errno: int
 
-# Of one step; reprise.ends gives arrays without dimensions.
+# The end of one step. reprise.ends gives it as an array without dimensions.
 _End = int | np.integer[Any] | NDArray[np.integer[Any]]
 
 def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]: ...

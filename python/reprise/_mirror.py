@@ -227,7 +227,8 @@ class Mirror:
         return self._shaped(found, there)
 
     def _shaped(self, values: Any, there: Any) -> Any:
-        """Of [n, T, ...] zeros beyond the item's last step; of transitions [n, ...]."""
+        """The values [n, T, ...] as a batch has them: of sequences with zeros beyond an item's last
+        step, of transitions without the dimension of steps."""
         return _zero_unless(values, there) if self._sequences else values[:, 0]
 
     def _targets(

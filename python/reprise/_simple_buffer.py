@@ -15,8 +15,8 @@ from ._vocabulary import End, UpdateResult
 
 
 class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """`extend` and `sample` as of the class of this name that FastTD3, holosoma's FastSAC and others
-    have, on a buffer whose rows are on the device: one import changes.
+    """Has `extend` and `sample` of the class of this name in FastTD3, holosoma's FastSAC and other
+    packages, on a buffer whose rows are on the device. Of their code only the import changes.
 
         buffer = SimpleReplayBuffer(n_env, buffer_size, n_obs, n_act, n_critic_obs, n_steps=3,
                                     gamma=0.97, device="cuda")
@@ -26,16 +26,17 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     What differs: each observation is stored once, where theirs has next observations too. A window
     of n steps ends with its episode, at a time limit as at a termination, and never runs over the
     seam where new steps replace old ones. Draws are from all environments alike. A step is drawn
-    once the n_steps of its window are there; NothingToDraw before the first. An episode ends too
-    where the observations of a step are not the next ones of the step before. `state_dict` does not
-    hold the steps: `save` does.
+    once the n_steps of its window are there; before the first one `sample` raises NothingToDraw. An
+    episode also ends where the observations of a step are not the next ones of the step before.
+    `state_dict` does not hold the steps: `save` does.
 
-    The device takes a chunk of 64 steps or more for each environment beyond the steps themselves, for
-    those that are being written.
+    Beyond the steps themselves, the device has room for the chunk, of 64 steps or more, that each
+    environment is writing.
     buffer_size: steps of each environment, give or take such a chunk: n_env * buffer_size together,
     of which the oldest leave in chunks. n_critic_obs: 0 for none. asymmetric_obs: whether
-    "critic_observations" are stored; None where n_critic_obs is not 0. playground_mode: of these,
-    the first n_obs are the observations, and are not stored again. selector: Uniform(), or
+    "critic_observations" are stored; with None they are if n_critic_obs is not 0. playground_mode:
+    whether the first n_obs "critic_observations" are the observations, and so are not stored again.
+    selector: Uniform(), or
     Proportional(...) for draws by priority: data["weights"] are importance weights, and
     `update_priorities(data["item_keys"], priorities)` sets priorities. One thread at a time.
     """

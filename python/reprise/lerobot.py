@@ -59,8 +59,8 @@ _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _
 class _Part:
     """What the transitions of a buffer and the marked ones of it have in common."""
 
-    _place = 0  # Of the selector that draws them.
-    # As of so many steps and transitions: the keys, the oldest first, and where one is not followed.
+    _place = 0  # The place of the selector that draws them.
+    # What `_in_order` found last, behind the numbers of steps and of transitions that there were.
     _read: tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
     _read = (-1, -1), np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -107,7 +107,7 @@ class _Part:
             yield store._transitions(batch, store.device, store.use_drq)
 
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The keys of the transitions, the oldest first, and whether the next one does not follow."""
+        """The keys of the transitions, oldest first, and whether each ends a run of steps."""
         replay = self._store.replay
         now = int(replay.stats()["committed_steps"]), self.size
         if self._read[0] != now:

@@ -220,7 +220,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         for name, (key, shape, dtype) in self._observations.items():
             rows[name] = _fitting(now[key], shape, dtype)
             rows["next_" + name] = _fitting(after[key], shape, dtype)
-        # As numbers, `over` is an End: CONTINUE is 0 and TERMINATED is 1.
+        # As numbers the bools of `done` are Ends: CONTINUE is 0 and TERMINATED is 1.
         ends = np.asarray(done, np.bool_).reshape(self.n_envs).view(np.uint8)
         if self.handle_timeout_termination:
             cut = [e for e, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
@@ -377,7 +377,8 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
         super().reset()
         if self.copy_info_dict:
             options = self._replay.options
-            # No step is there that is older: a chunk of each environment may outlive others.
+            # A step may be as old as the capacity and these chunks: one of each environment may
+            # outlive others.
             chunks = options["chunk_steps"] * (self.n_envs + 1)
             self._infos: list[Any] = [{}] * (options["capacity_steps"] + chunks + self.n_envs)
             self._added = 0

@@ -255,8 +255,8 @@ class Loader(Iterator[Tensors]):
         return True
 
     def _free_slabs(self, most: int) -> None:
-        """Returns the memory of copied batches to its pool; waits until at most `most` batches are
-        left."""
+        """Gives the memory of copied batches back to its pool; waits until at most `most` batches
+        are left."""
         while self._slabs and (len(self._slabs) > most or self._slabs[0][0].query()):
             self._slabs[0][0].synchronize()
             self._slabs.popleft()

@@ -96,7 +96,7 @@ nb::object returns(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
-/// What a batch of a stream's items has of each step.
+/// A column that batches have, with a value for each step, if items go on across episodes.
 struct OfStream {
   const char* name;
   std::span<bool> (Batch::*column)() const;

@@ -72,7 +72,8 @@ using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
 /// The marks that one call is under way in each of its buffers.
 using Calls = std::forward_list<SharedBuffer::Call>;
 
-/// The parts of a mixed draw; without counts it draws by the common total.
+/// The parts of a mixed draw. Either `counts` has the items of each part and `n` is 0, or the parts
+/// share `n` items by the common total: each gets as many as its part of the sum of all weights.
 struct Parts {
   /// Adds a mark to `calls` for each buffer.
   Parts(nb::handle given, std::optional<Count> all, const char* call, Calls& calls);

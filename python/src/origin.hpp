@@ -112,7 +112,8 @@ struct Entered {
 
 using PriorityUpdate =
     std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
-/// Updates priorities, without the GIL and with copies of the arguments. Returns Python's tuple.
+/// Updates priorities, without the GIL and with copies of the arguments. Returns an UpdateResult of
+/// Python.
 [[nodiscard]] nb::object updated(const Keys& keys, const Priorities& priorities,
                                  const PriorityUpdate& update);
 

@@ -7,7 +7,7 @@
 
 #include <map>
 
-/// StepPacker, ReplayShard and ShardClient, whose bytes any transport may carry.
+/// StepPacker and ShardClient, whose bytes any transport may carry, and ShardedLimiter.
 namespace reprise::python {
 
 /// The options of the shards' buffers by which the other ends check.

@@ -15,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-/// A shard of a buffer over many processes, and calls of it in another process of its machine.
+/// ReplayShard, a shard of a buffer over many processes, and ShardConnection, by which another
+/// process of the same machine calls it.
 namespace reprise::python {
 
 template <>

@@ -154,7 +154,7 @@ WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments
 void WriterGroup::close(std::size_t e) {
   if (closed[e] == 0) {
     closed[e] = 1;
-    // Closing may wait for a chunk in which open items are decided.
+    // Without the GIL, because closing may wait for a chunk in which open items are decided.
     const Released released;
     const Writer gone = std::move((*this)[e]);
   }
@@ -169,7 +169,7 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
       loose_(true) {}
 
 WriterObject::~WriterObject() {
-  // Closing the last writers may wait for a chunk in which open items are decided.
+  // The last one closes the writers, without the GIL, because that may wait for a chunk.
   const Released released(group_.use_count() == 1);
   group_.reset();
 }

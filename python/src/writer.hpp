@@ -243,7 +243,8 @@ class SharedPacker final : public Origin {
                                            AutoReset autoreset) override {
     return packer.vector_writer(environments, autoreset);
   }
-  /// Those of no buffer. std::logic_error in a forked child.
+  /// Only `committed_steps` is set, to the steps that were not taken, because there is no buffer.
+  /// std::logic_error in a forked child.
   [[nodiscard]] Stats stats() override {
     Stats made;
     made.committed_steps = packer.steps();

@@ -141,8 +141,8 @@ class BufferCore {
   // The events on which threads sleep, and statistics of their waits.
   base::Event items_event;  ///< Samplers wait here for items or inserts.
   base::Event room_event;   ///< Writers wait here for samples or for room in the queue.
-  // Where one call may take what another lacks, only the first one sleeps there, and the others
-  // here.
+  // Where one call may take what another lacks, the calls wait in line: the first one sleeps on an
+  // event above, and those behind it on that of their turns.
   limiter::Turns sampler_turns;
   limiter::Turns writer_turns;
   limiter::WaitMeter writers_for_limiter;

@@ -50,21 +50,22 @@ std::size_t chunks_on_top(const Options& o) {
 /// Refuses options that need more rows, in whole chunks, than can be numbered or addressed. The
 /// message shows the sum and names the capacity that would fit, or the rows of a chunk if no
 /// capacity fits.
-void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
-  const bool numbers = kMaxSlots < kMaxRowBytes / row_bytes;
-  const std::size_t rows = numbers ? kMaxSlots : kMaxRowBytes / row_bytes;
+void require_room(const Options& o, std::size_t chunk_items, std::size_t row_bytes) {
+  const bool numbers_run_out = kMaxSlots < kMaxRowBytes / row_bytes;
+  const std::size_t rows = numbers_run_out ? kMaxSlots : kMaxRowBytes / row_bytes;
   const std::size_t chunks = rows / o.chunk_steps / o.shards * o.shards;
   const std::size_t on_top = chunks_on_top(o);
-  const std::size_t steps = chunks > on_top ? (chunks - on_top) * items : 0;
+  const std::size_t steps = chunks > on_top ? (chunks - on_top) * chunk_items : 0;
   if (o.capacity_steps <= steps) {
     return;
   }
   const bool limited = exhausts(o);
-  const std::string why = base::text(
-      ": ceil(", o.capacity_steps, " steps / ", items, " items in a chunk) + ", o.max_writers,
-      " writers * (1 + ", o.shards, limited ? " * 2" : "", " shards) + ", o.shards, " shards * ",
-      limited ? "4" : "3", " chunks of ", o.chunk_steps, " rows of ", row_bytes,
-      " bytes each is more than ", numbers ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
+  const std::string why =
+      base::text(": ceil(", o.capacity_steps, " steps / ", chunk_items, " items in a chunk) + ",
+                 o.max_writers, " writers * (1 + ", o.shards, limited ? " * 2" : "", " shards) + ",
+                 o.shards, " shards * ", limited ? "4" : "3", " chunks of ", o.chunk_steps,
+                 " rows of ", row_bytes, " bytes each is more than ",
+                 numbers_run_out ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
   base::require(steps == 0, "capacity_steps is ", o.capacity_steps, why, steps);
   const std::size_t least_chunks = (on_top / o.shards + 1) * o.shards;
   base::refuse("chunk_steps is ", o.chunk_steps, why, rows / least_chunks,

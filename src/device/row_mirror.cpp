@@ -109,8 +109,8 @@ class RowMirror::State final : public window::RowTaker {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   /// What the copy has of a chunk.
   struct Copied {
-    /// Of the keys of its rows; two while the chunk has rows of a checkpoint. A chunk that is used
-    /// again has others.
+    /// The generations of the keys of its rows: two while the chunk has rows of a checkpoint. They
+    /// change when the chunk is used again.
     std::array<std::uint32_t, 2> generations{kNone, kNone};
     std::uint32_t whole = 0;  ///< Rows from the first on that are there as a whole.
     std::uint32_t end = 0;    ///< The row of the last observation that is there.
@@ -182,7 +182,7 @@ class RowMirror::State final : public window::RowTaker {
     copied.end = end;
   }
 
-  /// Of rows that several draws have taken, what the last one found.
+  /// Keeps what the last draw found of rows that several draws have taken.
   void keep_last() {
     std::unordered_set<std::int64_t> later;
     std::vector<std::size_t> kept;
@@ -206,12 +206,12 @@ class RowMirror::State final : public window::RowTaker {
   const std::uint32_t ahead_;
   Layout layout_;
   std::vector<Copied> chunks_;
-  std::size_t room_;                    ///< Of the copy, in chunks.
+  std::size_t room_;                    ///< Chunks for which the copy has room.
   std::uint32_t used_ = 0;              ///< Chunks that have a place there.
   std::vector<std::uint32_t> touched_;  ///< Chunks of which rows are wanted.
   std::exception_ptr failure_;
   std::size_t draws_ = 0;                 ///< Since `new_rows` was called.
-  std::vector<std::int64_t> first_rows_;  ///< Of the last draw.
+  std::vector<std::int64_t> first_rows_;  ///< Where the items of the last draw begin.
   std::vector<std::int64_t> rows_;
   std::vector<std::byte> bytes_;
   std::vector<std::int64_t> given_;  ///< What `new_rows` gave last.

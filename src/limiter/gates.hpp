@@ -19,7 +19,7 @@ struct Ratio {
   double block_samples = 0.0;       ///< What a block is worth, in sampled items, if that is fair.
 };
 
-/// The ratio that is held, and what others before it leave to be counted.
+/// The ratio that is held, and how inserts at earlier ratios change the balance.
 struct RatioTerms {
   double samples_per_insert = 0.0;
   /// What the balance is beside S - samples_per_insert * (I - min_size), because inserts count at
@@ -197,7 +197,7 @@ class RatioGate {
     return static_cast<double>(samples) - terms.samples_per_insert * counted(inserts) +
            terms.offset;
   }
-  /// Whether so many inserts are too far ahead.
+  /// Whether writers have to wait, because with `inserts` they would be too far ahead of samplers.
   [[nodiscard]] bool holds(const RatioTerms& terms, std::uint64_t samples,
                            std::uint64_t inserts) const noexcept {
     return balance(terms, samples, inserts) < -ratio_.error_buffer;

@@ -34,7 +34,8 @@ Blob AnswerMemory::room(std::size_t bytes) {
           bytes};
 }
 
-/// The number of a free place, with so many bytes; `ServiceAnswer::kPlaces` if none is free.
+/// The number of a free place, whose memory it makes new if it has fewer than `bytes`;
+/// `ServiceAnswer::kPlaces` if none is free.
 std::size_t AnswerMemory::free_place(std::size_t bytes) {
   const auto is_free = [](const Place& one) { return !one.kept && !one.given; };
   auto found = std::ranges::find_if(

@@ -19,7 +19,7 @@ using Is = ShipmentOutcome::Is;
 namespace remote {
 namespace {
 
-/// Behind it lie the heads of all shipments, and then the shipments.
+/// The first part of a call. The heads of all shipments follow, and then the shipments.
 struct ShipmentsHead {
   std::uint64_t incarnation = 0;
   std::uint64_t count = 0;
@@ -28,11 +28,11 @@ struct ShipmentHead {
   std::uint64_t writer_id = 0;
   std::uint64_t bytes = 0;
 };
-/// Behind it lies what it says.
+/// An outcome in the answer. The text of `ShipmentOutcome::said` follows.
 struct OutcomeHead {
   std::uint64_t steps = 0;
   std::uint32_t is = 0;
-  std::uint32_t said = 0;
+  std::uint32_t said = 0;  ///< Bytes of the text.
 };
 
 struct Parsed {
@@ -161,7 +161,8 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
   }
 }
 
-/// Nothing if there is no place, also without the writers of silent processes.
+/// Appends a shipment. Nothing if there is no place for its writer, even after the writers of
+/// silent processes were closed.
 std::optional<AppendResult> Deliveries::append(Bytes shipment, std::chrono::nanoseconds timeout) {
   for (;;) {
     std::optional<AppendResult> result = writers_.attempt(shipment, timeout);

@@ -130,7 +130,9 @@ void PackedSteps::commit(const Step& step) {
                            : stream.in_episode ? emptiest(stream.lane)
                                                : emptiest(next_lane_);
   const bool leaves = stream.in_episode && lane != stream.lane;
-  make_room(stream.segments, 3);  // Also for two calls of `cut`, which must not throw.
+  // For the segment of this step, and one of each call of `cut`, which must not throw: below, and
+  // later when the episode is ended.
+  make_room(stream.segments, 3);
   const auto make_room_in = [&](Parts& parts, std::size_t row_bytes) {
     make_room(parts.rows, row_bytes);
     make_room(parts.states, sizes_.states);
@@ -192,7 +194,7 @@ void PackedSteps::commit(const Step& step) {
 void PackedSteps::end_episode(std::size_t number) noexcept {
   Stream& stream = streams_[number];
   if (!stream.in_episode) {
-    return;  // Or there is no step of it.
+    return;  // No episode is open, or the open one has no step yet.
   }
   cut(stream, number);
   end_run(stream);

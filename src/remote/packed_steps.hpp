@@ -27,7 +27,7 @@ class PackedSteps {
   /// A place for the steps of one writer, whose calls come one after the other.
   /// `std::runtime_error` if there is none.
   [[nodiscard]] std::size_t add_stream() REPRISE_EXCLUDES(mutex_);
-  /// Its writer is gone: ends its episode.
+  /// Ends the stream's episode, because its writer is gone, and gives its place back.
   void leave(std::size_t stream) noexcept REPRISE_EXCLUDES(mutex_);
   /// Ends the episode under way, and gives the next one's id, which no other episode has: the
   /// stream may have been another writer's.

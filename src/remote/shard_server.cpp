@@ -121,7 +121,8 @@ Blob ShardServer::exchange(Bytes blob, const Room& room) {
   return made->second;
 }
 
-/// Without the answers that it has, and those of clients that were silent for long.
+/// The client of a request. Forgets the answers that it has confirmed, and clients that were silent
+/// for long.
 ShardServer::Client& ShardServer::client_of(const Request& request) {
   Client& client = clients_[request.header.origin];
   client.heard = base::Clock::now();

@@ -28,7 +28,7 @@ class ShardServer {
 
  private:
   struct Request;
-  /// What a client has not said to have, and when it was heard of.
+  /// The answers that a client has not confirmed, and when it was last heard of.
   struct Client {
     std::map<std::uint64_t, Blob> answers;
     std::uint64_t oldest = 0;

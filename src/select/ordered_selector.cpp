@@ -134,7 +134,7 @@ class OrderedSelector final : public ShardSelector {
   }
 
   [[nodiscard]] std::int64_t first_key() const noexcept override { return keys_.largest(); }
-  /// Only `Oldest` can tell.
+  /// Always true in other orders than `Oldest`: they draw items that arrive during a draw, too.
   [[nodiscard]] bool first_is_before(std::uint64_t number) const noexcept override {
     return first_ != First::Oldest || first_key() > key_of(number);
   }
@@ -219,7 +219,7 @@ std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
   return select::by_age(select::First::Oldest);
 }
 
-/// The description of both.
+/// The description of Fifo, as a selector and as a remover.
 constexpr const char* kFifo =
     R"(First in, first out. As a remover: evicts the oldest step for each step beyond the capacity.
 As a selector: draws the items that were decided first, each once per batch; with

@@ -14,7 +14,7 @@ struct ChunkState {
   std::uint32_t steps = 0;       ///< Steps in rows [deselected, ingested).
   std::uint32_t steps_without_item = 0;
   std::uint32_t generation = 0;       ///< The present generation.
-  std::uint32_t next_generation = 1;  ///< Its generation after that.
+  std::uint32_t next_generation = 1;  ///< The generation after it is retired.
   /// The generation of rows [0, restored), which a load put here: so keys from before the save stay
   /// valid.
   std::uint32_t generation_before = 0;

@@ -140,8 +140,8 @@ class ChunkStore {
     const std::size_t chunk = static_cast<std::size_t>(row - rows_.data()) / chunk_bytes_;
     return {frames_.data() + chunk * frame_room_bytes_, frame_room_bytes_};
   }
-  /// Where the frames of these rows of a chunk end in its frame room; whatever is in memory, there
-  /// is room for the other rows behind it.
+  /// Where the frames of the first `rows` rows of a chunk end in its frame room. Even if the places
+  /// of frames in the rows are damaged, the other rows have room behind this end.
   [[nodiscard]] std::uint32_t frames_end(std::uint32_t chunk, std::uint32_t rows) noexcept;
   /// Stores how much of a chunk's frame room is in use. Only for the chunk's owner, or before any
   /// other thread has the buffer.
@@ -241,7 +241,7 @@ class ChunkStore {
   base::Divider chunk_rows_;
   std::size_t row_stride_;
   std::size_t chunk_bytes_;       ///< Rounded up to whole cache lines.
-  std::size_t frame_bytes_;       ///< Of a row's compressed frames, before compression.
+  std::size_t frame_bytes_;       ///< Bytes of a row's compressed frames, before compression.
   std::size_t last_ref_;          ///< Offset in a row of the `FrameRef` of its last frame.
   std::size_t policy_at_;         ///< Offset in a row of the version of the policy.
   std::size_t frame_room_bytes_;  ///< Whole pages.

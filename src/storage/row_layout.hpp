@@ -34,7 +34,7 @@ struct ItemHeader {
   [[nodiscard]] std::uint64_t position() const noexcept { return packed >> 24U; }
   [[nodiscard]] std::uint32_t length() const noexcept { return (packed >> 8U) & 0xffffU; }
   [[nodiscard]] bool terminated() const noexcept { return (packed & 0xffU) != 0; }
-  /// That of a window of at most so many steps.
+  /// The header of the same item with a window of at most `steps` steps.
   [[nodiscard]] ItemHeader within(std::uint32_t steps) const noexcept {
     return steps < length() ? make(episode, position(), steps, false) : *this;
   }
@@ -100,14 +100,15 @@ class RowLayout {
   [[nodiscard]] const StreamRows& stream_rows() const noexcept { return stream_rows_; }
   /// Bytes from one recurrent state, all its fields together, to the next; 0 without any.
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
-  /// Bit i: field i is an observation; a recurrent state; any field but the version, which commits
-  /// fill in.
+  /// Bit i: field i is an observation.
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
+  /// Bit i: field i is a recurrent state.
   [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
+  /// Bit i: field i is not the version, which commits fill in.
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
-  /// The version of the policy, if there is one.
+  /// The number of the field with the version of the policy, if there is one.
   [[nodiscard]] std::optional<std::size_t> version_field() const noexcept { return version_field_; }
-  /// The discount field, if there is one.
+  /// The number of the discount field, if there is one.
   [[nodiscard]] std::optional<std::size_t> discount_field() const noexcept {
     return discount_field_;
   }

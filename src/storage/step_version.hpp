@@ -9,7 +9,8 @@ namespace reprise::storage {
 /// Keeps the values of one step consistent: a reader gets what one write left, not parts of two.
 ///
 /// The version is odd while a thread writes. Every word of a value is stored by `put` and loaded by
-/// `get`, whose release and acquire take the place of fences. Zeroed memory is a version.
+/// `get`, whose release and acquire take the place of fences. Zeroed memory is a valid version, in
+/// which no thread writes.
 ///
 /// Progress: no method waits. If one returns false, the caller tries again after the writing thread
 /// has gone on; only a write of the same step causes that.

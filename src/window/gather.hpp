@@ -107,7 +107,7 @@ class Gather {
   std::size_t state_stride_;
   std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.
   std::size_t stride_;
-  // As the window says.
+  // What `ahead`, `behind` and `zeros_before` of the window return.
   std::uint32_t ahead_;
   std::uint32_t behind_;
   bool zeros_before_;

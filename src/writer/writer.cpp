@@ -83,8 +83,9 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
   const auto rows_of = [steps](AnyField field) {
     return steps + (traits(field.role()).has_next ? 1 : 0);
   };
-  // As transitions, of which an observation has its next rows one further on. One value more than
-  // there can be is passed on, so that a field that is named twice is refused.
+  // The values are checked as those of transitions: the next observations are the same rows, one
+  // further on. One value more than there can be is passed on, so that a field that is named twice
+  // is refused.
   std::array<detail::RawValue, std::size_t{2} * 65> raw;  // NOLINT(*-member-init): mostly unused.
   std::size_t count = 0;
   for (const AnyValue& value : values.first(std::min<std::size_t>(values.size(), 65))) {

@@ -107,8 +107,8 @@ class WriterCore final : public StepWriter {
       end_truncated();
     }
   }
-  /// Likewise of a writer that polls. False if there is no room for the episode's open items; then
-  /// it stays as it is.
+  /// Does the same for a writer that polls. False, and the episode stays open, if there is no room
+  /// for its open items.
   [[nodiscard]] bool poll_end() noexcept {
     const bool ends = !in_episode() || can_decide();
     if (ends) {

@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// A value from which the step and the number of the write can be read.
+/// A value from which the number of the write can be read, if the step is known.
 using Latent = std::array<std::uint16_t, 7>;  // Its bytes are no multiple of a word.
 
 inline Latent latent_of(std::uint64_t step, std::uint64_t write) {

@@ -14,7 +14,7 @@ struct Inflow {
   std::size_t max_writers = 16;
   std::uint64_t episode = 60;  ///< Steps per episode.
   std::uint64_t life = 0;  ///< Episodes of a writer before another takes its place; 0: it stays.
-  /// One writer appends only after so many steps of others; 0: none does so.
+  /// If not 0, the first writer is slow: it appends one step in `pause`, and the others the rest.
   std::uint64_t pause = 0;
   std::uint32_t max_sampled = 0;  ///< The limit of draws; nothing is drawn before the end.
 

@@ -51,7 +51,8 @@ class EndsTheWait final : public WaitHook {
 
 class RingOn : public testing::TestWithParam<std::tuple<bool, bool, std::size_t>> {
  public:
-  Scripted device{std::get<0>(GetParam()), std::get<1>(GetParam())};
+  Scripted device{
+      Scripted::Eager{.copies = std::get<0>(GetParam()), .work = std::get<1>(GetParam())}};
   std::size_t depth = std::get<2>(GetParam());
 };
 INSTANTIATE_TEST_SUITE_P(Devices, RingOn,
@@ -89,7 +90,7 @@ TEST(DeviceRing, TheDeviceMayCopyAndWorkOnThreadsOfItsOwn) {
 TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
   Line line;
   fill(line);
-  Scripted device(false, false);
+  Scripted device({.copies = false, .work = false});
   Sampler sampler = line.replay.sampler();
   DeviceRing ring(sampler, 8, device, 3);
   ASSERT_TRUE(ring.next(nullptr));
@@ -102,7 +103,7 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
              .rate_limiter = SampleToInsertRatio{
                  .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
   fill(line);  // The 40 steps let four batches of 16 through, and no fifth.
-  Scripted device(true, true);
+  Scripted device({.copies = true, .work = true});
   Sampler sampler = line.replay.sampler();
   DeviceRing ring(sampler, 16, device, 2);
   for (int i = 0; i < 4; ++i) {
@@ -129,7 +130,7 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
 TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
   Line line;
   fill(line);
-  Scripted device(true, true);
+  Scripted device({.copies = true, .work = true});
   Sampler sampler = line.replay.sampler();
   EXPECT_THROW(DeviceRing(sampler, 8, device, 0), std::invalid_argument);
   EXPECT_THROW(DeviceRing(sampler, 0, device), std::invalid_argument);
@@ -155,7 +156,7 @@ TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
   Line line;
   Sampler sampler = line.replay.sampler();
   Elsewhere elsewhere(sampler);
-  Scripted device(true, true);
+  Scripted device({.copies = true, .work = true});
   EXPECT_THROW(DeviceRing(elsewhere, 8, device), std::invalid_argument);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
 }
@@ -163,7 +164,7 @@ TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
 TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   Line line;
   fill(line);
-  Scripted device(true, true);
+  Scripted device({.copies = true, .work = true});
   device.fail_at = 3;  // This is the second slab's memory on the device.
   Sampler sampler = line.replay.sampler();
   EXPECT_THROW(DeviceRing(sampler, 8, device, 2), std::bad_alloc);
@@ -193,7 +194,7 @@ TEST(DeviceRing, HasItsBatchesOfUniqueFrames) {
     std::ranges::fill(writer.next(frame), i);
     writer.commit();
   }
-  Scripted device(false, true);
+  Scripted device({.copies = false, .work = true});
   Sampler sampler = replay.sampler({.unique_frames = true});
   DeviceRing ring(sampler, 8, device);
   const SampleResult batch = ring.next(nullptr);
@@ -212,7 +213,7 @@ TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
   const std::vector<MixedPart> parts{{lines[0].replay, 3}, {lines[1].replay, 5}};
   MixedSampler mixed(parts, {.seed = 4});
   MixedSampler same(parts, {.seed = 4});
-  Scripted device(false, true);
+  Scripted device({.copies = false, .work = true});
   DeviceRing ring(mixed, 8, device);
   for (int i = 0; i < 10; ++i) {
     const SampleResult batch = ring.next(nullptr);
@@ -228,7 +229,7 @@ TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
 TEST(PinnedMemory, IsThatOfTheDeviceAndRefusesAnAlignmentThatItHasNot) {
   Line line;
   fill(line);
-  Scripted device(true, true);
+  Scripted device({.copies = true, .work = true});
   PinnedMemory memory(device);
   EXPECT_THROW(static_cast<void>(memory.allocate(64, 512)), std::invalid_argument);
   void* const nothing = memory.allocate(0, 256);

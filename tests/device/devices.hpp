@@ -35,8 +35,12 @@ inline constexpr std::align_val_t kAligned{256};
 /// A device whose copies and work are done as early, or as late, as the ring allows.
 class Scripted final : public Device {
  public:
-  Scripted(bool eager_copies, bool eager_work)
-      : eager_copies_(eager_copies), eager_work_(eager_work) {}
+  /// What is done as early as possible.
+  struct Eager {
+    bool copies = false;
+    bool work = false;
+  };
+  explicit Scripted(const Eager& eager) : eager_copies_(eager.copies), eager_work_(eager.work) {}
 
   void* allocate(std::size_t bytes, bool on_host) override {
     EXPECT_NE(bytes, 0U);

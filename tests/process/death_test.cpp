@@ -231,7 +231,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
     for (std::uint64_t step = 0; step < 5; ++step) {
       commit_of_vector(named, writers, step);
     }
-    // Without a step, so the buffer has no such episode.
+    // This episode never has a step, so the buffer does not count it as cut.
     writer.begin_episode();
     stage->store(Done);
     ::pause();

@@ -76,7 +76,7 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
   }
 }
 
-/// As while its host closes, which hangs up its listener before its guests.
+/// This happens while the host closes, because it hangs up its listener before its guests.
 TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
   for (const bool accepts : {false, true}) {
     const ScratchDirectory scratch;

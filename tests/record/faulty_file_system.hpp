@@ -5,7 +5,7 @@
 
 namespace reprise::test {
 
-/// The calls of the port to the file system.
+/// The calls of `record::FileSystem` and of what it opens, each of which a test can let fail.
 enum class Call : std::uint8_t {
   OpenDirectory,
   Create,

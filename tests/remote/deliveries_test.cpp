@@ -70,7 +70,7 @@ TEST(Exchange, AnswersInTheRoomThatTheCarrierHas) {
   const Room room = [&](std::size_t size) {
     asked = size;
     Blob made(size);
-    std::ranges::fill(made.bytes(), std::byte{0xff});  // As of an earlier answer.
+    std::ranges::fill(made.bytes(), std::byte{0xff});  // The room may hold an earlier answer.
     return made;
   };
   const Blob answer = shards.shards[0]->serve(shards.client->request(0).bytes(), room);

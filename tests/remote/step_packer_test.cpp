@@ -153,10 +153,12 @@ TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
   std::optional<Writer> writer(both.packer->writer());
   both.shipped.append_many(*writer, 0, 4);
   (void)both.ship();
-  writer.emplace(both.packer->writer());  // Of another place, and the first is given back.
+  // The first new writer gets another place, because the old one still has its own. The second one
+  // gets the place that the old one has given back.
+  writer.emplace(both.packer->writer());
   writer.emplace(both.packer->writer());
   both.shipped.append_many(*writer, 100, 4);
-  const Blob lost = both.packer->take();  // The end of the first episode, and the second's begin.
+  const Blob lost = both.packer->take();  // The end of the first episode and steps of the second.
   both.shipped.append_many(*writer, 104, 4);
   EXPECT_EQ(both.ship().restarted, 1U) << "it is not the episode that is under way there";
   EXPECT_EQ(both.shipped.numbers(), (std::vector<std::uint64_t>{0, 1, 2, 3, 104, 105}));
@@ -173,7 +175,7 @@ TEST(StepPacker, ThatIsGoneClosesItsWriters) {
   moved = StepPacker(both.shipped.schema, options_of());
   EXPECT_EQ(both.shipped.append(writer, 4), CommitStatus::Closed);
   EXPECT_EQ(moved.steps(), 0U);
-  writer.begin_episode();  // As of a buffer that is closed.
+  writer.begin_episode();  // It is allowed, as for a writer whose buffer is closed.
 }
 
 TEST(StepPacker, RefusesAForkedChild) {

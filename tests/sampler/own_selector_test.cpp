@@ -42,7 +42,7 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
   const auto key = [&](std::size_t i) {
     return std::next(keys.begin(), static_cast<long>(i))->second;
   };
-  // Of a call's priorities only the highest is checked.
+  // The rule is asked only about the highest priority of a call, so this call is not refused.
   const std::vector<ItemKey> changed{key(0), key(1), key(2), key(3)};
   const std::vector<float> priorities{1.0F, 2.0F, 3.0F, 4.0F};
   EXPECT_EQ(line.replay.update_priorities(changed, priorities).applied, 4U);

@@ -24,7 +24,8 @@ void append_as_versions(Line& line, std::uint64_t first, std::uint64_t end) {
   }
 }
 
-/// Also where hidden items stay in the selector's lists.
+/// The highest priority in the buffer is not that of an outdated item, even if the selector keeps
+/// hidden items in its lists.
 TEST(Staleness, LeavesNoPriorityBehind) {
   for (const Selector& selector : {Selector(kRaw), Selector(RankBased{}), Selector(MaxHeap{})}) {
     Line line(Small{.selectors = {selector}, .max_staleness = 0});

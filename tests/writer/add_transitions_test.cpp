@@ -169,7 +169,7 @@ class NumberedTransitions : public testing::Test {
             {AnyField(line_.reward), false, std::as_bytes(std::span(rewards_))},
             {AnyField(line_.id), true, bytes.subspan(8)}};
   }
-  /// Expects them to be in one episode.
+  /// Expects the buffer to hold steps `first` to `last` - 1, in its first episode, and no others.
   void expect_only(std::uint64_t first, std::uint64_t last) {
     EXPECT_EQ(line_.replay.size(), last - first);
     const Batch batch = line_.replay.episodes().gather(0, 0, kCount);

@@ -72,7 +72,7 @@ class Reprise(ConanFile):
         core = self.cpp_info.components["reprise"]
         core.libs = ["reprise"]
         core.system_libs = ["pthread"]
-        # Without those that the system has.
+        # The libraries that Conan provides, which leaves out those that the system has.
         direct = self.dependencies.direct_host.values()
         core.requires = [f"{one.ref.name}::{one.ref.name}" for one in direct]
         for part in ("device", "process", "remote"):

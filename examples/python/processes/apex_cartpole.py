@@ -68,7 +68,8 @@ def act(address, actor, actors, board, seed):
 
 
 def learn(replay, start, number, board, seed, seconds):
-    """`start`: starts an actor, of so many. Returns whether it was solved in time."""
+    """Learns from `number` actors, each started by `start`. Returns whether the task was solved in
+    `seconds`."""
     learner = Learner()
     board.publish(learner.online)
     actors = [start(actor) for actor in range(number)]

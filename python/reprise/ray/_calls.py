@@ -79,7 +79,7 @@ class Request:
         self._sent = time.monotonic()
 
     def lost_its_connection(self) -> None:
-        """The shard may be well, so this does not count as an attempt."""
+        """Drops the connection, and the attempt from their count, because the shard may be well."""
         self.connection = None
         self.attempts -= 1
 

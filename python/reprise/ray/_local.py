@@ -28,7 +28,7 @@ class LocalWriter:
         return getattr(self._writer, name)
 
     def __del__(self) -> None:
-        """Returns the credit of a function that raised, so that other writers can use it."""
+        """Gives back the credit of a function that raised, so that other writers can use it."""
         if self.__dict__.get("_credit"):
             self._local.return_credit(self._credit)
 

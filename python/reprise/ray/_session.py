@@ -84,7 +84,7 @@ class ClientSession:
             allocator=allocator,
             unique_frames=unique_frames,
         )
-        # Of each shard, those without an answer.
+        # For each shard the requests that it has not answered.
         self._requests: list[list[Request]] = [[] for _ in membership.remotes]
         self._reading = threading.Lock()  # Held by the thread that receives answers.
         self._counted = (0, 0)

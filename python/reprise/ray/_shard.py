@@ -144,7 +144,7 @@ class Shard:
     def _settle(
         self, process: int, shipments: Sequence[tuple[int, int]], sizes: list[int], answer: Any
     ) -> None:
-        """Returns the credit of these sizes that was not used, and keeps that of a shipment that
+        """Gives back the credit of these sizes that was not used, and keeps that of a shipment that
         comes again."""
         done = told_by(self._index, answer)[1]
         outcomes = self._replay_shard.outcomes_of(answer) if done else []
@@ -162,7 +162,7 @@ class Shard:
         self._return_credit(unused)
 
     def _forget_silent(self) -> None:
-        """Returns the credit of processes that are gone."""
+        """Gives back the credit of processes that are gone."""
         with self._append_lock:
             for writer, (steps, process) in list(self._counted.items()):
                 if self._replay_shard.is_silent(process):

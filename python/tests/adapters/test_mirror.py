@@ -34,7 +34,7 @@ def made(window, **options):
 
 
 def append(replay, writers, random, steps):
-    """A step of either writer at a time, in episodes of any length."""
+    """Appends steps one at a time, each by a writer chosen at random, which may end its episode."""
     for _ in range(steps):
         writer = writers[random.integers(len(writers))]
         if not writer.in_episode:
@@ -98,7 +98,7 @@ def test_rows_cross_once():
     for _ in range(50):
         on_device.sample(64, draws="independent")
     rows, times = np.unique(crossed, return_counts=True)
-    # Those behind the last item of a chunk come again with the items after it.
+    # Rows behind the last item drawn from a chunk cross again with the items after it.
     assert len(rows) > 200 and len(crossed) < 1.5 * len(rows)
     before = len(crossed)
     on_device.sample(64)

@@ -30,8 +30,8 @@ NO_INFO = [{}]
 
 
 class Counter(gym.Env):
-    """Every element of the observation is [episode, t] and the reward is t. A time limit cuts
-    episodes after 7 steps, and each third episode ends after 5."""
+    """The observation is [episode, t]; as a dict it is that as "near", and 1 more as "far". The
+    reward is t. A time limit cuts episodes after 7 steps, and each third episode ends after 5."""
 
     def __init__(self, is_dict=False):
         box = spaces.Box(0, 1000, (2,), np.float32)

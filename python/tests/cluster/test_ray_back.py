@@ -151,7 +151,7 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
     coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.
     assert coordinator.starting_state(0)["before"] == 13
-    # 40 - 0, because nobody knows what incarnation 12 loaded, and 30 - 20.
+    # 40 - 0 of incarnation 11, because nobody knows what 12 loaded, and 30 - 20 of incarnation 12.
     assert coordinator.stats()["lost_steps"] == 50
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
 

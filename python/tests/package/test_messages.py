@@ -201,5 +201,5 @@ def test_each_is_said():
             call()
         raised.append(plain(str(error.value)))
     assert [message for message in shown if not any(message in one for one in raised)] == []
-    # And each call is there for a message that is shown.
+    # No call raises a message that the page does not show.
     assert [one for one in raised if not any(message in one for message in shown)] == []

@@ -142,6 +142,13 @@ struct World {
     return true;
   }
 
+  /// Models a writer that looks again if the chunk is not free yet.
+  void reuse_in_two_looks() {
+    if (!reuse()) {
+      reuse();
+    }
+  }
+
   void after() {
     expect(freed == 1, "the chunk is freed");
     reuse();
@@ -189,8 +196,8 @@ struct ReusedByAWriter : Test<ReusedByAWriter, 3>, World {
     } else if (index == 1) {
       const Lock lock(mutex);
       retire();
-    } else if (!reuse()) {
-      reuse();
+    } else {
+      reuse_in_two_looks();
     }
   }
   void after() { World::after(); }
@@ -205,8 +212,8 @@ struct TwoSamplersAndAWriter : Test<TwoSamplersAndAWriter, 4>, World {
     } else if (index == 2) {
       const Lock lock(mutex);
       retire();
-    } else if (!reuse()) {
-      reuse();
+    } else {
+      reuse_in_two_looks();
     }
   }
   void after() { World::after(); }

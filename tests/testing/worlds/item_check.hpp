@@ -69,8 +69,8 @@ class ItemCheck {
   }
 
  private:
-  /// Of an item of a stream whose period is 1. How an episode ended is known of those that a commit
-  /// ended.
+  /// Describes what is wrong with an item of a stream whose period is 1, if anything. How an
+  /// episode ended is known only if a commit ended it.
   [[nodiscard]] std::string mismatch_of_stream(const Batch& batch, std::size_t item,
                                                CheckedItem& checked) const {
     checked.of_stream = true;

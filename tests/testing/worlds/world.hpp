@@ -94,7 +94,7 @@ class World {
                                      bool terminated) const {
     return mismatch(batch, item, window, terminated, {});
   }
-  /// Likewise of an item of a stream, which has these steps.
+  /// Does the same for an item of a stream, which has these steps.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
                                      std::span<const StreamStep> steps) const {
     return mismatch(batch, item, window, false, steps);
