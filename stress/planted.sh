@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# source stress/planted.sh FOLDER [--check] [NAME]...: for FOLDER/run, which has a function usage, and
-# whose patches plant faults into a copy of the tree. Sets check_only, and wanted to the names.
+# source stress/planted.sh FOLDER [--check] [NAME]...: common part of FOLDER/run, which defines
+# usage, and whose patches plant faults into a copy of the tree. Sets check_only, and sets wanted to
+# the NAMEs.
 
 here=stress/$1
 build=build/$1
@@ -37,7 +38,7 @@ fail() {
   failed=$((failed + 1))
 }
 
-# copy_tree PATH...: modification times are kept, so that only what changed is built again.
+# copy_tree PATH...: copies with modification times, so that only what changed is built again.
 copy_tree() {
   local path
   mkdir -p "$tree"
@@ -47,10 +48,10 @@ copy_tree() {
   done
 }
 
-# The files that a patch changes.
+# Prints the files that a patch changes.
 files_of() { sed -n 's|^+++ b/\([^[:space:]]*\).*|\1|p' "$here/$1.patch"; }
 
-# apply NAME DIRECTORY [OPTION]...
+# apply NAME DIRECTORY [OPTION]...: applies a patch to the tree in DIRECTORY.
 apply() {
   patch -d "$2" -p1 --fuzz=0 --silent --force "${@:3}" <"$here/$1.patch" >/dev/null
 }
@@ -58,11 +59,11 @@ apply() {
 build_programs() { cmake --build "$out" -j "$(nproc)" --target "$@" >"$build/build.log" 2>&1; }
 
 # limited LOG COMMAND...: ends a test that a fault makes hang, which counts as noticed. The braces
-# put what the shell says of a crash into the log.
+# put the shell's message about a crash into the log.
 limited() {
   { timeout --kill-after=5 "$limit_seconds" "${@:2}"; } >"$1" 2>&1
 }
-# noticed STATUS: whether a test failed, crashed or hung.
+# noticed STATUS: prints how a test noticed the fault, if it did not just fail.
 noticed() {
   case $1 in
     124 | 137) echo " (hangs)" ;;

@@ -28,7 +28,8 @@ void AccountCheck::check(const reprise::Stats& stats, bool all_in) {
     applied += learner.applied.load(std::memory_order_relaxed);
     stale += learner.stale.load(std::memory_order_relaxed);
   }
-  // Committed steps and updates of guests may wait for the rate limiter. A close loses them.
+  // Steps and updates that guests sent may still wait for the rate limiter, and closing the buffer
+  // loses them. So with guests the buffer may have counted fewer.
   const bool guests = shared_.options.guests != 0;
   const bool waits = guests && shared_.strategies.hold_writers();
   if ((waits || (guests && !all_in)) && stats.committed_steps <= committed) {

@@ -8,7 +8,8 @@
 
 namespace stress {
 
-/// Compares the buffer's counts with those of the threads, while all others stand still.
+/// Compares the buffer's counts with those of the threads. Call it while all other threads stand
+/// still.
 class AccountCheck {
  public:
   explicit AccountCheck(Shared& shared) : shared_(shared) {}
@@ -23,7 +24,7 @@ class AccountCheck {
   void expect(const char* what, std::uint64_t is, std::uint64_t should_be);
 
   Shared& shared_;
-  std::uint64_t committed_ = 0;  ///< Steps at the last check.
+  std::uint64_t committed_ = 0;  ///< Steps committed at the last check.
   std::uint64_t evicted_ = 0;
 };
 

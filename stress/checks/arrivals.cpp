@@ -72,7 +72,7 @@ void Arrivals::draw(CheckedItems items, std::uint64_t since) {
       }
     }
     if (since == 0) {
-      continue;  // It came during the draw, or a loaded buffer had it.
+      continue;  // No step was counted before the draw, so no age is known.
     }
     ++ages.items;
     ages.too_old += age > allowed_ ? 1U : 0U;

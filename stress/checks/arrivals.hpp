@@ -9,29 +9,30 @@
 
 namespace stress {
 
-/// Raises a maximum. Relaxed: it is read for display, or while all threads stand still.
+/// Raises a maximum to at least `to`. Relaxed: it is read for display, or while all threads stand
+/// still.
 inline void raise(std::atomic<std::uint64_t>& most, std::uint64_t to) noexcept {
   std::uint64_t seen = most.load(std::memory_order_relaxed);
   while (seen < to && !most.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
   }
 }
 
-/// Records when each step arrived, counted in the steps of all writers, and whether the item that
-/// begins with it was drawn. So it knows how old items become, and which are never drawn. Any
-/// thread. A step is counted after its commit. What is counted after an item also came after it,
-/// except for one step of each writer, which may have been committed before the item. Steps of
+/// Records when each step arrived, measured by the number of steps that all writers had committed,
+/// and whether the item that begins with it was drawn. From this follow the ages of items, and
+/// which items were never drawn. Any thread. A step is counted after its commit, so steps counted
+/// after an item were also committed after it, except for at most one step of each writer. Steps of
 /// guests are left out, because they arrive some time after their commit.
 ///
 /// An episode is forgotten once `kept` steps arrived after its last one. An item that was not drawn
 /// by then counts as never drawn, although a remover may have kept it.
 class Arrivals {
  public:
-  /// Items of the age `allowed` or more are too old.
+  /// `allowed`: items of a greater age, in steps, are too old.
   Arrivals(const Episodes& episodes, const WindowRule& rule, std::uint64_t kept,
            std::uint64_t allowed)
       : episodes_(episodes), rule_(rule), kept_(kept), allowed_(allowed) {}
 
-  /// The steps counted so far, which are in the buffer. Acquire; partner: add.
+  /// Number of steps counted so far. All of them had been committed. Acquire; partner: add.
   [[nodiscard]] std::uint64_t count() const noexcept {
     return count_.load(std::memory_order_acquire);
   }
@@ -43,19 +44,19 @@ class Arrivals {
 
   /// Marks the items of a batch as drawn; `since` is the count before the draw.
   void draw(CheckedItems items, std::uint64_t since);
-  /// Items drawn since the last call, and their ages: the steps that arrived between them and the
-  /// draw, or `kept` for items that are forgotten.
+  /// Items drawn since the last call, and their ages. An age is the number of steps that arrived
+  /// between the item and the draw, or `kept` for items that are forgotten.
   struct Ages {
     std::uint64_t items = 0;
     std::uint64_t too_old = 0;
-    std::uint64_t oldest = 0;  ///< The greatest age.
+    std::uint64_t oldest = 0;  ///< The greatest age, in steps.
   };
   [[nodiscard]] Ages take_ages() {
     const std::lock_guard lock(ages_mutex_);
     return std::exchange(ages_, {});
   }
 
-  /// Notes that a sampler completed a pass, which began when `since` steps or more had arrived.
+  /// Notes that a sampler completed a pass, which began when at least `since` steps had arrived.
   void passed(std::uint64_t since) noexcept { raise(last_pass_, since); }
   [[nodiscard]] std::uint64_t last_pass() const noexcept {
     return last_pass_.load(std::memory_order_relaxed);
@@ -68,14 +69,15 @@ class Arrivals {
   };
   /// Items in the buffer, and items that have left.
   struct Items {
-    bool all = true;  ///< False: there are so many items that only some were looked up.
+    bool all = true;  ///< Whether each item was looked up; false if they are too many.
     std::uint64_t there = 0;
-    std::uint64_t oldest = 0;  ///< The greatest age.
-    /// The count at which the first item that was never drawn was decided.
+    std::uint64_t oldest = 0;  ///< The greatest age, in steps.
+    /// The count at which the first of the items that were never drawn was decided.
     std::uint64_t first_undrawn = std::numeric_limits<std::uint64_t>::max();
     Gone gone;
   };
-  /// Looks the items up while no call is under way; `holds(episode, position)` says what is there.
+  /// Looks the items up while no call is under way. `holds(episode, position)` returns whether the
+  /// buffer has the item that begins with this step.
   template <class Holds>
   [[nodiscard]] Items look(Holds holds) const {
     Items items;
@@ -110,19 +112,19 @@ class Arrivals {
   }
 
  private:
-  /// Looks up about as many steps at most.
+  /// `look` looks up at most about this many steps.
   static constexpr std::uint64_t kLooks = std::uint64_t{1} << 14U;
 
   struct Steps {
     std::uint32_t writer = 0;
     std::uint32_t number = 0;            ///< Number of the episode.
-    std::uint32_t first = 0;             ///< Position of the first step here.
+    std::uint32_t first = 0;             ///< Position of the first step of `arrived`.
     std::vector<std::uint64_t> arrived;  ///< The count after each step arrived.
-    std::vector<bool> drawn;             ///< A draw may be recorded before the arrival of its step.
+    std::vector<bool> drawn;             ///< Whether a draw had the item of each step.
   };
   struct alignas(64) Stripe {
     mutable std::mutex mutex;
-    // Guarded by the mutex.
+    // All of these are guarded by the mutex.
     std::unordered_map<std::uint64_t, Steps> episodes;  ///< By id.
     std::deque<std::uint64_t> order;  ///< Ids in the order in which the episodes began.
     Gone gone;

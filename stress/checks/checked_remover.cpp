@@ -74,7 +74,7 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   const bool draws_limited_;
   const reprise::ShardChunks& chunks_;
   Findings& findings_;
-  /// The steps of each chunk when it entered, 0 before.
+  /// Number of steps that each chunk had when it entered; 0 if it has not entered.
   std::vector<std::uint32_t> filled_with_;
   std::size_t known_ = 0;
   std::optional<std::uint32_t> victim_;

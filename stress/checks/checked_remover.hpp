@@ -7,10 +7,11 @@
 
 namespace stress {
 
-/// Wraps a remover and checks the buffer's calls (`reprise/remover.hpp`): only filled chunks enter,
-/// each once, and none has more steps later; draws come only from these; a victim is asked for only
-/// if there is one, and all its steps go before the next call. Without a limit of draws no other
-/// chunk loses steps. The wrapped remover makes the choices.
+/// Wraps a remover and checks how the buffer calls it (`reprise/remover.hpp`): only filled chunks
+/// enter, each once, and none gets more steps later; only chunks that have entered are drawn from;
+/// a victim is asked for only if a chunk has entered, and the victim loses all its steps before the
+/// next one is asked for. Without a limit of draws no other chunk loses steps. The wrapped remover
+/// makes the choices.
 class CheckedRemover {
  public:
   /// `findings` has to outlive the buffer.

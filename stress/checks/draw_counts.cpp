@@ -7,7 +7,7 @@
 namespace stress {
 namespace {
 
-/// Whether the item of `key` was in the slot before that of `than`.
+/// Whether the item of `key` was in the slot before the item of `than`.
 bool is_older(reprise::ItemKey key, reprise::ItemKey than) {
   constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
   const std::uint32_t ahead = (than.generation() - key.generation()) & kMask;

@@ -6,29 +6,31 @@
 
 namespace stress {
 
-/// Counts how often all learners together drew each item, in buffers with a limit of draws. There
-/// is one entry per slot of the buffer, which the next item in that slot takes over. Any thread.
+/// Counts how often all learners together drew each item, in buffers with a limit of draws. Each
+/// slot of the buffer has one entry, which is for the newest item drawn from that slot. Any thread.
 class DrawCounts {
  public:
-  /// `most` 0: there is no limit, and draws are not counted. `fresh`: batches have fresh items.
+  /// `most`: how often an item may be drawn; 0: there is no limit, and draws are not counted.
+  /// `fresh`: batches have fresh items.
   DrawCounts(std::size_t slots, std::uint32_t most, bool fresh, Findings& findings)
       : most_(most),
         findings_(findings),
         entries_(most != 0 ? slots : 0),
         fresh_(fresh ? slots : 0, kNoKey) {}
 
-  /// Takes over the counts of a buffer that was saved while nobody drew from it, for the loaded
-  /// buffer, from which one learner draws.
+  /// Takes over the counts of a buffer that was saved while nobody drew from it. This object then
+  /// counts for the loaded buffer, from which one learner draws.
   void go_on_from(const DrawCounts& saved);
 
-  /// Reports items that are fresh twice, items drawn too often, and keys that name two items.
+  /// Reports items that were drawn as fresh twice, items drawn too often, and keys that name two
+  /// items.
   void count(const Drawn& drawn, CheckedItems items);
 
   /// Counts the keys that name exhausted items.
   [[nodiscard]] std::size_t exhausted(std::span<const reprise::ItemKey> keys) const;
 
  private:
-  /// The key of no item. (0 is the key of the first item if the buffer's tag is 0.)
+  /// A key that names no item. (0 is the key of the first item if the buffer's tag is 0.)
   static constexpr reprise::ItemKey kNoKey{~std::uint64_t{0}};
   struct Entry {
     reprise::ItemKey key;

@@ -15,7 +15,7 @@ struct Drawn {
   bool of_a_pass = false;    ///< Drawn by `reprise::Draws::Epoch`.
   std::uint64_t passes = 0;  ///< Passes that this sampler had completed after the batch.
   std::size_t fresh = 0;     ///< The number of fresh items, which come first.
-  /// Where the second part of a mixed batch begins, which was drawn by itself; 0: none.
+  /// Index at which the second part of a mixed batch begins, which was drawn separately; 0: none.
   std::size_t second_part = 0;
   bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
 

@@ -7,20 +7,20 @@
 
 namespace stress {
 
-/// Priorities are level / kTopLevel; level 0 is priority 0.
+/// A level is an integer from 0 to kTopLevel that stands for the priority level / kTopLevel.
 inline constexpr std::uint32_t kTopLevel = 255;
 
 [[nodiscard]] constexpr float priority_of(std::uint32_t level) noexcept {
   return static_cast<float>(level) / static_cast<float>(kTopLevel);
 }
 
-/// The level that `commit` gives an item of an episode with explicit priorities.
+/// The level that a commit with explicit priorities gives the item that begins with this step.
 [[nodiscard]] inline std::uint32_t first_level(const StepName& name) noexcept {
   return 1 + static_cast<std::uint32_t>(name.hash() % kTopLevel);
 }
 
-/// `first_level` if a commit with explicit priorities decides the item. Other items get the
-/// selector's initial weight.
+/// `first_level` if the item's priority came from a commit with explicit priorities. Other items
+/// get the selector's initial weight, which the check does not know.
 [[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const CheckedItem& item,
                                                                     std::uint32_t reach) noexcept {
   const bool by_commit = item.of_stream || item.episode.ends_by_commit() ||
@@ -29,21 +29,22 @@ inline constexpr std::uint32_t kTopLevel = 255;
                                                        : std::nullopt;
 }
 
-/// Few items ever get priority 0, so that a buffer without new steps keeps items to draw.
+/// Whether an item may get priority 0. Few may, so that a buffer without new steps keeps items to
+/// draw.
 [[nodiscard]] inline bool may_get_zero(std::uint64_t name_hash) noexcept {
   return (name_hash >> 20U) % 32 == 0;
 }
 
-/// The learner, of `learners`, that alone updates this item.
+/// Index of the learner that alone updates this item, of `learners` many.
 [[nodiscard]] inline std::size_t owner_of(std::uint64_t name_hash, std::size_t learners) noexcept {
   return static_cast<std::size_t>((name_hash >> 40U) % learners);
 }
 
 /// The priorities that one learner gave to its items. No other learner updates them, so the buffer
-/// has to have the same. One thread at a time.
+/// has to have the same ones. One thread at a time.
 class KnownPriorities {
  public:
-  /// Marks an item that was removed.
+  /// Value that `level` returns for an item that was removed.
   static constexpr std::uint32_t kRemoved = 1U << 31U;
 
   explicit KnownPriorities(std::size_t slots) : entries_(slots, kNone) {}
@@ -61,7 +62,8 @@ class KnownPriorities {
     }
   }
 
-  /// Sets a level by a key that may be stale, unless the slot has a newer item.
+  /// Sets the level of the item of a key that may be stale, unless a newer item in its slot has a
+  /// level.
   void set_unless_newer(reprise::ItemKey key, std::uint32_t level) {
     constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
     const std::uint64_t entry = entries_[key.slot()];
@@ -70,7 +72,8 @@ class KnownPriorities {
       set(key, level);
     }
   }
-  /// Notes that an item was removed, if it was there: from now on `level` returns kRemoved.
+  /// Notes that an item was removed, if no newer item in its slot has a level. From then on `level`
+  /// returns kRemoved.
   void remove(reprise::ItemKey key) { set_unless_newer(key, kRemoved); }
 
  private:

@@ -20,8 +20,9 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
            std::to_string(ratio.error_buffer) + " and " + std::to_string(booked) +
            " that writers booked are allowed";
   }
-  // Writers go on while fewer than min_size items can be sampled. The number can fall again only if
-  // items are exhausted or removed, or if steps are counted instead of items.
+  // Writers go on while fewer than min_size items can be sampled, so inserts may then run ahead.
+  // That number falls again only if items are exhausted or removed; it is unknown if steps are not
+  // items.
   if (options.exhaust() || options.remove || WindowRule(strategies.window).sequences() != nullptr) {
     return {};
   }

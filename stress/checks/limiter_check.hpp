@@ -9,11 +9,11 @@
 
 namespace stress {
 
-/// The inserts that a writer books at a time, 1 to 64. If possible, the blocks of all writers
-/// together are at most half of the room that the limiter leaves.
+/// The number of inserts that a writer books at a time, 1 to 64. If possible, the blocks of all
+/// writers together are at most half of the inserts that the limiter has room for.
 [[nodiscard]] double block_of(const reprise::RateLimiter& limiter, double writers);
 
-/// Describes how the counts break the promise of the rate limiter; empty if they keep it. Call it
+/// Describes how the counts exceed what the rate limiter allows; empty if they do not. Call it
 /// while all threads stand still and everything is ingested.
 [[nodiscard]] std::string broken_limit(const Strategies& strategies, const Options& options,
                                        const reprise::Stats& stats);

@@ -33,7 +33,8 @@ void OrderCheck::check_twice(const Drawn& drawn) {
   }
 }
 
-/// Items of the next pass in the batch that ends one cannot be told apart.
+/// No key comes twice in a pass. A batch that ends a pass may also have items of the next one,
+/// which cannot be told apart, so repeats in it are not reported.
 void OrderCheck::check_pass(const Drawn& drawn) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (!pass_.insert(drawn.keys()[i].bits).second && drawn.passes == passes_) {

@@ -12,9 +12,11 @@ namespace stress {
 /// Checks that no item repeats where none may, and that ordered selectors give the first items. One
 /// thread at a time.
 ///
-/// Items of one writer are decided in the order of its steps, so a batch by age has them in that
-/// order, whatever other writers do. If each item is drawn once, this also holds from batch to
-/// batch: an item that was left out would come after items behind it. A batch by priority is drawn
+/// Items of one writer are decided in the order of its steps, so a batch drawn by age has them in
+/// that order, whatever other writers do. If each item is drawn once, this also holds from batch to
+/// batch: an item that was left out would come after items that follow it. A batch drawn by
+/// priority is drawn at one moment, and the learner knows the priorities of the items that it alone
+/// updates.
 /// at one moment, and the learner knows the priorities of the items that it alone updates.
 class OrderCheck {
  public:
@@ -33,11 +35,11 @@ class OrderCheck {
   void check_by_priority(const Drawn& drawn, std::span<const std::optional<std::uint32_t>> levels);
 
   const Drawing drawing_;
-  const bool goes_on_;  ///< The rules within a batch also hold between batches.
+  const bool goes_on_;  ///< Whether the order within a batch also holds between batches.
   Findings& findings_;
   std::vector<reprise::ItemKey> sorted_;
-  std::unordered_set<std::uint64_t> pass_;                 ///< Keys drawn in the pass.
-  std::uint64_t passes_ = 0;                               ///< Passes completed before this one.
+  std::unordered_set<std::uint64_t> pass_;  ///< Keys drawn in the current pass.
+  std::uint64_t passes_ = 0;                ///< Passes completed before the current one.
   std::unordered_map<std::uint32_t, std::uint64_t> last_;  ///< The last step drawn of each writer.
 };
 

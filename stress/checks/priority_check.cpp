@@ -5,14 +5,14 @@
 namespace stress {
 namespace {
 
-/// Leaves may be floats, which are rounded twice by 2^-24.
+/// Relative tolerance. Weights may be stored as floats, which are rounded twice by 2^-24.
 constexpr double kTolerance = 1e-5;
-/// Only so many importance weights of a batch are checked.
+/// Number of importance weights of a batch that are checked.
 constexpr std::size_t kWeightsChecked = 8;
 
-/// A number in proportion to an item's weight, infinite if it cannot be computed.
+/// A number in proportion to an item's weight; infinite if it cannot be computed.
 double rate_of(const Drawn& drawn, std::size_t item) {
-  // Above this probability 1 - n * P has too few digits.
+  // Above this probability too few digits of 1 - n * P are exact.
   constexpr double kNearlyCertain = 0.999;
   const double probability = drawn.probabilities()[item];
   if (!drawn.without_replacement) {
@@ -103,7 +103,7 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
   }
   const auto level = [this](std::size_t i) { return levels_[i].value_or(0); };
   std::ranges::sort(by_level_, std::greater(), level);
-  double least = 1.0;  // The lowest probability of the levels above.
+  double least = 1.0;  // The lowest probability of the higher levels.
   double least_of_level = 1.0;
   for (std::size_t k = 0; k < by_level_.size(); ++k) {
     const std::size_t i = by_level_[k];
@@ -156,7 +156,7 @@ void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::si
 void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
   for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
     if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
-      // If an update to 0 went astray, the item that it was meant for has a wrong weight too.
+      // Each draw counts, because an update to 0 that went astray gave another item a wrong weight.
       findings_.add(Finding::ZeroWeightDraw, words_of(drawn.keys()[i]));
     }
   }
@@ -182,7 +182,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
                     std::to_string(ratio / reference) + " times what it should be";
     }
   }
-  // If the first item is the wrong one, all others differ from it.
+  // If the first item is the wrong one, all others differ from it; so the smaller group is counted.
   found.count = std::min(found.count, known - std::min(found.count, known - 1));
   return found;
 }
@@ -194,7 +194,7 @@ void PriorityCheck::check_importance(const Drawn& drawn) {
   if (const float largest = std::ranges::max(drawn.weights()); largest != 1.0F) {
     findings_.add(Finding::WrongPriority, "largest importance weight " + std::to_string(largest));
   }
-  // The parts were drawn at different moments, so each has its own number of items.
+  // The parts were drawn at different moments, so each has its own number of items N.
   check_importance(drawn, {0, drawn.second_part});
   check_importance(drawn, {drawn.second_part, drawn.size()});
 }

@@ -10,8 +10,9 @@
 
 namespace stress {
 
-/// The exponents of a run that changes them; it begins with the first. They are close to each
-/// other, so that a weight is accurate enough for the check after a thousand conversions.
+/// The exponents that a run with --set-alpha-every uses; each run begins with the first. They are
+/// close to each other, so that a weight is accurate enough for the check after a thousand
+/// conversions.
 inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
 
 /// Checks the probabilities of a batch.
@@ -27,10 +28,10 @@ class PriorityCheck {
   PriorityCheck(const Options& options, const Strategies& strategies, std::size_t slots_per_shard,
                 Findings& findings);
 
-  /// `known` has the priorities of each learner. `me` is the learner that checks: only its items
-  /// are known for sure, since others may update theirs; none: all threads stand still. `exponent`
-  /// is the index in kAlphas that is in force; none: any, and each run of draws under one lock may
-  /// have another.
+  /// `known` has the priorities of each learner. `me` is the learner that checks: only priorities
+  /// of its own items are certain, since other learners may be updating theirs; none: all threads
+  /// stand still. `exponent` is the index in kAlphas of the exponent in force; none: it is unknown,
+  /// and draws under different locks may have different ones.
   void check(const Drawn& drawn, CheckedItems items, std::span<const KnownPriorities> known,
              std::optional<std::size_t> me, std::optional<std::size_t> exponent);
 
@@ -47,7 +48,7 @@ class PriorityCheck {
   void check_weights(const Drawn& drawn, std::optional<std::size_t> exponent);
   /// Checks probabilities of a selector that draws by rank, while nobody changes priorities.
   void check_ranks(const Drawn& drawn);
-  /// Draws [begin, end) of a batch, made under one lock.
+  /// The draws [begin, end) of a batch, which were made under one lock.
   struct Run {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -68,7 +69,7 @@ class PriorityCheck {
   const Drawing drawing_;
   const std::size_t slots_per_shard_;
   Findings& findings_;
-  /// Weight of each level, per exponent.
+  /// The weight of each level, for each exponent.
   std::array<std::array<double, kTopLevel + 1>, kAlphas.size()> weight_of_level_{};
   std::vector<std::size_t> by_level_;  ///< Items of this batch sorted by level.
   std::vector<Level> levels_;          ///< Levels of the items of this batch.

@@ -16,7 +16,7 @@ void ResidenceCheck::expect(bool holds, Finding finding, const std::string& word
 
 void ResidenceCheck::in_passing() {
   if (shared_.options.remove) {
-    return;  // Removed items count for the capacity but not for the size.
+    return;  // Removed items still fill the capacity, but `size` omits them.
   }
   const std::uint64_t size = shared_.replay.size();
   const std::uint64_t capacity = shared_.options.capacity_steps;
@@ -56,9 +56,9 @@ double ResidenceCheck::room() const {
   return booked + (ratio != nullptr ? ratio->error_buffer / ratio->samples_per_insert : 0.0);
 }
 
-/// A `Fifo` queue whose samplers keep up gives each item to a sampler before it leaves. With a
-/// ratio, samplers that draw as many fresh items as arrive leave hardly any but those from before
-/// their first draw.
+/// If the limiter is a queue and the draws go oldest first, each item is drawn before it leaves, so
+/// none may be missed. With a ratio, samplers that draw as many fresh items as arrive miss only
+/// items from before their first draw.
 std::optional<double> ResidenceCheck::most_undrawn() const {
   const Strategies& strategies = shared_.strategies;
   const auto capacity = static_cast<double>(shared_.options.capacity_steps);
@@ -90,13 +90,15 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
   residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
   residence_.left += items.gone.items;
   residence_.never_drawn += items.gone.never_drawn;
-  // Samplers soon take all locks, and writers that a ratio holds do not pass them.
+  // A limiter that holds writers (not `alone`) lets them get at most room() steps ahead of the
+  // samplers, whose draws take the locks of all shards and evict.
   const std::uint64_t oldest =
       shared_.oldest_allowed() + (alone ? 0 : static_cast<std::uint64_t>(room()));
   expect(!promises_age() || items.oldest <= oldest, Finding::TooOld,
          "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
              " allowed");
-  // Exhausted items are found but cannot be drawn; removers may keep items that are forgotten here.
+  // Exhausted items are found but cannot be drawn. `arrivals` may have forgotten items that a
+  // remover kept.
   if (items.all && !shared_.options.exhaust()) {
     expect(promises_age() && shared_.options.guests == 0 ? items.there == stats.items
                                                          : items.there <= stats.items,
@@ -113,16 +115,17 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
 }
 
 void ResidenceCheck::turns() {
-  // Otherwise a batch takes no items away from others, and samplers wait without turns.
+  // Without either, a batch takes no items away from other samplers, and samplers wait without
+  // turns.
   const bool draws_take =
       shared_.strategies.hold_writers() || shared_.options.max_times_sampled != 0;
   check_turns(shared_.samplers, draws_take, false, "samplers", residence_.samplers);
   check_turns(shared_.writers, true, true, "writers", residence_.writers);
 }
 
-/// A thread that waits for a mutex before it sees that it is let in looks as if it had been passed,
-/// and so does a writer that waits for a chunk, where there are no turns. So a few such waits are
-/// no fault.
+/// A few waits in which others were let in more often are no fault: a thread may be let in and then
+/// wait for a mutex before it sees this, and a writer may wait for a chunk, where there are no
+/// turns.
 void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                                  Residence::Waits& waits) {
   const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);

@@ -7,16 +7,17 @@
 
 namespace stress {
 
-/// How long items stayed, and how long threads waited.
+/// How long items stayed in the buffer, and how long threads waited.
 struct Residence {
   double oldest_drawn = 0.0;  ///< Age of the oldest item drawn, in capacities.
-  double oldest = 0.0;        ///< Age of the oldest item in a buffer at its end.
-  double least_used = 1.0;    ///< Share of the capacity, once a buffer was full.
-  std::uint64_t drawn = 0;    ///< Items whose age the buffer bounds.
+  double oldest = 0.0;        ///< Age of the oldest item at the end of a buffer, in capacities.
+  double least_used = 1.0;    ///< Least share of the capacity in use after a buffer was full.
+  std::uint64_t drawn = 0;    ///< Drawn items of buffers that bound the age.
   std::uint64_t drawn_too_old = 0;
   std::uint64_t left = 0;  ///< Items that have left.
   std::uint64_t never_drawn = 0;
-  /// Waits for the rate limiter, and how often others were let in during one, at most.
+  /// Waits for the rate limiter: their number, and the most times that others were let in during
+  /// one.
   struct Waits {
     std::uint64_t count = 0;
     std::uint64_t longest = 0;
@@ -24,38 +25,39 @@ struct Residence {
 };
 
 /// Checks how old items become (I13), how much of the capacity is in use, which items are never
-/// drawn, and how often others were let in while somebody waited (I12). One thread.
+/// drawn, and how often others were let in while a thread waited (I12). One thread.
 ///
-/// Only `Fifo` without a limit of draws bounds ages. Other removers keep what is drawn, or what
-/// weighs much, and exhausted items leave before older ones.
+/// Only `Fifo` without a limit of draws bounds ages. Other removers keep items that are drawn or
+/// have high priorities, and exhausted items leave before older ones.
 class ResidenceCheck {
  public:
-  /// Adds the figures to `residence`.
+  /// `residence` sums the figures of several buffers; this object adds those of one.
   ResidenceCheck(Shared& shared, Residence& residence) : shared_(shared), residence_(residence) {}
 
   /// Call it from time to time, while other threads run or stand still.
   void in_passing();
   /// Call it while all threads stand still and everything is ingested.
   void at_rest(const reprise::Stats& stats);
-  /// Call it once the threads have ended.
+  /// Checks the waits. Call it once the threads have ended.
   void turns();
-  /// The last call. `alone`: since the call before, one thread appended enough to evict all items.
+  /// The last check. `alone`: since the previous check one thread appended enough steps to evict
+  /// all items.
   void at_end(const reprise::Stats& stats, bool alone);
 
-  /// Judges the figures of all buffers. A thread that gets no processor while it holds a shard's
-  /// lock keeps the items of the shard, and makes others wait for the lock; so some items may be
-  /// too old for a while, but most drawn items are not.
+  /// Checks the sums over all buffers. A thread that is not scheduled while it holds a shard's lock
+  /// keeps the items of that shard, and makes others wait for the lock. So some items may be too
+  /// old for a while, but most drawn items are not.
   static void judge(const Residence& residence, Findings& findings);
 
  private:
   void expect(bool holds, Finding finding, const std::string& words);
   [[nodiscard]] bool promises_age() const;
-  /// The most items that may leave without having been drawn; none: any number.
+  /// The most items that may leave without having been drawn; none: there is no bound.
   [[nodiscard]] std::optional<double> most_undrawn() const;
   /// `by_chunk`: some of the waits may have been for a chunk.
   void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                    Residence::Waits& waits);
-  /// The inserts that a rate limiter may let through beyond its balance.
+  /// The number of inserts that a rate limiter may let through beyond its balance.
   [[nodiscard]] double room() const;
   [[nodiscard]] double capacities(std::uint64_t steps) const {
     return static_cast<double>(steps) / static_cast<double>(shared_.options.capacity_steps);

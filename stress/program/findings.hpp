@@ -5,19 +5,19 @@
 namespace stress {
 
 enum class Finding : std::uint8_t {
-  TornRow,        ///< An observation whose hash is wrong.
-  WrongWindow,    ///< A window whose rows, stack, return, discount or names do not belong together.
-  WrongPriority,  ///< A draw with another probability than the item's last priority gives.
-  ZeroWeightDraw,  ///< A draw of an item whose priority is 0.
-  WrongOrder,  ///< An item that is not the selector's first, or comes twice where each comes once.
-  DrawnTooOften,     ///< An item drawn more often than the limit allows.
-  TooOld,            ///< An item that should have left before others.
-  NeverDrawn,        ///< An item that should have been drawn before it left or was passed over.
+  TornRow,           ///< An observation whose hash is wrong.
+  WrongWindow,       ///< A window whose rows, stack, return, discount or names do not match.
+  WrongPriority,     ///< A probability that does not follow from the item's last priority.
+  ZeroWeightDraw,    ///< A draw of an item whose priority is 0.
+  WrongOrder,        ///< An item drawn more often than the limit allows.
+  DrawnTooOften,     ///< An item that should have left before others.
+  TooOld,            ///< An item that left, or missed a whole pass, before it was drawn.
+  NeverDrawn,        ///< A waiting call that let too many later ones go before it.
   PassedOver,        ///< A waiting call, beside which others that came later were let in.
-  BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
+  BrokenLimit,       ///< The remover was told of, or asked about, a wrong chunk.
   MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
-  MissedRefusal,     ///< Bad input that was not refused.
+  MissedRefusal,     ///< A checkpoint that cannot be loaded or has wrong or missing contents.
   BrokenCheckpoint,  ///< A checkpoint that cannot be loaded, has wrong contents, or lacks some.
   UnexpectedError,   ///< An exception or a hang.
 };

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
       return parsed.exit_code;
     }
     stress::set_schedule(parsed.options.schedule);
-    std::printf("command  ");  // First, so that it is known after a crash too.
+    std::printf("command  ");  // First, so that the output of a crash shows it too.
     for (int i = 0; i < argc; ++i) {
       std::printf(" %s", argv[i]);
     }
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     stress::print_summary(tally);
     return tally.findings.violations() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::invalid_argument& error) {
-    // Only the buffer can check some options, such as a chunk too small for a window.
+    // Only the buffer can check some options, such as whether a window fits into a chunk.
     std::fprintf(stderr, "reprise-stress: %s\n", error.what());
     return stress::kBadUsage;
   } catch (const std::exception& error) {

@@ -4,7 +4,7 @@
 
 namespace stress {
 
-/// options.cpp says what each means.
+/// The options of the command line. Their help texts in options.cpp say what each means.
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;
@@ -30,7 +30,7 @@ struct Options {
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;
   std::optional<std::uint64_t> max_staleness;
-  /// Whether items stay that nobody may draw, besides removed ones.
+  /// Whether items may stay in the buffer that can no longer be drawn, other than removed ones.
   [[nodiscard]] bool exhaust() const { return max_times_sampled != 0 || max_staleness; }
   float fresh = 0.0F;
   bool read_by_name = false;

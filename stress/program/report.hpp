@@ -5,8 +5,8 @@
 
 namespace stress {
 
-/// Runs the load that the options describe; throws `std::invalid_argument` for options that only
-/// the buffer can check.
+/// Runs the load that the options describe, and adds its results to `tally`. Throws
+/// `std::invalid_argument` for options that only the buffer can check.
 void run(const Options& options, Tally& tally);
 
 void print_summary(const Tally& tally);

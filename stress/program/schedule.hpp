@@ -14,14 +14,15 @@ inline constexpr bool kHasSchedulePoints = true;
 inline constexpr bool kHasSchedulePoints = false;
 #endif
 
-/// Seeds the schedule of the whole process; 0 makes all points empty.
+/// Seeds the schedule of the whole process; 0 turns all schedule points off.
 inline void set_schedule([[maybe_unused]] std::uint64_t seed) noexcept {
 #if defined(REPRISE_SCHEDULE_POINTS)
   reprise::base::set_schedule_seed(seed);
 #endif
 }
 
-/// Identifies the calling thread: the number of an actor or learner, the round, and the life.
+/// Tells the schedule which thread calls: the number of its actor or learner, the round, and its
+/// life.
 inline void enter_schedule([[maybe_unused]] std::uint32_t part,
                            [[maybe_unused]] std::uint32_t round,
                            [[maybe_unused]] std::uint32_t life) noexcept {

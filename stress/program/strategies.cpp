@@ -86,20 +86,20 @@ reprise::OptionValue value_of(const char* option, const reprise::StrategyOption&
       described.value);
 }
 
-/// How a selector draws, in the terms of the checks.
+/// The class of the checks that a selector belongs to.
 Drawing drawing_of(std::string_view selector) {
   const auto& kind = find(reprise::selectors(), "--selector", selector,
                           [](const auto& entry) { return command_name(entry.name()); });
   const Drawing drawing = reprise::test::drawing_of(kind.name());
-  // No priority is above 1, so clipping changes nothing.
+  // No priority of this program is above 1, and this selector counts lower ones as 1.
   return drawing == Drawing::Clipped ? Drawing::Alike : drawing;
 }
 
-/// Values by the names of options.
+/// Values of options, by name.
 using Named = std::map<std::string_view, reprise::OptionValue>;
 
-/// The strategy that "name:value,value" names. An option without a value there has its value in
-/// `defaults`, or else the library's default.
+/// Makes the strategy that a text such as "name:value,value" describes. An option that the text
+/// gives no value has its value in `defaults`, or else the library's default.
 template <class Family>
 Family strategy_of(const char* option, std::string_view text,
                    std::span<const reprise::StrategyKind<Family>> kinds,
@@ -123,7 +123,7 @@ Family strategy_of(const char* option, std::string_view text,
   return kind.make(values);
 }
 
-/// Refuses values after the name, because checks use this program's constants.
+/// Refuses a text with values after the name, because the checks need this program's constants.
 void bare(const char* option, std::string_view text) {
   if (text.find(':') != std::string_view::npos) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
@@ -145,7 +145,8 @@ reprise::Window window_of(const Options& options) {
   return window;
 }
 
-/// The default ratio; with a limit of draws, half of the highest ratio that the limit allows.
+/// The ratio of samples to inserts if none is given. With a limit of draws it is half of the
+/// highest ratio that the limit allows.
 double feasible_ratio(const Options& o, const WindowRule& rule) {
   constexpr double kUsual = 4.0;
   const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;
@@ -183,7 +184,7 @@ Strategies strategies_of(const Options& options) {
         return std::string_view(entry.name);
       }).draws;
   if (draws == reprise::Draws::Epoch && (in_order(drawing) || options.max_times_sampled != 0)) {
-    draws.reset();  // The selector refuses such draws; so each combination of options can be run.
+    draws.reset();  // The selector refuses passes; every combination has to run.
   }
   const reprise::Window window = window_of(options);
   const bool each_by_itself = !in_order(drawing) && options.max_times_sampled == 0 &&

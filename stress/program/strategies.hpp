@@ -6,10 +6,10 @@
 
 namespace stress {
 
-/// The exponents of priorities and of importance weights.
+/// The exponents alpha of priorities and beta of importance weights.
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
-/// Discount per step of every run.
+/// Discount per step in every run.
 inline constexpr float kDiscount = 0.99F;
 
 /// The strategies that the options name, ready for a buffer.
@@ -19,11 +19,11 @@ struct Strategies {
   reprise::Remover remover;
   reprise::Window window;
   reprise::RateLimiter limiter;
-  /// How batches are drawn; none: stratified or independent, at random.
+  /// How batches are drawn; none: each batch chooses at random between stratified and independent.
   std::optional<reprise::Draws> draws;
-  float fresh = 0.0F;      ///< Share of fresh items in each batch, if the draws allow one.
-  bool mixed = false;      ///< Whether batches have two parts, if the draws allow them.
-  bool hindsight = false;  ///< Whether items get other goals, if the window allows it.
+  float fresh = 0.0F;      ///< Share of fresh items in each batch; 0 if the draws allow none.
+  bool mixed = false;      ///< Whether batches have two parts.
+  bool hindsight = false;  ///< Whether items are given hindsight goals.
 
   /// Whether the limiter may hold writers until learners draw.
   [[nodiscard]] bool hold_writers() const noexcept {

@@ -12,20 +12,20 @@ namespace stress {
 /// The results of a run.
 struct Tally {
   double seconds = 0.0;       ///< Measured time, without filling, warming up and standing still.
-  std::uint64_t appends = 0;  ///< Appends in the measured time, as are the batches.
+  std::uint64_t appends = 0;  ///< Appends in the measured time.
   std::uint64_t batches = 0;
 
   /// The statistics at the end; with churn, counts are summed over all buffers.
   reprise::Stats stats;
   std::uint64_t rounds = 0;
   std::uint64_t closes = 0;
-  double longest_close_ms = 0.0;  ///< From close() until all threads were gone.
+  double longest_close_ms = 0.0;  ///< The longest time from close() until all threads had ended.
   std::uint64_t quiescent_points = 0;
   std::uint64_t actor_lives = 0;
   std::uint64_t learner_lives = 0;
   std::uint64_t exceptions = 0;
   Residence residence;
-  std::uint64_t checkpoints = 0;       ///< Checkpoints saved, each of which was loaded again.
+  std::uint64_t checkpoints = 0;       ///< Checkpoints saved; each of them was loaded again.
   std::uint64_t checkpoint_items = 0;  ///< Items drawn from loaded buffers and checked.
   std::uint64_t checkpoint_keys = 0;   ///< Keys from before a save that were valid after its load.
 

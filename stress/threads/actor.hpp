@@ -5,10 +5,10 @@
 
 namespace stress {
 
-/// The exception of a simulator that fails.
+/// Thrown where a simulated environment fails.
 struct SimulatorError : std::exception {};
 
-/// One life of an actor: a writer and some episodes. One thread.
+/// One life of an actor: it makes a writer and plays some episodes. One thread.
 class Actor {
  public:
   Actor(Shared& shared, std::size_t number)
@@ -19,7 +19,7 @@ class Actor {
         rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
         watch_(guest_ ? shared.guests : shared.writers) {}
 
-  /// Returns false if the buffer was closed, or the run ends.
+  /// Returns false if the actor gets no further life: the buffer was closed, or the run ends.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
@@ -36,7 +36,7 @@ class Actor {
       state_.writers = writer ? 1 : 0;
       open = writer && play_episodes(*writer);
     } catch (const SimulatorError&) {
-      ++state_.exceptions;  // The exception destroyed the writer.
+      ++state_.exceptions;  // The exception has destroyed the writer.
     }
     state_.writers = 0;
     state_.open = 0;
@@ -119,7 +119,7 @@ class Actor {
     return true;
   }
 
-  /// Whether the actor repeats a commit that did not take this step.
+  /// Whether the actor repeats the commit of a step after a commit that did not take it.
   bool go_on(reprise::CommitStatus status, const StepName& next) {
     shared_.check(status);
     if (status == reprise::CommitStatus::Closed) {
@@ -129,7 +129,7 @@ class Actor {
     return !shared_.gives_up();
   }
 
-  /// Waits at the gate if it is closed.
+  /// If the gate is closed, waits until it opens.
   void stand_still_if_asked(const StepName& next) {
     if (shared_.gate.closed()) {
       state_.open = shared_.open(next);
@@ -148,12 +148,12 @@ class Actor {
     scribble(writer);
     throw SimulatorError();
   }
-  /// Writes a part of a step and never commits it; nobody may ever see it.
+  /// Writes a part of a step that is never committed, so no batch may ever show it.
   void scribble(reprise::Writer& writer) {
     for (const reprise::AnyField field : shared_.world.fields()) {
       const bool observation = field.role() == reprise::Role::Observation;
       if (field.role() == reprise::Role::Version) {
-        continue;  // A version that was written stays, and the writer's would not count.
+        continue;  // A version written here would stay for the next committed step.
       }
       const std::span<std::byte> to = observation ? writer.next(field) : writer.now(field);
       std::ranges::fill(to.first((to.size() + 1) / 2), std::byte{0xDE});

@@ -11,7 +11,8 @@
 namespace stress {
 
 /// Saves a buffer while it is used, and while all threads stand still. It loads each checkpoint
-/// into another buffer, and checks that buffer's items, and at rest also their priorities.
+/// into another buffer and checks the items of that buffer, and if all threads stand still also
+/// their priorities.
 ///
 /// One thread calls `live`, another one `at_rest`.
 class Checkpoints {
@@ -19,7 +20,7 @@ class Checkpoints {
   explicit Checkpoints(Shared& shared)
       : shared_(shared), findings_(shared.findings), own_(options_of(shared.options)) {}
 
-  /// Saves and loads until the run ends.
+  /// Saves and loads every second (or every 50 ms with churn) until the run ends.
   void live() {
     while (wait()) {
       try {
@@ -31,9 +32,10 @@ class Checkpoints {
     }
   }
 
-  /// Call it while all threads stand still and all is ingested. `code`: of the last batch.
+  /// Call it while all threads stand still and everything is ingested. `code` is the status of the
+  /// conductor's last batch.
   void at_rest(Learner& conductor, Learner::Code code, const reprise::Stats& stats) {
-    // `live` may still be loading the newest checkpoint, and a save here would make another one the
+    // `live` may still be loading the newest checkpoint, and a save here would replace it as the
     // newest.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || Clock::now() < next_rest_) {
@@ -62,20 +64,20 @@ class Checkpoints {
 
   // All are relaxed: the counts are read after the threads have ended, or for display.
   std::atomic<std::uint64_t> saved = 0;
-  std::atomic<std::uint64_t> items = 0;  ///< Items of loaded buffers that were drawn and checked.
-  std::atomic<std::uint64_t> keys = 0;   ///< Keys from before a save that were used after its load.
+  std::atomic<std::uint64_t> items = 0;  ///< Items drawn from loaded buffers and checked.
+  std::atomic<std::uint64_t> keys = 0;  ///< Keys from before a save that were valid after its load.
 
  private:
-  /// Keys, and the hashes of their items' names.
+  /// Maps keys to the hashes of their items' names.
   using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;
 
   static constexpr std::chrono::milliseconds kTick{5};
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr int kBatchesAtRest = 3;
-  /// At most so many items are drawn together.
+  /// The most items drawn in one batch.
   static constexpr std::size_t kMost = std::size_t{1} << 16U;
 
-  /// Removes the rate limiter, because only the check draws from a loaded buffer.
+  /// Removes the rate limiter, because nobody but the check uses a loaded buffer.
   static Options options_of(Options options) {
     options.limiter = "unlimited";
     return options;
@@ -100,11 +102,11 @@ class Checkpoints {
     saved.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// Loads the newest checkpoint; throws if it was skipped.
+  /// Loads the newest checkpoint; throws if it cannot be read.
   std::unique_ptr<Shared> load() {
     auto loaded = std::make_unique<Shared>(own_, shared_.episodes, findings_);
     loaded->learners.resize(own_.learners + 1);
-    // A load ends the episodes that were open.
+    // A load truncates the episodes that were open at the save.
     loaded->cutting.store(true, std::memory_order_relaxed);
     const auto skipped = loaded->replay.restore(own_.checkpoint_path).skipped;
     if (!skipped.empty()) {
@@ -140,7 +142,8 @@ class Checkpoints {
     }
   }
 
-  /// Compares the loaded buffer with the counts of the saved one, `before` and `after` the save.
+  /// Compares the counts of the loaded buffer with those of the saved one `before` and `after` the
+  /// save.
   reprise::Stats check_account(const Shared& loaded, const reprise::Stats& before,
                                const reprise::Stats& after) {
     const reprise::Stats now = loaded.stats();
@@ -168,9 +171,9 @@ class Checkpoints {
     return now;
   }
 
-  /// Draws as many items as possible at once, and compares them with what is known of their keys.
-  /// This check is the last one, because it updates items. `evicted`: steps of the episodes that
-  /// the load ended, which it also evicted.
+  /// Draws as many items as possible in one batch, and compares them with the names that `before`
+  /// has for their keys. Then it updates the items of `before`, so this check comes last. `evicted`
+  /// is the number of steps that the load evicted.
   void check_items(Shared& loaded, const Keys& before, std::uint64_t evicted) {
     reprise::Sampler sampler = loaded.replay.sampler(Shared::sampler_options(1, 0.0F));
     WindowCheck windows({loaded.world, loaded.episodes, loaded.windows}, loaded.cutting, findings_);
@@ -204,8 +207,8 @@ class Checkpoints {
     }
   }
 
-  /// Draws different items of weight above 0, about as many as there are; then `once` is true. If
-  /// there are more than `kMost`, it makes that many draws, which may repeat items.
+  /// Draws most items of positive weight, each once, and sets `once`. If the buffer has more than
+  /// `kMost` items, it draws `kMost` with replacement instead and clears `once`.
   static reprise::SampleResult sample_all(const Shared& loaded, reprise::Sampler& sampler,
                                           bool& once) {
     const std::size_t there = loaded.replay.stats().items;
@@ -213,7 +216,8 @@ class Checkpoints {
     if (!once) {
       return sampler.sample(kMost, {.timeout = kSampleTimeout});
     }
-    // Items without weight are not drawn.
+    // Fewer items may have a positive weight than the buffer has, so n shrinks until a draw
+    // succeeds.
     for (std::size_t n = there; n != 0; n -= (n + 15) / 16) {
       const auto batch = sampler.sample(
           n, {.draws = reprise::Draws::WithoutReplacement, .timeout = std::chrono::nanoseconds(0)});

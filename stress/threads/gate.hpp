@@ -6,10 +6,11 @@
 
 namespace stress {
 
-/// A gate at which threads stand still together. May be used by any thread.
+/// Lets a conductor stop all threads at a common point. Any thread.
 class Gate {
  public:
-  /// A thread between its first and its last call into the buffer. Waits while the gate is closed.
+  /// Exists from a thread's first call into the buffer to its last. Its constructor waits while the
+  /// gate is closed.
   class Presence {
    public:
     explicit Presence(Gate& gate);
@@ -21,12 +22,13 @@ class Gate {
     Gate& gate_;
   };
 
-  /// Relaxed: a thread that sees it late stops late.
+  /// Relaxed: a thread that sees the gate closed late only stops late.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
-  /// Called by a thread that is present: stands still until the gate opens.
+  /// Waits until the gate opens. Only threads with a Presence may call it.
   void park();
 
-  /// Closes the gate; false if some thread does not stop within the time.
+  /// Closes the gate and waits until all present threads are parked; false if that takes longer
+  /// than `patience`.
   bool close(std::chrono::seconds patience);
   void open();
 
@@ -43,7 +45,7 @@ class Gate {
 class Threads {
  public:
   void start(std::function<void()> work);
-  /// Joins the threads; false if some still run after the time.
+  /// Joins the threads; false if some still run after `patience`.
   bool join(std::chrono::seconds patience);
 
  private:

@@ -12,15 +12,15 @@ namespace stress {
 
 inline constexpr std::chrono::milliseconds kSampleTimeout{10};
 
-/// One life of a learner: a sampler and some batches. One thread.
+/// One life of a learner: it makes a sampler, and draws some batches. One thread.
 ///
-/// Each item belongs to one learner, which alone updates it, and so knows its priority.
+/// Each item is assigned to one learner, which alone updates it and therefore knows its priority.
 class Learner {
  public:
   using Code = reprise::SampleStatus::Code;
 
-  /// `number` is its index among the learners. The last one is the conductor's, to which all items
-  /// belong, because it draws only while all others stand still.
+  /// `number` is the index among the learners. The last learner is the conductor's: it draws only
+  /// while all others stand still, and updates the items of all.
   Learner(Shared& shared, std::size_t number)
       : shared_(shared),
         options_(shared.options),
@@ -46,7 +46,7 @@ class Learner {
     }
   }
 
-  /// Returns false if the buffer was closed.
+  /// Returns false if the buffer was closed, so that the learner gets no further life.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     if (guest_) {
@@ -120,9 +120,9 @@ class Learner {
     return Code::Ok;
   }
 
-  /// Call it while all threads stand still and everything is ingested: an ordered selector then has
-  /// all items, each once, and a batch is the first of them. Items with a limit of draws are left
-  /// to the learners.
+  /// Checks that an ordered selector gives all items, each once, and that a smaller batch is the
+  /// first of them. Call it while all threads stand still and everything is ingested. It skips
+  /// buffers with a limit of draws or a limiter that holds writers, where its draws would count.
   void check_whole_order() {
     if (!in_order(shared_.strategies.drawing) || options_.exhaust() ||
         shared_.strategies.hold_writers()) {
@@ -135,12 +135,12 @@ class Learner {
     }
   }
 
-  /// The last batch, and its items.
+  /// The last batch drawn.
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   CheckedItems check() { return windows_.check(*drawn_.batch); }
 
  private:
-  /// The most items that are checked together.
+  /// The most items that check_whole_order draws.
   static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
   static constexpr std::size_t kKept = 512;
   static constexpr std::size_t kBadUpdateOneIn = 64;
@@ -164,10 +164,11 @@ class Learner {
       return note(sampler_.sample(options_.batch, how), how);
     }
     if (how.normalise == reprise::Normalise::ByBuffer) {
-      how.normalise = reprise::Normalise::Not;  // Exact parts allow no other value.
+      how.normalise = reprise::Normalise::Not;  // Exact parts do not allow ByBuffer.
     }
     const reprise::SampleResult result = mixed_->sample(how);
-    // Items are counted when they are drawn, and some may wait for the other part of their batch.
+    // A call that gives no batch may have drawn items of the first part, which the mix keeps for
+    // the next call. They count now.
     const std::size_t kept = result || mixed_->waits_for() == 0 ? 0 : mixed_->counts()[0];
     const Code code = note(result, how, kept - kept_);
     kept_ = kept;
@@ -175,7 +176,7 @@ class Learner {
     return code;
   }
 
-  /// Records and checks a batch. `more`: items that the call drew besides those of the batch.
+  /// Records the result of a draw. `more`: items that the call drew besides those of the batch.
   Code note(const reprise::SampleResult& result, const reprise::SampleOptions& how,
             std::size_t more = 0) {
     watch_.done(result ? 1 : 0, false);
@@ -195,7 +196,7 @@ class Learner {
     return Code::Ok;
   }
 
-  /// Counts completed passes; `since` is the count of steps before the draw.
+  /// Reports completed passes to `arrivals`; `since` is its count before the draw.
   void count_passes(std::uint64_t passes, std::uint64_t since) {
     if (passes != passes_) {
       shared_.arrivals.passed(pass_since_);
@@ -204,8 +205,8 @@ class Learner {
     passes_ = passes;
   }
 
-  /// Checks that no item was outdated at this version, which was set before the draw, and raises
-  /// the version sometimes. (A mix may keep items that it drew before.)
+  /// Checks that no item is too old for `version`, which was set before the draw, and sometimes
+  /// raises the version. (A mix may keep items that it drew earlier, so their age is not checked.)
   void check_versions(CheckedItems items, std::int64_t version) {
     versions_.clear();
     for (const CheckedItem& item : items) {
@@ -234,7 +235,7 @@ class Learner {
     }
   }
 
-  /// Sets another exponent. Only the first learner does, so it knows which one is in force.
+  /// Changes alpha at times. Only the first learner does, so it knows which exponent is in force.
   void set_alpha_when_due() {
     if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
         state_.batches.load(std::memory_order_relaxed) % options_.set_alpha_every != 0) {
@@ -245,7 +246,7 @@ class Learner {
     shared_.exponent.store(other, std::memory_order_relaxed);
   }
 
-  /// The exponent in force, if no other thread can be changing it.
+  /// Index of the exponent in force; none if another thread may be changing it.
   [[nodiscard]] std::optional<std::size_t> exponent() const {
     if (options_.set_alpha_every != 0 && me_ && *me_ != 0) {
       return std::nullopt;
@@ -253,7 +254,7 @@ class Learner {
     return shared_.exponent.load(std::memory_order_relaxed);
   }
 
-  /// Draws and checks the first items, at most `most`, and returns their keys, without updates.
+  /// Draws and checks the first items, at most `most`; returns their keys. Updates no priorities.
   std::vector<reprise::ItemKey> first_keys(std::size_t most) {
     const std::size_t n = std::min<std::size_t>(shared_.replay.stats().items, most);
     const reprise::SampleOptions how{.timeout = kSampleTimeout};
@@ -264,8 +265,8 @@ class Learner {
     return {drawn_.keys().begin(), drawn_.keys().end()};
   }
 
-  /// Reads the items of the last batch and of as many kept keys, of which some are stale. They are
-  /// checked as drawn ones are, and each has to be the item that was drawn under its key.
+  /// Gathers the last batch and as many kept keys, some of which are stale. The items are checked
+  /// like drawn ones, and each has to be the item that was drawn under its key.
   void read_by_name() {
     for (std::size_t i = 0; i < options_.batch && !state_.kept.empty(); ++i) {
       named_.push_back(state_.kept[rng_.below(state_.kept.size())]);
@@ -285,13 +286,13 @@ class Learner {
     }
   }
 
-  /// Gives the items goals. Each goal has to be the observation of the item's episode at its
-  /// distance. While all others stand still every item is there, so each gets a goal, and a final
-  /// one has no drawn step behind it.
+  /// Relabels the items with goals. Each goal has to be the observation at the reported distance in
+  /// the item's episode. While all other threads stand still no item is gone, so each gets a goal,
+  /// and no drawn item may begin at a final goal.
   void check_goals(CheckedItems items) {
     const reprise::AnyField field = shared_.world.name_field();
     const std::size_t bytes = shared_.world.bytes(field);
-    // An item that is gone keeps its goal: its own observation, at distance 0.
+    // Goals begin as the items' own observations, because an item that is gone keeps its goal.
     std::vector<std::byte> goals;
     for (std::size_t i = 0; i < items.size(); ++i) {
       const auto own = drawn_.batch->now_stacks(field).at(i, 0).last(bytes);
@@ -319,7 +320,7 @@ class Learner {
     }
   }
 
-  /// Replaces the values of the mutable column in all items that are right.
+  /// Replaces the mutable column's values in all items that passed the check.
   void replace_latents(CheckedItems items) {
     const reprise::AnyField field = shared_.world.fields().back();
     const std::size_t bytes = shared_.world.bytes(field);
@@ -350,7 +351,7 @@ class Learner {
     }
   }
 
-  /// Removes some of the items that were just updated; from then on nobody may see them.
+  /// Removes some of the items that were just updated. From then on no call may return them.
   void remove() {
     std::vector<reprise::ItemKey> removed;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -389,7 +390,7 @@ class Learner {
   }
 
   void change(reprise::ItemKey key, bool zero, Change what) {
-    // If writers wait for draws, every item must stay drawable.
+    // If writers wait for draws, every item must stay drawable, so none gets priority 0.
     zero = zero && !shared_.strategies.hold_writers() && rng_.one_in(4);
     what.level = zero ? 0 : 1 + static_cast<std::uint32_t>(rng_.below(kTopLevel));
     keys_.push_back(key);
@@ -397,7 +398,7 @@ class Learner {
     changes_.push_back(what);
   }
 
-  /// Keeps a few of all keys, so that some grow old.
+  /// Keeps the first keys, and a few of the later ones in place of others, so that some grow old.
   void keep(const KeptKey& key) {
     if (state_.kept.size() < kKept) {
       state_.kept.push_back(key);
@@ -420,14 +421,14 @@ class Learner {
     if (rng_.one_in(kBadUpdateOneIn) && !refuses_bad_update()) {
       shared_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
     }
-    // An item is exhausted once all its draws are counted. Others may be exhausted too: another
-    // learner may not have counted its last draw yet.
+    // All draws of these items are counted, so their keys must be stale. More may be stale, because
+    // another learner may not have counted a last draw yet.
     const std::size_t exhausted = shared_.draw_counts.exhausted(keys_);
     const auto result = apply(keys_, priorities_);
     count(state_.applied, result.applied);
     count(state_.stale, result.stale);
     if (guest_sampler_ && shared_.closing.load(std::memory_order_acquire)) {
-      return;  // The close of the buffer ends a guest's wait for an answer.
+      return;  // Closing the buffer ended the guest's wait, so the counts are unknown.
     }
     if (result.applied + result.stale != keys_.size()) {
       shared_.findings.add(Finding::AccountingError,
@@ -448,7 +449,7 @@ class Learner {
     }
   }
 
-  /// Whether an update with a bad priority, or a key of another buffer, is refused as a whole.
+  /// Whether the buffer refuses an update with one bad priority, or with one key of another buffer.
   bool refuses_bad_update() {
     std::vector<reprise::ItemKey> keys = keys_;
     std::vector<float> priorities = priorities_;
@@ -465,7 +466,7 @@ class Learner {
     } catch (const std::invalid_argument&) {
       return true;
     }
-    // A guest whose host is gone cannot check anything.
+    // A guest whose host is gone may get no refusal, which is no fault.
     return guest_sampler_ && shared_.closing.load(std::memory_order_acquire);
   }
 
@@ -478,9 +479,9 @@ class Learner {
   WaitWatch watch_;
   reprise::Sampler sampler_;
   std::optional<reprise::GuestSampler> guest_sampler_;  ///< Draws if the learner is a guest.
-  /// A mix whose two parts are both the buffer of the round.
+  /// Draws in place of sampler_ if options.mixed. Both parts come from the same buffer.
   std::optional<reprise::MixedSampler> mixed_;
-  std::size_t kept_ = 0;  ///< Items of the mix's unfinished batch.
+  std::size_t kept_ = 0;  ///< Items drawn for the mix's unfinished batch.
   reprise::HindsightGoal goal_ = reprise::HindsightGoal::Future;
   std::optional<reprise::Hindsight> hindsight_;
   Drawn drawn_;
@@ -492,7 +493,7 @@ class Learner {
   std::vector<KeptKey> named_;
   std::vector<std::int64_t> versions_;
   std::uint64_t passes_ = 0;      ///< Passes that the sampler has completed.
-  std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the present pass began.
+  std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the current pass began.
 };
 
 }  // namespace stress

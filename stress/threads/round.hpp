@@ -16,7 +16,7 @@
 
 namespace stress {
 
-/// One buffer from its first step to its end, with the threads that use it.
+/// One buffer from its first step to its end, and the threads that use it.
 class Round {
  public:
   Round(const Options& options, std::uint32_t number, Tally& tally, LiveLine& live)
@@ -39,7 +39,8 @@ class Round {
                               KnownPriorities(shared_.slots));
   }
 
-  /// Fills the buffer and warms up, then measures; lets all threads stand still from time to time.
+  /// Fills the buffer and warms up, then measures. From time to time all threads stand still for
+  /// checks.
   void steady() {
     start_actors();
     start_saving();
@@ -69,7 +70,8 @@ class Round {
     finish(&conductor);
   }
 
-  /// Threads come and go; ends by stopping them or by closing the buffer under them.
+  /// Lets threads come and go for a while, then stops them, or closes the buffer under them if
+  /// `by_close`.
   void churn(Clock::duration length, bool by_close, Rng& rng) {
     start_actors();
     start_learners();
@@ -102,11 +104,12 @@ class Round {
   static constexpr std::chrono::seconds kLongestWarmUp{5};
   static constexpr std::chrono::milliseconds kStillEvery{250};
   static constexpr std::chrono::milliseconds kTick{20};
-  /// Only a hang takes so long, even with a sanitizer on a busy machine.
+  /// Only a hang takes this long, even with a sanitizer on a busy machine.
   static constexpr std::chrono::seconds kPatience{120};
 
-  /// Ends the run. Writers that the limiter holds cannot finish their episodes once no learner
-  /// draws. Release for both; partners: the loads in `Shared` and `WindowCheck`.
+  /// Ends the run. If the limiter holds writers, episodes are cut off, because writers could not
+  /// finish them once no learner draws. Release for both; partners: the loads in `Shared` and
+  /// `WindowCheck`.
   void stop() {
     if (shared_.strategies.hold_writers()) {
       shared_.cutting.store(true, std::memory_order_release);
@@ -125,8 +128,8 @@ class Round {
       });
     }
   }
-  /// Stops to serve guests. Afterwards the steps that guests have committed are in the buffer, as
-  /// far as a rate limiter lets them in, and writers whose guests have left are gone.
+  /// Stops serving guests. Unless the limiter holds writers, it first waits until the buffer has
+  /// all steps that guests committed, and until the writers of guests that left are gone.
   void rest() {
     const Clock::time_point end = Clock::now() + kPatience;
     while (host_ && !shared_.strategies.hold_writers() && !all_taken()) {
@@ -168,8 +171,8 @@ class Round {
     }
   }
 
-  /// Runs one life after the other, each on its own thread, until a life returns false. `part` is
-  /// its number among all actors and learners, from 1; the conductor is 0.
+  /// Starts a thread that runs one life after another, each on a thread of its own, until a life
+  /// returns false. `part` numbers all actors and learners from 1; 0 is the conductor.
   template <class Life>
   void host(std::size_t part, Life life) {
     threads_.start([this, part, life] {
@@ -222,7 +225,7 @@ class Round {
     }
   }
 
-  /// Counts the work of a while, and returns how long it took.
+  /// Adds the work of the next `length` to the tally, and returns how long that took.
   Clock::duration measure(Clock::duration length) {
     const Clock::time_point start = Clock::now();
     const std::uint64_t committed_before = committed();
@@ -247,7 +250,7 @@ class Round {
     }
   }
 
-  /// Makes all threads stand still, and checks that the account is exact and draws are right.
+  /// Makes all threads stand still, and checks that the counts are exact and the draws right.
   void stand_still(Learner& conductor) {
     if (!shared_.gate.close(kPatience)) {
       give_up(shared_.findings, "a thread does not return from its call");
@@ -259,13 +262,13 @@ class Round {
   }
 
   reprise::Stats verify(Learner& conductor) {
-    // The first draw has to find everything ingested, because steps ingested after it could evict
-    // the items that it drew. This check comes before the conductor draws, because its draws make
-    // room and would hide an excess.
+    // check_limit comes first, because the conductor's draws make room and would hide an excess.
+    // stats() ingests everything, because steps ingested after the first draw could evict its
+    // items.
     account_.check_limit(shared_.stats());
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
-    // The second cycle sees the priorities that the first one wrote.
+    // The second cycle checks the priorities that the first one wrote.
     const Learner::Code code = conductor.cycle();
     const reprise::Stats stats = shared_.stats();
     account_.check(stats, true);
@@ -282,8 +285,8 @@ class Round {
     }
   }
 
-  /// Appends with a single actor until all present items can leave. False if the limiter would hold
-  /// it.
+  /// Appends with a single actor until all items of before are evicted. Returns false without
+  /// appending if the limiter could hold the actor, or the actor is a guest.
   bool append_alone() {
     if (shared_.strategies.hold_writers() || shared_.guest_acts(0)) {
       return false;
@@ -297,11 +300,11 @@ class Round {
     return true;
   }
 
-  /// Waits for all threads; `conductor` is null if the buffer was closed.
+  /// Joins all threads and makes the last checks; `conductor` is null if the buffer was closed.
   void finish(Learner* conductor) {
     join(conductor == nullptr ? "a thread does not end after close()" : "a thread does not end");
     if (conductor == nullptr && serving_.joinable()) {
-      serving_.join();  // Nobody asks it to stop: it ends with the buffer.
+      serving_.join();  // Nobody asks this thread to stop: it ends with the buffer.
     }
     residence_.turns();
     if (conductor != nullptr) {

@@ -10,7 +10,7 @@ namespace stress {
 namespace {
 
 constexpr std::chrono::microseconds kHastyTimeout{200};
-/// Timeout of a writer that the rate limiter may hold.
+/// Timeout of a writer that the rate limiter may hold; after it the writer can stand still.
 constexpr std::chrono::milliseconds kHeldTimeout{5};
 
 reprise::Options buffer_options(const Options& options, const Strategies& strategies,
@@ -24,16 +24,16 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.remover = CheckedRemover(strategies.remover, options.exhaust(), findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
-  // Guests that have left may still have steps for the buffer.
+  // Writers of guests that have left stay until the host has appended all their steps.
   result.max_writers *= options.guests != 0 ? 3U : 1U;
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
-  result.episode_index = true;  // With the index, items can be looked up without a draw.
+  result.episode_index = true;  // The index finds items without a draw.
   result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
   return result;
 }
 
-/// Rounds take turns with different fields.
+/// Chooses the fields of a buffer. With churn, rounds take turns with four kinds.
 std::uint64_t kind_of(const Options& options, const Episodes& episodes) {
   return options.churn ? (episodes.round() + options.seed) % 4 : 0;
 }
@@ -59,9 +59,11 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
       draw_counts(slots, o.max_times_sampled, strategies.fresh > 0.0F, f),
       arrivals(e, windows, std::max<std::uint64_t>(2 * oldest_allowed(), 1U << 17U),
                oldest_allowed()) {
-  // Each other sampler may have a batch under way, and one that it had waited for before.
+  // While a sampler waits, each other one may finish the batch under way, and one that it waited
+  // for.
   samplers.most = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
-  // Each other writer may use its bookings, its earlier turn, and what a departed writer gave back.
+  // While a writer waits, each other one may use the inserts it booked, those of an earlier turn,
+  // and those that a departed writer gave back.
   writers.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
                                             block_of(strategies.limiter, max_writers()));
 }
@@ -76,7 +78,7 @@ reprise::WriterOptions Shared::writer_options(bool hasty, WaitWatch& watch) cons
 
 reprise::SamplerOptions Shared::sampler_options(std::uint64_t seed, float fresh) {
   reprise::SamplerOptions options{.seed = seed, .fresh = fresh};
-  // Every second sampler shares its gathers among threads, however small they are.
+  // Half of the samplers gather in parallel even if there is little to gather.
   if (reprise::test::kThreadSanitizer || seed % 2 == 0) {
     options.parallel_gather_bytes = std::numeric_limits<std::size_t>::max();
   } else {

@@ -19,11 +19,11 @@ namespace stress {
 
 using Clock = std::chrono::steady_clock;
 
-/// State of one actor for other threads. Its atomics are relaxed: while the actor runs they are
-/// only displayed, and while it stands still the gate's mutex orders them.
+/// State of one actor. Its atomics are relaxed: while the actor runs other threads only display
+/// them, and while it stands still the gate's mutex orders them.
 struct alignas(64) ActorState {
   std::atomic<std::uint64_t> committed = 0;
-  std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
+  std::uint64_t open = 0;     ///< Committed steps whose window is incomplete.
   std::uint64_t writers = 0;  ///< Writers that are alive.
   std::uint64_t lives = 0;
   std::uint64_t exceptions = 0;
@@ -35,8 +35,7 @@ struct KeptKey {
   std::uint64_t hash = 0;  ///< Hash of the item's name.
 };
 
-/// State of one learner that others read, and what it keeps beyond its own life. Relaxed as in
-/// ActorState.
+/// State of one learner, which outlives its lives. Its atomics are relaxed as in ActorState.
 struct alignas(64) LearnerState {
   std::atomic<std::uint64_t> batches = 0;
   std::atomic<std::uint64_t> sampled = 0;
@@ -46,18 +45,19 @@ struct alignas(64) LearnerState {
   std::vector<KeptKey> kept;
 };
 
-/// A buffer, and what the threads of its round share.
+/// A buffer, and all that the threads of its round share.
 struct Shared {
   Shared(const Options& o, const Episodes& e, Findings& f);
 
-  /// Reports a commit that answers Closed although nobody closes. Acquire; partner: the conductor's
-  /// store before it closes.
+  /// Reports a commit that returned Closed although nobody closes the buffer. Acquire; partner: the
+  /// conductor's store before it closes.
   void check(reprise::CommitStatus status) {
     if (status == reprise::CommitStatus::Closed && !closing.load(std::memory_order_acquire)) {
       findings.add(Finding::UnexpectedError, "commit says Closed");
     }
   }
-  /// Whether an actor stops repeating a commit, because the run ends and nobody draws any more.
+  /// Whether an actor has to give up a commit that the rate limiter holds, because the run ends and
+  /// nobody draws any more.
   [[nodiscard]] bool gives_up() const {
     // Acquire for both; partners: the conductor's stores. Reading the first makes the second
     // visible.
@@ -65,7 +65,8 @@ struct Shared {
            cutting.load(std::memory_order_acquire);
   }
 
-  /// Appends the priorities of the items that the commit of this step decides, if it gives any.
+  /// Appends the priorities that the commit of this step needs for the items it decides; none if
+  /// the episode gives no priorities.
   void add_priorities(const StepName& step, const Episode& episode, std::vector<float>& to) const {
     const std::uint32_t steps = step.position + 1;
     if (episode.explicit_priorities && windows.streams()) {
@@ -82,7 +83,7 @@ struct Shared {
     }
   }
 
-  /// Committed steps of a writer whose windows are not complete, where the next step is this one.
+  /// Number of committed steps whose windows are incomplete, of a writer whose next step is `next`.
   [[nodiscard]] std::uint32_t open(const StepName& next) const {
     std::uint32_t open = windows.open(next.position);
     while (windows.streams() && open + 1 < windows.reach() && episodes.before(next, open + 1)) {
@@ -91,19 +92,19 @@ struct Shared {
     return open;
   }
 
-  /// The buffer's counts after everything is ingested that was committed before the call; exact
-  /// while no other call is in flight.
+  /// Ingests everything that was committed before the call, and returns the buffer's counts. They
+  /// are exact while no other call is under way.
   [[nodiscard]] reprise::Stats stats() const {
     static_cast<void>(replay.size());
     return replay.stats();
   }
-  /// The greatest age that `Fifo` allows (I13): the capacity, what writers hold open, and a chunk
-  /// per shard.
+  /// The greatest age in steps that `Fifo` allows (I13): the capacity, and a chunk for each writer
+  /// and shard.
   [[nodiscard]] std::uint64_t oldest_allowed() const {
     const reprise::Options& o = replay.options();
     return o.capacity_steps + (o.max_writers + o.shards) * o.chunk_steps;
   }
-  /// Whether the actor, or the learner, of this number is a guest.
+  /// Whether the actor of this number is a guest; guest_learns is the same for learners.
   [[nodiscard]] bool guest_acts(std::size_t number) const {
     return number + std::min(options.guests, options.actors) >= options.actors;
   }
@@ -111,11 +112,12 @@ struct Shared {
     return number < options.learners &&
            number + std::min(options.guests, options.learners) >= options.learners;
   }
-  /// The number of a new writer.
+  /// Gives a new writer its number.
   [[nodiscard]] std::uint32_t new_writer(bool guest) {
     return next_writer.fetch_add(1, std::memory_order_relaxed) | (guest ? StepName::kOfGuest : 0U);
   }
-  /// Makes a writer or sampler of a new guest by `make`; nothing once the buffer is closed.
+  /// Attaches a new guest and returns what `make` makes of it, a writer or a sampler; nothing if
+  /// the buffer is closed.
   template <class Make>
   [[nodiscard]] auto of_guest(const Make& make)
       -> std::optional<decltype(make(std::declval<reprise::Guest&>()))> {
@@ -131,8 +133,8 @@ struct Shared {
       throw;
     }
   }
-  /// Waits until most writers whose guests have left are gone, because their steps may wait for the
-  /// rate limiter. False once the run ends.
+  /// Waits until at most half of the writers are in use. Writers of guests that left stay while
+  /// their steps wait for the rate limiter. Returns false if the run ends.
   [[nodiscard]] bool await_writers() {
     while (replay.stats().writers > replay.options().max_writers / 2) {
       if (stop.load(std::memory_order_relaxed) || closing.load(std::memory_order_relaxed)) {
@@ -149,12 +151,12 @@ struct Shared {
     return static_cast<double>(replay.options().max_writers);
   }
 
-  /// `hasty`: waits for room only briefly. Every writer that the rate limiter may hold does so too,
-  /// because it can stand still only between calls.
+  /// `hasty`: the writer waits for room only briefly. If the rate limiter may hold writers, all of
+  /// them have a timeout, because a writer can stand still only between calls.
   [[nodiscard]] reprise::WriterOptions writer_options(bool hasty, WaitWatch& watch) const;
   [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
 
-  /// Ends the waits of guests for their host once the buffer is being closed.
+  /// Hook that ends a guest's wait for its host once the buffer is being closed.
   struct UntilClosing final : reprise::WaitHook {
     explicit UntilClosing(const std::atomic<bool>& is) : closing(is) {}
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
@@ -170,27 +172,27 @@ struct Shared {
   const World world;
   Findings& findings;
   reprise::ReplayBuffer replay;
-  /// Rows of all chunks, which slots of keys number through all shards.
+  /// Number of rows in the chunks of all shards. The slot of a key is below it.
   const std::size_t slots;
   const std::size_t slots_per_shard;
-  Turns samplers, writers;  ///< Samplers and writers that wait for the rate limiter.
-  Turns guests;             ///< Guests wait for their host; no check looks at their turns.
-  std::string address;      ///< The address of the host.
+  Turns samplers, writers;  ///< Waits of samplers and writers for the rate limiter.
+  Turns guests;             ///< Waits of guests for their host, which no check uses.
+  std::string address;      ///< The address at which guests attach.
   DrawCounts draw_counts;
   Arrivals arrivals;
   Gate gate;
-  std::atomic<bool> stop = false;     ///< Threads finish the episode or batch, then leave.
+  std::atomic<bool> stop = false;     ///< Threads finish their episode or batch, then end.
   std::atomic<bool> closing = false;  ///< `close` was called, or is about to be.
   UntilClosing until_closing{closing};
-  /// Episodes may end early: by `close`, or because a writer that the rate limiter holds has to
-  /// stop.
+  /// Whether episodes may end early: by `close`, or because a writer that the rate limiter holds
+  /// has to stop.
   std::atomic<bool> cutting = false;
   std::atomic<std::uint32_t> next_writer = 0;
-  /// The highest version of the policy that `set_version` has set. Release; partner: the acquire of
-  /// a learner before its draw.
+  /// The highest policy version that a learner has set. Release; partner: the acquire of a learner
+  /// before its draw.
   std::atomic<std::int64_t> version = 0;
-  /// Index in kAlphas of the exponent in force. Only the first learner changes it. That learner
-  /// reads it, and the conductor while all stand still. Relaxed: see ActorState.
+  /// Index in kAlphas of the exponent in force. Only the first learner changes it; the conductor
+  /// reads it too, while all others stand still. Relaxed: see ActorState.
   std::atomic<std::size_t> exponent = 0;
   std::deque<ActorState> actors;
   std::deque<LearnerState> learners;  ///< The last one is the conductor's.

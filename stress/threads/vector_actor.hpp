@@ -5,8 +5,8 @@
 
 namespace stress {
 
-/// One life of an actor with several environments: a `VectorWriter`, and some episodes of each
-/// environment. It steps some of them at a time, in any order. One thread.
+/// One life of an actor with several environments: it makes a `VectorWriter`, and plays some
+/// episodes of each. Each commit steps some of them, in any order. One thread.
 class VectorActor {
  public:
   VectorActor(Shared& shared, std::size_t number)
@@ -18,7 +18,7 @@ class VectorActor {
         guest_(shared.guest_acts(number)),
         watch_(guest_ ? shared.guests : shared.writers) {}
 
-  /// Returns false if the buffer was closed, or the run ends.
+  /// Returns false if the actor gets no further life: the buffer was closed, or the run ends.
   bool live() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
@@ -54,14 +54,14 @@ class VectorActor {
  private:
   struct Environment {
     std::uint32_t name = 0;
-    std::uint64_t episodes = 0;  ///< Episodes that are left in this life.
-    std::uint32_t number = 0;    ///< Number of the present episode.
+    std::uint64_t episodes = 0;  ///< Episodes left to play in this life.
+    std::uint32_t number = 0;    ///< Number of the current episode.
     Episode episode;
-    std::uint32_t steps = 0;  ///< Committed steps of that episode.
+    std::uint32_t steps = 0;  ///< Committed steps of the current episode.
   };
 
-  /// Chooses environments whose episodes go on or may begin; false if there are none. Priorities
-  /// are given for all of them or for none.
+  /// Chooses the environments of the next step from those that have episodes left; false if none
+  /// has. Either all chosen episodes give priorities or none does.
   bool choose() {
     const bool stop = shared_.stop.load(std::memory_order_relaxed);
     chosen_.clear();
@@ -84,7 +84,7 @@ class VectorActor {
     return true;
   }
 
-  /// Commits a step of each chosen environment. False: it was not taken, and this life ends.
+  /// Commits a step of each chosen environment. False: a step was not taken, and the life ends.
   bool step(reprise::VectorWriter& writers) {
     writers.choose(chosen_);
     ends_.clear();
@@ -121,7 +121,8 @@ class VectorActor {
     if (std::ranges::find(taken_, false) != taken_.end()) {
       shared_.findings.add(Finding::UnexpectedError, "commit says that it took a step it did not");
     }
-    // Only once all are taken: a repeated commit skips environments whose writers have not moved.
+    // Episodes begin only here, because a repeated commit recognises by its writer's position
+    // whether an environment's step was taken.
     for (const std::size_t e : chosen_) {
       Environment& one = environments_[e];
       if (one.steps == one.episode.length) {
@@ -135,7 +136,7 @@ class VectorActor {
     return true;
   }
 
-  /// Writes all fields, a row for each chosen environment.
+  /// Writes a row of each field for every chosen environment.
   void write(reprise::VectorWriter& writers) {
     for (const reprise::AnyField field : shared_.world.fields()) {
       const std::size_t bytes = shared_.world.bytes(field);
@@ -160,7 +161,7 @@ class VectorActor {
     }
   }
 
-  /// Counts the steps that a commit took; some environments may have found no room.
+  /// Counts the steps that a commit took. If it found no room, it may have taken only some of them.
   void learn(reprise::VectorWriter& writers) {
     std::uint64_t count = 0;
     for (std::size_t row = 0; row < chosen_.size(); ++row) {
@@ -180,7 +181,7 @@ class VectorActor {
     stress::count(state_.committed, count);
   }
 
-  /// Waits at the gate if it is closed.
+  /// If the gate is closed, waits until it opens.
   void stand_still_if_asked() {
     if (shared_.gate.closed()) {
       state_.open = 0;

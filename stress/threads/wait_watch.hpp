@@ -9,20 +9,23 @@
 
 namespace stress {
 
-/// How often other writers, or other samplers, were let in while one waited for the rate limiter
-/// (I12). Any thread; all relaxed, because the counts need not be of the same moment.
+/// Counts how often other writers (or other samplers) were let in while one waited for the rate
+/// limiter (I12). Any thread. All accesses are relaxed, because the counts need not be of the same
+/// moment.
 struct Turns {
-  std::uint64_t most = 0;  ///< How often others may be let in during a wait.
+  std::uint64_t most = 0;  ///< How often others may be let in during one wait.
   std::atomic<std::uint64_t> let_in = 0;
   std::atomic<std::uint64_t> waits = 0;
-  std::atomic<std::uint64_t> passed = 0;   ///< Waits during which more others were let in.
-  std::atomic<std::uint64_t> longest = 0;  ///< The most others that were let in during a wait.
+  std::atomic<std::uint64_t> passed =
+      0;  ///< Waits during which others were let in more than `most` times.
+  std::atomic<std::uint64_t> longest =
+      0;  ///< The most times that others were let in during one wait.
 };
 
-/// Follows the waits of one writer or sampler. One thread.
+/// Observes the waits of one writer or sampler. One thread.
 ///
-/// A wait that the system interrupted is left out, because the thread may have been stopped outside
-/// of its wait.
+/// A wait in which the system preempted the thread is left out, because others may have been let in
+/// while the thread was ready but not running.
 class WaitWatch final : public reprise::WaitHook {
  public:
   explicit WaitWatch(Turns& turns) : turns_(turns) {}
@@ -36,8 +39,8 @@ class WaitWatch final : public reprise::WaitHook {
     return true;
   }
 
-  /// Ends the watch of a call that was let in `admissions` times. `asleep`: a thread that was let
-  /// in may have slept on, so the wait says nothing.
+  /// Ends the observation of a call that was let in `admissions` times. `asleep`: the thread may
+  /// sleep on for a while after it is let in, so waits that succeeded are left out.
   void done(std::uint64_t admissions, bool asleep) noexcept {
     const std::uint64_t now = turns_.let_in.fetch_add(admissions, std::memory_order_relaxed);
     if (waits_ && !(asleep && admissions != 0) && interruptions() == interruptions_) {
