@@ -24,6 +24,10 @@ function(reprise_add_part name)
                VERSION ${PROJECT_VERSION}
                SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                VERIFY_INTERFACE_HEADER_SETS ${REPRISE_BUILD_TESTS})
+  if(NOT REPRISE_INSTALL)
+    # A project that embeds reprise compiles the parts that it links.
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   reprise_own_target(${target})
 endfunction()
 

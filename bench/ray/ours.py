@@ -13,6 +13,7 @@ from rivals import ALPHA, BATCH, BETA, EPISODE, columns
 SELECTOR = reprise.Proportional(alpha=ALPHA)
 ENVIRONMENTS = 64  # Per writing process.
 PACE = 300e3  # Steps per second of both processes together.
+LOOP = 20e-6  # Seconds, about those of an append: what it takes longer, others had the processor.
 FRAME_BYTES = 84 * 84
 FRAMES = 5  # The frames of an item: a stack of four and the next frame.
 
@@ -154,8 +155,8 @@ def frames(arguments, rate):
 
 @ray.remote(num_cpus=0)
 def _write(replay, seconds, pace=0):
-    """Returns steps per second, the times of the calls, and the processor time of one step. `pace`
-    limits the steps per second; 0 does not."""
+    """Returns steps per second, the times of the calls, those of a loop of LOOP seconds after each,
+    and the processor time of one step. `pace` limits the steps per second; 0 does not."""
     states, actions, rewards = columns(ENVIRONMENTS, 2)
     step = {
         "action": actions.astype(np.int32),
@@ -166,7 +167,7 @@ def _write(replay, seconds, pace=0):
     last = step | {"end": np.full(ENVIRONMENTS, reprise.End.TRUNCATED, np.uint8)}
     writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
     writers.begin(state=states[1:])
-    times = []
+    times, loops = [], []
     begin, processor = time.perf_counter(), time.process_time()
     while (now := time.perf_counter() - begin) < seconds:
         due = len(times) * ENVIRONMENTS / pace if pace else 0.0
@@ -179,10 +180,14 @@ def _write(replay, seconds, pace=0):
             since = time.perf_counter()
             writers.append(**step)
         times.append(time.perf_counter() - since)
+        since = time.perf_counter()
+        while pace and time.perf_counter() - since < LOOP:
+            pass
+        loops.append(time.perf_counter() - since)
     writers.close()  # Returns when every step is in a shard.
     steps = len(times) * ENVIRONMENTS
     seconds = time.perf_counter() - begin
-    return steps / seconds, times, (time.process_time() - processor) / steps
+    return steps / seconds, times, loops, (time.process_time() - processor) / steps
 
 
 def writers(arguments):
@@ -199,16 +204,17 @@ def writers(arguments):
     paced = ray.get([_write.remote(replay, seconds, PACE / 2) for _ in range(2)])
     replay.close()
 
-    def late(writers):
-        return float(np.quantile(np.concatenate([times for _, times, _ in writers]), 0.999))
+    def late(writers, which=1):
+        return float(np.quantile(np.concatenate([writer[which] for writer in writers]), 0.999))
 
     return {
         "environments": ENVIRONMENTS,
-        "steps_per_second": sum(rate for rate, _, _ in made),
+        "steps_per_second": sum(writer[0] for writer in made),
         "append_p999": late(paced),
-        "paced_steps_per_second": sum(rate for rate, _, _ in paced),
+        "loop_p999": late(paced, 2),
+        "paced_steps_per_second": sum(writer[0] for writer in paced),
         "append_p999_flat_out": late(made),
-        "writer_per_step": float(np.mean([processor for _, _, processor in made])),
+        "writer_per_step": float(np.mean([writer[3] for writer in made])),
         "shard_per_step": shards / max(committed, 1),
         "step_bytes": 32 + 4 + 4,
     }
