@@ -19,7 +19,7 @@ using storage::kRung;
 
 inline constexpr base::Order kRelaxed = base::Order::Relaxed;
 
-/// The words of a chunk as in storage::Chunk, with its rows.
+/// Models storage::Chunk, with its rows.
 template <unsigned Rows>
 struct Chunk {
   Bell bell;
@@ -29,7 +29,7 @@ struct Chunk {
   std::array<Plain<int>, Rows> rows;
 };
 
-/// Some chunks, and the access functions that the lists need.
+/// Some chunks, with the functions by which lists reach their words.
 template <unsigned Count, unsigned Rows>
 struct Chunks {
   std::array<Chunk<Rows>, Count> chunks;

@@ -4,25 +4,25 @@
 #include <array>
 #include <cstdint>
 
-// Writers publish rows and ring; ingesters take the list, answer and read the rows. Every row is
-// seen once and whole, and a chunk closes once, after its last row.
+// Writers publish rows and ring; ingesters take the list, answer the bells and read the rows. Each
+// row has to be seen once and whole, and each chunk has to close once, after its last row.
 
 namespace reprise::model {
 namespace {
 
-/// Writers with `ChunkCount` chunks, each of `Rows` rows, and the shard that ingests them.
+/// The chunks of the writers, each of `Rows` rows, and the shard that ingests them.
 template <unsigned ChunkCount, unsigned Rows>
 struct World {
   Chunks<ChunkCount, Rows> chunks;
   DoorbellList list;
   Backlog backlog;
-  RelacySync::Atomic<std::uint32_t> head{kNil};  ///< Head of the list that a broken rule uses.
+  RelacySync::Atomic<std::uint32_t> head{kNil};  ///< Head of the list of RungBeforePush.
   RelacySync::Atomic<std::uint32_t> committed{0};
   std::array<std::uint32_t, ChunkCount> seen{};
   std::array<bool, ChunkCount> closed{};
   std::uint32_t all_seen = 0;
 
-  /// Models WriterCore::commit. One writer alone counts steps here, as in WriterSlots.
+  /// Models WriterCore::commit. `count`: counts the step, as WriterSlots does; only one writer may.
   bool commit(std::uint32_t chunk, std::uint32_t row, bool count = false) {
     const std::uint32_t value = row + 1 == Rows ? kRung | kClosed : kRung;
     const auto count_step = [&] {
@@ -59,7 +59,7 @@ struct World {
     return pushed;
   }
 
-  /// Models LockedShard::ingest; under the lock if there is more than one ingester.
+  /// Models LockedShard::ingest. If there are several ingesters, the caller holds the lock.
   void ingest(std::uint32_t bound, bool count = false) {
     if (broken(Rule::LinkReadBeforeTheAnswer)) {
       for (std::uint32_t chunk = list.take_all(); chunk != kNil;) {
@@ -129,7 +129,7 @@ struct World {
     }
     closed[news.chunk] = news.closed;
     expect(!news.closed || seen[news.chunk] == Rows, "closed with its last row");
-    // Models BufferCore::stats: ingested steps have been counted.
+    // Models BufferCore::stats: every ingested step has to be counted.
     expect(!count || committed.load(kRelaxed) >= all_seen, "committed before ingested");
   }
 };

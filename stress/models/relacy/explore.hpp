@@ -9,10 +9,11 @@
 
 namespace reprise::model {
 
-/// The runs that are left before a search gives up.
+/// Number of runs left before the current search stops.
 inline std::uint64_t runs_left = 0;
 
-/// A scenario: `prepare()` runs first, then `thread(index)` in each thread, then `after()`.
+/// A scenario. In each run `prepare()` comes first, then `thread(index)` in each thread, then
+/// `after()`.
 template <class Derived, unsigned Threads>
 struct Test : rl::test_suite<Derived, Threads> {
   void before() {
@@ -25,10 +26,10 @@ struct Test : rl::test_suite<Derived, Threads> {
   void prepare() {}
 };
 
-/// Searches, and repeats a failed run to print its steps.
+/// Runs a search. If a run fails, it is repeated to print its steps.
 template <class Derived, class Scheduler>
 Outcome search(rl::test_params& params, std::uint64_t runs) {
-  rl::ostringstream story;  // It allocates, which Relacy must not see.
+  rl::ostringstream story;  // Declared first, because it allocates, which Relacy must not see.
   std::ostream nothing(nullptr);
   params.iteration_count = runs;
   params.output_stream = &story;
@@ -64,7 +65,7 @@ Outcome explore_all(std::uint64_t runs) {
   return search<Derived, rl::full_search_scheduler<Derived::params::thread_count>>(params, runs);
 }
 
-/// A scenario with few enough schedules to see them all.
+/// Makes a scenario that has so few schedules that a search can see all.
 template <class Derived>
 Scenario small(const char* family, const char* name) {
   return {family, name, &explore_randomly<Derived>, &explore_all<Derived>};

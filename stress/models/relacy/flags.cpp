@@ -4,14 +4,15 @@
 #include <cstdint>
 
 // Flags and counts that carry data. Their classes are not templates, so this file repeats their few
-// operations, with their memory orders.
+// operations, with the same memory orders.
 
 namespace reprise::model {
 namespace {
 
 using base::Order;
 
-/// C1, E2: BufferCore::close and buffer::Life, while others wake the same event.
+/// C1, E2: BufferCore::close sets a flag as buffer::Life does, while other threads wake the same
+/// event.
 struct Close : Test<Close, 3> {
   RelacySync::Atomic<bool> closed{false};
   Plain<int> before_close{0};
@@ -41,7 +42,7 @@ struct Close : Test<Close, 3> {
   void after() { event.expect_awake(); }
 };
 
-/// A queue of one producer and one consumer that promises release and acquire, as Boost's.
+/// A queue for one producer and one consumer with the release and acquire of Boost's queue.
 struct ForeignQueue {
   RelacySync::Atomic<std::uint32_t> pushed{0};
   Plain<int> slot{0};
@@ -60,7 +61,7 @@ struct ForeignQueue {
   }
 };
 
-/// E1: Prefetcher pushes a batch while `next` goes to sleep.
+/// E1: the Prefetcher pushes a batch while `next` goes to sleep.
 struct Prefetch : Test<Prefetch, 2>, ForeignQueue {
   Sleeper ready_event;
 
@@ -75,7 +76,7 @@ struct Prefetch : Test<Prefetch, 2>, ForeignQueue {
   void after() { ready_event.expect_awake(); }
 };
 
-/// P1: Prefetcher::run ends after a push; `next` says Closed only once the queue is empty.
+/// P1: Prefetcher::run ends after a push. `next` may return Closed only once the queue is empty.
 struct PrefetchEnds : Test<PrefetchEnds, 2>, ForeignQueue {
   RelacySync::Atomic<std::uint32_t> ended{0};
 
@@ -95,7 +96,7 @@ struct PrefetchEnds : Test<PrefetchEnds, 2>, ForeignQueue {
   }
 };
 
-/// D1: WriterCore::end_truncated drops steps, BufferCore::stats adds up.
+/// D1: WriterCore::end_truncated drops steps while BufferCore::stats reads the counts.
 struct DroppedSteps : Test<DroppedSteps, 2> {
   RelacySync::Atomic<std::uint64_t> committed{0};
   RelacySync::Atomic<std::uint64_t> dropped{0};

@@ -3,20 +3,20 @@
 
 #include <cstddef>
 
-// The rate limiter's two gates: progress at one wakes the sleepers at the other, and together they
-// hold the ratio.
+// The two gates of the rate limiter. Progress at one has to wake the sleepers at the other, and
+// together they have to hold the ratio.
 
 namespace reprise::model {
 namespace {
 
-/// A ratio of one sample per insert, with one item of slack in either direction.
+/// A limiter of one sample per insert, with an error buffer of one item.
 struct World {
   limiter::RatioGate<RelacySync> gate{
       {.min_size = 1, .samples_per_insert = 1.0, .error_buffer = 1.0}};
-  Sleeper items_event;  ///< Samplers wait here.
-  Sleeper room_event;   ///< Writers wait here.
+  Sleeper items_event;  ///< Samplers wait for this event.
+  Sleeper room_event;   ///< Writers wait for this event.
 
-  static constexpr std::size_t kResident = 8;  ///< Enough for every batch.
+  static constexpr std::size_t kResident = 8;  ///< Resident items, enough for every batch.
 
   /// Models BookedInserts::wait.
   bool book() {
@@ -53,7 +53,7 @@ struct World {
   }
 };
 
-/// A lower ratio lets a writer go on: its step is worth less.
+/// A lower ratio lets a writer go on, because each insert then counts for fewer samples.
 struct WriterWaitsForRatio : Test<WriterWaitsForRatio, 2>, World {
   void prepare() {
     let_in(1);
@@ -72,8 +72,8 @@ struct WriterWaitsForRatio : Test<WriterWaitsForRatio, 2>, World {
   void after() { room_event.expect_awake(); }
 };
 
-/// The ratio is changed twice, so that the terms which a reader looks at are written again: the
-/// balance stays what it was.
+/// The ratio is changed twice, so that the terms which a reader is reading are written again. The
+/// balance has to stay what it was.
 struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
   void prepare() {
     let_in(3);
@@ -90,8 +90,8 @@ struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
   void after() { expect(gate.ahead() == 0.0, "a change leaves the balance"); }
 };
 
-/// Inserts are booked while the ratio is changed: each counts at the ratio before or at the one
-/// after, and what was booked is within the error buffer at that ratio.
+/// Inserts are booked while the ratio is changed. Each has to count at the ratio before or after,
+/// and the bookings have to be within the error buffer at that ratio.
 struct InsertsWhileRatioChanges : Test<InsertsWhileRatioChanges, 3>, World {
   int inserts = 1;
   void prepare() { let_in(1); }
@@ -109,7 +109,7 @@ struct InsertsWhileRatioChanges : Test<InsertsWhileRatioChanges, 3>, World {
   }
 };
 
-/// Samples are one ahead, so the sampler waits until the writer books.
+/// Samples are one ahead of inserts, so the sampler waits until the writer books.
 struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void prepare() {
     let_in(1);
@@ -125,7 +125,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Inserts are one ahead, so the writer waits until the sampler draws.
+/// Inserts are one ahead of samples, so the writer waits until the sampler draws.
 struct WriterWaits : Test<WriterWaits, 2>, World {
   void prepare() { let_in(2); }
   void thread(unsigned index) {
@@ -154,7 +154,8 @@ struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Samplers and writers run at once, and writers leave: the counts are those of what was admitted.
+/// Samplers and writers run at the same time, and writers leave. At the end the counts have to
+/// match what was admitted.
 struct RatioHeld : Test<RatioHeld, 4>, World {
   int samples = 0;
   int inserts = 1;
@@ -182,7 +183,7 @@ struct RatioHeld : Test<RatioHeld, 4>, World {
   }
 };
 
-/// A batch is admitted between another's look and its exchange, then one is taken back.
+/// One batch is admitted between another sampler's load and its exchange, then one is taken back.
 struct SamplersAmongThemselves : Test<SamplersAmongThemselves, 3>, World {
   void prepare() {
     let_in(2);

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// A writer that leaves hands its open chunk over, and the next one fills and closes it: no row is
-// lost, and the chunk closes.
+// A writer that leaves hands its open chunk over, and the next writer fills and closes it. No row
+// may be lost, and the chunk has to close.
 
 namespace reprise::model {
 namespace {
@@ -17,7 +17,7 @@ struct World {
   Backlog backlog;
   FreeList open;
   bool taken_over = false;
-  // The ingester's members, under the lock.
+  // Guarded by the shard's lock, of which only the ingester has need here.
   std::uint32_t seen = 0;
   bool closed = false;
 
@@ -26,7 +26,8 @@ struct World {
     storage::publish(chunks[0].bell, row + 1);
   }
 
-  /// Models WriterCore::~WriterCore: announces the end of the episode, then hands the chunk over.
+  /// Models WriterCore::~WriterCore, which announces the end of the episode and then hands the
+  /// chunk over.
   void leave() {
     write(0);
     if (!broken(Rule::RingBeforeHandOver)) {

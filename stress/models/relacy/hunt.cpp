@@ -20,8 +20,9 @@ struct Kill {
   std::string how;
 };
 
-/// Random runs find most mutants at once; the others are searched for exhaustively. The bits of
-/// `candidates` are the scenarios that can meet the mutant.
+/// Searches for a scenario that fails with the current mutant. Random runs find most mutants
+/// quickly, so they come first; exhaustive searches follow. `candidates` has a bit for each
+/// scenario that can meet the mutant.
 std::optional<Kill> hunt(const Scenarios& scenarios, std::uint64_t candidates,
                          const Effort& effort) {
   for (const bool exhaustive : {false, true}) {
@@ -40,7 +41,7 @@ std::optional<Kill> hunt(const Scenarios& scenarios, std::uint64_t candidates,
   return std::nullopt;
 }
 
-/// Prints one line for a mutant; true if it was killed.
+/// Prints one line for a mutant; returns whether it was killed.
 bool report(const char* kind, const std::string& mutant, const std::optional<Kill>& kill,
             const Scenarios& scenarios) {
   if (kill) {

@@ -7,11 +7,11 @@
 
 namespace reprise::model {
 
-/// The size of a search.
+/// The number of runs of a search.
 struct Effort {
-  std::uint64_t random_runs;      ///< Random runs of each scenario in all.
-  std::uint64_t exhaustive_runs;  ///< Exhaustive runs of each small scenario, at most.
-  std::uint64_t mutant_runs;      ///< Random runs of each scenario that a mutant could fail.
+  std::uint64_t random_runs;      ///< Random runs of each scenario.
+  std::uint64_t exhaustive_runs;  ///< The most exhaustive runs of each small scenario.
+  std::uint64_t mutant_runs;      ///< Random runs of each scenario that may kill a mutant.
 };
 
 /// The counts that the checks print.
@@ -22,14 +22,14 @@ struct Tally {
   std::size_t wrong = 0;  ///< Scenarios that failed and mutants that survived.
 };
 
-/// Runs scenarios begin to end with the memory orders and rules of the source: none may fail.
+/// Runs the scenarios [begin, end) without a mutant; none may fail.
 void check_scenarios(const Scenarios& scenarios, std::size_t begin, std::size_t end,
                      const Effort& effort, Tally& tally);
 
-/// Weakens each memory order by one step: some scenario has to fail.
+/// Weakens each memory order by one step; some scenario has to fail.
 void check_orders(const Scenarios& scenarios, const Effort& effort, Tally& tally);
 
-/// Breaks each rule: some scenario has to fail.
+/// Breaks each rule; some scenario has to fail.
 void check_rules(const Scenarios& scenarios, const Effort& effort, Tally& tally);
 
 }  // namespace reprise::model

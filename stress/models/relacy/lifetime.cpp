@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// Two lives of a chunk: filled and closed by one writer, ingested, drawn from, retired, freed, and
-// filled by another. No bell of the first writer may reach the second writer's chunk.
+// Two lives of a chunk: one writer fills and closes it, it is ingested, drawn from, retired and
+// freed, and another writer fills it. No bell of the first life may ring for the second.
 
 namespace reprise::model {
 namespace {
@@ -16,13 +16,14 @@ struct World {
   DoorbellList list;
   Backlog backlog;
   FreeList free;
-  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< For a broken rule.
-  // The ingester's members, under the lock.
+  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< Flag of ClosedIsNoFlagOfItsOwn.
+  // Guarded by the shard's lock, of which only the ingester has need here.
   std::uint32_t generation = 0;
   std::uint32_t ingested = 0;
   bool reused = false;
 
-  /// Turns stand for lives: the first news of a life gets a new turn, later news keep it.
+  /// Gives a ring its turn, here the number of the chunk's life. The first news of a life gets a
+  /// new turn, later news keep it.
   static constexpr auto stamp(std::uint32_t life) {
     return [life](std::uint64_t before) {
       expect(before == storage::kNoTurn || before == life, "no turn outlives its chunk");
@@ -76,7 +77,7 @@ struct World {
     }
   }
 
-  /// A sampler's pin outlives the retirement, and its read comes before the reuse.
+  /// A sampler may hold its pin beyond the retirement; its read comes before the chunk is reused.
   void draw_and_retire() {
     const bool pinned = rl::rand(2) == 0;
     if (pinned) {

@@ -4,13 +4,13 @@
 #include <array>
 #include <cstdint>
 
-// The free list and fresh chunks: a chunk has one owner at a time, and the owner sees what the
-// previous one left in it.
+// The free list and fresh chunks. A chunk has to have one owner at a time, who sees what the
+// previous owner left in it.
 
 namespace reprise::model {
 namespace {
 
-/// FreeList without its tag.
+/// FreeList without its tag, for the mutant of TagInTheFreeList.
 class UntaggedList {
  public:
   template <class Links>
@@ -61,7 +61,7 @@ struct Stack {
     return chunk;
   }
 
-  /// Models OpenChunk::leave, which hands over its rows together with their count.
+  /// Models OpenChunk::leave, which hands over a chunk's rows together with their count.
   void hand_over(std::uint32_t chunk, std::uint32_t cursor) {
     if (!broken(Rule::CursorBeforePush)) {
       chunks[chunk].cursor.set(cursor);
@@ -72,7 +72,7 @@ struct Stack {
     }
   }
 
-  /// Puts the chunks on the list, 0 on top, each with a cursor of 1.
+  /// Puts all chunks on the list, chunk 0 on top, each with a cursor of 1.
   void fill() {
     owners.fill(1);
     for (std::uint32_t chunk = Count; chunk != 0; --chunk) {
@@ -106,8 +106,8 @@ struct HandOver : Test<HandOver, 2>, Stack<2> {
   void after() { all_there(); }
 };
 
-/// Between another thread's look at the top and its exchange, the top chunk and the one below are
-/// popped, and the top one is pushed again.
+/// One thread reads the top. Before its exchange, the other pops the two top chunks and pushes the
+/// first one again.
 struct TopComesBack : Test<TopComesBack, 2>, Stack<2> {
   void thread(unsigned index) {
     const std::uint32_t first = pop();
@@ -142,7 +142,7 @@ struct Churn : Test<Churn, 3>, Stack<3> {
 
 struct Fresh : Test<Fresh, 3>, Stack<2> {
   FreshChunks fresh;
-  RelacySync::Atomic<std::uint32_t> taken{0};  ///< For a broken rule.
+  RelacySync::Atomic<std::uint32_t> taken{0};  ///< Count of FreshChunksByExchange.
   int had = 0;
 
   std::uint32_t take() {

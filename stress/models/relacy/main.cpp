@@ -1,7 +1,7 @@
-// The lock-free protocol under Relacy, a simulator of the C++ memory model. Scenarios of two to
-// four threads run the library's own templates: every schedule of the small ones, and many random
-// schedules of all, with every old value that the memory orders allow a load to return. Then each
-// memory order is weakened, and each rule broken, and some scenario has to fail.
+// Checks the lock-free protocol with Relacy, a simulator of the C++ memory model. Scenarios of two
+// to four threads run the library's own templates: small ones in every schedule, and all in many
+// random schedules. A load may return every old value that the memory orders allow. Then each
+// memory order is weakened and each rule broken, one at a time, and some scenario has to fail.
 
 #include "hunt.hpp"
 #include "rules.hpp"
@@ -53,7 +53,7 @@ void list(const Scenarios& scenarios) {
   }
 }
 
-/// Divides a family's runs evenly among its scenarios.
+/// Divides the runs of each family of scenarios evenly among its members.
 void check_long(const Scenarios& scenarios, Tally& tally) {
   for (std::size_t begin = 0; begin < scenarios.size();) {
     std::size_t end = begin;

@@ -7,35 +7,35 @@
 #include <optional>
 
 // O1: draws in order. Items are numbered when they are decided, and shards are ingested one after
-// the other, while a writer moves from an ingested shard to one that is not. A draw must not get an
-// item while an older one of the same writer is missing.
+// the other, while a writer may move from an ingested shard to another one. A draw must not get an
+// item while an older item of the same writer is missing.
 
 namespace reprise::model {
 namespace {
 
 using base::Order;
 
-/// Two shards with a chunk of each writer, and BufferCore's counter with its memory orders. A
-/// single ingester takes no lock, which leaves fewer schedules.
+/// Two shards, each with a chunk of each writer, and the item counter of BufferCore with its memory
+/// orders. A single ingester takes no lock, so that there are fewer schedules.
 template <unsigned Writers, unsigned Rows, unsigned Ingesters>
 struct World {
-  /// The items that a draw has seen: a bit for each commit of each writer.
+  /// A bit for each item of each writer: the items that a draw has seen.
   using Seen = std::array<std::uint32_t, Writers>;
 
   struct Shard {
     Chunks<Writers, Rows> chunks;
-    /// The place of each item among its writer's items.
+    /// The index of each row's item among its writer's items.
     std::array<std::array<std::uint32_t, Rows>, Writers> nth{};
     DoorbellList list;
     Backlog backlog;
     rl::mutex mutex;
-    std::array<std::uint32_t, Writers> ingested{};  ///< Guarded by the mutex.
+    std::array<std::uint32_t, Writers> ingested{};  ///< Rows ingested. Guarded by the mutex.
   };
 
   std::array<Shard, 2> shards;
   RelacySync::Atomic<std::uint64_t> next_item_number{0};
   std::array<std::uint32_t, Writers> committed{};
-  /// Each element is written once, by one writer alone, after it rang for its n-th item.
+  /// Element n is set by the only writer after it rang for its n-th item.
   std::array<Plain<int>, 2 * Rows> rung;
 
   /// Models WriterCore::decide_step and OpenChunk::announce.
@@ -52,9 +52,9 @@ struct World {
     ++committed[writer];
   }
 
-  /// Models ItemNumbers::taken. A read-modify-write sees the newest value here whatever
-  /// the memory orders are, so a list shows a push that no memory order promised. The note of it is
-  /// plain memory: one writer has rung for all its items except the one that took the last number.
+  /// Models ItemNumbers::taken. A read-modify-write sees the newest value even without a memory
+  /// order, so the list cannot show that an order is missing. `rung` can, because it is plain
+  /// memory: one writer has rung for all its items except the one that took the last number.
   std::uint64_t item_numbers_taken() {
     const std::uint64_t taken = next_item_number.load(Order::Acquire);
     for (std::uint64_t n = 0; Writers == 1 && n + 1 < taken; ++n) {
@@ -63,7 +63,7 @@ struct World {
     return taken;
   }
 
-  /// Models LockedShard::ingest: at most `bound` chunks.
+  /// Models LockedShard::ingest, which answers at most `bound` chunks.
   void ingest(Shard& shard, std::uint32_t bound) {
     std::optional<Lock> lock;
     if (Ingesters > 1) {
@@ -80,7 +80,7 @@ struct World {
     ingest(shards[1], Writers);
   }
 
-  /// Models SnapshotDraw::draw, which holds the locks of all shards while it looks.
+  /// Models SnapshotDraw::draw, which holds the locks of all shards while it reads the items.
   void draw() {
     std::uint64_t horizon = 0;
     if (broken(Rule::HorizonBeforeDrain)) {
@@ -127,7 +127,7 @@ struct OneWriter : Test<OneWriter, 2>, World<1, 1, 1> {
   }
 };
 
-/// Another thread ingests some of the chunks that the draw would ingest, or leaves them in the
+/// A third thread ingests some of the chunks that the draw would ingest, or leaves them in the
 /// backlog.
 struct WithAHelper : Test<WithAHelper, 3>, World<1, 2, 2> {
   void thread(unsigned index) {

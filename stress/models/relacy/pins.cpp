@@ -3,20 +3,20 @@
 
 #include <cstdint>
 
-// Samplers pin under the lock and read without it. The chunk is retired under the lock, and freed
-// by the thread that makes it "retired, no pins"; then a writer fills it again.
+// Samplers pin under the lock and read without it. The chunk is retired under the lock. The last
+// thread to retire or unpin it frees it; then a writer fills it again.
 
 namespace reprise::model {
 namespace {
 
-/// One chunk with one row, written in its first life.
+/// One chunk with one row, which was written in the chunk's first life.
 struct World {
   Chunks<1, 1> chunks;
   FreeList list;
   rl::mutex mutex;
   Plain<std::uint32_t> generation{0};                     ///< Guarded by the mutex.
-  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< For a broken rule.
-  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< For a broken rule.
+  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< Used by RetiredAndPinsInOneWord.
+  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< Used by RetiredAndPinsInOneWord.
   int freed = 0;
 
   void prepare() {
@@ -42,7 +42,7 @@ struct World {
       }
       return;
     }
-    // try_lock may fail for no reason.
+    // The standard allows try_lock to fail without a reason.
     const bool locked = rl::rand(2) == 0 && mutex.try_lock(info(Where::current()));
     if (locked || broken(Rule::PlainUnpinUnderTheLock)) {
       unpin_locked();
@@ -55,7 +55,7 @@ struct World {
   }
 
   void unpin_locked() {
-    // The broken rule changes only the plain count, which nobody reads once the chunk is retired.
+    // The broken rule decreases only the plain count, which nobody reads once the chunk is retired.
     const bool forgotten = broken(Rule::RetiredUnpinsByTheWord) && chunks[0].pins.retired();
     if (!forgotten && chunks[0].pins.unpin_locked()) {
       free_chunk();
@@ -74,7 +74,7 @@ struct World {
     }
   }
 
-  /// Models SamplerCore::draw and gather. False if the chunk was gone.
+  /// Models SamplerCore::draw and gather. Returns false if the chunk was retired before.
   bool draw() {
     bool live = false;
     {
@@ -93,7 +93,7 @@ struct World {
     return live;
   }
 
-  /// Models LockedShard::retire, lock held.
+  /// Models LockedShard::retire. The caller holds the lock.
   void retire() {
     generation.set(1);
     if (!broken(Rule::PublishedResetBeforePush)) {
@@ -125,7 +125,7 @@ struct World {
     }
   }
 
-  /// Models OpenChunk::take_with_tail and its first row.
+  /// Models OpenChunk::take_with_tail and the write of the first row.
   bool reuse() {
     const std::uint32_t chunk = list.pop(chunks.links());
     if (chunk == kNil) {
@@ -135,14 +135,14 @@ struct World {
     expect(chunks[chunk].bell.published.load(kRelaxed) == 0, "nothing of it is published");
     expect(!chunks[chunk].pins.retired(), "it is not retired");
     chunks[chunk].rows[0].set(2);
-    // The pin comes last, because it would order operations that must be ordered without it.
+    // The pin comes last, because it would order operations that have to be ordered without it.
     chunks[chunk].pins.pin();
     expect(!chunks[chunk].pins.unpin(), "a pin given back frees nothing");
     expect(chunks[chunk].pins.retire(), "the first life's pins are forgotten");
     return true;
   }
 
-  /// Models a writer that looks again if the chunk is not free yet.
+  /// Models a writer that tries once more if the chunk is not free yet.
   void reuse_in_two_looks() {
     if (!reuse()) {
       reuse();

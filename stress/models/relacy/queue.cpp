@@ -5,20 +5,21 @@
 #include <cstddef>
 #include <cstdint>
 
-// The gates of a queue: progress at one wakes the sleepers at the other, no two batches count on
-// the same item, and writers overshoot by at most the bookings of the others.
+// The two gates of a queue. Progress at one has to wake the sleepers at the other, no two batches
+// may count on the same item, and writers may exceed the size by at most the bookings of the
+// others.
 
 namespace reprise::model {
 namespace {
 
-/// A queue beside one shard, whose items are counted under its lock.
+/// A queue and one shard, whose items are counted under its lock.
 template <std::size_t Size, std::size_t Block>
 struct World {
   limiter::QueueGate<RelacySync> gate{Size, Block};
   rl::mutex mutex;
   Plain<std::size_t> items{0};  ///< Guarded by the mutex.
-  Sleeper items_event;          ///< Samplers.
-  Sleeper room_event;           ///< Writers.
+  Sleeper items_event;          ///< Samplers wait for this event.
+  Sleeper room_event;           ///< Writers wait for this event.
 
   std::size_t count() {
     const Lock lock(mutex);
@@ -45,7 +46,7 @@ struct World {
   void sample(std::size_t n) {
     items_event.wait_unless([&] { return admit(n); });
   }
-  /// Draws items for the last time; models SamplerCore::batch_drawn.
+  /// Models SamplerCore::batch_drawn for items that were drawn for the last time.
   void draw(std::size_t n) {
     room_event.progress_then_wake(
         [&] {
@@ -54,7 +55,7 @@ struct World {
         },
         [&] { room_event.wake_registered(); });
   }
-  /// Gives back a batch that cannot be drawn.
+  /// Models a sampler that cannot draw the batch it was admitted for.
   void give_up(std::size_t n) {
     items_event.progress_then_wake([&] { gate.release(n); },
                                    [&] { items_event.wake_registered(); });
@@ -78,7 +79,7 @@ struct WriterWaits : Test<WriterWaits, 2>, World<1, 1> {
   void after() { room_event.expect_awake(); }
 };
 
-/// The only item is reserved for a batch that cannot be drawn.
+/// The only item is reserved for a batch that cannot be drawn, so another sampler waits.
 struct SamplerWaits : Test<SamplerWaits, 2>, World<1, 1> {
   void prepare() {
     change(1);
@@ -94,7 +95,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World<1, 1> {
   void after() { items_event.expect_awake(); }
 };
 
-/// Three samplers want two items, which they count without a lock.
+/// Three samplers want one item each of two, which are counted without a lock.
 struct ItemsOnce : Test<ItemsOnce, 3> {
   limiter::QueueGate<RelacySync> gate{2, 1};
   RelacySync::Atomic<std::size_t> items{2};

@@ -1,7 +1,8 @@
 #pragma once
 
-// Relacy turns `new`, `delete` and the memory orders into macros and has to be included after all
-// code that uses them. So this header includes the code under test, and removes the macros again.
+// Relacy turns `new`, `delete` and the memory orders into macros, so it has to be included after
+// all code that uses them. This header includes the code under test first, and afterwards removes
+// the macros.
 // clang-format off
 #include "sites.hpp"
 
@@ -48,15 +49,15 @@ inline rl::debug_info info(const Where& where) {
   return {where.function_name(), where.file_name(), where.line()};
 }
 
-/// Fails the run, which is then printed step by step.
+/// Makes the run fail; the search then prints its steps.
 inline void expect(bool holds, const char* what, Where where = Where::current()) {
   if (!holds) {
     rl::ctx().fail_test(what, rl::test_result_user_assert_failed, info(where));
   }
 }
 
-/// The synchronisation policy of the checker: base::StdSync's interface over Relacy's atomics. Each
-/// operation knows its place in the source, where its memory order can be weakened.
+/// The checker's synchronisation policy: the interface of base::StdSync over Relacy's atomics. Each
+/// operation has its place in the source as an argument, so that its memory order can be weakened.
 struct RelacySync {
   static rl::memory_order order(const Where& where, Access access, base::Order order) {
     switch (order_at(where, access, order)) {
@@ -95,9 +96,9 @@ struct RelacySync {
     T fetch_sub(T value, base::Order o, Where where = Where::current()) {
       return value_.fetch_sub(value, order(where, Access::Modify, o), info(where));
     }
-    /// In C++ an exchange that fails is a load: it may read an old value, and a weak one may fail
-    /// without reason. Relacy's would read the latest, so in random runs a failure is a separate
-    /// load. (Exhaustive runs would never end with it.)
+    /// In C++ a compare-exchange that fails is a load, which may read an old value, and a weak one
+    /// may fail without reason. Relacy's always reads the newest, so in random runs a failure is
+    /// modelled by a separate load. (With it exhaustive runs would never end.)
     bool compare_exchange(T& expected, T desired, base::Order success, base::Order failure,
                           Where where = Where::current()) {
       const rl::memory_order exchanged = order(where, Access::Exchanged, success);
@@ -130,7 +131,7 @@ struct RelacySync {
   };
 };
 
-/// Plain memory: accesses of two threads that are not ordered are reported.
+/// Plain memory. Relacy reports two accesses by different threads that are not ordered.
 template <class T>
 class Plain {
  public:
@@ -142,7 +143,7 @@ class Plain {
   rl::var<T> value_;
 };
 
-/// The lock of a shard.
+/// Holds the lock of a shard.
 class Lock {
  public:
   explicit Lock(rl::mutex& mutex, Where where = Where::current()) : mutex_(mutex) {

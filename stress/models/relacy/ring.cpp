@@ -3,30 +3,31 @@
 #include <array>
 #include <cstdint>
 
-// The ring of a guest's writer: rows arrive whole, are not overwritten while the host reads them,
-// are not lost once answered as committed, and a guest that waits for room is woken.
+// The ring of a guest's writer. Rows have to arrive whole and must not be overwritten while the
+// host reads them, no row may be lost once its commit was answered, and a guest that waits for room
+// has to be woken.
 
 namespace reprise::model {
 namespace {
 
 constexpr base::Order kRelaxed = base::Order::Relaxed;
 
-/// A ring of `Rows` rows. Row r holds r + 1 in place of the fields of a step.
+/// A ring of `Rows` rows. Row number r, from 0, holds r + 1 in place of a step's fields.
 template <std::uint64_t Rows>
 struct World {
   process::RingWords<RelacySync> words;
   process::Waiting<RelacySync> waiting;
   std::array<Plain<std::uint64_t>, Rows> rows;
-  /// Messages sent to the guest, as it may see them.
+  /// Number of messages sent to the guest.
   RelacySync::Atomic<std::uint32_t> messages{0};
-  RelacySync::Atomic<std::uint32_t> ended{0};  ///< Whether the guest has ended, as a pidfd tells.
-  RelacySync::Atomic<std::uint64_t> answered{0};  ///< Commits that the guest was told of.
+  RelacySync::Atomic<std::uint32_t> ended{0};     ///< 1 once the guest's process has ended.
+  RelacySync::Atomic<std::uint64_t> answered{0};  ///< Commits that returned to the guest.
   bool asleep = false;
   std::uint32_t seen = 0;    ///< Messages that the guest had read when it fell asleep.
   std::uint64_t taken = 0;   ///< Rows that the host has taken.
-  std::uint64_t needed = 0;  ///< The guest waits until so many rows are consumed.
+  std::uint64_t needed = 0;  ///< Rows that the host has to consume before the guest goes on.
 
-  /// Models RingWriter::commit, once there is room.
+  /// Models RingWriter::commit after room was found.
   void commit(std::uint64_t row) {
     if (broken(Rule::RowBeforePublish)) {
       words.publish(row + 1);
@@ -46,7 +47,7 @@ struct World {
   }
 
   bool dead = false;
-  /// A guest may die between any two steps.
+  /// The guest may die here; returns whether it is dead.
   bool die_perhaps() {
     if (may_die && !dead && rl::rand(4) == 0) {
       dead = true;
@@ -56,7 +57,7 @@ struct World {
   }
   bool may_die = false;
 
-  /// Models RingWriter::wait_for_room. False once it sleeps.
+  /// Models RingWriter::wait_for_room. Returns false if the guest falls asleep.
   bool wait_for(std::uint64_t consumed) {
     needed = consumed;
     for (;;) {
@@ -119,7 +120,7 @@ struct RowsAreWhole : Test<RowsAreWhole, 2>, World<2> {
   }
 };
 
-/// The third row overwrites the first one.
+/// The third row is written over the first one, in a ring of two.
 struct RowsAreWrittenAgain : Test<RowsAreWrittenAgain, 2>, World<2> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -135,7 +136,7 @@ struct RowsAreWrittenAgain : Test<RowsAreWrittenAgain, 2>, World<2> {
   }
 };
 
-/// As `RowsAreWrittenAgain`, with a ring so small that the guest waits.
+/// The second row is written over the first one, so the guest waits for room.
 struct RoomIsWaitedFor : Test<RoomIsWaitedFor, 2>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -151,7 +152,7 @@ struct RoomIsWaitedFor : Test<RoomIsWaitedFor, 2>, World<1> {
   void after() { expect_awake(); }
 };
 
-/// The host takes the rows one by one, and withdraws the guest's request in between.
+/// The guest waits twice, so the host has to clear and see its request again.
 struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -168,7 +169,8 @@ struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
   void after() { expect_awake(); }
 };
 
-/// The guest may die at any step. Whoever sees that takes the rows that were told as committed.
+/// The guest may die at any step. Once the host sees that, it has to have taken all rows whose
+/// commits had returned.
 struct GuestDies : Test<GuestDies, 2>, World<2> {
   void thread(unsigned index) {
     if (index == 0) {

@@ -6,7 +6,7 @@
 
 namespace reprise::model {
 
-/// Rules of the protocol that a mutant breaks, in the scenarios' own code.
+/// Rules of the protocol. A mutant breaks one in the code of the scenarios.
 enum class Rule : std::uint8_t {
   None,
   RowBeforePublish,
@@ -95,7 +95,7 @@ inline constexpr std::array kRuleMutants{
 };
 static_assert(kRuleMutants.size() + 1 == static_cast<std::size_t>(Rule::Count));
 
-/// The rule that is broken now.
+/// The rule that is broken at present.
 inline Rule broken_rule = Rule::None;
 
 [[nodiscard]] inline bool broken(Rule rule) noexcept {

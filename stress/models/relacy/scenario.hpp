@@ -8,13 +8,13 @@ namespace reprise::model {
 
 struct Outcome {
   bool passed = false;
-  bool complete = false;  ///< The search saw every schedule.
+  bool complete = false;  ///< Whether the search saw every schedule.
   std::uint64_t runs = 0;
-  std::string failure;  ///< What failed, in a few words; empty if it passed.
-  std::string story;    ///< The steps of the failure.
+  std::string failure;  ///< What failed, in a few words; empty if nothing did.
+  std::string story;    ///< The steps of the run that failed.
 };
 
-/// A few threads of the protocol, and the conditions that they have to satisfy.
+/// A few threads of the protocol, and the conditions that have to hold.
 struct Scenario {
   std::string family;
   std::string name;

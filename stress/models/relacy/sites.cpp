@@ -9,8 +9,8 @@ namespace {
 
 using base::Order;
 
-/// The result of a lookup, by the pointers and numbers of the source location, so that the many
-/// operations of a search compare no strings. It is cleared when the results may change.
+/// The result of a lookup. It is found by the pointer and numbers of the source location, so that
+/// the many operations of a search compare no strings. Changing the mutant or scenario clears all.
 struct Cached {
   const char* file = nullptr;
   std::uint32_t line = 0;

@@ -11,8 +11,8 @@
 
 namespace reprise::model {
 
-/// How an atomic is accessed. A compare-exchange has a memory order for success and one for
-/// failure.
+/// Kinds of access to an atomic. A compare-exchange has one memory order for success and another
+/// for failure, so it is two accesses.
 enum class Access : std::uint8_t { Load, Store, Modify, Exchanged, NotExchanged };
 
 /// One atomic operation in the source, found by running the scenarios.
@@ -20,7 +20,7 @@ struct Site {
   std::source_location where;
   Access access{};
   base::Order order{};
-  std::uint64_t scenarios = 0;  ///< One bit for each scenario that met it.
+  std::uint64_t scenarios = 0;  ///< A bit for each scenario that ran this operation.
 };
 
 /// One site with a memory order one step weaker.
@@ -29,17 +29,18 @@ struct OrderMutant {
   base::Order weaker;
 };
 
-/// The memory order to use at this site: that of the source, unless the site is the mutant.
+/// Returns the memory order to use at this place: that of the source, or a weaker one if the place
+/// is the mutant.
 base::Order order_at(const std::source_location& where, Access access, base::Order order) noexcept;
 
-/// Sets the scenario that runs next; sites remember it.
+/// Sets the index of the scenario that runs next, which is noted at each site that it meets.
 void enter_scenario(std::size_t index) noexcept;
 
-/// Sets the memory order that is weakened from now on. None: nothing is weakened.
+/// Sets the memory order that is weakened from now on; null: none is.
 void set_order_mutant(const OrderMutant* mutant) noexcept;
 
 [[nodiscard]] std::span<const Site> sites() noexcept;
-/// Every site with every memory order one step weaker.
+/// Returns a mutant for each way to weaken the order of a site by one step.
 [[nodiscard]] std::vector<OrderMutant> order_mutants();
 [[nodiscard]] std::string describe(const Site& site);
 [[nodiscard]] std::string describe(const OrderMutant& mutant);

@@ -5,12 +5,13 @@
 #include <array>
 #include <cstdint>
 
-// Samplers sleep until chunks ring: none sleeps while the items that it waits for are there.
+// Samplers sleep until chunks ring. None may go on sleeping while the items that it waits for are
+// there.
 
 namespace reprise::model {
 namespace {
 
-/// One shard: items of rung chunks are counted under its lock.
+/// One shard. The items of chunks that rang are counted under its lock.
 template <unsigned ChunkCount>
 struct World {
   Chunks<ChunkCount, 2> chunks;
@@ -45,7 +46,7 @@ struct World {
     return items.get();
   }
 
-  /// A sampler that needs `needed` items; its last look models ShardSet::drain.
+  /// Models a sampler that needs `needed` items; its last look models ShardSet::drain.
   void sample(std::uint32_t needed) {
     const std::uint32_t bound = broken(Rule::DrainToTheEnd) ? 1 : ChunkCount;
     items_event.wait_unless([&] { return ingest(bound) >= needed; });
@@ -89,8 +90,8 @@ struct TwoChunks : Test<TwoChunks, 2>, World<2> {
   void after() { World::after(); }
 };
 
-/// If the helper has the chunk, the second commit does not push it, so no push wakes the sampler;
-/// its last look waits for the helper's lock.
+/// While the helper has taken the chunk and not yet answered it, the second commit does not push
+/// it, so no push wakes the sampler. Its last look then has to wait for the helper's lock.
 struct IngestedByAHelper : Test<IngestedByAHelper, 3>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -106,8 +107,8 @@ struct IngestedByAHelper : Test<IngestedByAHelper, 3>, World<1> {
   void after() { World::after(); }
 };
 
-/// One event for all shards: the last look takes every list under its lock, and all items are
-/// counted in one relaxed word, as in shard::Budget.
+/// Two shards share one event. The sampler's last look takes every list under its lock; all items
+/// are counted in one relaxed word, as in shard::Budget.
 struct TwoShards : Test<TwoShards, 3> {
   std::array<World<1>, 2> shards;
   RelacySync::Atomic<std::uint32_t> resident{0};
@@ -142,8 +143,8 @@ struct TwoShards : Test<TwoShards, 3> {
   void after() { items_event.expect_awake(); }
 };
 
-/// Tests B3 by itself, without the memory orders of the event: a thread that pushes on a list that
-/// a registered sleeper found empty sees the registration.
+/// Tests B3 alone, without the memory orders of the event: a thread that pushes on a list which a
+/// registered sleeper found empty has to see the registration.
 struct OrderedByTheList : Test<OrderedByTheList, 2>, World<1> {
   RelacySync::Atomic<std::uint32_t> registered{0};
   bool missed = false;

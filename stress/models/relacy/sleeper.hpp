@@ -10,27 +10,27 @@ namespace reprise::model {
 
 using Waiters = base::Waiters<RelacySync>;
 
-/// base::Event without its futex. The futex is assumed to compare the word with the ticket and
-/// sleep in one step, and a wake to end every sleep. So a thread sleeps for ever if its ticket is
-/// still the epoch when no other thread runs.
+/// Models base::Event without its futex. The futex is assumed to compare the word with the ticket
+/// and sleep in one step, and a wake is assumed to end every sleep. So a sleeper is lost if its
+/// ticket is still the epoch when no other thread runs.
 class Sleeper {
  public:
-  /// Waker: Event::wake_registered.
+  /// Models Event::wake_registered.
   void wake_registered() {
     if (waiters_.anybody()) {
       waiters_.advance();
     }
   }
-  /// Waker: Event::wake_registered_after_release.
+  /// Models Event::wake_registered_after_release.
   void wake_registered_after_release() {
     if (waiters_.anybody_after_release()) {
       waiters_.advance();
     }
   }
-  /// Waker: Event::wake_all.
+  /// Models Event::wake_all.
   void wake_all() { waiters_.advance(); }
 
-  /// A waker that makes progress and then wakes.
+  /// Models a thread that makes progress and then wakes the sleepers.
   template <class Progress, class Wake>
   void progress_then_wake(Progress progress, Wake wake) {
     if (broken(Rule::ProgressBeforeWake)) {
@@ -42,7 +42,7 @@ class Sleeper {
     }
   }
 
-  /// Sleeper: registers, looks once more whether it has to wait, and sleeps if so.
+  /// Models a sleeper: it registers, looks once more whether it has to wait, and if so sleeps.
   template <class Look>
   void wait_unless(Look look) {
     if (broken(Rule::RegisterBeforeLooking)) {
@@ -69,7 +69,7 @@ class Sleeper {
     }
   }
 
-  /// Call it when no other thread runs and the sleeper has what it waits for.
+  /// Fails if the sleeper sleeps. Call it when no other thread runs and the sleeper need not wait.
   void expect_awake() {
     expect(!slept_on_ || *slept_on_ != waiters_.epoch().load(base::Order::Relaxed),
            "a wake was lost");

@@ -4,14 +4,15 @@
 #include <array>
 #include <cstdint>
 
-// Mutable values: learners write them, samplers read them without a lock, and see whole writes.
+// Learners write mutable values, and samplers read them without a lock. Every read that succeeds
+// has to see a whole write.
 
 namespace reprise::model {
 namespace {
 
 using base::Order;
 
-/// StepVersion with a rule broken.
+/// StepVersion with one of its rules broken.
 class BrokenVersion {
  public:
   template <class Store>
@@ -43,7 +44,7 @@ class BrokenVersion {
   RelacySync::Atomic<std::uint32_t> word_{0};
 };
 
-/// A step whose value has two words, equal in every whole value.
+/// A step whose value has two words, which are equal in every whole value.
 struct World {
   using Version = storage::StepVersion<RelacySync>;
   using Words = std::array<std::uint64_t, 2>;
@@ -59,7 +60,7 @@ struct World {
            broken(Rule::VersionReadAgain);
   }
 
-  /// Models storage::write_whole, tried once.
+  /// Models one try of storage::write_whole.
   bool write(std::uint64_t value) {
     const auto put = [&] {
       Version::put(words[0], value);
@@ -78,7 +79,7 @@ struct World {
     return written;
   }
 
-  /// Models storage::read_whole, tried once. False if the value was not seen whole.
+  /// Models one try of storage::read_whole. Returns false if the value was not seen whole.
   bool read(Words& seen) const {
     const auto get = [&] { seen = {Version::get(words[0]), Version::get(words[1])}; };
     return without_version() ? broken_version.try_read(get) : version.try_read(get);

@@ -1,16 +1,17 @@
-/* The rate limiter's two gates, as built: writers book blocks of inserts before they commit, samplers
- * count a batch before they draw it, both wait for each other through two events; with writers that
- * die, batches that come to nothing, and close(). Who has to wait waits by turns (Turns, I12). What
- * protocol.pml models is one list here.
+/* Models the rate limiter's two gates. Writers book blocks of inserts before they commit, samplers
+ * count a batch before they draw it, and both wait for each other through two events. Calls that have
+ * to wait take turns (Turns, I12). Writers may die, a batch may come to nothing, and close() comes.
+ * All that protocol.pml models is reduced to a count of published items here.
  *
  * Sizes    RATIO samples per insert, MIN items to sample, ERR error_buffer, BLOCK inserts booked at a
  *          time, BATCH items a batch (BATCH + RATIO * BLOCK <= 2 * ERR, as Limiter::check_batch
- *          requires), CAP items resident, NW writers of ROWS commits, NS samplers of BATCHES batches.
+ *          requires), CAP items of capacity, NW writers of ROWS commits, NS samplers of BATCHES batches.
  * Options  DEATH     a writer may be destroyed before any commit; it returns what it booked
  *          NOTHING   one batch comes to nothing and is taken back
  *          NO_POLL   waiting writers rely on wakes alone, without the look every 10 ms
- *          LATE      what a writer commits after its first step is decided when its episode ends
- *          CLOSE_ANY close() may come at any moment, otherwise when nobody else can move
+ *          LATE      steps that a writer commits after its first are decided when its episode ends
+ *          CLOSE_ANY close() may come at any moment; otherwise it comes when nobody else can move
+ *          M_...     one rule broken; mutants.txt says which, and in which configuration it is found
  */
 #ifndef RATIO
 #define RATIO 1
@@ -46,13 +47,13 @@
 #error "Limiter::check_batch refuses this batch"
 #endif
 
-byte inserts, samples; /* Limiter */
-byte resident;         /* Budget */
-byte rung;             /* published, not yet ingested */
+byte inserts, samples; /* counts of Limiter */
+byte resident;         /* count of Budget */
+byte rung;             /* items that are published and not yet ingested */
 bit lk, shut;
 bit sleepsS[NS], wokenS[NS], sleepsW[NW], wokenW[NW];
-/* Turns: the calls in line on a side, the first one first. What its mutex guards is one step. Those
- * behind the first sleep on an event of the turns. */
+/* Models Turns. `line` has the waiting calls of a side, in order; all but the first sleep on an event
+ * of Turns. Code under the mutex of Turns is one step. */
 #define SAMPLERS 0
 #define WRITERS 1
 #if NS > NW
@@ -62,9 +63,9 @@ bit sleepsS[NS], wokenS[NS], sleepsW[NW], wokenW[NW];
 #endif
 byte line[2 * N], standing[2];
 bit wokenT[2 * N];
-bit letW[NW]; /* let in by a writer that left */
+bit letW[NW]; /* the writer was let in by another one that left */
 
-/* Ghosts. */
+/* Ghosts: variables of the checks, which the library does not have. */
 byte committed, booked, counted, died, dead, served;
 
 hidden byte i, j;
@@ -95,7 +96,7 @@ inline CLOSE_WAKE() {
   }
 }
 
-/* Turns::come: stands, until it is the first, was let in, or the buffer is closed. */
+/* Models Turns::come: waits in line until it is the first, was let in, or the buffer is closed. */
 #define FIRST(side) (standing[side] > 0 && line[side * N] == me)
 inline COME(side, let_in) {
   d_step { line[side * N + standing[side]] = me; standing[side]++ }
@@ -103,7 +104,7 @@ inline COME(side, let_in) {
   :: FIRST(side) || let_in || shut -> break
   :: else ->
 #ifndef M_TURN_REGISTER_LATE
-     wokenT[side * N + me] = 0; /* registered, with a ticket */
+     wokenT[side * N + me] = 0; /* registers, and takes a ticket */
 #endif
      if
      :: FIRST(side) || let_in || shut
@@ -117,7 +118,8 @@ inline COME(side, let_in) {
   skip;
   wokenT[side * N + me] = 0
 }
-/* Turns::leave without its gate; got: it was the first, and others are left. Inside a d_step. */
+/* Models Turns::leave without its gate. Sets got if it was the first and others are left in line.
+ * Call it inside a d_step. */
 inline REMOVE(side) {
   got = FIRST(side) && standing[side] > 1;
   i = 0;
@@ -147,7 +149,7 @@ inline WAKE_TURNS(side) {
 #endif
 }
 
-/* LockedShard::ingest with the lock in hand: the item enters, the oldest leaves. */
+/* Models LockedShard::ingest under the lock: published items enter, the oldest ones leave. */
 inline INGEST() {
   d_step { resident = resident + rung; rung = 0 }
   d_step { resident = (resident > CAP -> CAP : resident); lk = 0 }
@@ -161,7 +163,7 @@ inline DRAIN() { atomic { !lk -> lk = 1 } INGEST() }
 #define COUNTED_INSERTS inserts
 #endif
 
-/* Limiter::book_inserts; got: whether they were booked. */
+/* Models Limiter::book_inserts. Sets got if the inserts were booked. */
 inline BOOK() {
   if
   :: resident < MIN ->
@@ -180,7 +182,7 @@ inline BOOK() {
   :: else
   fi;
 #else
-  /* A failed exchange asks again with the value that it saw, so only the last try counts: one step. */
+  /* One step, because an exchange that fails checks again with the value that it saw. */
   d_step {
     got = (inserts + BLOCK <= MIN || room < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR);
     if
@@ -203,7 +205,7 @@ inline BOOK() {
 #define WRITERS_GATE \
   (inserts + BLOCK <= MIN || resident < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR)
 
-/* BookedInserts::wait. */
+/* Models BookedInserts::wait. */
 inline WAIT_FOR_INSERTS() {
   if
   :: standing[WRITERS] == 0 -> BOOK()
@@ -215,7 +217,7 @@ inline WAIT_FOR_INSERTS() {
      COME(WRITERS, letW[me]);
      do
      :: letW[me] -> break
-     :: !letW[me] && !FIRST(WRITERS) -> break /* closed */
+     :: !letW[me] && !FIRST(WRITERS) -> break /* the buffer is closed */
      :: !letW[me] && FIRST(WRITERS) ->
 #ifndef M_ROOM_REGISTER_LATE
         d_step { sleepsW[me] = 1; wokenW[me] = 0 }
@@ -247,7 +249,7 @@ inline WAIT_FOR_INSERTS() {
 #endif
        j = got;
        do
-       :: j > 0 && standing[WRITERS] > 0 && WRITERS_GATE -> /* for those behind it */
+       :: j > 0 && standing[WRITERS] > 0 && WRITERS_GATE -> /* lets in the next in line */
           inserts = inserts + BLOCK; booked = booked + BLOCK;
           letW[line[WRITERS * N]] = 1;
           DROP(WRITERS, i);
@@ -318,8 +320,8 @@ proctype writer(byte me) {
      :: else
      fi
   od;
-  skip; /* a loop cannot end at a d_step */
-  /* WriterCore::~WriterCore */
+  skip; /* the loop must not jump into a d_step */
+  /* Models WriterCore::~WriterCore. */
 #ifdef LATE
   d_step { rung = rung + late; late = 0 }
   WAKE_SAMPLERS();
@@ -332,7 +334,7 @@ proctype writer(byte me) {
   atomic { dead++; steps = 0; got = 0 }
 }
 
-/* Limiter::admit_samples; got: whether they were admitted. */
+/* Models Limiter::admit_samples. Sets got if the samples were admitted. */
 inline ADMIT() {
   room = resident;
   if
@@ -365,7 +367,7 @@ inline ADMIT() {
   d_step { room = 0; seen = 0 }
 }
 
-/* A sampler leaves once it has drawn. */
+/* Models the end of a sampler's turn, after its draw. */
 inline LEAVE_SAMPLER() {
   d_step { REMOVE(SAMPLERS) }
   if
@@ -430,19 +432,20 @@ proctype sampler(byte me) {
   atomic { served++; batches = 0; got = 0 }
 }
 
-/* Nobody can move: each waiting thread has a reason, and the two gates do not wait for each other. */
+/* Called when no thread can move: each one that waits has to have a reason, and the two gates must not
+ * wait for each other. */
 inline CHECK_STANDSTILL() {
   d_step {
     assert(inserts == committed + booked);
     assert(samples == counted);
     if
-    :: served < NS -> /* samplers wait: every writer is done or dead, and there is no room for one */
+    :: served < NS -> /* a sampler waits: all writers have ended, and the samplers' gate is shut */
        assert(dead == NW && rung == 0);
        assert(resident < MIN || BALANCE(samples + BATCH, inserts) > ERR)
     :: else
     fi;
     if
-    :: dead < NW -> /* writers wait: no sampler is left, and they are ahead */
+    :: dead < NW -> /* a writer waits: all samplers have ended, and the writers' gate is shut */
        assert(served == NS && resident >= MIN);
        assert(BALANCE(samples, inserts + BLOCK) < -ERR)
     :: else

@@ -1,21 +1,21 @@
-/* The life of a chunk and of its bell, as built: written, rung for, ingested, drawn from, deselected,
- * retired, freed, written again; with sleeping samplers, writers that die, hang or hand over, and
- * close(). Memory is sequentially consistent here; ../relacy checks the memory orders.
+/* Models the life of a chunk and of its bell: the chunk is written, rung for, ingested, drawn from,
+ * deselected, retired, freed and written again. Samplers sleep, writers die, hang or hand over, and
+ * close() comes. Memory is sequentially consistent here; ../relacy checks the memory orders.
  *
- * Every step that another thread can observe half done is a step here; what one thread does to
- * memory that nobody else may touch at that moment is merged into the step before or after it.
+ * Actions between which another thread can see a difference are separate steps here. What a thread
+ * does to memory that no other may touch at that moment is merged into the step before or after it.
  *
  * Sizes    NSH shards of CPS chunks of K rows, NW writers of ROWS commits, NS samplers of BATCHES
- *          draws, CAP items resident, MIN items to sample, BOUND chunks that one ingest answers.
+ *          draws, CAP items of capacity, MIN items to sample, BOUND chunks that one ingest answers.
  * Options  DEATH     a writer may be destroyed before any commit and hands its chunk over
  *          FINAL     an episode's end publishes a final row, which is no item
  *          TURN      a writer may close a chunk early, with nothing new to announce
- *          FIFO      shards with the oldest chunks evict (I13), else those over their share; not
- *                    with FINAL or TURN
- *          HANG      one writer stops for ever: before a publish, before a ring, before a push
+ *          FIFO      shards with the oldest chunks evict (I13); without it, those over their share.
+ *                    Not with FINAL or TURN
+ *          HANG      one writer stops for ever, before a publish, a ring or a push
  *          CLOSE_ANY close() may come at any moment; otherwise it comes when nobody else can move,
  *                    so that it rescues nobody
- *          M_...     one rule broken; mutants.txt says which and in which configuration it dies
+ *          M_...     one rule broken; mutants.txt says which, and in which configuration it is found
  */
 #ifndef NSH
 #define NSH 1
@@ -56,52 +56,53 @@
 #define SHARD(c) ((c) / CPS)
 #define SHARE(s) (CAP / NSH + ((s) < CAP % NSH))
 
-/* Chunk: the words that writers, samplers and the lock holder share. */
+/* The words of Chunk, which writers, samplers and the lock holder share: published rows, bell, link,
+ * cursor and pins. */
 byte pub[NC], bell[NC], nxt[NC], cur[NC], pins[NC];
-bit ret[NC];   /* one word with pins */
+bit ret[NC];   /* retired; in one word with pins */
 byte mark[NC]; /* bit r: row r is no item */
-/* Chunk: what the lock holder knows (ChunkState). */
+/* ChunkState, which only the lock holder uses: ingested rows, deselected rows, items, generation. */
 byte ing[NC], des[NC], its[NC], gen[NC];
 bit closed[NC];
 #ifdef FIFO
-byte turn[NC], aged[NC]; /* of its bell; of its place in the order */
+byte turn[NC], aged[NC]; /* turn of the chunk's last push; turn that its eviction goes by */
 #endif
 
-/* Shard. */
+/* Members of Shard: the lock, the lists of chunks, and counts. */
 bit lk[NSH];
-byte head[NSH], bl[NSH], blt[NSH]; /* doorbell list; backlog and its last */
-byte freed[NSH], open[NSH];        /* free and open lists, as sets */
-byte touched[NSH], items[NSH];
-chan order[NSH] = [CPS] of { byte }; /* of eviction */
+byte head[NSH], bl[NSH], blt[NSH];   /* head of the doorbell list; first and last of the backlog */
+byte freed[NSH], open[NSH];          /* the free and the open list, as sets */
+byte touched[NSH], items[NSH];       /* chunks that were ever used; items */
+chan order[NSH] = [CPS] of { byte }; /* chunks in their eviction order */
 
-/* Buffer. */
-byte resident; /* Budget */
+/* Members of the buffer. */
+byte resident; /* count of Budget */
 bit shut;
 bit registered[NS], woken[NS];
 #ifdef FIFO
-byte next_turn, oldest[NSH]; /* Budget */
+byte next_turn, oldest[NSH]; /* of Budget: the next turn; the turn of each shard's oldest chunk */
 #endif
 
-/* Ghosts: nothing above depends on them. */
-byte own[NC];     /* the writer that may touch the chunk, + 1 */
+/* Ghosts: variables of the checks, which the library does not have. */
+byte own[NC];     /* 1 + the writer that may write to the chunk; 0: none */
 byte written[NC]; /* bit r: row r is complete */
-bit listed[NC];   /* in the doorbell list or the backlog */
-byte claim[NSH];  /* claimed off the budget, not yet deselected */
+bit listed[NC];   /* the chunk is in the doorbell list or the backlog */
+byte claim[NSH];  /* items taken off the budget and not yet deselected */
 byte committed, evicted, dead, served, hung;
-bit has[NS], gone[NS], gath[NS]; /* a key in hand; its item has left; its row is being read */
-byte kc[NS], kx[NS];
+bit has[NS], gone[NS], gath[NS]; /* the sampler has a key; its item was evicted; its row is read */
+byte kc[NS], kx[NS];             /* chunk and row of that key */
 #ifdef FIFO
-byte born[NC * K], arrived; /* steps that were announced before the row; all of them */
-byte passed;                /* items evicted before older ones, as those were locked */
+byte born[NC * K], arrived; /* steps announced before each row; all steps announced */
+byte passed;                /* items evicted before older ones, whose shards were locked */
 #endif
 
-hidden byte i, j, k, m; /* within one d_step only */
+hidden byte i, j, k, m; /* used only within one d_step */
 
 #include "shard.pml"
 #include "writer.pml"
 #include "sampler.pml"
 
-/* Nobody can move: the state has to be a legal end. */
+/* Called when no thread can move: the state has to be a legal end. */
 inline CHECK_STANDSTILL() {
   d_step {
     assert(dead + (hung > 0) == NW);
@@ -114,7 +115,7 @@ inline CHECK_STANDSTILL() {
   }
 }
 
-/* No call in flight, everything ingested: I2, I5, and that the capacity is exact. */
+/* Checks I2, I5, and that the capacity is exact, once no call is under way and all is ingested. */
 inline CHECK_END() {
   d_step {
     m = committed;
@@ -126,7 +127,7 @@ inline CHECK_END() {
       :: else ->
          assert(pub[i] == ing[i] && bell[i] == 0)
       fi;
-      /* Not lost: free, never used, handed over, the hung writer's, or closed and with items. */
+      /* A chunk is free, never used, handed over, the hung writer's, or closed with items: not lost. */
       assert((freed[SHARD(i)] & BIT(i)) || i % CPS >= touched[SHARD(i)] || (open[SHARD(i)] & BIT(i)) ||
              own[i] || (closed[i] && its[i] > 0));
       assert(!own[i] || own[i] == hung);
@@ -134,7 +135,7 @@ inline CHECK_END() {
     }
     assert(resident == (m < CAP -> m : CAP));
 #ifdef FIFO
-    /* I13. Nothing is open here; other writers may have been stopped between turn and push. */
+    /* I13. n_step is 1, so no step is open; each other writer may stop between its turn and its push. */
     for (i : 0 .. NC - 1) {
       for (j : des[i] .. ing[i] - 1) {
         assert(its[i] == 0 ||

@@ -1,6 +1,6 @@
 /* Models src/sampler/sampler_core.cpp and src/buffer/update.cpp, with batches of one item. */
 
-/* SamplerCore::wait: until MIN items are resident or the buffer is closed. */
+/* Models SamplerCore::wait, which returns once MIN items are resident or the buffer is closed. */
 inline WAIT_FOR_ITEMS() {
   INGEST_PENDING();
   do
@@ -27,7 +27,7 @@ inline WAIT_FOR_ITEMS() {
 
 #define PICK(number) :: SHARD(number) == s && its[number] > 0 -> c = number
 
-/* Shard::draw and pin: any chunk of the shard with items, its first or its last item. */
+/* Models Shard::draw and pin: draws the first or last item of any chunk of the shard that has items. */
 inline DRAW() {
   atomic {
     if
@@ -76,7 +76,7 @@ inline DRAW() {
   }
 }
 
-/* Shard::unpin. */
+/* Models Shard::unpin. */
 inline UNPIN() {
 #ifdef M_RETIRE_BOTH
   d_step { gath[me] = 0; pins[c]--; w = (pins[c] == 0) }
@@ -90,7 +90,8 @@ inline UNPIN() {
   fi
 }
 
-/* Shard::update of one key: applied if and only if the item is still there. Inside a d_step. */
+/* Models Shard::update of one key, which has to apply if and only if its item was not evicted. Call it
+ * inside a d_step. */
 inline UPDATE() {
   p = x >= des[c] && x < ing[c] && gen[c] == g && !((mark[c] >> x) & 1);
 #ifdef M_NO_GENERATION
@@ -136,7 +137,7 @@ proctype sampler(byte me) {
 #ifdef M_PIN_LATE
         pins[c]++;
 #endif
-        assert((written[c] >> x) & 1); /* gather */
+        assert((written[c] >> x) & 1); /* the gather reads a whole row */
         UNPIN();
 #ifndef NO_UPDATE
         INGEST_PENDING();

@@ -1,9 +1,9 @@
-/* Models src/storage and src/shard. Scratch of the caller: s and d shards, e chunk, w word, p
- * published, n count. Lock held where the code requires it. */
+/* Models src/storage and src/shard. The caller has these variables for scratch: s and d (shards), e
+ * (chunk), w (word), p (published), n (count). It holds the lock where the library's code does. */
 
 inline LOCK(s) { atomic { !lk[s] -> lk[s] = 1 } }
 
-/* I5 and the shard's invariants hold whenever a lock is given back. */
+/* Checks I5 and the shard's invariants, which hold whenever a lock is released, and releases it. */
 inline UNLOCK(s) {
   d_step {
     k = 0; m = 0;
@@ -25,7 +25,8 @@ inline UNLOCK(s) {
   }
 }
 
-/* Eviction by turns: Budget::tell_oldest and turn_after, and what the ghosts note of a ring. */
+/* Models eviction by turns: Budget::tell_oldest (TELL), turn_after (STAMP), and turns of chunks. ARRIVE
+ * notes in the ghosts that a step was announced. */
 #ifdef FIFO
 #define NEW_TURN(c) turn[c] = NO_TURN
 #define KEEP_TURN(e) aged[e] = (its[e] == 0 -> turn[e] : aged[e])
@@ -50,7 +51,7 @@ inline UNLOCK(s) {
 #define ARRIVE() skip
 #endif
 
-/* Event::wake_registered. */
+/* Models Event::wake_registered. */
 inline WAKE_REGISTERED() {
   d_step {
     k = 0;
@@ -64,7 +65,7 @@ inline WAKE_ALL() {
   }
 }
 
-/* DoorbellList::ring's push; with the last one its writer is done with the chunk. */
+/* Models the push of DoorbellList::ring. After a closing one the writer must not use the chunk. */
 inline PUSH_BELL(c, value) {
   d_step {
     assert(!listed[c] && !(freed[SHARD(c)] & BIT(c)));
@@ -76,7 +77,7 @@ inline PUSH_BELL(c, value) {
   }
 }
 
-/* Backlog::take: the whole list, turned round, to the end of the backlog. */
+/* Models Backlog::take, which appends the whole list, reversed, to the backlog. */
 inline TAKE_BELLS() {
   d_step {
     j = head[s];
@@ -102,7 +103,7 @@ inline TAKE_BELLS() {
   }
 }
 
-/* Backlog::answer_oldest up to the exchange: the link is read, then the bell is cleared. */
+/* Models Backlog::answer_oldest up to the exchange: it reads the link, then clears the bell. */
 inline ANSWER() {
 #if defined(M_LINK_LATE)
   d_step { e = bl[s]; listed[e] = 0; w = bell[e]; bell[e] = 0 }
@@ -119,7 +120,8 @@ inline ANSWER() {
 #endif
 }
 
-/* LockedShard::retire up to the fetch_or; w tells FREE_IF whether anybody pins. Inside a d_step. */
+/* Models LockedShard::retire up to the fetch_or. w is the number of pins, for FREE_IF. Call it inside a
+ * d_step. */
 inline RETIRE() {
   assert(own[e] == 0 && !listed[e]);
 #ifndef M_GEN_LATE
@@ -144,7 +146,7 @@ inline RETIRE() {
 #endif
 }
 
-/* Shard::free_chunk. */
+/* Models Shard::free_chunk. */
 inline FREE(c) {
   d_step {
     assert(!(freed[SHARD(c)] & BIT(c)) && own[c] == 0);
@@ -159,7 +161,7 @@ inline FREE(c) {
 #endif
 }
 
-/* After a step that may have retired e; p says whether. */
+/* Frees e if RETIRE has retired it, which p tells, and nobody pins it. */
 inline FREE_IF() {
   if
   :: p ->
@@ -178,7 +180,7 @@ inline FREE_IF() {
   d_step { e = 0; w = 0; p = 0 }
 }
 
-/* `published` is read, and LockedShard::ingest_chunk. */
+/* Models the read of `published` and LockedShard::ingest_chunk. */
 inline TAKE_OVER() {
   d_step {
 #ifndef M_CLEAR_LATE
@@ -226,7 +228,7 @@ inline TAKE_OVER() {
   FREE_IF()
 }
 
-/* Shard::deselect of the oldest chunk. */
+/* Models Shard::deselect of the oldest chunk. */
 inline DESELECT() {
   d_step {
     assert(nempty(order[s]));
@@ -279,7 +281,8 @@ inline DESELECT() {
   FREE_IF()
 }
 
-/* Victims::next: whether shard n may evict, with others_busy too, and the most off one chunk. */
+/* Models Victims::next. CAN_EVICT(n): whether shard n may evict. HAS_VICTIM(n): whether it may if the
+ * locks of other shards are taken. MOST: how many items of chunk e may be evicted. */
 #define SINCE(q, n) (oldest[q] + NSH >= oldest[n])
 #if NSH > 2
 #define AMONG_OLDEST(n) (SINCE(0, n) && SINCE(1, n) && SINCE(2, n))
@@ -304,7 +307,7 @@ inline DESELECT() {
 #define MOST (its[e] < items[s] - SHARE(s) -> its[e] : items[s] - SHARE(s))
 #endif
 
-/* LockedShard::evict. */
+/* Models LockedShard::evict. */
 #define EVICTS(others_busy) (CAN_EVICT(s) || (others_busy && HAS_VICTIM(s)))
 inline EVICT(others_busy) {
   if
@@ -342,11 +345,11 @@ inline EVICT(others_busy) {
   fi
 }
 
-/* ShardSet::make_room, in any order of shards; `otherwise` ends it. */
+/* Models ShardSet::make_room with any order of shards. It may end when `otherwise` is true. */
 #define ROOM_IN(n) atomic { CAN_EVICT(n) && !lk[n] -> s = n; lk[n] = 1 } EVICT(0); UNLOCK(s)
 #define MAKE_ROOM(otherwise) do ROOMS :: otherwise -> break od
 
-/* LockedShard::ingest. It stops at an excess that others have to evict. */
+/* Models LockedShard::ingest, which stops if there are too many items, which other shards evict. */
 #ifdef M_NO_STOP
 #define MAY_INGEST true
 #else
@@ -371,7 +374,7 @@ inline INGEST(bound) {
   EVICT(0)
 }
 
-/* BufferCore::ingest_pending; a shard may be skipped, because hints may be stale. */
+/* Models BufferCore::ingest_pending, which may skip a shard, because its hints may be stale. */
 inline INGEST_PENDING() {
   for (d : 0 .. NSH - 1) {
     if
@@ -383,7 +386,7 @@ inline INGEST_PENDING() {
   atomic { s = 0; d = 0 }
 }
 
-/* ShardSet::drain. */
+/* Models ShardSet::drain. */
 inline DRAIN() {
   for (d : 0 .. NSH - 1) {
     do
@@ -397,7 +400,7 @@ inline DRAIN() {
 #ifndef M_STOP_KEPT
           MAKE_ROOM(NOBODY_CAN_EVICT);
 #endif
-          (MAY_INGEST || CAN_EVICT(d)) /* else it would go round for ever */
+          (MAY_INGEST || CAN_EVICT(d)) /* without this wait the loop might never end */
 #endif
        :: else -> break
        fi

@@ -12,14 +12,14 @@
 
 #define OWNS(c) (own[c] == me + 1)
 
-/* Writes a whole row: nobody may be reading its old contents (I1). Inside a d_step. */
+/* Writes a whole row, whose old contents no sampler may be reading (I1). Call it inside a d_step. */
 inline WRITE_ROW() {
   assert(OWNS(c));
   for (i : 0 .. NS - 1) { assert(!(gath[i] && kc[i] == c && kx[i] == r)) }
   written[c] = written[c] | BIT(r)
 }
 
-/* OpenChunk::announce without the publish. */
+/* Models OpenChunk::announce without the publish. */
 inline RING(value) {
   MAY_HANG;
 #ifdef M_CLOSE_BY_FLAG
@@ -63,7 +63,7 @@ inline RING(value) {
   fi
 }
 
-/* The chunk with the lowest number in a list of shard s; c gets it. Inside an atomic. */
+/* Sets c to the chunk with the lowest number in a list of shard s. Call it inside an atomic. */
 inline POP(list) {
   d_step {
     c = s * CPS;
@@ -97,7 +97,7 @@ inline TAKE_FRESH() {
 #else
 #define FRESH(n) atomic { touched[n] < CPS -> s = n; TAKE_FRESH() }
 #endif
-/* ShardSet::help: this shard evicts what others should, if their locks are not to be had. */
+/* Models ShardSet::help: a shard evicts in place of others whose locks are taken. */
 #define HELP(n)                                                                       \
   atomic { CAN_HELP(n) -> s = n; lk[n] = 1 } INGEST(BOUND); UNLOCK(s);                \
   MAKE_ROOM(else);                                                                    \
@@ -106,8 +106,8 @@ inline TAKE_FRESH() {
   :: else                                                                             \
   fi
 
-/* OpenChunk::wait. The order in which shards and sources are tried is left open, but
- * that lists come first. Waiting stands for coming back after a pause until a try succeeds. */
+/* Models OpenChunk::wait, with any order of shards and of sources of chunks. Blocking here stands for
+ * a pause followed by another try. */
 inline TAKE_CHUNK() {
   do
   :: OPEN(0); break
@@ -128,7 +128,7 @@ inline TAKE_CHUNK() {
 #endif
   :: shut -> break
   od;
-  skip; /* a loop cannot end at a d_step */
+  skip; /* the loop must not jump into a d_step */
   d_step {
     s = 0;
     if
@@ -183,7 +183,7 @@ proctype writer(byte me) {
      fi
   od;
 
-  /* WriterCore::~WriterCore */
+  /* Models WriterCore::~WriterCore. */
   if
   :: c != NIL ->
 #if defined(M_HAND_OVER_FIRST)
