@@ -85,7 +85,7 @@ globals().update(_strategies)
 
 __all__ = [name for name in dir() if not name.startswith("_")]
 
-# The module where users find these names, for help and pickles.
+# Help and pickles name the module where users find these names.
 for _name in __all__:
     globals()[_name].__module__ = "reprise"
 del _name

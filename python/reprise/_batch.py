@@ -46,7 +46,7 @@ def _torch(self: Batch, device: Any = None) -> Tensors:
 @method(Batch, "staleness(self, version: int) -> NDArray[np.int64]")
 def _staleness(self: Batch, version: int) -> NDArray[np.int64]:
     """How many versions of the policy each step is behind `version`, such as `replay.version`: int64
-    [B], of sequences [B, T]. ValueError without a `Schema.version`."""
+    [B], for sequences [B, T]. ValueError without a `Schema.version`."""
     for field in self._layout()[0].fields:
         if field.role == Role.VERSION:
             behind: NDArray[np.int64] = version - self[field.name]

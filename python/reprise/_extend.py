@@ -9,8 +9,8 @@ from ._reprise import _signatures
 
 
 def method(kind: type, signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function a method of a class, in place of one of that name. `signature` is for the
-    stub; for a static method it begins with @staticmethod."""
+    """Makes a function a method of a class, and replaces a method of that name. `signature` is for
+    the stub; for a static method it begins with @staticmethod."""
     text = signature.removeprefix("@staticmethod ")
     name = text.split("(")[0]
 

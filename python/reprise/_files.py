@@ -27,11 +27,13 @@ _ONE_PROCESS = (
 def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str, bytes]:
     """The files of a checkpoint of the buffer, by their paths in its directory.
 
-    samplers: samplers of the buffer whose random numbers are saved too; `resume=i` continues those
-    of the i-th. The files are in memory at once, and for a while also in a temporary directory.
-    RuntimeError while this thread starts a process, because they would be sent to it.
+    samplers: samplers of the buffer whose random generators are saved too; a sampler made with
+    `resume=i` continues the i-th. The files are in memory at once, and for a while also in a
+    temporary directory. RuntimeError while this thread starts a process, because the files would
+    be sent to it.
     """
-    # A buffer may be inside another pickle, because vector environments pickle their functions.
+    # A starting process may get the buffer inside another pickle: vector environments pickle their
+    # functions, which may hold one.
     if multiprocessing.context.get_spawning_popen() is not None:
         raise RuntimeError(_ONE_PROCESS)
     with tempfile.TemporaryDirectory() as name:
@@ -47,8 +49,8 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
 def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = None) -> ReplayBuffer:
     """Makes a buffer, without writers, from the files that `to_files` returned.
 
-    storage: where its steps are kept, as of ReplayBuffer. ValueError for a name that is not of a
-    file directly in the checkpoint's directory.
+    storage: where the buffer keeps its steps, as for ReplayBuffer. ValueError for a path with a
+    directory: all files of a checkpoint are directly in its directory.
     """
     with tempfile.TemporaryDirectory() as name:
         for path, content in files.items():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import reprise
 
-# The numbers of draws and of items in a batch suffice for quantiles.
+# How many items are drawn, and how many in each batch: enough for quantiles.
 _DRAWS, _BATCH = 20_000, 1_000
 _IN_ORDER = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
 _WITHOUT_PRIORITIES = (reprise.Uniform, reprise.Recency, reprise.Fifo, reprise.Lifo)
@@ -45,7 +45,8 @@ def _columns(batch: reprise.Batch) -> dict[str, NDArray[Any]]:
 
 
 def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any]]:
-    """The columns of the items that many draws found, each once. Raises what `sample` raises."""
+    """The columns of the items that many draws found, with each item once. Raises what `sample`
+    raises."""
     items = int(replay.stats()["items"])
     kind = replay.options["selectors"][selector]
     in_order = isinstance(kind, _IN_ORDER)
@@ -74,7 +75,7 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
         found["chance, 1 if uniform"] = of("probabilities") * items
     if not isinstance(kind, _WITHOUT_PRIORITIES):
         priorities = replay.selector(selector).priorities(of("item_keys"))
-        if not np.isnan(priorities).any():  # It is NaN for items that have left.
+        if not np.isnan(priorities).any():  # The priority is NaN for items that have left.
             found["priority"] = priorities
     return found
 

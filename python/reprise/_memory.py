@@ -31,7 +31,8 @@ def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
             f"{what} {type(given).__name__}; allowed: an object with a writable, contiguous "
             "buffer, such as a numpy array"
         )
-    # In a format of module struct the names of members stand between colons.
+    # 'O' marks a reference in a format of module struct, but not in the names of members, which
+    # stand between colons.
     if "O" in re.sub(":[^:]*:", "", view.format or "B"):
         raise TypeError(objects)
     if not view.c_contiguous:
@@ -147,19 +148,19 @@ def arrays_of(batch: Any) -> Iterator[tuple[str, str, NDArray[Any]]]:
 
 
 def is_whole(batch: Any) -> bool:
-    """Whether all windows are whole, so that the stacks of unique frames are views of these."""
+    """Whether all windows are whole, so that stacks of unique frames are views of the frames."""
     for name, frames in batch.frames.items():
         now = batch[name]
-        # Frames between the first one of a stack of `now` and that of its stack of `next`.
+        # How many frames after the stack of `now` the stack of `next` begins in a whole window.
         ahead = frames.shape[1] - (now.shape[1] if now.ndim == frames.ndim else 1)
         return now.ndim > frames.ndim or ahead == 1 or bool((batch.lengths == ahead).all())
     return True
 
 
 def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, Any]:
-    """Makes the stacks of `now` and `next` from an item's frames, or for each step of a sequence,
-    in the shape of `now`. They are views if every window is `whole`. Runs on the tensors' device
-    without waiting for it."""
+    """Makes the stacks of `now` and `next` from the frames of items, for sequences those of each
+    step. `shape` is that of `now`. The stacks are views if every window is `whole`. Runs on the
+    tensors' device without waiting for it."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
     if len(shape) > frames.ndim:
@@ -222,7 +223,7 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         stacks = {name: batch[name].shape for name in batch.frames}
         made = tensors_from(arrays, stacks, is_whole(batch))
     finally:
-        # It is held even if a copy failed, because earlier copies are still under way.
+        # The batch is held even if a copy failed, because earlier copies are still under way.
         if in_background and target is not None and target.type == "cuda":
             done = torch.cuda.Event()
             done.record(torch.cuda.current_stream(target))

@@ -18,7 +18,7 @@ _ALIGNED = 64  # Bytes: where arrays of JAX may begin.
 
 
 def device_of(call: str, given: Any) -> torch.device:
-    """The device of this name; ValueError if it is not here."""
+    """The device of this name; ValueError if this machine has no such device."""
     device = torch.device(given)
     count = torch.cuda.device_count()
     if device.type != "cpu" and (device.type != "cuda" or (device.index or 0) >= count):
@@ -38,7 +38,7 @@ class _Column:
         self._shape = tuple(field.shape)
 
     def at(self, rows: Any) -> Any:
-        """The values of these rows, of any shape."""
+        """The field's values in these rows; `rows` may have any shape."""
         found = self._values[rows].view(*rows.shape, *self._shape)
         return found if self._mask < 0 else found.to(torch.int64) & self._mask
 
@@ -75,8 +75,8 @@ class Mirror:
                     f"bytes; allowed on {self._device}: {free}, what it has free. A smaller "
                     "capacity_steps or max_writers takes less"
                 )
-        self._rows: list[int] = []  # Of each part, one part behind the other.
-        self._begins: list[int] = []
+        self._rows: list[int] = []  # How many rows each part has.
+        self._begins: list[int] = []  # The row of the copy at which each part begins.
         self._copy: Any = None
         self._waiting: list[Any] = []  # New rows that are not in the copy yet, with their parts.
         self._make_room()
@@ -98,18 +98,18 @@ class Mirror:
         timeout: float | None = None,
     ) -> Tensors:
         """A batch of n items on the device, the same bits as that of a Sampler or Mix with the same
-        seed: names, shapes and types as of Batch.torch. Arguments and errors as of their `sample`;
-        n may be left out for a mix."""
+        seed: names, shapes and types are as in Batch.torch. Arguments and errors are those of their
+        `sample`; n may be left out for a mix."""
         how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
         how |= {"n_step": n_step, "discount": discount, "timeout": timeout}
         mixed = isinstance(self._sampler, Mix)
         batch = self._sampler.sample(n, **how, **({} if mixed else {"views": True}))
         for part, new in enumerate(self._new):
-            # What an error has kept from an earlier call comes first.
+            # Rows that an earlier call found, but could not return because of an error, come first.
             while len((found := new.new_rows())[0]):
                 self._waiting.append((part, *found))
         self._make_room()
-        while self._waiting:  # Those of an earlier call, too, if the device had no memory for them.
+        while self._waiting:  # Also rows of an earlier call, if the device had no memory for them.
             part, rows, content = self._waiting[0]
             self._words.index_copy_(
                 0, *self._send(rows + self._begins[part], content.view(np.int64))
@@ -147,7 +147,7 @@ class Mirror:
             copy[begin : begin + count] = self._copy[old : old + count]
         self._copy, self._rows, self._begins = copy, rows, begins
         self._words = copy.view(torch.int64)
-        # None: the values, which may change, are in batches of the host.
+        # None for fields whose values may change: these are read from batches of the host.
         self._fields: dict[str, tuple[Role, Any]] = {
             field.name: (
                 field.role,
@@ -158,8 +158,8 @@ class Mirror:
 
     def update_priorities(self, keys: Any, priorities: Any) -> UpdateResult:
         """Sets priorities, [n], of items that this drew, in the selector that it draws by, and waits
-        for the device that computes them. keys: of `item_keys`. Errors as of
-        ReplayBuffer.update_priorities."""
+        for the device that computes them. keys: from `item_keys`. Errors are
+        those of ReplayBuffer.update_priorities."""
         values = torch.as_tensor(priorities).detach().to(torch.float32).cpu().numpy()
         done: UpdateResult = self._sampler.update_priorities(
             torch.as_tensor(keys).cpu().numpy(), values
@@ -167,12 +167,12 @@ class Mirror:
         return done
 
     def _column(self, name: str, ahead: Any) -> Any:
-        """The values of a column so many steps after the first of each item of the last batch, [n,
-        *shape]; within their windows. ahead: [n] integers. Not of columns that change."""
+        """The values of a column `ahead` steps after the first step of each item of the last batch,
+        [n, *shape]. ahead: [n] integers, within the windows. Not for columns that change."""
         return self._fields[name][1].at(self._first + ahead)
 
     def _send(self, *arrays: NDArray[Any]) -> list[Any]:
-        """The arrays on the device, in the types of Batch.torch, by one copy."""
+        """Sends the arrays to the device by one copy, in the types of Batch.torch."""
         ends = np.cumsum([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]).tolist()
         here = torch.empty(ends[-1], dtype=torch.uint8, pin_memory=self._device.type == "cuda")
         begins = [0, *ends[:-1]]
@@ -215,7 +215,8 @@ class Mirror:
         self._targets(made, rows, there, terminated, most, gamma)
 
     def _stacks(self, column: _Column, rows: Any, position: Any, there: Any) -> Any:
-        """The observation of each row, [n, T], with those before it if they are stacked."""
+        """The observation of each row, [n, T], with the earlier ones of its stack if there are
+        stacks."""
         stack = self._window.frame_stack
         if stack == 1:
             return self._shaped(column.at(rows), there)
@@ -227,8 +228,8 @@ class Mirror:
         return self._shaped(found, there)
 
     def _shaped(self, values: Any, there: Any) -> Any:
-        """The values [n, T, ...] as a batch has them: of sequences with zeros beyond an item's last
-        step, of transitions without the dimension of steps."""
+        """The values [n, T, ...] as a batch has them: for sequences with zeros beyond an item's
+        last step, for transitions without the dimension of steps."""
         return _zero_unless(values, there) if self._sequences else values[:, 0]
 
     def _targets(
@@ -269,7 +270,7 @@ def _zero_unless(values: Any, kept: Any) -> Any:
 
 def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
     """Batches that a device makes by itself: rows of the buffer cross to it once, with the first
-    batch that reads them; of each batch only keys, weights and probabilities do, and the values of
+    batch that reads them; each batch sends only keys, weights and probabilities, and the values of
     mutable columns and recurrent states, as they are at the draw.
 
         rows = reprise.torch.mirror(replay, "cuda")
@@ -278,13 +279,13 @@ def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
 
     For simulators that bring far fewer steps than the learner draws. The device has a copy of the
     chunks in use, `nbytes`, with compressed observations as they are: the capacity, and a chunk for
-    each writer; ValueError with the sum if it has not so much memory free. Each episode takes a row
-    more, for its last observation: where episodes are short there are more chunks, and the copy
-    grows by an eighth, which needs memory for both at that moment.
+    each writer; ValueError with the number of bytes if the device has less memory free. Each
+    episode takes a row more, for its last observation: where episodes are short there are more
+    chunks, and the copy grows by an eighth, which needs memory for both copies at that moment.
 
     source: a ReplayBuffer, one of its selectors, a Sampler or a Mix, of this process; TypeError for
     a Guest and for a cluster, whose rows are in memory of other processes. A Sampler or Mix is the
-    mirror's from then on. sampler: seed and fresh of a buffer's, as of ReplayBuffer.sampler. One
+    mirror's from then on. sampler: for a buffer, seed and fresh as in ReplayBuffer.sampler. One
     thread at a time uses a mirror; appends, samplers and other mirrors go on beside it. Work on the
     device is on its current stream.
     """
@@ -292,8 +293,8 @@ def mirror(source: Any, device: Any = "cuda", **sampler: Any) -> Mirror:
 
 
 def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """Values that are on a device, as arrays, by one copy of all of them from there; for steps of
-    simulators on the device:
+    """Copies tensors from a device to arrays by one transfer, for steps of simulators on the
+    device:
 
         writers.append(**reprise.torch.on_host({"action": action, "reward": reward,
                                                 "next_obs": observation, "end": end}))

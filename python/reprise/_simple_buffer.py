@@ -91,12 +91,12 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self._mirror = Mirror(self.replay, device, {"seed": self._seed})
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Saves all steps; errors as of ReplayBuffer.save."""
+        """Saves all steps. Errors are those of ReplayBuffer.save."""
         self.replay.save(directory)
 
     def load(self, directory: str | os.PathLike[str]) -> None:
-        """Takes the steps of the newest checkpoint in the place of its own; new episodes begin.
-        Errors as of ReplayBuffer.restore: after them it is as before."""
+        """Replaces the steps by those of the newest checkpoint; new episodes begin. Errors are
+        those of ReplayBuffer.restore; after an error the buffer is as before."""
         self.replay.restore(directory)
         self._begin()
 

@@ -38,7 +38,7 @@ class BatchSource(Protocol):
         draws: Draws = "stratified",
         timeout: float | None = None,
     ) -> Any:
-        """A batch of n items, a mapping as reprise.Batch. ValueError for an n that the source can
+        """A batch of n items, a mapping like reprise.Batch. ValueError for an n that the source can
         never give, TimeoutError, Closed, NothingToDraw."""
 
     def prefetch(
@@ -51,8 +51,8 @@ class BatchSource(Protocol):
         allocator: Any = None,
         timeout: float | None = None,
     ) -> BatchesAhead:
-        """Batches as those of `sample`, drawn ahead. allocator: their memory, as of
-        ReplayBuffer.sampler; None: the memory that `sample` uses."""
+        """Batches like those of `sample`, drawn ahead. allocator: of their memory, as in
+        ReplayBuffer.sampler; None takes the memory that `sample` uses."""
 
     def update_priorities(self, keys: Any, priorities: ArrayLike) -> Any:
         """Sets priorities, [n], of items that this source drew, in the selector that it draws by.

@@ -44,7 +44,7 @@ def _from_spaces(
     action: str = "action",
     reward: str = "reward",
 ) -> Schema:
-    """A schema for the spaces of one environment of Gymnasium: of vector environments
+    """A schema for the spaces of one environment of Gymnasium; for vector environments these are
     `envs.single_observation_space` and `envs.single_action_space`.
 
     Box, Discrete, MultiDiscrete and MultiBinary are one field each of the space's dtype and shape.
@@ -172,7 +172,7 @@ def _take_environments(kind: Any) -> None:
         VectorWriter, or Gymnasium's AutoresetMode. By default it is
         `environments.unwrapped.autoreset_mode`, or else `environments.metadata["autoreset_mode"]`;
         ValueError if there is neither, or if environments declare another mode than the one given.
-        timeout: as of `writer`, for the whole of an append.
+        timeout: as in `writer`, for a whole append.
         """
         number = getattr(environments, "num_envs", environments)
         mode = autoreset_mode(environments, autoreset)
@@ -186,7 +186,7 @@ _take_environments(StepPacker)
 
 
 def _of_host_alone(self: Guest, name: str) -> Any:
-    """Says why a guest lacks a call that the buffer has."""
+    """Raises an AttributeError that says why a guest lacks a call that the buffer has."""
     if hasattr(ReplayBuffer, name) and not name.startswith("_"):
         raise AttributeError(
             f"Guest.{name}: a guest appends, draws, and sets priorities; call ReplayBuffer.{name} in "
@@ -195,5 +195,5 @@ def _of_host_alone(self: Guest, name: str) -> Any:
     raise AttributeError(f"'Guest' object has no attribute {name!r}")
 
 
-# The stub leaves it out, because type checkers know the names of a guest.
+# The stub leaves `__getattr__` out, because type checkers know the names of a guest.
 setattr(Guest, "__getattr__", _of_host_alone)

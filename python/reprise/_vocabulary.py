@@ -132,8 +132,8 @@ class SaveResult(NamedTuple):
     bytes_written: to files, headers included.
     chunks_written: chunks that were new or still open.
     chunks_reused: chunks that an earlier checkpoint holds already.
-    chunks_moved: those of them that were copied out of mostly unused files, to remove these.
-    left_out_steps: steps of chunks that were evicted before their turn, so they are not in it.
+    chunks_moved: reused chunks that were copied out of mostly unused files, to remove the files.
+    left_out_steps: steps that the checkpoint lacks, as their chunks were evicted before their turn.
     """
 
     manifest: int
@@ -164,7 +164,7 @@ class SkippedCheckpoint(NamedTuple):
 class LoadResult(NamedTuple):
     """The result of ReplayBuffer.load.
 
-    buffer: with the items of the newest complete checkpoint.
+    buffer: a buffer with the items of the newest complete checkpoint.
     skipped: the newer checkpoints, which are damaged.
     attachments: bytes by name.
     """
@@ -175,7 +175,7 @@ class LoadResult(NamedTuple):
 
 
 class RestoreResult(NamedTuple):
-    """The result of ReplayBuffer.restore; its members are as those of LoadResult."""
+    """The result of ReplayBuffer.restore; its members mean what they mean in LoadResult."""
 
     skipped: list[SkippedCheckpoint]
     attachments: dict[str, bytes]

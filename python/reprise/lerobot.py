@@ -50,8 +50,8 @@ from ._compress import compress_option, compressed
 __all__ = ["Offline", "ReplayBuffer", "concatenate_batch_transitions"]
 
 _INFO = "complementary_info."
-_PIECE = 256  # Transitions that are read at a time, as a few thousand with images fill memory.
-# What lerobot reads of all transitions, and its part of a batch.
+_PIECE = 256  # Transitions read at a time: a few thousand with images would fill the memory.
+# The attributes by which lerobot reads all transitions, and the part of a batch that each reads.
 _ROWS = {"actions": "action", "rewards": "reward", "dones": "done", "truncateds": "truncated"}
 _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _INFO[:-1]}
 
@@ -59,8 +59,8 @@ _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _
 class _Part:
     """What the transitions of a buffer and the marked ones of it have in common."""
 
-    _place = 0  # The place of the selector that draws them.
-    # What `_in_order` found last, behind the numbers of steps and of transitions that there were.
+    _place = 0  # The index of the selector that draws these transitions.
+    # The numbers of steps and of transitions at the last `_in_order`, and what it returned.
     _read: tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
     _read = (-1, -1), np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -75,11 +75,11 @@ class _Part:
 
     @property
     def position(self) -> int:
-        """The place behind the newest transition, as `states[i]` counts."""
+        """The place after the newest transition, as `states[i]` counts places."""
         return self.size % int(self._store.capacity)
 
     def sample(self, batch_size: int) -> Any:
-        """A BatchTransition of tensors on the buffer's device; of fewer if there are fewer.
+        """A BatchTransition of `batch_size` transitions, or as many as there are, on the device.
 
         state, next_state: float32 [B, *shape] by their keys. reward, done, truncated: float32 [B].
         RuntimeError if there is nothing to draw.
@@ -95,7 +95,7 @@ class _Part:
         self, batch_size: int, async_prefetch: bool = True, queue_size: int = 2
     ) -> Iterator[Any]:
         """Yields batches of `batch_size` for ever, as `sample` does. async_prefetch: whether a thread
-        draws `queue_size` of them ahead. After `load` take another one."""
+        draws `queue_size` of them ahead. After `load` make another iterator."""
         store = self._store
         if self.size == 0:
             raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
@@ -143,8 +143,8 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
     as they are. ValueError for floats beyond.
     compress: keeps states of at least 512 bytes, such as images, compressed in memory; see
     reprise.Schema.compress. True: all of them; a list: those with these keys.
-    offline: whether there is `offline`. Transitions leave by chunks; then the one of eight chunks at
-    random leaves that has the smallest share of marked ones, so one among many others may leave.
+    offline: whether there is a part `offline`. If so, the chunk that leaves has the smallest share
+    of marked transitions among eight at random, so one among many others may leave.
     storage: a directory for a mapped file of the rows; see reprise.ReplayBuffer.
     """
 
@@ -176,7 +176,7 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         self.optimize_memory = optimize_memory
         self.state_keys = [] if state_keys is None else state_keys
         self.use_drq = use_drq
-        # It is compiled at its first call, which never comes for those who bring one.
+        # torch compiles a function at its first call, which never comes if the caller gave another.
         self.image_augmentation_function = image_augmentation_function or torch.compile(
             theirs.random_shift
         )
@@ -296,7 +296,7 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
     def _array(self, name: str, value: Any) -> NDArray[Any]:
         _, _, dtype, shape = self._fields[name]
         tensor = torch.as_tensor(value).detach()
-        more = tensor.ndim - len(shape)  # Ones that lead either shape do not count.
+        more = tensor.ndim - len(shape)  # Either shape may have more leading dimensions of 1.
         if (1,) * -more + tuple(tensor.shape) != (1,) * more + shape:
             raise ValueError(
                 f"add: {name!r} has shape {tuple(tensor.shape)}; allowed: {shape}, or with a first "
@@ -356,7 +356,7 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         """A buffer with the steps of a dataset. capacity: None, or at least their number.
 
         Reads the dataset once, a step at a time. An episode whose last step is not done has no state
-        behind that step, which is left out. options: of ReplayBuffer.
+        after that step, which is left out. options: those of ReplayBuffer.
         """
         if state_keys is None:
             raise ValueError("from_lerobot_dataset: state_keys is missing; allowed: keys of states")
@@ -402,7 +402,7 @@ class Offline(_Part):
     for the second buffer of lerobot's learner. The thread that adds to the buffer adds here."""
 
     _place = 1
-    _to_dataset = theirs.ReplayBuffer.to_lerobot_dataset  # Which may be replaced by ours later.
+    _to_dataset = theirs.ReplayBuffer.to_lerobot_dataset  # theirs.ReplayBuffer may become ours.
 
     def __init__(self, buffer: ReplayBuffer) -> None:
         self._buffer = buffer
@@ -414,12 +414,12 @@ class Offline(_Part):
 
     @property
     def complementary_info_keys(self) -> list[str]:
-        """As of the buffer."""
+        """Those of the buffer."""
         return self._buffer.complementary_info_keys
 
     @property
     def has_complementary_info(self) -> bool:
-        """As of the buffer."""
+        """Whether transitions have complementary information."""
         return self._buffer.has_complementary_info
 
     def __len__(self) -> int:
@@ -428,22 +428,22 @@ class Offline(_Part):
 
     def add(self, state: Mapping[str, torch.Tensor], *rest: Any, **named: Any) -> None:
         """Marks the transition that was just added to the buffer with this very `state`; any other
-        one is added first. Arguments as of ReplayBuffer.add."""
+        one is added first. The arguments are those of ReplayBuffer.add."""
         if self._buffer.replay is None or state is not self._buffer._newest:
             self._buffer.add(state, *rest, **named)
         self._buffer._mark()
 
     def to_lerobot_dataset(self, *rest: Any, **named: Any) -> Any:
-        """As of lerobot's own buffer. An episode of the dataset ends where the transition that came next
-        is not marked, too."""
+        """As in lerobot's own buffer, but an episode of the dataset also ends where the next
+        transition is not marked."""
         part: Any = copy(self)
         if self.size:
             part.truncateds = torch.from_numpy(part._in_order()[1])
         return part._to_dataset(*rest, **named)
 
     def add_lerobot_dataset(self, lerobot_dataset: Any) -> None:
-        """Adds the steps of a dataset, such as demonstrations, and marks them. What has no state
-        behind it is left out, as in ReplayBuffer.from_lerobot_dataset."""
+        """Adds the steps of a dataset, such as demonstrations, and marks them. A step that no state
+        follows is left out, as in ReplayBuffer.from_lerobot_dataset."""
         for one in _steps_of(lerobot_dataset, self._buffer.state_keys):
             self.add(**one)
 
@@ -469,8 +469,8 @@ class _Rows:
 
 
 def _steps_of(dataset: Any, state_keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The transitions of a dataset of lerobot, as `add` takes them, but for those behind which there
-    is no state."""
+    """The transitions of a dataset of lerobot, as `add` takes them, without those that no state
+    follows."""
     after: Any = dataset[0] if len(dataset) else None
     for i in range(len(dataset)):
         frame, after = after, dataset[i + 1] if i + 1 < len(dataset) else None
@@ -492,7 +492,7 @@ def _steps_of(dataset: Any, state_keys: Sequence[str]) -> Iterator[dict[str, Any
 
 
 def _named(info: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """Complementary information by strings, as keys may be TeleopEvents."""
+    """Complementary information with strings as keys, because keys may be TeleopEvents."""
     return {str(key.value if isinstance(key, Enum) else key): v for key, v in (info or {}).items()}
 
 

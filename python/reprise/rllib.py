@@ -269,7 +269,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         and "n_step" are extra model outputs.
 
         num_items, or batch_size_B: their number. beta: exponent of the importance weights. n_step,
-        gamma: ValueError if they are not those of the buffer. Their sequence is random.
+        gamma: ValueError if they are not those of the buffer. Their order is random.
         TimeoutError if there is nothing to draw.
         """
         self._check("n_step", n_step, n_step in (None, self._n_step), self._n_step)
@@ -314,7 +314,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     def _episode(self, batch: reprise.Batch, i: int) -> SingleAgentEpisode:
         observation, action = self._names
         return SingleAgentEpisode(
-            # The learner distinguishes transitions of one episode by it.
+            # An id of its own, by which the learner tells transitions of one episode apart.
             f"{batch.episode_ids[i]}_{i}",
             observations=[_row(observation, batch.now, i), _row(observation, batch.next, i)],
             observation_space=self._spaces[0],
@@ -352,7 +352,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         (directory / "counters").write_bytes(pickle.dumps(state))
 
     def load(self, directory: Path) -> None:
-        """Replaces its contents by what `save` wrote. Load only checkpoints that you trust, as with
+        """Replaces the contents by what `save` wrote. Load only checkpoints that you trust, as with
         all of RLlib's, because they contain a pickle. The options have to be those of the saved
         buffer. CheckpointError as of reprise.ReplayBuffer.load."""
         self._clear()
@@ -386,7 +386,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             )
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Replaces its contents by what `get_state` returned."""
+        """Replaces the contents by what `get_state` returned."""
         with tempfile.TemporaryDirectory() as name:
             for file, content in state["files"].items():
                 path = Path(name, file)

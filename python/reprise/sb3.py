@@ -307,7 +307,7 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
     and "desired_goal"; the other arguments are those of DictReplayBuffer.
 
     env: the training environment, whose `compute_reward` is called; `set_env` after a pickle.
-    n_sampled_goal: steps with another goal for each with its own, which the last ones of a batch are.
+    n_sampled_goal: how many steps get another goal for each that keeps its own; these come last.
     goal_selection_strategy: "future", "final" or "episode", or a GoalSelectionStrategy.
     copy_info_dict: keeps the infos of each step, and gives them to `compute_reward`.
     """
@@ -371,14 +371,14 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
     def add(self, *step: Any, **named: Any) -> None:
         super().add(*step, **named)
         if self.copy_info_dict:
-            self._added += self.n_envs  # Not of steps that were refused.
+            self._added += self.n_envs  # Only now, because refused steps must not count.
 
     def reset(self) -> None:
         super().reset()
         if self.copy_info_dict:
             options = self._replay.options
-            # A step may be as old as the capacity and these chunks: one of each environment may
-            # outlive others.
+            # A step leaves at the latest after as many newer ones as the capacity and these chunks:
+            # a chunk of each environment may outlive older ones of others.
             chunks = options["chunk_steps"] * (self.n_envs + 1)
             self._infos: list[Any] = [{}] * (options["capacity_steps"] + chunks + self.n_envs)
             self._added = 0
@@ -415,7 +415,7 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
         return DictReplayBufferSamples(**self._parts(batch, env))
 
     def truncate_last_trajectory(self) -> None:
-        """Ends the episodes under way as truncated; those of a loaded buffer have ended so."""
+        """Ends the episodes under way as truncated; those of a loaded buffer did at the save."""
         self._writers.close()
         self._writers = self._replay.vector_writer(self.n_envs, autoreset="disabled")
 

@@ -116,7 +116,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
                 window=reprise.Transitions(),
                 selectors=reprise.Uniform(),
                 max_writers=self.num_envs,
-                shards=1,  # Each would keep transitions of its own age.
+                shards=1,  # With several, transitions would leave each shard at another age.
                 storage=self._storage,
             )
         )
@@ -127,7 +127,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         self._replay = replay
 
     def add_samples(self, **tensors: Any) -> None:
-        """Appends a transition of each environment, or of one any number in the order of time.
+        """Appends one transition of each environment, or any number of a single one, oldest first.
 
         tensors: all that were created, [num_envs, size]; [size] is one row. Others, and those that
         are None, are skipped. Where "terminated" is set, the episode ends. ValueError for other rows.
@@ -171,7 +171,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
             raise TimeoutError("sample: the memory is empty")
         made = []
         for part in np.array_split(np.arange(batch_size), mini_batches):
-            n = len(part)  # 0 behind more parts than items.
+            n = len(part)  # 0 for the last ones if there are more parts than items.
             drawn = self._sampler.sample(max(n, 1), beta=0.0, draws="independent", timeout=0.0)
             tensors = drawn.torch(None if self.device.type == "cpu" else self.device)
             made.append([tensors[name][:n] if name in self._kinds else None for name in names])

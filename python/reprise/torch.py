@@ -155,7 +155,7 @@ def _typed(flat: Any, name: str) -> Any:
 
 class _Layout:
     """The places of a batch's columns in its single block of memory, the same for all batches of a
-    loader. Keys of a cluster are no numbers, so they stay where they are."""
+    loader. Keys of a cluster have three fields, so they stay in main memory."""
 
     def __init__(self, batch: Batch) -> None:
         self.moves_keys = batch.item_keys.dtype.names is None
@@ -275,7 +275,7 @@ class Loader(Iterator[Tensors]):
         """
         self._check_open("Loader.update_priorities")
         priorities = torch.as_tensor(priorities)
-        moves = getattr(getattr(keys, "dtype", None), "names", None) is None  # As _Layout.
+        moves = getattr(getattr(keys, "dtype", None), "names", None) is None  # As in _Layout.
         if moves:
             keys = torch.as_tensor(keys)
             if keys.dtype != torch.int64:
@@ -363,16 +363,16 @@ def loader(
             for batch in batches:
                 batches.update_priorities(batch.item_keys, update(batch))
 
-    source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a buffer of
-      either kind, one selector of a buffer or a Guest, of which `sampler(**sampler)` is the source:
-      seed, fresh, unique_frames, and of reprise.ray and a Guest selector.
+    source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a
+      buffer, also of reprise.ray, one selector of a buffer or a Guest, whose `sampler(**sampler)`
+      is the source: seed, fresh, unique_frames, and for reprise.ray and a Guest selector.
       Without unique_frames, or with None, batches hold the frames of an observation once where
-      n_step < frame_stack, and of sequences with frame_stack > 1; the device makes the stacks.
+      n_step < frame_stack, and for sequences with frame_stack > 1; the device makes the stacks.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
-    [B, *shape], with frame_stack F > 1 [B, F, *shape], of sequences [B, T, *shape] and
+    [B, *shape], with frame_stack F > 1 [B, F, *shape], for sequences [B, T, *shape] and
     [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
-    `.weights`, `.lengths`, `.item_keys` and so on, and of unique frames `batch.frames["obs"]`,
-    [B, F + n_step, *shape] or of sequences [B, F + T, *shape].
+    `.weights`, `.lengths`, `.item_keys` and so on, and for unique frames `batch.frames["obs"]`,
+    [B, F + n_step, *shape] or for sequences [B, F + T, *shape].
     uint16, uint32 and uint64 are int64. The `item_keys` of reprise.ray stay an array of numpy.
     The tensors are yours: no later batch changes them. They are views of one piece of memory, which
     is freed with the last of them. On the CPU it is that of a reprise.Batch. On CUDA torch's
@@ -380,10 +380,10 @@ def loader(
     Tensor.record_stream.
 
     device: "cpu", "cuda", "cuda:1", or a torch.device; None takes CUDA if torch has it. ValueError
-      if it is not there.
-    depth: batches under way to the device, at least 1; so many are in its memory, and `depth` + 3
-      in page-locked memory, which is reused. Draws by priority miss about the last `depth` updates.
-      On the CPU nothing is under way.
+      if this machine lacks it.
+    depth: batches under way to the device, at least 1; its memory holds `depth` batches, and
+      page-locked memory `depth` + 3, which is reused. Draws by priority miss about the last `depth`
+      updates. On the CPU nothing is under way.
     thread: whether a separate thread draws, as the source's `prefetch` does: the learner waits
       only if draws are slower than it is. Without it `__next__` draws, so batches depend only on
       the seed and the calls; for CUDA a source then has to be made with
@@ -408,7 +408,7 @@ def loader(
         name, value = next(iter(sampler.items()))
         raise ValueError(f"loader: {name} is {value!r}; allowed of a buffer alone")
     how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
-    # A source of the user's own need not know these.
+    # A source of the user's own need not have these parameters.
     how |= {} if n_step is None else {"n_step": n_step}
     how |= {} if discount is None else {"discount": discount}
     if not thread:

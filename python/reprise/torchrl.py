@@ -65,13 +65,13 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     """The TensorDict [B] of a batch of B items.
 
     Fields are at the root, "a/b" as ("a", "b"). Under "next" are the next observations, the n-step
-    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. At the root too: "index",
-    the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
+    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. Also at the root:
+    "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
-    Of sequences rewards are at the root, [B, T], and the others those of the last step.
+    For sequences rewards are at the root, [B, T], and the others are those of the last step.
     device: None shares the batch's memory.
     ValueError for sequences with n_step: torchrl's estimators make the returns of steps themselves;
-    and for those with end='continue', any step of which may end an episode.
+    and for sequences with end='continue', any step of which may end an episode.
     """
     tensors = batch.torch(device)
     if tensors.discounts.ndim != 1:
@@ -135,7 +135,7 @@ class ReplayBuffer:
     eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads.
     n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
     of the loss.
-    environments: how many there are in batches [N] that do not tell: the first N / environments
+    environments: how many environments a batch [N] without ids has: the first N / environments
     steps are of the first one, the next steps of the second, and so on.
     compress: keys of observations of at least 512 bytes, such as ["pixels"], which are compressed
     in memory, or True for all of that size; see reprise.Schema.compress. With the first TensorDict,
@@ -257,7 +257,7 @@ class ReplayBuffer:
         def flag(name: str) -> NDArray[np.bool_] | None:
             found = [after[name]] if name in after else []
             found = found or [value for key, value in after.items() if _leaf(key) == name]
-            # With several agents, an episode has ended once it has for all of them.
+            # With several agents, an episode has ended once it has ended for all of them.
             rows = [one.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for one in found]
             return np.logical_and.reduce(rows) if rows else None
 
@@ -287,7 +287,7 @@ class ReplayBuffer:
         self._write("extend", data, self._extend_rows)
 
     def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
-        """Appends what the transforms make of the data; one holds data back by returning None."""
+        """Appends what the transforms make of the data: nothing if they return None."""
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
         if (data.ndim == 0) != (call == "add"):
@@ -481,8 +481,8 @@ class ReplayBuffer:
         self._replay.save(path)
 
     def loads(self, path: str | PathLike[str]) -> None:
-        """Replaces its contents, fields, selector and window, but not its storage, by a
-        checkpoint."""
+        """Replaces contents, fields, selector and window by those of a checkpoint, but not the
+        storage."""
         self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")).buffer)
 
     def state_dict(self) -> dict[str, Any]:
@@ -494,7 +494,7 @@ class ReplayBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Replaces its contents by a checkpoint that `state_dict` returned."""
+        """Replaces the contents by a checkpoint that `state_dict` returned."""
         if state:
             files = {name: bytes(one.numpy()) for name, one in state.items()}
             self._use(from_files(files, self._options.get("storage")))

@@ -57,7 +57,7 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 def _field(name: str, names: Container[str]) -> str:
-    """A field name that does not begin with next_, which means the next observation of another."""
+    """A field name without the prefix next_, which means the next observation of another field."""
     field = name
     if name in _RESERVED or name.startswith("next_"):
         field = f"value_{name}"

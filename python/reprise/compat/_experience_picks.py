@@ -35,7 +35,7 @@ class Picks(Records):
         return self._pick_len, self._short
 
     def set_elimination_policy(self, second_chance_elimination: bool) -> None:
-        """Chooses `Fifo`, or `SecondChance`, which spares what was picked since its last look."""
+        """Chooses `Fifo`, or `SecondChance`, which spares chunks used since its last look."""
         with self._lock:
             self._before_first("set_elimination_policy")
             self._second_chance = bool(second_chance_elimination)
@@ -132,7 +132,8 @@ class Picks(Records):
     ) -> None:
         """Sets the priorities of the windows at these places; skips those that have left.
 
-        Places of the selector's last batch are quick; others are looked up one by one.
+        The places of the selector's last batch, given whole, are set at once; others are looked up
+        one by one.
         """
         episodes = np.asarray(pick_epi, np.int64).ravel()
         positions = np.asarray(pick_pos, np.int64).ravel()
@@ -157,9 +158,10 @@ class Picks(Records):
                     )
 
     def reset_priorities(self, h_ps: int) -> None:
-        """Sets every window's priority to the selector's `initial`, as if it were new. For those of
-        `PickSelector` that is above any that was given; for a selector of reprise it is that
-        number, or 1 if it is none. All windows count as picked for `set_elimination_policy`."""
+        """Sets every window's priority to the selector's `initial`, as if it were new. A
+        greedy selector's `initial` is above every priority that was given; a selector of reprise
+        without a number as `initial` sets 1. All windows count as picked for
+        `set_elimination_policy`."""
         with self._lock:
             place = self._selector("reset_priorities", h_ps)
             picks = self._picks()

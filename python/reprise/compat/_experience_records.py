@@ -1,4 +1,4 @@
-"""The part of `ExperienceReplay` with the steps of open episodes, and the buffer behind them."""
+"""The part of `ExperienceReplay` with steps of open episodes, and the buffer that stores them."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ class Records:
         self._replay: reprise.ReplayBuffer | None = None
         self._samplers: list[reprise.Sampler] = []
         self._next_handle = 0
-        # In the order of their latest records.
+        # Open episodes by handle; the one whose last record is oldest comes first.
         self._open: OrderedDict[int, Episode] = OrderedDict()
         self._idle: list[reprise.Writer] = []
         self._writers = 0
-        # In the order of the latest looks at them.
+        # Episodes by handle; the one that `_forget_gone` has not looked at for longest comes first.
         self._known: OrderedDict[int, Known] = OrderedDict()
         self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
 

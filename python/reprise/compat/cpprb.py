@@ -159,7 +159,7 @@ class ReplayBuffer:
             end = reprise.End.TRUNCATED
         if self._layout.windows:
             if not self._writer.in_episode:
-                # A step with `Nstep` stores next observations, and no window reads the first one.
+                # With `Nstep` no window reads the first observation, so any values will do.
                 self._writer.begin_episode(**self._layout.before_first(fields))
             self._writer.append(end=end, **fields)
         else:
@@ -267,7 +267,7 @@ class ReplayBuffer:
         return len(self._replay)
 
     def get_buffer_size(self) -> int:
-        """Steps that it can store: `size`."""
+        """The most steps that the buffer can store: `size`."""
         return self._size
 
     def get_next_index(self) -> int:
@@ -279,7 +279,7 @@ class ReplayBuffer:
         return self._episode_len
 
     def is_Nstep(self) -> bool:
-        """True if it was made with `Nstep`."""
+        """True if the buffer was made with `Nstep`."""
         return self._layout.windows
 
 

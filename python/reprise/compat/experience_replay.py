@@ -49,7 +49,7 @@ class ExperienceReplay(Picks):
 
     def __len__(self) -> int:
         """The steps whose next state is known, without those that were eliminated. Steps that end
-        no window yet may be in it beyond `max_record_num`."""
+        no window yet are counted too, so there may be more than `max_record_num`."""
         with self._lock:
             if self._replay is None:
                 return 0

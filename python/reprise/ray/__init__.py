@@ -185,7 +185,7 @@ class ReplayBuffer:
     def writer(self, *, timeout: float | None = None) -> Writer:
         """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that
         has had the fewest steps of this writer, and to another one while that is lost. `timeout`:
-        of each append, which waits only while shards are behind.
+        of each append, which waits only while shards have too many steps to append.
         """
         return self._writer(1, lambda packer: packer.writer(), timeout)
 
@@ -284,7 +284,7 @@ class ReplayBuffer:
 
     def set_version(self, version: int) -> None:
         """As ReplayBuffer.set_version: once it has returned, no shard draws what it made outdated.
-        A shard that was restarted hears of the version with the next call."""
+        A restarted shard gets the version with the next call of `set_version`."""
         self._everywhere("set_version", version)
 
     def _everywhere(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
@@ -318,9 +318,9 @@ class ReplayBuffer:
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
         a reference of Ray for each result. `local` is the in-process buffer of the shard: its
-        appends stay there. Its `capsule` is for C++, unless the rate limiter holds writers. It
-        raises Closed when the buffer is closed. A shard that was restarted runs nothing until it
-        is told again.
+        appends stay there. `local.capsule` is for C++, and is missing if the rate limiter holds
+        writers. Calls of `local` raise Closed when the buffer is closed. A restarted shard does not
+        run the function again: call `run` again.
         """
         self._process.membership.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]
@@ -363,8 +363,8 @@ class ReplayBuffer:
     ) -> int:
         """Saves every shard, while writers append and learners sample, and then a manifest that
         names one checkpoint of each; returns its number. `directory` is one that all nodes see. A
-        load brings back all that it names, or what the manifest before it names. From then on a
-        shard that is restarted begins with its newest checkpoint there. RuntimeError if a shard is
+        load restores all checkpoints that the newest complete manifest names. After a save, a
+        restarted shard begins with its newest checkpoint there. RuntimeError if a shard is
         lost meanwhile: the manifest before stays the newest."""
         where = os.path.abspath(os.fspath(directory))
         if not 1 <= keep <= 1000:
@@ -416,8 +416,8 @@ class ReplayBuffer:
         return self._process.membership.closed
 
     def close(self) -> None:
-        """Ends every wait, in every process, with Closed, and the shards. What writers have not
-        shipped is lost."""
+        """Closes the buffer: every wait, in every process, ends with Closed, and the shards end.
+        Steps that writers have not shipped are lost."""
         membership = self._process.membership
         if membership.closed:
             return
@@ -428,7 +428,8 @@ class ReplayBuffer:
                 *(one.close.remote() for one in self._actors),
             ]
             ray.wait(ended, num_returns=len(ended), timeout=2.0)
-            # Processes that ask in this time learn of the close; later the actors are gone.
+            # Processes that ask in this time learn that the buffer is closed; later the actors are
+            # gone.
             time.sleep(0.1)
         finally:
             for actor in (*self._actors, self._coordinator):

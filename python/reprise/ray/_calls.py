@@ -20,15 +20,15 @@ import reprise
 from ._membership import LOST, Membership, Remote
 from ._waiting import SLICE_SECONDS, Wait
 
-ATTEMPTS = 2  # A shard that has not answered after so many is taken out.
+ATTEMPTS = 2  # A shard that answers none of this many attempts is taken out.
 # Calls of Ray and connections cannot be waited for together: if there are both, a thread waits this
 # long for connections and then looks at the calls.
 MIXED_SECONDS = 0.001
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the object store had no room for an answer. It gets room as other answers are
-    read."""
+    """Whether the object store had no room for the arguments or the answer of a call. It gets room
+    as other answers are read."""
     full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
     return isinstance(error, full) or isinstance(getattr(error, "cause", None), full)
 
@@ -43,9 +43,9 @@ class Request:
         self.membership, self.remote, self.payload = membership, remote, payload
         self.incarnation = remote.info.incarnation
         self._by_ray = by_ray
-        self.calls: list[Any] = []  # Those of Ray that may still be answered.
-        self.connection: Any = None  # Where it was sent, until that breaks.
-        self.number = 0  # There.
+        self.calls: list[Any] = []  # Calls of Ray that may still be answered.
+        self.connection: Any = None  # The one that sent the request, until it breaks.
+        self.number = 0  # The request's number on that connection.
         self.attempts = 0
         self._sent = 0.0  # When the last attempt began.
 
@@ -150,7 +150,7 @@ class Calls:
                 request = direct.pop(number, None)
                 if request is not None:
                     request.connection = None
-                    if answer is not None:  # Otherwise a call of Ray raises the error, too.
+                    if answer is not None:  # Otherwise the next attempt, by Ray, raises the error.
                         news.append((request, answer))
             if connection.closed:
                 for request in direct.values():
@@ -173,7 +173,7 @@ def _answers_of_ray(calls: dict[Any, Asked], seconds: float) -> list[tuple[Asked
 
 
 def connect_to(address: str) -> Any:
-    """Returns None if the shard is on another node."""
+    """A connection to a shard of this node; None if the shard is on another node."""
     try:
         return reprise.ShardConnection(address)
     except OSError:

@@ -23,7 +23,7 @@ def shard_directory(directory: str, shard: int) -> str:
 
 
 def _number(name: str, kind: str = "all") -> int:
-    """The number of a manifest of all shards, or of one ("manifest"); 0 for other files."""
+    """The number in a manifest's name, of all shards ("all") or one ("manifest"); else 0."""
     found = re.fullmatch(rf"{kind}-(\d{{20}})", name)
     return int(found.group(1)) if found else 0
 
@@ -144,8 +144,8 @@ def oldest_named(directory: str, shards: int, keep: int) -> list[int]:
 
 
 def kept_with(directory: str, oldest: int) -> int:
-    """How many checkpoints a shard has to keep, so that a save removes none from `oldest` on. They
-    include those that no manifest names, because a save of all ended early."""
+    """How many checkpoints a shard has to keep, so that a save removes none from `oldest` on. This
+    counts checkpoints that no manifest names too, which a save that ended early may have left."""
     try:
         found = [_number(name, "manifest") for name in os.listdir(directory)]
     except FileNotFoundError:
@@ -156,7 +156,7 @@ def kept_with(directory: str, oldest: int) -> int:
 @contextlib.contextmanager
 def _up_to(directory: str, manifest: int) -> Iterator[str]:
     """A view of a shard's directory without the checkpoints after number `manifest`, which a save
-    of all that ended early may have left."""
+    of all shards that ended early may have left."""
     later = [name for name in os.listdir(directory) if _number(name, "manifest") > manifest]
     if not later:
         yield directory

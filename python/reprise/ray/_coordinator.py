@@ -16,7 +16,7 @@ from ._options import Spec
 log = logging.getLogger("reprise.ray")
 
 
-# Counters of each process, which it reports.
+# The counters that each process reports.
 CLIENT_COUNTERS = (
     "asked_again",
     "full_object_store",
@@ -25,10 +25,10 @@ CLIENT_COUNTERS = (
     "stale_updates_at_clients",
 )
 SILENT_SECONDS = 2.0  # A waiting process or sampler asks several times a second.
-# A shard that has not reported for so long while others have counts as empty; each reports several
-# times a second.
+# A shard that has not reported for this long, while others have, counts as empty. Each shard
+# reports several times a second.
 EMPTY_SECONDS = 5.0
-# How long a restarted coordinator lets nobody in. Every shard reports more often.
+# A restarted coordinator admits nobody for this long, in which every shard reports its counts.
 RESUME_SECONDS = 1.5
 
 
@@ -37,8 +37,8 @@ class Counts(NamedTuple):
     request brings them back, so that a restarted coordinator can continue with the newest."""
 
     changes: int = 0  # The number of changes so far; the newest counts have the most.
-    inserted: int = 0  # Steps that were appended or may be.
-    admitted: int = 0  # Items that were drawn or may be.
+    inserted: int = 0  # Steps that were appended, or that may be at any moment.
+    admitted: int = 0  # Items that were drawn, or that may be at any moment.
 
 
 class _Incarnation:
@@ -128,7 +128,7 @@ class Coordinator:
         self._closed = False
         # `begin()` sets this when the buffer is created; after a restart it stays False.
         self._new = False
-        # Until this time nobody is let in, and `_newest` collects the newest counts from others.
+        # Until this time nobody is admitted, and `_newest` collects the newest counts from others.
         self._resumes: float | None = time.monotonic() + RESUME_SECONDS
         self._newest = Counts()
 
@@ -152,7 +152,7 @@ class Coordinator:
         if time.monotonic() < self._resumes:
             return False
         self._resumes = None
-        # The counts since the restart contain what was returned meanwhile.
+        # The counts since the restart, which credit returned meanwhile has changed, are added.
         self._change(*self._newest[1:])
         self._counts = self._counts._replace(changes=self._newest.changes + self._counts.changes)
         self._limiter.restore(self._counts.inserted, self._counts.admitted)
@@ -191,7 +191,7 @@ class Coordinator:
             return  # Nobody knows which incarnation it was.
         history.tell(incarnation, committed)
         if incarnation == history.incarnation and not history.of(incarnation).lost:
-            self._limiter.tell(shard, 0)  # A successor would have items.
+            self._limiter.tell(shard, 0)  # Not for an earlier incarnation: its successor has items.
         history.of(incarnation).lost = True
 
     def heartbeat(
@@ -221,8 +221,8 @@ class Coordinator:
         self._forget_silent()
 
     def _forget_silent(self) -> None:
-        """Takes the items of shards that are gone from the limiter. The last report of a shard may
-        arrive after a client has found it gone."""
+        """Tells the limiter that silent shards have no items. A client's report of a loss does not
+        suffice, because the last report of the lost shard may arrive after it."""
         end = max(self._reported.values(), default=0.0) - EMPTY_SECONDS
         for shard in [one for one, reported in self._reported.items() if reported < end]:
             del self._reported[shard]
@@ -246,7 +246,7 @@ class Coordinator:
             return done, self._counts
 
     def _grant(self, who: str, steps: int) -> bool:
-        """Whether there is credit for so many steps, besides those for which others have waited
+        """Whether there is credit for `steps` steps, besides those for which others have waited
         longer. If not, `who` waits."""
         granted = self._has_credit(self._waiting_inserts.before(who) + steps)
         if not granted:
@@ -254,7 +254,8 @@ class Coordinator:
         return granted
 
     def _has_credit(self, steps: int) -> bool:
-        """Whether there is credit for so many steps, which any process may use later."""
+        """Whether there is credit for `steps` steps; takes more from the limiter if necessary. Any
+        process may use the credit later."""
         while self._credit < steps:
             more = self._limiter.credit()
             if more == 0:

@@ -20,7 +20,7 @@ class LocalWriter:
     def __init__(self, writer: Any, local: Local, steps: int, timeout: float | None) -> None:
         self._writer, self._local, self._steps, self._timeout = writer, local, steps, timeout
         self._credit = 0
-        self._name = uuid.uuid4().hex  # By this name the coordinator gives credit in turn.
+        self._name = uuid.uuid4().hex  # The coordinator lets writers take turns by this name.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -54,7 +54,7 @@ class LocalWriter:
         self._append("append_episode", steps, fields)
 
     def _append(self, call: str, steps: int, fields: dict[str, Any]) -> None:
-        """Takes credit for so many steps, and appends. If the append fails, the writer keeps the
+        """Takes credit for `steps` steps, and appends. If the append fails, the writer keeps the
         credit for the next attempt."""
         wait = Wait("append", self._timeout, lambda: "the rate limiter has no room for more steps")
         while self._credit < steps:

@@ -66,7 +66,7 @@ class Membership:
         self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
         self.spec, self.coordinator = spec, coordinator
-        # This process, at the coordinator and at shards.
+        # Name this process: `client` at the coordinator, `number` at shards.
         self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.number = int.from_bytes(os.urandom(8), "little")
         self.remotes = [
@@ -76,13 +76,13 @@ class Membership:
         self.closed = False
         self.counts = Counts()  # The rate limiter's newest counts, for a restarted coordinator.
         self.counters: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
-        # Threads take no other lock while they hold this one: sessions hear of losses with `lock`
-        # held, and count with their own lock held.
+        # Threads take no other lock while they hold this one: sessions are told of losses with
+        # `lock` held, and count with their own lock held.
         self._count_lock = threading.Lock()
         self.on_loss: list[weakref.WeakMethod[Callable[[int, bool], None]]] = []
         self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
-        # Steps known of each shard and incarnation that was found gone. A restarted coordinator is
-        # told them, as it is told the counters.
+        # For each shard and incarnation that was found gone, its committed steps as far as known. A
+        # restarted coordinator gets these too, with the counters.
         self.losses: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
         threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
@@ -191,7 +191,7 @@ class Membership:
                     else:
                         self.upkeep.remove(one)
                     del do
-                # Known counts are sent again and again, for a coordinator that was restarted.
+                # Counts are sent again and again, because a restarted coordinator needs them.
                 news = self.counters != sent or self.counts.changes
                 since = time.monotonic() - reported
                 if since > (REPORT_SECONDS if news else REPEAT_SECONDS):

@@ -18,7 +18,7 @@ from ._waiting import is_number
 # Ray's namespace of the actors' names, so that other jobs of the cluster find them.
 NAMESPACE = "reprise"
 CHUNK_STEPS = 64  # The smallest chunk that a buffer chooses by itself.
-RUN_STEPS = 1024  # Few calls per step, and still only milliseconds of a fast simulator.
+RUN_STEPS = 1024  # One call for so many steps is cheap; a fast simulator makes them in some ms.
 
 # Calls of the in-process buffer that the sharded buffer does not have, and why.
 MISSING = {
@@ -93,7 +93,7 @@ class Spec:
 
     @property
     def checked(self) -> dict[str, Any]:
-        """The options by which writers and learners check, as the shards do."""
+        """The options that writers and learners need to check arguments as the shards do."""
         return {name: self.options.get(name) for name in ("window", "selectors")}
 
     @property
@@ -115,8 +115,9 @@ class Spec:
 
     @property
     def longest_run(self) -> int:
-        """After so many steps in a shard that is ahead an episode continues in another shard. The
-        steps of one writer in two shards differ by at most twice as many, and so do their ages."""
+        """An episode continues in another shard after this many steps, if its shard has more steps
+        of the writer than others. The steps of one writer in two shards differ by at most twice
+        this number, and so do their ages."""
         return max(CHUNK_STEPS, self.window_steps, min(self.capacities) // 16)
 
     @property
@@ -125,8 +126,8 @@ class Spec:
         return self.answer_timeout / 5
 
     def address(self, shard: int, incarnation: int) -> str:
-        """Where a shard serves processes of its node: a name in no file system. It contains the
-        node, so tests that start several nodes on one machine use Ray between them."""
+        """The address at which a shard serves processes of its node, an abstract socket. It depends
+        on the node, so tests with several nodes on one machine use Ray between the nodes."""
         of = f"{ray.get_runtime_context().get_node_id()} {self.name} {shard} {incarnation}"
         return f"@reprise-{hashlib.blake2b(of.encode(), digest_size=24).hexdigest()}"
 

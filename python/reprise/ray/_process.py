@@ -15,7 +15,7 @@ from ._writer import Shipper, Writer
 
 
 class Process:
-    """State that all handles of one buffer in a process share."""
+    """The sessions of learners, the shipper of writers, and the membership of shards."""
 
     def __init__(
         self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]

@@ -14,7 +14,7 @@ from ._membership import Membership
 from ._shard import Shipment
 
 QUEUED_SHIPMENTS = 4  # The most shipments that wait in one queue.
-SHIP_SECONDS = 0.02  # A step waits at most so long for others to be shipped with it.
+SHIP_SECONDS = 0.02  # A step waits at most this long for others to be shipped with it.
 
 
 class Recorder:
@@ -65,7 +65,7 @@ class ShipmentQueue:
         self.closed = False
         self.taken_at = time.monotonic()
         self.served_at = 0.0  # When a shard last took a shipment.
-        self.refused_since = 0.0  # Or 0: the oldest shipment is not refused.
+        self.refused_since = 0.0  # When the shard refused the oldest shipment, or 0.
         self.retry_at = 0.0  # When the refused shipment may be sent again.
         self.reason = ""
 

@@ -116,7 +116,7 @@ class Sampler:
         discount: float | None = None,
         timeout: float | None = None,
     ) -> Batch:
-        """As Sampler.sample of reprise. `n` draws over all shards by their present totals;
+        """As Sampler.sample of reprise. The n items are drawn over all shards by their totals;
         `weights` and `probabilities` are those over all shards. A shard that is lost meanwhile is
         left out.
         """
@@ -178,7 +178,7 @@ class Sampler:
                 try:
                     tickets.append(draw.begin(self._session))
                 except reprise.NothingToDraw:
-                    self._session.sync(wait)  # The totals that are known here may be old.
+                    self._session.sync(wait)  # This process may know only old totals.
                     tickets.append(draw.begin(self._session))
         except BaseException:
             self.drop(tickets)
@@ -239,7 +239,7 @@ class Sampler:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
         except BaseException:
-            # The coordinator may still count this draw, or let it wait.
+            # The coordinator may still work on this call, which counts the draw or makes it wait.
             membership.coordinator.undo_admitted.remote(answer, self._name, n)
             raise
         try:
@@ -336,7 +336,8 @@ class Prefetcher(Iterator[Batch]):
             while admitted < most and self._sampler.admitted(self._draw.n, wait):
                 admitted += 1
             if admitted:
-                # The next request may come only when these batches are taken.
+                # The sampler may ask again only after these batches are taken, so it gives up its
+                # turn.
                 self._sampler.leave()
                 tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
             return admitted > 0
@@ -355,7 +356,7 @@ class Prefetcher(Iterator[Batch]):
         return self._take("Prefetcher.__next__", self._timeout)
 
     def get(self, *, timeout: float | None = None) -> Batch:
-        """The next batch, as of the iterator, but with this timeout."""
+        """The next batch, as from the iterator, but with this timeout."""
         return self._take("Prefetcher.get", timeout)
 
     def _take(self, call: str, timeout: float | None) -> Batch:

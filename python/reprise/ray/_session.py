@@ -88,7 +88,7 @@ class ClientSession:
         self._requests: list[list[Request]] = [[] for _ in membership.remotes]
         self._reading = threading.Lock()  # Held by the thread that receives answers.
         self._counted = (0, 0)
-        self.changed = False  # Draws were allotted again, and are not requested yet.
+        self.changed = False  # Whether draws were allotted again and not yet requested.
         self.waiting_updates = 0  # Updates queued since the last request.
         self.waiting_since = 0.0  # When the first of them was queued.
         # Weak references, so that the membership does not keep a dropped sampler alive.
@@ -174,7 +174,7 @@ class ClientSession:
         elif isinstance(answer, BaseException) and is_full(answer):
             request.found_no_room()
         elif isinstance(answer, BaseException):
-            self._lost(shard)  # Otherwise the next call would raise it, too.
+            self._lost(shard)  # So that the next call does not raise the error again.
             raise answer
         else:
             info, done = told_by(shard, answer)
@@ -185,7 +185,7 @@ class ClientSession:
                     if done:
                         self._requests[shard].remove(request)
                         self.client.answer(shard, answer)
-                    else:  # It was for an earlier incarnation.
+                    else:  # The request was for an earlier incarnation.
                         self._lost(shard, restarted=True)
 
     def asked(self) -> set[int]:
@@ -198,7 +198,7 @@ class ClientSession:
             sent = self.send()
             while any(request in self._requests[request.remote.index] for request in sent):
                 self.collect(wait)
-            if not self.waiting_updates:  # Otherwise a shard was restarted, and gets them again.
+            if not self.waiting_updates:  # A shard that was restarted gets its updates again.
                 return
 
     def _send_updates(self) -> None:

@@ -22,10 +22,10 @@ from ._options import NAMESPACE, Spec
 log = logging.getLogger("reprise.ray")
 
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
-ROOM_SECONDS = 0.05  # The longest that an append waits for room, because others wait behind it.
+ROOM_SECONDS = 0.05  # The longest that an append waits for room, while other appends wait for it.
 MOST_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
-CREDIT_SECONDS = 0.5  # How long an append waits for the coordinator, as others wait behind it.
-FORGET_SECONDS = 60.0  # A client that was silent for so long is forgotten.
+CREDIT_SECONDS = 0.5  # The longest that it waits for the coordinator, for the same reason.
+FORGET_SECONDS = 60.0  # A client that was silent for this long is forgotten.
 
 
 class ShardInfo(NamedTuple):
@@ -59,7 +59,7 @@ def error_of(outcome: int, said: str) -> BaseException | None:
 
 
 def told_by(shard: int, answer: Any) -> tuple[ShardInfo, bool]:
-    """What an answer says of its shard, and whether the shard did what it was asked."""
+    """The state of the shard in its answer, and whether it did what it was asked."""
     incarnation, committed, closed, done = reprise.ReplayShard.state_of(answer)
     return ShardInfo(shard, incarnation, committed, closed), done
 
@@ -69,8 +69,8 @@ class Shard:
     request and on each shipment once, and refuses those for an earlier incarnation."""
 
     def __init__(self, index: int, spec: Spec, start: str | None) -> None:
-        # Found by name: a handle would be an argument in the object store, which may be lost before
-        # a restart.
+        # By name: a handle would be an argument in the object store, which may be lost before a
+        # restart.
         coordinator = ray.get_actor(f"{spec.name}.coordinator", namespace=NAMESPACE)
         self._index, self._spec, self._coordinator = index, spec, coordinator
         self._append_lock = threading.Lock()  # Guards _counted.
@@ -80,7 +80,7 @@ class Shard:
         self._counts = Counts()
         self._ended = threading.Event()
         known = ray.get(coordinator.starting_state.remote(index), timeout=30)
-        # Higher than all earlier ones, even if the clocks of nodes differ.
+        # Higher than all earlier incarnations, even if the clocks of nodes differ.
         self.incarnation = max(time.time_ns(), known["before"] + 1)
         again = known["again"]
         self._checkpoints = known["checkpoints"] or start
@@ -98,7 +98,7 @@ class Shard:
             self._buffer.close()
         started = coordinator.started.remote(index, self.incarnation, self._loaded, self._note)
         ray.get(started, timeout=30)
-        with contextlib.suppress(OSError):  # Then all calls come by Ray.
+        with contextlib.suppress(OSError):  # Without a host all calls come by Ray.
             self._host = self._replay_shard.share(spec.address(index, self.incarnation))
         threading.Thread(target=self._heartbeat, daemon=True, name="reprise.ray heartbeat").start()
 
@@ -126,12 +126,13 @@ class Shard:
     def append(
         self, who: str, process: int, call: Any, shipments: Sequence[tuple[int, int]]
     ) -> Any:
-        """Appends the shipments of a call of a process; returns the answer. It has the outcomes of
-        those for which the rate limiter had credit. `shipments`: the writer and the steps of
-        each."""
+        """Appends the shipments of a call of a process. Returns the answer, with the outcomes of
+        those
+        for which the rate limiter had credit. `shipments`: the writer and the steps of each."""
         if not self._spec.rate_limiter_holds_writers:
             return self._replay_shard.append_all(call, timeout=ROOM_SECONDS)
-        self._replay_shard.hear(process)  # Before the lock, for which it may wait.
+        # Before the lock: while this call waits for it, the process must not count as silent.
+        self._replay_shard.hear(process)
         with self._append_lock:
             counted, sizes = dict(self._counted), []
             for writer, steps in shipments:
@@ -144,8 +145,8 @@ class Shard:
     def _settle(
         self, process: int, shipments: Sequence[tuple[int, int]], sizes: list[int], answer: Any
     ) -> None:
-        """Gives back the credit of these sizes that was not used, and keeps that of a shipment that
-        comes again."""
+        """Gives back credit that these shipments did not use, but keeps that of a refused shipment,
+        which comes again."""
         done = told_by(self._index, answer)[1]
         outcomes = self._replay_shard.outcomes_of(answer) if done else []
         unused, refused = sum(sizes[len(outcomes) :]), set()
@@ -158,7 +159,7 @@ class Shard:
                 refused.add(writer)
                 self._counted[writer] = left, process
             else:
-                unused += left  # It came twice.
+                unused += left  # There is some if the shipment came twice.
         self._return_credit(unused)
 
     def _forget_silent(self) -> None:
@@ -250,7 +251,8 @@ class Shard:
                 failed = True
 
     def _report(self) -> None:
-        """Reports steps, to count losses, and counts, in case the coordinator was restarted."""
+        """Reports committed steps, from which losses are counted, and the rate limiter's counts,
+        which a restarted coordinator needs."""
         self._forget_silent()
         report = self._coordinator.heartbeat.remote(
             self._index,

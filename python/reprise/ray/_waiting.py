@@ -13,7 +13,7 @@ WARN_AFTER_SECONDS = 5.0
 
 
 def is_number(given: Any) -> bool:
-    """Whether a value is a number of Python or numpy. A bool is none."""
+    """Whether a value is a number of Python or numpy, and not a bool."""
     return isinstance(given, Real) and not isinstance(given, bool)
 
 

@@ -52,7 +52,7 @@ class Shipper:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        # A shipment that needs credit of the coordinator comes by Ray.
+        # Shipments that need credit go by Ray: only Shard.append, a call of Ray, takes credit.
         self._calls = Calls(membership, direct=not membership.spec.rate_limiter_holds_writers)
         self._lock = threading.Lock()  # Guards _queues.
         self._queues: list[ShipmentQueue] = []
@@ -216,7 +216,7 @@ class Shipper:
             self._ended(request, [error_of(outcome, said) for outcome, _, said in outcomes])
 
     def _ended(self, request: _Append, outcomes: Sequence[BaseException | None]) -> None:
-        """Takes the outcomes of a request's shipments. There was no credit for any beyond them."""
+        """Takes the outcomes of a request's shipments. Further shipments had no credit."""
         del self._requests[request.remote.index]
         now = time.monotonic()
         for queue, outcome in zip(request.ends, outcomes):
@@ -226,7 +226,7 @@ class Shipper:
             queue.in_flight = 0
         for (queue, one), outcome in zip(request.parts, outcomes[len(request.ends) :]):
             if not queue.shipped or queue.shipped[0] is not one:
-                continue  # An earlier shipment was refused, so this one waits.
+                continue  # An earlier one of its writer was refused, so it waits.
             if outcome is None:
                 queue.taken_by_shard(now)
             else:
@@ -240,7 +240,8 @@ class Shipper:
         queue.retry_at = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
         if isinstance(error, TimeoutError):
             return
-        # The queue's own shard may come back, and shards close the writers of silent processes.
+        # NoWriter may pass: the queue's own shard may come back, and shards close the writers of
+        # silent processes.
         visits = queue.shard != queue.home
         if isinstance(error, NoWriter) and (
             visits or waited < 2 * self._membership.spec.answer_timeout
