@@ -2,6 +2,7 @@
 #include "process/hosted.hpp"
 #include "process/raw_guest.hpp"
 #include "testing/faults/child.hpp"
+#include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
 #include <unistd.h>
