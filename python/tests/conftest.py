@@ -1,5 +1,5 @@
-"""Fixtures of all tests. Its folder is on the path, so tests can import `testing`, their
-library."""
+"""Fixtures of all tests. pytest puts the folder of this file on the path, so tests can import their
+library, `testing`."""
 
 import pytest
 

@@ -74,7 +74,8 @@ def test_dqn_and_sac():
 
 
 class Pixels(gymnasium.Env):
-    """Stacks of four frames, whose pixels are the time in the episode of 7 steps."""
+    """An observation is a stack of four frames; all pixels of a frame are its step in the episode,
+    which ends after 7 steps."""
 
     observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     action_space = spaces.Discrete(100)

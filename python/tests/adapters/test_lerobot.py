@@ -37,7 +37,7 @@ def state(number, size=16):
 
 
 def transition(i, done=False, first=0, size=16):
-    """Transition i: every tenth is the last of its episode, and the state behind it is 1000 + i."""
+    """Transition i: every tenth is the last of its episode, and the state after it is 1000 + i."""
     last = i % EPISODE == EPISODE - 1
     return {
         "state": state(first + i, size),
@@ -178,11 +178,11 @@ def test_marked_transitions_are_a_second_selector_over_one_store():
         one = transition(i)
         made.add(**one)
         if one["complementary_info"][TeleopEvents.IS_INTERVENTION]:
-            made.offline.add(**one)  # As the learner of lerobot does.
+            made.offline.add(**one)  # As lerobot's learner adds interventions.
     assert (len(made), len(made.offline)) == (60, 20)
     for batch in (made.offline.sample(20), next(made.offline.get_iterator(20))):
         assert all(number % 3 == 0 for number in numbers(batch))
-    made.offline.add(**transition(60))  # One that the buffer has not: a demonstration.
+    made.offline.add(**transition(60))  # The buffer lacks this one, a demonstration.
     assert (len(made), len(made.offline)) == (61, 21)
     both = concatenate_batch_transitions(made.sample(8), made.offline.sample(8))
     assert len(both["reward"]) == len(both["complementary_info"]["penalty"]) == 16
@@ -207,7 +207,7 @@ def test_demonstrations_are_marked_and_marked_ones_become_a_dataset(tmp_path):
 
 
 def test_a_dataset_of_marked_stretches_is_read_back_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(buffer, "ReplayBuffer", ReplayBuffer)  # As programs may do.
+    monkeypatch.setattr(buffer, "ReplayBuffer", ReplayBuffer)  # Programs may replace theirs so.
     made = buffer_of([], offline=True)
     for i in range(10):
         made.add(**(one := transition(i, done=True)))
@@ -314,7 +314,7 @@ def test_a_dataset_keeps_what_it_knows():
     data = list(frames([3, 4, 2], [True, False, True]))
     made = ReplayBuffer.from_lerobot_dataset(data, "cpu", [FRONT, VECTOR], use_drq=False)
     assert made.capacity == 9
-    # Frame 6 is the last before a time limit, and nothing tells the state behind it.
+    # Frame 6 is the last before a time limit, and the dataset lacks the state after it.
     assert made.rewards[:].tolist() == [0, 1, 2, 3, 4, 5, 7, 8]
     assert made.next_states[VECTOR][:][:, 0].tolist() == [1, 2, 2, 4, 5, 6, 8, 8]
     assert made.dones[:].tolist() == [r in (2, 8) for r in made.rewards[:].tolist()]

@@ -12,7 +12,7 @@ from testing.lerobot_guest import lerobot_or_skip
 
 lerobot_or_skip()
 
-# Why each test fails that does, as docs/migrate/lerobot.md explains.
+# The tests that fail, and why; docs/migrate/lerobot.md explains it.
 DIFFERENT = {
     "test_replay_buffer.test_add_over_capacity": "transitions are the oldest first, in no ring",
     "test_replay_buffer.test_memory_optimization": "states are stored once, whatever it says",

@@ -1,4 +1,5 @@
-"""reprise.torch.mirror: the same bits as batches of the host, on the CPU, and on CUDA where it is."""
+"""reprise.torch.mirror: the same bits as batches of the host, on the CPU, and on CUDA if there
+is."""
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed, devic
     append(replay, writers, random, 40)
     on_device, here = mirror(replay, device, seed=5), replay.sampler(seed=5)
     for _ in range(60):
-        # None, some, or so many that chunks are used again.
+        # Appends no step, some steps, or so many that chunks are used again.
         append(replay, writers, random, int(random.choice([0, 1, 7, 120])))
         how = {"draws": str(random.choice(["stratified", "independent", "epoch"])), "timeout": 0}
         if on_device._window.n_step > 1 and random.random() < 0.5:
@@ -98,7 +99,7 @@ def test_rows_cross_once():
     for _ in range(50):
         on_device.sample(64, draws="independent")
     rows, times = np.unique(crossed, return_counts=True)
-    # Rows behind the last item drawn from a chunk cross again with the items after it.
+    # Rows after the last item drawn from a chunk cross again with the items that follow it.
     assert len(rows) > 200 and len(crossed) < 1.5 * len(rows)
     before = len(crossed)
     on_device.sample(64)
@@ -149,7 +150,7 @@ def test_another_sampler_is_as_it_was():
 
 
 def with_all_fields(window):
-    """Compressed frames, mutable columns, and of sequences recurrent states."""
+    """A buffer with compressed frames, mutable columns, and for sequences recurrent states."""
     schema = reprise.Schema().observation("obs", np.float32, (3,))
     schema.observation("frame", np.uint8, (32, 32)).compress("frame")
     schema.observation("wide", np.uint16, (20, 30)).compress("wide").reward()
@@ -207,7 +208,7 @@ def test_compressed_frames_are_whole_in_rows_and_what_changes_is_not():
 @pytest.mark.parametrize("n", [None, 24])
 @pytest.mark.parametrize("name", ["steps and stacks", "returns of sequences"])
 def test_a_mix_is_mirrored(name, n, device):
-    """In exact parts, and by the common total."""
+    """A mix with exact counts for each part (n is None), and one by the common total."""
     random = np.random.default_rng(9)
     replays = [made(WINDOWS[name], key_tag=tag) for tag in (1, 2)]
     writers = [[replay.writer()] for replay in replays]
@@ -323,7 +324,7 @@ def test_steps_of_a_device_are_appended(device):
         assert np.array_equal(batch["next_obs"][i], step["next_obs"][e].numpy())
     half = {"obs": torch.zeros(3, dtype=torch.bfloat16, device=device)}
     try:
-        np.dtype("bfloat16")  # It is there once the package ml_dtypes is imported.
+        np.dtype("bfloat16")  # numpy has it once the package ml_dtypes is imported.
     except TypeError:
         refuses(TypeError, "on_host: obs has dtype torch.bfloat16; allowed", on_host, half)
     else:

@@ -157,7 +157,8 @@ def test_one_step_transitions_are_those_of_their_buffer():
 
 
 def paths(metrics):
-    """The names of metrics, with their values where these are counts."""
+    """The numbers of metrics, by name in the structure of the metrics; without those that depend on
+    which items were drawn."""
     if not isinstance(metrics, dict):
         value = metrics.peek() if hasattr(metrics, "peek") else metrics
         return float(np.mean(value)) if np.size(value) else None
@@ -275,7 +276,7 @@ def test_a_buffer_comes_back_with_priorities_and_random_numbers(way, tmp_path):
     assert other.get_added_timesteps() == 33 and other.get_sampled_timesteps() == 50
     assert drawn_again(other) == drawn_again(buffer)
     rest = step(step(begin(1), 1, 3).cut(), 1, 4, "terminated")
-    other.add(rest)  # The save ended its episode.
+    other.add(rest)  # The save ended this episode.
     assert len(other) == 37 and other.get_num_episodes() == 3
 
 

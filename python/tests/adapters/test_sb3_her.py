@@ -19,7 +19,7 @@ NOWHERE = [-1.0, -1.0]
 
 
 class Walk(Counter):
-    """What step t of an episode achieves is [episode, t]."""
+    """Step t of an episode achieves [episode, t]."""
 
     def __init__(self):
         super().__init__()
@@ -42,7 +42,7 @@ class Walk(Counter):
 
 
 class Pictures(Walk):
-    """Its observations are large enough to be compressed."""
+    """A Walk whose observations are large enough to be compressed."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ def parts(batch):
 def test_goals_are_those_of_the_episode_and_rewards_follow(strategy, n_envs):
     buffer, _ = collected(n_envs=n_envs, goal_selection_strategy=strategy)
     episode, t, goal_episode, goal, rewards = parts(buffer.sample(2001))
-    own, other = slice(1600, None), slice(1600)  # A goal of its own for every fifth.
+    own, other = slice(1600, None), slice(1600)  # Every fifth step keeps its own goal.
     assert (goal[own] == -1).all() and (rewards[own] == 50).all()
     assert (goal_episode[other] == episode[other]).all()
     assert (rewards[other] == np.where(goal[other] == t[other] + 1, 0, -1)).all()
@@ -97,7 +97,7 @@ def test_the_share_of_other_goals():
 
 @pytest.mark.parametrize("n_envs", [1, 4])
 def test_rewards_may_depend_on_infos(n_envs):
-    # Steps have replaced others many times.
+    # New steps have replaced old ones many times.
     buffer, envs = collected(700, n_envs, size=200, copy_info_dict=True)
     for again in (buffer, pickle.loads(pickle.dumps(buffer))):
         if again is not buffer:
@@ -126,7 +126,7 @@ def test_a_pickle_goes_on_with_an_environment():
 
 def test_compressed_observations_give_the_same_batches():
     def made(compress):
-        np.random.seed(1)  # From which the buffer draws its seeds.
+        np.random.seed(1)  # The buffer draws its seeds from numpy's.
         return collected(env=Pictures, compress=compress)
 
     (plain, _), (small, envs) = made(False), made(True)

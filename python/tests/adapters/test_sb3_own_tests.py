@@ -14,8 +14,8 @@ ONLY = "test_buffers or n_step or replay_buffer or warn_buffer or open_file or g
 
 ARRAYS = "the steps are not in arrays that can be read"
 PLACES = "draws are by keys, not by places in arrays"
-# Why each test fails that does, as docs/migrate/stable_baselines3.md explains; a name stands for all
-# parameters.
+# The tests that fail, and why; docs/migrate/stable_baselines3.md explains it. A name stands for all
+# its parameters.
 DIFFERENT = {
     "test_buffers.test_buffer_dtypes": ARRAYS,
     "test_save_load.test_save_load_replay_buffer": ARRAYS,

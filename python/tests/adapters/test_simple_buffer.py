@@ -1,5 +1,5 @@
-"""reprise.torch.SimpleReplayBuffer: what was appended, by the calls of the class of this name in
-other projects, without their faults."""
+"""reprise.torch.SimpleReplayBuffer has the calls of the class of this name in other projects, and
+gives what was appended, without their faults."""
 
 import importlib.util
 import sys
@@ -27,12 +27,12 @@ class Theirs:
     """What the published class promises of a transition: the steps of each environment in order, and
     what an n-step window that begins with one of them has.
 
-    It does not keep all of this itself, as its code of 2025 shows. Rewards behind a truncation that
-    is no done are added to a window whose next observation is that of the truncation, and
-    effective_n_steps counts them. So it is at the seam of a full ring, where the newest step is
-    marked as truncated while it draws: a window there has rewards of the oldest steps, and reports
-    a truncation that never was. Next observations are stored a second time. Each of these faults
-    would fail the tests below."""
+    The published class breaks this itself, as its code of 2025 shows. Rewards after a truncation
+    without done are added to a window whose next observation is that of the truncation, and
+    effective_n_steps counts them. The same happens at the seam of a full ring, where the newest
+    step is marked as truncated during a draw: a window there has rewards of the oldest steps, and
+    reports a truncation that never was. Next observations are stored a second time. Each of these
+    faults would fail the tests below."""
 
     def __init__(self, n_steps, gamma):
         self.n_steps, self.gamma, self.steps = n_steps, gamma, []
@@ -51,14 +51,15 @@ class Theirs:
 
 
 def steps_of(n_env, count, random):
-    """Steps of `n_env` environments: an observation says which it is; resets follow each end."""
+    """Steps of `n_env` environments: random observations identify steps; a reset follows each
+    end."""
     tensordict = importlib.import_module("tensordict")
     seen = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
     for _ in range(count):
         after = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
         truncations = torch.from_numpy(random.random(n_env) < 0.1)
         dones = torch.from_numpy(random.random(n_env) < 0.1)
-        dones |= truncations & (random.random() < 0.5)  # Simulators do it either way.
+        dones |= truncations & (random.random() < 0.5)  # Some simulators mark both.
         following = {"observations": after, "critic_observations": torch.cat([after, -after], 1)}
         following |= {"rewards": torch.from_numpy(random.random(n_env).astype(np.float32))}
         following |= {"dones": dones.long(), "truncations": truncations.long()}

@@ -27,8 +27,8 @@ def created(memory):
 
 
 def steps(count, environments):
-    """Step t of environment e is number 1000 e + t; every tenth ends an episode, every other one by a
-    time limit, which skrl does not tell."""
+    """Step t of environment e is number 1000 e + t; every tenth ends an episode, every other end is
+    a time limit, which skrl does not pass on."""
     for t in range(count):
         numbers = (1000.0 * torch.arange(environments) + t).reshape(-1, 1)
         last = t % 10 == 9

@@ -179,7 +179,7 @@ def test_tensors_are_the_callers(device):
 @pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_priorities_come_back_to_every_source(name, stage, device):
-    # A loader with a thread takes the device's memory by itself.
+    # With a thread the loader passes the device's allocator on; otherwise the source must have it.
     of_device = reprise.torch._device_of(device).allocator
     source = SOURCES[name](allocator=None if stage == "loader" else of_device)
     numbers_of = lambda batch: batch["state"][:, 0].cpu()

@@ -135,7 +135,8 @@ def episodes(rb):
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_a_flat_batch_of_several_environments(steps):
-    """A step of each environment, as `env.step` gives it, and flattened batches of several."""
+    """Batches of one step of each environment, as `env.step` gives, and flattened ones of
+    several."""
     rb = ReplayBuffer(1000, n_step=3, environments=3)
     data = side_by_side()
     for t in range(0, 10, steps):

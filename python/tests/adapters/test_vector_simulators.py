@@ -15,7 +15,7 @@ def total(seen):
 
 
 def check(envs, calls):
-    """Checks that each step of random actions is stored, and none of a call that resets."""
+    """Checks that each step of random actions is stored, and that a reset stores none."""
     schema = reprise.Schema().observation("obs", np.int64).column("action", np.int64).reward()
     replay = reprise.ReplayBuffer(schema, 100_000, selectors=reprise.Uniform(), shards=1)
     writers = replay.vector_writer(envs)

@@ -12,7 +12,7 @@ FOLDER = ROOT / "examples" / "python" / "works_with"
 if not FOLDER.is_dir():
     pytest.skip("the examples are not here", allow_module_level=True)
 
-# For each program the modules that it needs, and the fewest steps that it ends with.
+# For each program, the modules that it needs, and how many steps it has to end with at least.
 PROGRAMS = {
     "envpool_async": (["envpool", "gymnasium"], 1000),
     "gymnasium_vector": (["gymnasium.vector"], 700),
@@ -37,7 +37,7 @@ def test_it_runs(name, tmp_path, monkeypatch):
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError as why:  # Also if a part is missing: Ray is there without RLlib.
+        except ImportError as why:  # Also if a part is missing, such as Ray's RLlib.
             pytest.skip(str(why))
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")

@@ -18,7 +18,7 @@ def test_what_is_new_is_saved_until_the_block_ends(tmp_path):
         assert status["last"]["manifest"] >= 1
         refuses(RuntimeError, "restore", buffer.restore, tmp_path)
         assert len(reprise.ReplayBuffer.load(tmp_path).buffer) == 100
-    with buffer.autosave(tmp_path, every=1e6) as autosave:  # At once, and at the end.
+    with buffer.autosave(tmp_path, every=1e6) as autosave:  # Saves at once, and at the end.
         until(lambda: autosave.status()["saves"])
         fill(buffer, 50)
         assert buffer.stats()["unsaved_steps"] == 50

@@ -27,7 +27,7 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
     assert loaded.options == buffer.options
     before, after = every_item(buffer), every_item(loaded)
     for name, value in before.items():
-        if name != ".returns":  # A dict, of what follows from the rewards.
+        if name != ".returns":  # This is a dict, and its arrays follow from the rewards.
             assert np.array_equal(value, after[name]), name
     resumed = loaded.sampler(resume=0)
     assert np.array_equal(resumed.sample(8).item_keys, sampler.sample(8).item_keys)

@@ -81,8 +81,8 @@ def test_numbers_and_defaults():
 
 
 def test_wrong_options():
-    """Those of the wrong type, or that only the whole buffer shows to be wrong; test_arguments.py
-    has values out of range."""
+    """Options of the wrong type, or wrong only for the buffer as a whole; test_arguments.py has
+    values out of range."""
     for given, error, message in (
         ({"window": 3}, TypeError, "window is 3; allowed: Transitions, Sequences"),
         ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'zero_pad'"),
@@ -138,5 +138,5 @@ def test_a_ratio_changes_while_all_run_and_is_saved(tmp_path):
     buffer.save(tmp_path)
     for there in (buffer, reprise.ReplayBuffer.load(tmp_path).buffer):
         assert there.options["rate_limiter"] == ratio
-        # 10 * 4 + 10 * 0.5.
+        # 10 steps beyond the first came at a ratio of 4, and 10 more at 0.5: 10 * 4 + 10 * 0.5.
         assert "worth 45 samples ahead of 0.5 per insert" in there.stats()["limiter"]

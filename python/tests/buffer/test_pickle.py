@@ -83,7 +83,7 @@ def use(*buffers):
 
 
 class Held:
-    """An object whose pickling pickles the buffer, as with vector environments of Gymnasium."""
+    """An object whose pickle contains the buffer, like vector environments of Gymnasium."""
 
     def __init__(self, buffer):
         self.buffer = buffer

@@ -22,7 +22,7 @@ def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
 
     with running(draw) as answers, empty:
         until_waiting(empty, "samplers_for_items")
-        for _ in range(20):  # A wait has many slices.
+        for _ in range(20):  # A call is under way in every slice of the wait.
             refuses(RuntimeError, "restore: 1 other call .* is under way", empty.restore, tmp_path)
             time.sleep(0.01)
         fill(empty, 1000)

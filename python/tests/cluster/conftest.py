@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def cluster():
-    from testing.ray_cluster import started  # Only where Ray is installed.
+    from testing.ray_cluster import started  # Not at the top, because Ray may not be installed.
 
     with started() as made:
         yield made

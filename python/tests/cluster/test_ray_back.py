@@ -22,7 +22,7 @@ LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, erro
 
 
 def restarts(replay):
-    """The coordinator's count, without asking a shard."""
+    """The coordinator's count of restarts, read without a call to a shard."""
     return ray.get(replay._coordinator.stats.remote(), timeout=SECONDS)["restarts"]
 
 
@@ -35,7 +35,7 @@ def test_the_first_updates_after_a_shard_is_back_are_applied(cluster, tmp_path, 
         replay.save(tmp_path)
         kill_shard(replay, 0)
         wait_for(lambda: restarts(replay) == 1)
-        wait_for(lambda: pid_of(replay._actors[0]))  # It reports before Ray lets calls through.
+        wait_for(lambda: pid_of(replay._actors[0]))  # The shard reports before it takes calls.
         if noticed:
             wait_for(lambda: replay.stats()["shards_alive"] == 1 and all_alive(replay))
         replay.update_priorities(batch.item_keys, np.full(500, 3.0)).wait(SECONDS)
@@ -45,7 +45,7 @@ def test_the_first_updates_after_a_shard_is_back_are_applied(cluster, tmp_path, 
 
 
 def test_updates_for_a_shard_that_is_lost_are_stale(cluster, monkeypatch):
-    monkeypatch.setattr(reprise.ray._membership, "PROBE_SECONDS", SECONDS)  # It stays lost.
+    monkeypatch.setattr(reprise.ray._membership, "PROBE_SECONDS", SECONDS)  # Nothing probes it.
     with make() as replay:
         filled(replay, 100)
         batch = replay.sampler().sample(64, timeout=SECONDS)
@@ -170,10 +170,10 @@ def test_the_last_report_of_a_shard_that_is_gone_gives_the_limiter_items_for_sec
     assert coordinator.insert(0, 1, "writer", [200], 200, Counts())[0] == 1
     coordinator.report("client", {}, Counts(), [(0, 1, 200)])
     assert not draws()
-    report()  # It was under way when the shard ended.
+    report()  # This report was under way when the shard ended.
     assert draws()
     now[0] += _coordinator.EMPTY_SECONDS + 0.1
-    assert draws()  # Perhaps the coordinator stood still.
+    assert draws()  # Nobody has reported since, so perhaps the coordinator itself stood still.
     other_reports()
     assert not draws()
     report()  # The shard was only slow.

@@ -23,7 +23,7 @@ def connections_of(sampler):
 
 
 def no_calls_of_ray(shard):
-    """Calls of Ray fail from now on."""
+    """Makes all later calls of Ray to this shard fail."""
     shard._replay_shard = None
 
 
@@ -139,7 +139,7 @@ def test_a_connection_that_breaks_is_no_attempt(monkeypatch):
 
 def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, monkeypatch):
     """The call over the connection lies in its socket when the call of Ray comes."""
-    monkeypatch.setattr(_calls, "ATTEMPTS", 1000)  # However long it stands still, it is not lost.
+    monkeypatch.setattr(_calls, "ATTEMPTS", 1000)  # So the stopped shard does not count as lost.
     with make(shards=1, answer_timeout=2.0) as replay:
         record(replay, 0, 0, 100)
         sampler = replay.sampler()

@@ -142,7 +142,7 @@ def wait_until_accounted(replay, done):
         lost = stats["lost_steps"] + stats["lost_in_flight_steps"]
         return stats["committed_steps"] + lost >= done
 
-    wait_for(known)  # Counts are reported now and then.
+    wait_for(known)  # Processes report their counts only from time to time.
 
 
 def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
@@ -285,7 +285,7 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
             check(batch)
             return int(batch["step"][batch["writer"] == 1].max(initial=0))
 
-        wait_for(lambda: done > newest() >= had)  # A step that came after the other writer's end.
+        wait_for(lambda: done > newest() >= had)  # After the other writer's end.
         assert replay.stats()["lost_shards"] == 0
 
 
@@ -441,7 +441,7 @@ def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(
         later = after.item_keys[after["writer"] == 1]
         kill_shard(replay, 0)
         wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
-        record(replay, 2, 0, 50)  # Perhaps these take the places of writer 1's steps.
+        record(replay, 2, 0, 50)  # These may take the rows in which writer 1's steps were.
         check(sampler.sample(64, timeout=SECONDS))
         stale = replay.stats()["stale_updates"]
         replay.update_priorities(later, np.full(len(later), 100.0)).wait(SECONDS)

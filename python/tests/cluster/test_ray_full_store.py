@@ -16,7 +16,7 @@ BYTES = 1 << 20  # The size of an observation.
 
 @pytest.fixture(scope="module", params=[True, False], ids=["spills", "does not spill"])
 def cluster(request):
-    """A cluster that may not write objects to a disk to make room."""
+    """A cluster that spills objects to a disk to make room in the store, or that must not."""
     never = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 0.0}
     with started(_system_config={} if request.param else never) as made:
         made.spills = request.param
@@ -77,7 +77,7 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
                 append(writer, first, first + 5)
 
             def was_full():
-                held.extend(fill(STORE_BYTES))  # Answers have left the store since.
+                held.extend(fill(STORE_BYTES))  # Answers that were read have made room.
                 return replay.stats()["full_object_store"] or failures
 
             if not cluster.spills:

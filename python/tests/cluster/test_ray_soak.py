@@ -19,8 +19,8 @@ MINUTES = float(os.environ.get("REPRISE_RAY_SOAK_MINUTES", "0"))
 
 
 def processes():
-    """Names and resident bytes of this process and all its descendants, which are the cluster's
-    too."""
+    """Names and resident bytes of this process and its descendants, which include the cluster's
+    processes."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -75,7 +75,7 @@ def test_memory_stays_as_it_is(tmp_path):
                 )
         ray.get([one.end.remote() for one in writes])
         ray.get(running, timeout=SECONDS)
-        # From the middle to the end, when every buffer had been filled and evicted from.
+        # Compares the middle with the end: by the middle each shard was full and evicted steps.
         middle, last = sizes[len(sizes) // 2], sizes[-1]
         grown = []
         for pid in middle.keys() & last.keys():

@@ -50,7 +50,7 @@ def test_priorities_come_back_from_a_device(replay, stage, monkeypatch):
     from testing.late_device import Late, put
 
     device = put(Late(), monkeypatch)
-    # A thread of the loader's has the memory of the device.
+    # With a thread the loader passes the device's allocator on; otherwise the source must have it.
     source = replay.sampler(allocator=None if stage == "loader" else device.allocator)
     check_priorities_come_back(stage, source, 32, step)
     assert device.sent > 20

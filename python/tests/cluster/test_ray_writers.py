@@ -22,7 +22,7 @@ LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, erro
 
 
 def calls_of(replay):
-    """Records the shipments of all later calls."""
+    """A list to which all later calls of the shipper add their shipments."""
     shipper, calls = replay._process.shipper, []
     ask = shipper._ask
     shipper._ask = lambda request: (calls.append(request.shipments), ask(request))[1]
@@ -272,7 +272,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
 
         go_on(30)
         for killed in range(1, 3):
-            wait_for(shards_have_counts)  # They bring the counts to the restarted coordinator.
+            wait_for(shards_have_counts)  # Shards bring the counts to the restarted coordinator.
             ray.kill(replay._coordinator, no_restart=False)
             go_on(batches + 10)
             assert replay.stats()["committed_steps"] == 2 * steps
@@ -300,7 +300,7 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
             append(writer, 0, 10, 20)
             with pytest.raises(TimeoutError):
                 writer.flush(1.0)
-            # Another process's heartbeat does not wait behind the first call.
+            # The heartbeat of another process does not wait for the first call.
             lives = reprise.ReplayShard.shipments_of(5, 0, [])
             call = replay._actors[0].append.remote("somebody", 5, lives, [])
             assert ray.wait([call], timeout=SECONDS)[0]
@@ -345,7 +345,7 @@ def test_writers_ship_what_the_shards_compress(cluster):
 @pytest.mark.parametrize("placement", ["learner", "actors"])
 def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
     """One of two shards gets nine tenths of the steps. The counts would drift from the ratio by a
-    tenth of 38,400 items if the other ones did not count."""
+    tenth of 38,400 items if the other shard's steps did not count."""
 
     def write(local, shard, share):
         writer, i = local.writer(), 0
@@ -372,7 +372,8 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
         balance = sums["admitted_samples"] - 4.0 * (sums["inserted_steps"] - 100)
         assert balance <= most_ahead(LIMITER)
         assert sums["inserted_steps"] <= 100 or balance >= -most_ahead(LIMITER)
-    # Nobody draws: writers go as far as the bound, to one shipment and a block, and no further.
+    # Nobody draws any more: writers append up to the bound, less at most a shipment and a block of
+    # credit of each, and no further.
     most = 100 + (sums["admitted_samples"] + 400) / 4
     wait_for(lambda: replay.stats()["committed_steps"] >= most - 2 * replay._spec.run_steps - 4)
     time.sleep(0.5)

@@ -14,7 +14,7 @@ MODULES = ["PyReplayBuffer", "features", "issue", "multi_rew", "save_load", "v8"
 
 KEYS = "indexes are keys, not places"
 DONE = "the window that ends with the last step of an episode is done"
-# Why each test fails that does. docs/python.md explains them.
+# The tests that fail, and why; docs/python.md explains it.
 DIFFERENT = {
     "TestPrioritizedReplayBuffer.test_priority_add": KEYS,
     "TestPrioritizedReplayBuffer.test_singe_size_buffer": KEYS,

@@ -76,7 +76,7 @@ def test_memory_is_used_again_when_nobody_holds_it(buffer):
     sampler = buffer.sampler(allocator=allocator)
     batch = None
     for _ in range(20):
-        batch = sampler.sample(8)  # The batch before is held until this assignment.
+        batch = sampler.sample(8)  # The previous batch is held until this assignment.
     assert len(made) == 2
     row = batch["state"][3:]  # A view of an array keeps the batch alive too.
     before = row.copy()

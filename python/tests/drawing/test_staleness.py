@@ -27,7 +27,7 @@ def test_nothing_is_drawn_that_is_too_many_versions_behind():
     append_versions(replay.writer(), range(10))
     assert replay.version == 0 and versions_in(replay) == list(range(10))
     replay.set_version(6)
-    replay.set_version(5)  # It never falls.
+    replay.set_version(5)  # The version never falls.
     assert replay.version == 6 and versions_in(replay) == [4, 5, 6, 7, 8, 9]
     batch = replay.sampler().sample(32)
     assert batch["version"].dtype == np.int64

@@ -86,7 +86,8 @@ def test_a_vector_writer_has_a_stream_for_each_environment():
 
 
 def test_fresh_items_are_the_online_queue_of_dreamer():
-    """As in DreamerV3's Replay each sequence of a worker comes once, then uniform ones."""
+    """As in DreamerV3's Replay, a batch begins with the workers' new sequences, each once; the rest
+    is drawn uniformly."""
     length = 8
     replay = make(reprise.Sequences(length=length, period=length, end="continue"))
     online, seen = replay.sampler(fresh=1.0, seed=1), []

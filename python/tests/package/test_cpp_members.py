@@ -1,5 +1,5 @@
-"""Every option and statistic of C++ is one of Python: the lists of members in python/src, and of
-counters in reprise.metrics, miss none."""
+"""Every option and statistic of C++ is in Python too: the lists of members in python/src, and of
+counters in reprise.metrics, are complete."""
 
 import pathlib
 import re

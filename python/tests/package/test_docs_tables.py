@@ -18,7 +18,7 @@ IN_PROGRAMS = {"lerobot", "rllib", "stable_baselines3"}
 # Field names in tables that use the other package's names.
 NAMES = {"cpprb": {"action": "act", "reward": "rew"}, "torchrl": {"obs": "observation"}}
 
-# Pieces that are part of a call, by how they begin, and the whole call.
+# Pieces that are part of a call, by how they begin, and the call that is run with each.
 PARTS = {
     "end=reprise": "writer.append(**step, {})",
     "shape=": 'schema.column("shaped", np.float32, {})',
@@ -31,7 +31,7 @@ PARTS = {
     ),
 }
 
-# Pieces that only name something, and a whole call.
+# Pieces that only name something, and the call that is run for each.
 WORDS = {
     "end=": "writer.append(**step, end=end)",
     "timeout=": "sampler.sample(n, timeout=1.0)",

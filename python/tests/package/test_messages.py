@@ -186,7 +186,7 @@ CALLS = [
 
 
 def plain(message):
-    """Without figures, which differ from run to run."""
+    """The message with # for its figures, which differ from run to run."""
     return re.sub(r"-?\d[\d.]*", "#", message)
 
 

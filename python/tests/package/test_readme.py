@@ -1,4 +1,4 @@
-"""The Python code of README.md runs, and prints what stands behind it."""
+"""The Python code of README.md runs, and prints what the comment after it says."""
 
 import re
 

@@ -130,7 +130,7 @@ if __name__ == "__main__":
                 call()
                 print("no interrupt")
             except KeyboardInterrupt:
-                # No answer of the host ended it, nor its patience of 30 s.
+                # The signal ended it: a stopped host answers nothing, and a guest waits 30 s.
                 assert time.monotonic() - start < 20
         os.kill(process.pid, signal.SIGCONT)
         assert len(sampler.sample(4)) == 4
@@ -194,7 +194,7 @@ def test_one_thread_at_a_time_uses_a_sampler_of_a_guest():
                     sampler.sample(4)
                 except reprise.Closed:
                     return
-                except RuntimeError:  # The other thread was in its call.
+                except RuntimeError:  # The other thread was in a call of the sampler.
                     time.sleep(0.001)
 
         with running(wait):

@@ -18,7 +18,7 @@ def test_three_processes_append_at_once():
         for i in range(2):
             children.enter_context(started(write_all, address, i * 20_000, 20_000))
         children.enter_context(started(write_vectors, address, 40_000, 2_500, 8))
-        with replay.writer() as here:  # The host's process appends, too.
+        with replay.writer() as here:  # The host's process appends too.
             here.append_episode(
                 id=np.arange(60_000, 60_101), action=np.arange(60_000, 60_100), reward=np.ones(100)
             )
@@ -28,7 +28,7 @@ def test_three_processes_append_at_once():
 
 
 def appended(writer):
-    """All ways to append to a writer."""
+    """Appends to a writer in every way."""
     fill_like = np.arange(12.0).reshape(6, 2)
     writer.append_episode(state=fill_like, action=np.arange(5), reward=np.arange(5))
     writer.append_transition(state=[7, 7], action=7, reward=7, next_state=[8, 8])
@@ -65,7 +65,7 @@ def test_a_full_buffer_is_waited_for_and_named():
         writer.begin_episode(state=[0, 0])
         i, said = 0, ""
         while not re.search("Writer.append: no room.*4 items wait to be sampled", said):
-            try:  # It also times out while its host is slow.
+            try:  # The append also times out while the host is slow.
                 writer.append(action=i, reward=0, next_state=[0, 0])
                 i += 1
             except TimeoutError as error:

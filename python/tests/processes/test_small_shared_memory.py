@@ -9,7 +9,7 @@ from testing.children import run_python
 
 import reprise
 
-# Both folders are file systems of the test's own.
+# Mounts a file system of the test's own at /dev/shm and at /tmp.
 BEFORE = ["unshare", "--map-root-user", "--mount", "sh", "-c",
           'mount -t tmpfs -o size=64m none /dev/shm && mount -t tmpfs none /tmp && exec "$@"',
           "sh"]  # fmt: skip
@@ -26,10 +26,10 @@ frames = np.arange(161, dtype=np.uint8)[:, None].repeat(SIZE, axis=1)
 schema = reprise.Schema().observation("frame", np.uint8, (SIZE,)).reward()
 replay = reprise.ReplayBuffer(schema, 160, selectors=reprise.Fifo())
 with guest_of(replay, ring_steps=256) as guest:
-    with guest.writer() as writer:  # It fills 80 MiB of its memory.
+    with guest.writer() as writer:  # Its rows fill 80 MiB of shared memory.
         writer.append_episode(frame=frames, reward=np.zeros(160))
     until(lambda: len(replay) == 160)
-    batch = guest.sampler().sample(80)  # So does its host for a batch.
+    batch = guest.sampler().sample(80)  # The host fills 80 MiB for this batch.
     assert (batch["frame"] == frames[:80]).all() and (batch["next_frame"] == frames[1:81]).all()
 print("works")
 with hosting(fill_steps=100) as (process, address):

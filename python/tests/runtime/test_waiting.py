@@ -74,7 +74,7 @@ def test_a_sampler_in_use_is_refused(buffer):
     sampler = buffer.sampler()
     with running(lambda: pytest.raises(reprise.Closed, sampler.sample, 4)):
         until_waiting(buffer, "samplers_for_items")
-        for _ in range(20):  # A wait has many slices.
+        for _ in range(20):  # The sampler is in use in every slice of the wait.
             refuses(RuntimeError, "Sampler is in use by another call", sampler.sample, 4, timeout=0)
             time.sleep(0.01)
         buffer.close()
@@ -160,7 +160,7 @@ while True: writers.append(end=[0], action=[0], reward=[0], next_state=[[0, 0]])
     "prefetcher": "p = buffer.prefetch(4); interrupt_once(lambda: True); next(p)",
     "save": """
 fill(buffer, 900)
-def slowly(progress):  # Not on the main thread, which waits.
+def slowly(progress):  # Runs on the save's thread, while the main thread waits.
     interrupt() if progress.chunks_written == 1 else time.sleep(0.5)
     if progress.chunks_written > 20: os._exit(7)
 buffer = reprise.ReplayBuffer(plain_schema(), 100000, chunk_steps=4, shards=1)

@@ -1,4 +1,4 @@
-"""Devices for tests of reprise.torch that copy as late as they may, and their fixtures."""
+"""Devices for tests of reprise.torch that copy as late as possible, and their fixtures."""
 
 from collections import deque
 
@@ -41,7 +41,7 @@ class Late(_Cpu):
         self.finish(event)
 
     def fetch(self, tensors):
-        """Takes the tensors; they are copied as they are when somebody waits for them."""
+        """Takes the tensors' values now, and writes them when somebody waits for the event."""
         here = [torch.full_like(each, 77) for each in tensors]
         return here, self.copy([(to, each.clone()) for to, each in zip(here, tensors)])
 

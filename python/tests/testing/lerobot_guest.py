@@ -18,8 +18,9 @@ def lerobot_or_skip():
 
 
 def _torchvision_without_cuda():
-    """PyPI's build of torchvision needs the libraries of CUDA for its operators, and beside torch for
-    the CPU it misses two of them at its import. lerobot's buffers use neither."""
+    """PyPI's build of torchvision needs the libraries of CUDA for its operators. With a torch for
+    the CPU its import fails, because two operators are missing, which lerobot's buffers do not
+    use."""
     from torch import library
 
     try:

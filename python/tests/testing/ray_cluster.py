@@ -170,7 +170,7 @@ def lone_coordinator(limiter, steps=1000):
 
 
 class _Late:
-    """Does what a shard does, and gives the next answers to a call of Ray late."""
+    """A ReplayShard that gives the next `times` answers to a call late, by `seconds`."""
 
     def __init__(self, shard, call, seconds, times):
         self._served, self._ended = shard._replay_shard, shard._ended
@@ -198,7 +198,7 @@ def _answer_late(shard, *how):
 
 
 def answer_late(actor, call, seconds, times=1):
-    """Delays a shard's next answers to a call, after its work is done, and no others any more."""
+    """Delays a shard's next `times` answers to a call by `seconds`, after the work of the call."""
     plant = actor.__ray_call__.remote(_answer_late, call, seconds, times)
     ray.get(plant, timeout=SECONDS)
 

@@ -1,5 +1,5 @@
-"""Vectors of counting environments with every mode of auto-reset, and the steps that a buffer must
-have of them."""
+"""Vectors of counting environments with every mode of auto-reset, and the steps that a buffer
+has to have after some calls."""
 
 import numpy as np
 

@@ -28,7 +28,7 @@ def of_guest(of=parts, **given):
     return reprise.attach(HOSTS[-1].address).sampler(seed=1, **given)
 
 
-# `of`: makes the two buffers.
+# Sources by name; `of` makes the two buffers that they draw from.
 SOURCES = {
     "sampler": lambda of=parts, **given: of()[0].sampler(seed=1, **given),
     "guest": of_guest,
@@ -74,7 +74,8 @@ def check_priorities_come_back(stage, source, n, numbers_of, device="cpu"):
 
 
 def check_targets_of_the_call(stage, source, n, reward):
-    """The source has a window of more than one step, and no episode of it has ended."""
+    """Checks that returns and discounts are by the n_step and discount of the call. The source has
+    a window of more than one step, and no episode in it has ended."""
     with staged(stage, source, n, n_step=1, discount=0.25) as (next_batch, _):
         batch = next_batch()
         assert np.array_equal(np.asarray(batch.returns[reward]), np.asarray(batch[reward]))

@@ -1,4 +1,4 @@
-"""The devices of torch that tests run on: the CPU, and CUDA where it is."""
+"""The devices of torch that tests run on: the CPU, and CUDA if it is available."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Simulators that reset environments by themselves, each in its own way, store equal steps."""
+"""Simulators that reset environments by themselves store equal steps, whatever their mode."""
 
 import enum
 

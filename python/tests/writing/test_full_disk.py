@@ -7,8 +7,8 @@ from testing.children import run_python
 
 # The test mounts a small file system in a mount namespace of its own.
 COMMAND = ["unshare", "--map-root-user", "--mount"]
-# The buffer reserves disk space for its capacity at the start. Other writers, each with a chunk of
-# its own for one step, take it, so that more is needed.
+# The buffer reserves disk space for its capacity at the start. Sixty other writers, each with one
+# step in a chunk of its own, use this space up, so that the tested appends need more.
 CODE = """
 import os, subprocess, sys
 import numpy as np

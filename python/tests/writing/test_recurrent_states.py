@@ -17,7 +17,7 @@ def make(end="zero_pad"):
 
 @pytest.mark.parametrize("end", ["zero_pad", "drop", "overlap"])
 def test_of_one_environment(end):
-    """With 'overlap' an item may begin anywhere, else at multiples of the period."""
+    """With 'overlap' an item may begin at any step, otherwise at multiples of the period."""
     states = {"h": [1, 2], "c": [3, 4]}
     writer = make(end).writer()
     writer.begin_episode(x=0)

@@ -58,7 +58,7 @@ def test_a_part_of_the_environments_appends_loose_transitions(buffer):
 
 def test_wrong_parts(buffer):
     writers = buffer.vector_writer(3, autoreset="next_step")
-    writers.begin(env_ids=None)  # As `begin()`, it waits for resets.
+    writers.begin(env_ids=None)  # Like `begin()`, this waits for resets.
     writers.begin(state=np.zeros((3, 2)))
     two = {"action": [1, 2], "reward": [0, 0], "next_state": np.ones((2, 2)), "end": [0, 0]}
     with pytest.raises(ValueError, match="environment 3; allowed: each of 0 to 2 once"):
