@@ -21,8 +21,8 @@ struct BatchAccess;
 }
 
 /// The stack of each item of a batch: `stacks[i]` belongs to item i, oldest frame first. With
-/// sequences it holds the stacks of all steps, [T, F, S], or with unique frames their frames, [T +
-/// F - 1, S].
+/// sequences `stacks[i]` holds the stacks of all steps, [T, F, S], or with unique frames their
+/// frames, [T + F - 1, S].
 template <class T>
 class Stacks {
  public:
@@ -30,7 +30,8 @@ class Stacks {
   explicit Stacks(const detail::BatchView::Stacks& view) noexcept : view_(view) {}
   /// Items in the batch.
   [[nodiscard]] std::size_t size() const noexcept { return view_.items; }
-  /// The stack at step t of item i of a sequence, oldest frame first. t < T; with `Transitions` 0.
+  /// The stack at step t of item i of a sequence, oldest frame first. t is below T; with
+  /// `Transitions` it is 0.
   [[nodiscard]] std::span<T> at(std::size_t i, std::size_t t) const noexcept {
     return (*this)[i].subspan(t * view_.step_bytes / sizeof(T), view_.one_bytes / sizeof(T));
   }
@@ -60,18 +61,18 @@ class Stacks {
 class Batch {
  public:
   /// Makes a batch of n items, at least 1, whose columns the caller fills, such as from a batch of
-  /// another process; until then its contents are unspecified. Otherwise it is as one that a buffer
-  /// of this schema and window makes. `unique_frames` and `memory`: see `SamplerOptions`.
+  /// another process; until then its contents are unspecified. In all else it equals one that a
+  /// buffer of this schema and window makes. `unique_frames` and `memory`: see `SamplerOptions`.
   [[nodiscard]] static Batch of(const Schema& schema, const Window& window, std::size_t n,
                                 bool unique_frames = false,
                                 std::pmr::memory_resource* memory = nullptr);
 
   /// Items in the batch.
   [[nodiscard]] std::size_t size() const noexcept { return view_->size; }
-  /// Items it has memory for.
+  /// Items that the batch has memory for.
   [[nodiscard]] std::size_t capacity() const noexcept { return view_->capacity; }
 
-  /// Whether it has `frames`, and not `now` and `next`, of observations.
+  /// Whether observations are stored as `frames`, each once, instead of as `now` and `next`.
   [[nodiscard]] bool unique_frames() const noexcept { return view_->unique_frames; }
 
   /// The field at the item's own step t; with sequences, at steps t to t + T - 1, but a recurrent
@@ -86,21 +87,22 @@ class Batch {
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; with sequences of each step, [B, T], 0 beyond the item's
-  /// last step. `std::logic_error` for a batch with sequences without n_step.
+  /// The n-step return of a reward, [B]; with sequences the one of each step, [B, T], 0 beyond the
+  /// item's last step. Throws `std::logic_error` for sequences without n_step.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
 
   /// The frames of each item, each once, of a batch with `SamplerOptions::unique_frames`:
   /// [B, F + n_step, S], oldest first. The stack of `now` begins at frame 0 and that of `next` at
-  /// frame `lengths()[i]`: n_step, or less where the episode ended sooner. Behind a shorter window
-  /// its last frame is repeated. `now` and `next` throw `std::logic_error` for an observation of
-  /// such a batch with items, and `frames` does for one of another batch.
+  /// frame `lengths()[i]`: n_step, or less where the episode ended sooner. After the frames of a
+  /// shorter window its last one is repeated. For an observation, `now` and `next` throw
+  /// `std::logic_error` if the batch has unique frames and items, and `frames` throws it if the
+  /// batch does not have unique frames.
   ///
   /// With sequences [B, F + T, S]: the stack of step t begins at frame t, and the stack of the
-  /// observation after it at frame t + 1. Behind a shorter item there are zero bytes, so the stacks
-  /// of steps that it does not have show its last frames, too.
+  /// observation after it at frame t + 1. The frames after those of a shorter item are zero bytes;
+  /// the first stacks beyond its end still show its last frames.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> frames(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kFrames, field);
@@ -121,16 +123,16 @@ class Batch {
   [[nodiscard]] std::span<std::byte> now(AnyField field) const {
     return view_->bytes(detail::BatchView::kNow, field);
   }
-  /// `std::invalid_argument` unless it is an observation.
+  /// The bytes of `next`. Throws `std::invalid_argument` unless the field is an observation.
   [[nodiscard]] std::span<std::byte> next(AnyField field) const {
     return view_->bytes(detail::BatchView::kNext, field);
   }
-  /// `std::invalid_argument` unless it is a reward.
+  /// The bytes of `returns`. Throws `std::invalid_argument` unless the field is a reward.
   [[nodiscard]] std::span<std::byte> returns(AnyField field) const {
     return view_->bytes(detail::BatchView::kReturns, field);
   }
 
-  /// `std::invalid_argument` unless it is an observation.
+  /// The bytes of `frames`. Throws `std::invalid_argument` unless the field is an observation.
   [[nodiscard]] std::span<std::byte> frames(AnyField field) const {
     return view_->bytes(detail::BatchView::kFrames, field);
   }
@@ -155,13 +157,13 @@ class Batch {
 
   /// The factor for the value of `next`, [B]: discount^length, times the steps' own discounts; 0
   /// after a termination. **Gamma is in it**: do not multiply by `Transitions::discount` again.
-  /// With sequences 1, or 0 if a termination ended the episode with the last step.
+  /// With sequences the factor is 1, or 0 if the item's last step terminated the episode.
   ///
   /// With sequences and an n_step [B, T]: step t of item i has the factor for the value of the
   /// item's observation min(t + n_step, lengths()[i]). Observation 0 is the first one of `now`, and
   /// observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's last step. With
-  /// `SequenceEnd::Continue` an episode that ends sooner has the last observation: that behind the
-  /// first step from t on that is `terminated` or `truncated`.
+  /// `SequenceEnd::Continue`, if an episode ends sooner, the factor is for its last observation:
+  /// that after the first step from t on that is `terminated` or `truncated`.
   [[nodiscard]] std::span<float> discounts() const {
     return {view_->discounts, size() * view_->targets};
   }
@@ -183,9 +185,9 @@ class Batch {
   /// Whether each step of an item is the first of its episode, [B, T], with
   /// `SequenceEnd::Continue`; `std::logic_error` for other windows.
   [[nodiscard]] std::span<bool> is_first() const { return view_->of_stream(view_->is_first); }
-  /// Whether each step ended its episode by termination, likewise.
+  /// Whether each step terminated its episode; shape and errors as `is_first`.
   [[nodiscard]] std::span<bool> terminated() const { return view_->of_stream(view_->terminated); }
-  /// Whether each step was the last of its episode without one, likewise.
+  /// Whether each step truncated its episode; shape and errors as `is_first`.
   [[nodiscard]] std::span<bool> truncated() const { return view_->of_stream(view_->truncated); }
 
  private:

@@ -16,8 +16,8 @@
 
 namespace reprise {
 
-/// How importance weights (N * P(i))^-beta are scaled. A weight that no float holds becomes the
-/// nearest normal one: at least about 1e-38, and finite.
+/// How importance weights (N * P(i))^-beta are scaled. A weight outside the range of float becomes
+/// the nearest normal one: at least about 1e-38, and finite.
 enum class Normalise : std::uint8_t {
   ByBatch,   ///< Divided by the largest in the batch: at most 1.
   ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
@@ -28,7 +28,7 @@ enum class Normalise : std::uint8_t {
 /// How the n items of a batch are drawn.
 enum class Draws : std::uint8_t {
   Stratified,   ///< One uniform draw from each of n equal parts of the total weight.
-  Independent,  ///< n independent draws. Both are with replacement.
+  Independent,  ///< n independent draws; these and stratified ones are with replacement.
   /// n different items: each next one is drawn by weight among the rest. All of them are drawn at
   /// one moment: the call holds all shards' locks while it draws. Needs n items of weight above 0.
   ///
@@ -43,10 +43,10 @@ enum class Draws : std::uint8_t {
   /// next one; those that leave before their turn, or weigh 0 when it comes, are left out. A batch
   /// may end one pass and begin the next, and then it may have an item twice.
   ///
-  /// Weights above 0 do not count: P(i) is 1 / (items of the pass), and every importance weight 1.
-  /// Each sampler makes its own passes, and one that resumes begins a new one. After `clear` make a
-  /// new sampler: an old one's unfinished pass counts as a pass when nothing is left of it. Other
-  /// draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
+  /// All weights above 0 count alike: P(i) is 1 / (items of the pass), and every importance weight
+  /// 1. Each sampler makes its own passes, and one that resumes begins a new one. After `clear`
+  /// make a new sampler: an old one's unfinished pass counts as a pass when nothing is left of it.
+  /// Other draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
   /// ordered selectors.
   ///
   /// Cost: 8 bytes per item and sampler. Beginning a pass is O(steps), with a shard's lock held for
@@ -109,9 +109,10 @@ struct SampleStatus {
   /// Passes of `Draws::Epoch` that this sampler has completed, those that end with this batch
   /// included. A pass whose last items left before their turn is completed by the next batch.
   std::uint64_t passes = 0;
-  /// The version of the policy (`ReplayBuffer::set_version`) as the batch was drawn. Minus the
-  /// versions in the batch it is their staleness: of each item's first step at most
-  /// `Options::max_staleness`. Of a `MixedSampler` the highest of its parts, so no such bound.
+  /// The version of the policy (`ReplayBuffer::set_version`) as the batch was drawn. This minus the
+  /// version of a step is the staleness of that step: for each item's first step at most
+  /// `Options::max_staleness`. A `MixedSampler` reports the highest version of its parts, which
+  /// gives no such bound.
   std::int64_t version = 0;
   /// Items that were not drawn because they are outdated (`Options::max_staleness`), if there is no
   /// batch.
@@ -170,8 +171,8 @@ class BatchSource {
   /// Throws what `sample_into` would throw for these arguments, as `std::invalid_argument`.
   virtual void check(const Batch& batch, const SampleOptions& options) const = 0;
   /// Why a batch of n items does not come: `items`, `needed`, and as code `Closed` if none will
-  /// come any more, or `TimedOut`. Neither allocates nor waits. `std::logic_error` in a forked
-  /// child.
+  /// come any more, or `TimedOut`. The call neither allocates nor waits. `std::logic_error` in a
+  /// forked child.
   [[nodiscard]] virtual SampleStatus outlook(std::size_t n) const = 0;
 
  protected:
@@ -202,14 +203,14 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Draws until stop is requested or the source is closed, which end its waits, the latter within
-  /// 50 ms. If there is nothing to draw, it waits until there is. What the source throws ends it,
-  /// and is thrown; `next` then gives what was drawn before, and after that `Closed`.
+  /// Draws until stop is requested or the source is closed. Either ends a wait, a closed source
+  /// within 50 ms. If there is nothing to draw, it waits until there is. An exception of the source
+  /// ends the call and is thrown; `next` then gives what was drawn before, and after that `Closed`.
   void run(std::stop_token stop);
 
-  /// The next batch, valid until the next call. False if none comes within the timeout or before
-  /// the hook ends the wait, or if the source is closed or `run` has ended and every drawn batch
-  /// has been given out. `hook` is asked while the call waits; it may be null.
+  /// The next batch, valid until the next call. The result is false if no batch comes within the
+  /// timeout or before the hook ends the wait, or if the source is closed or `run` has ended and
+  /// every drawn batch has been given out. `hook` is asked while the call waits; it may be null.
   SampleResult next(std::chrono::nanoseconds timeout = kNoTimeout, WaitHook* hook = nullptr);
 
  private:

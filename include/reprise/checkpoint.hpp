@@ -60,7 +60,7 @@ class CheckpointError : public std::runtime_error {
 
 /// The progress of a save.
 struct SaveProgress {
-  std::uint64_t bytes_written = 0;   ///< To files, compressed if compression is on.
+  std::uint64_t bytes_written = 0;   ///< Bytes written to files, after compression.
   std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
   std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
   /// The most that chunks_written + chunks_reused can reach; 0 while unknown.
@@ -95,8 +95,8 @@ struct SaveOptions {
   Compression compression{};  ///< How the files are compressed; not at all by default.
 
   /// Checkpoints that stay in the directory, the new one included: 1 to 1000. A load falls back to
-  /// an older one if the newest is damaged. They share the chunks that did not change, so they cost
-  /// little, and damage to a shared chunk damages each of them.
+  /// an older one if the newest is damaged. Checkpoints share the chunks that did not change, so
+  /// they cost little, and damage to a shared chunk damages each of them.
   std::size_t keep = 2;
 
   /// If true, chunks that the previous checkpoint of this buffer has are not written again, unless
@@ -135,7 +135,7 @@ struct SaveOptions {
 /// The outcome of a save.
 struct SaveResult {
   std::uint64_t manifest = 0;        ///< The number of the checkpoint, higher than all before it.
-  std::uint64_t bytes_written = 0;   ///< To files, headers and the manifest included.
+  std::uint64_t bytes_written = 0;   ///< Bytes written to files, with headers and the manifest.
   std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
   std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
   /// Reused chunks that were copied, to free files that are mostly unused.
@@ -149,16 +149,16 @@ struct AutosaveOptions {
   /// From the beginning of one save to that of the next, above 0; a save that takes longer is
   /// followed by the next at once. So at most the steps of about twice this are not on the disk.
   std::chrono::nanoseconds every = std::chrono::seconds(2);
-  Compression compression{};           ///< As of `SaveOptions`.
-  std::size_t keep = 2;                ///< As of `SaveOptions`.
-  std::uint64_t bytes_per_second = 0;  ///< As of `SaveOptions`.
+  Compression compression{};           ///< As `SaveOptions::compression`.
+  std::size_t keep = 2;                ///< As `SaveOptions::keep`.
+  std::uint64_t bytes_per_second = 0;  ///< As `SaveOptions::bytes_per_second`.
 };
 
 /// What an `Autosave` has done.
 struct AutosaveStatus {
   std::uint64_t saves = 0;     ///< Checkpoints that were written.
   std::uint64_t failures = 0;  ///< Saves that failed, each of which was tried again.
-  SaveResult last;             ///< Of the newest checkpoint; its manifest is 0 before the first.
+  SaveResult last;             ///< The last save that succeeded; `manifest` is 0 before the first.
   std::string problem;         ///< Why the last save failed; empty if it did not.
 };
 
@@ -206,10 +206,10 @@ struct LoadOptions {
   Storage storage = Memory{};
 };
 
-/// The result of `ReplayBuffer::restore` beside the items.
+/// What `ReplayBuffer::restore` returns; the items are in the buffer.
 struct RestoreResult {
-  /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
-  /// `CheckpointError` tells.
+  /// The checkpoints that were skipped because they were damaged, and why. If no checkpoint is
+  /// whole, the call throws `CheckpointError` instead.
   std::vector<SkippedCheckpoint> skipped;
   Attachments attachments;  ///< The attachments of the checkpoint.
 };

@@ -34,23 +34,23 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// Page-locked memory of the host, or memory of the device, aligned to 256 bytes; `bytes` is not
-  /// 0. `std::bad_alloc` if there is none left.
+  /// Allocates page-locked memory of the host, or memory of the device, aligned to 256 bytes;
+  /// `bytes` is not 0. Throws `std::bad_alloc` if there is none left.
   [[nodiscard]] virtual void* allocate(std::size_t bytes, bool on_host) = 0;
-  /// Gives memory of `allocate` back, when no copy uses it any more.
+  /// Frees memory of `allocate`, which no copy uses any more.
   virtual void free(void* memory, bool on_host) noexcept = 0;
 
   /// Makes an event for `copy`.
   [[nodiscard]] virtual Event make_event() = 0;
-  /// Gives an event back.
+  /// Frees an event.
   virtual void free_event(Event event) noexcept = 0;
 
   /// Begins a copy from page-locked memory to the device, after all copies begun before. The event
   /// happens when it has been made. `follow` and `wait` refer to the last copy with their event.
   virtual void copy(void* to, const void* from, std::size_t bytes, Event made) = 0;
-  /// Copies begun from now on are made after the work that the stream has so far.
+  /// Makes copies that are begun from now on wait for the work that the stream has so far.
   virtual void copy_after(Stream stream) = 0;
-  /// Work that the stream gets from now on is done after the copy with this event.
+  /// Makes work that the stream gets from now on wait for the copy with this event.
   virtual void follow(Stream stream, Event made) = 0;
   /// Waits for the copy with this event.
   virtual void wait(Event made) = 0;
@@ -100,16 +100,17 @@ class PinnedMemory : public std::pmr::memory_resource {
 ///
 /// It has `depth` slabs, each of one batch in page-locked memory and as much on the device. The
 /// learner has one, the others are under way. A slab is filled again only when its copy has been
-/// made, and its device memory only after the work that used it: the work that `stream` has at the
-/// `next` after. So draws miss the priorities of about the last `depth` batches.
+/// made, and its device memory only after the work that used it: the work that `stream` has when
+/// `next` is called again. So draws miss the priorities of about the last `depth` batches.
 ///
 /// Thread safety: one thread at a time uses a ring and its device; appends and samplers go on
 /// beside it. Lifetime: its device and its source outlive it.
 class DeviceRing {
  public:
-  /// A ring of batches of n items. The source outlives the ring; `depth` is at least 1, which draws
-  /// nothing ahead. Errors: as `BatchSource::make_batch`, and `std::invalid_argument` if that takes
-  /// no memory of the ring; `std::bad_alloc` without memory.
+  /// A ring of batches of n items. The source outlives the ring; `depth` is at least 1; with 1
+  /// nothing is drawn ahead. Errors: as `BatchSource::make_batch`, and `std::invalid_argument` if
+  /// the source makes its batch outside the memory that it is given; `std::bad_alloc` without
+  /// memory.
   DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth = 3);
   /// Waits for the copies under way. The learner's work on its batches has ended before.
   ~DeviceRing();
@@ -117,14 +118,14 @@ class DeviceRing {
   DeviceRing& operator=(const DeviceRing&) = delete;
 
   /// The batch on the host and, by `at`, on the device for the work that `stream` gets from now on.
-  /// Both stay until the next call. That has to name a stream with all work on the batch, or one
-  /// that waits for it. Copy the keys of a batch whose priorities come later.
+  /// Both stay until the next call, whose stream has to have all work on the batch, or to wait for
+  /// it. Copy the keys of a batch whose priorities come later.
   ///
-  /// Draws ahead and begins copies as far as there are slabs. Waits as the source only if no
-  /// batch is under way, because a rate limiter may hold draws until the learner has acted; and
-  /// until the copy of a slab that it draws into has been made. A draw ahead that fails is tried
-  /// again by the next call. Errors: as the source, and those of the device,
-  /// after which the ring is of no use: a batch may be lost, or its copy go on.
+  /// Draws ahead and begins copies as far as there are slabs. Waits as the source does only if no
+  /// batch is under way, because a rate limiter may hold draws until the learner has acted. Also
+  /// waits until the last copy from a slab that it draws into has been made. A draw ahead that
+  /// fails is tried again by the next call. Errors: as the source, and those of the device, after
+  /// which the ring is of no use: a batch may be lost, or its copy may go on.
   SampleResult next(Device::Stream stream, const SampleOptions& options = {});
 
   /// The device address of a column of the batch that was handed out last. `std::invalid_argument`
@@ -141,7 +142,7 @@ class DeviceRing {
 
   Device* device_;
   BatchSource* source_;
-  std::vector<std::unique_ptr<Slab>> slabs_;  ///< Batch i is in slab i % depth.
+  std::vector<std::unique_ptr<Slab>> slabs_;  ///< Slab i % depth has batch i.
   std::size_t begun_ = 0;                     ///< Batches whose copies were begun.
   std::size_t given_ = 0;                     ///< Batches that `next` has handed out.
   bool held_ = false;                         ///< Whether the learner has the last batch.
@@ -151,7 +152,7 @@ class MixedSampler;
 class Sampler;
 
 /// Brings a copy of a buffer's rows in another memory up to date, so that a device makes batches by
-/// itself and nothing crosses the bus twice: draws are made here, and keys, weights and
+/// itself and nothing crosses the bus twice: draws are made on the host, and keys, weights and
 /// probabilities cross; a row crosses with the first batch that reads it. A row is what a step has:
 /// its observation, its columns, and the header of the item that begins with it.
 ///
@@ -166,8 +167,7 @@ class Sampler;
 /// and then a number of 8 bytes: position << 24 | length << 8 | terminated, of the item that begins
 /// there. `length` steps are its window, `terminated` with the last of them. Compressed
 /// observations are decompressed on their way. Mutable columns and recurrent states are not in
-/// rows: these of each batch are in the batch, as `Batch::now` gives them, with their values of the
-/// draw.
+/// rows: each batch has their values at the time of its draw, see `Batch::now`.
 ///
 /// Thread safety: that of the sampler; beside appends and other samplers. Lifetime: it is destroyed
 /// before the sampler, whose draws are then as before.
@@ -175,35 +175,36 @@ class RowMirror {
  public:
   /// How a row is laid out.
   struct Layout {
-    std::size_t row_bytes = 0;  ///< A row takes so many.
-    /// Of each field of the schema, in a row; kInBatches: its values are in batches.
+    std::size_t row_bytes = 0;  ///< The size of a row.
+    /// The place of each field of the schema in a row; kInBatches if its values are in batches.
     std::vector<std::size_t> offsets;
-    static constexpr std::size_t kInBatches = ~std::size_t{0};  ///< No offset is so large.
+    static constexpr std::size_t kInBatches = ~std::size_t{0};  ///< Above every offset.
   };
   /// Rows of the copy, and what they hold from now on, row by row.
   struct NewRows {
-    std::span<const std::int64_t> rows;  ///< Their numbers.
+    std::span<const std::int64_t> rows;  ///< The numbers of the rows.
     std::span<const std::byte> bytes;    ///< `row_bytes` for each of them, in the same order.
   };
 
   /// From now on the batches of the sampler have keys, weights, probabilities, mutable columns and
-  /// recurrent states alone. Errors: `std::invalid_argument` for one that has a mirror.
+  /// recurrent states alone. Errors: `std::invalid_argument` for a sampler that already has a
+  /// mirror.
   explicit RowMirror(Sampler& sampler);
-  /// The rows of one part of a mix, the items of that part in its batches. Errors:
-  /// `std::invalid_argument` for a part that it does not have, or that has a mirror.
+  /// Mirrors one part of a mixed sampler: the rows of that part's items. Errors:
+  /// `std::invalid_argument` for a part that `mixed` does not have, or that already has a mirror.
   RowMirror(MixedSampler& mixed, std::size_t part);
   ~RowMirror();
   RowMirror(const RowMirror&) = delete;
   RowMirror& operator=(const RowMirror&) = delete;
 
-  /// The same for as long as the mirror is there.
+  /// How a row is laid out. It never changes.
   [[nodiscard]] const Layout& layout() const noexcept;
-  /// What the draws since the last call have read for the first time, each row once; valid until
+  /// The rows that draws since the last call have read for the first time, each once; valid until
   /// the next call. Errors: `std::bad_alloc` if a draw found no memory for it. Then the copy counts
   /// as empty, and the batch is not to be used.
   [[nodiscard]] NewRows new_rows();
-  /// The row of the copy in which each item of the last batch begins, of a mix those of the part.
-  /// Valid until the next draw.
+  /// The row of the copy in which each item of the last batch begins; in a mix, each item of the
+  /// part. Valid until the next draw.
   [[nodiscard]] std::span<const std::int64_t> first_rows() const noexcept;
   /// How many rows the copy has to have room for: at first the capacity and what open chunks take;
   /// more, after a draw, where short episodes need more chunks. Rows keep their numbers.

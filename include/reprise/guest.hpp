@@ -41,7 +41,7 @@ class GuestSampler final : public BatchSource {
 
   /// As `Sampler::sample`, but the host draws and copies rows into memory of this batch. Closed
   /// once the host is gone. Errors: those that `Sampler::sample` throws in the host, with the same
-  /// words; `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
+  /// messages; `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
   /// `std::bad_alloc`, `std::system_error` without memory. Cost: two messages over a socket, some
   /// 10 us, on top of the draw.
   SampleResult sample(std::size_t n, const SampleOptions& options = {}) &;
@@ -56,9 +56,9 @@ class GuestSampler final : public BatchSource {
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
-  /// It costs two messages over the socket.
+  /// Costs two messages over the socket.
   void check(const Batch& batch, const SampleOptions& options) const override;
-  /// What the host said in its last answer.
+  /// The status that the host's last answer reported.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
 
  private:
@@ -70,23 +70,23 @@ class GuestSampler final : public BatchSource {
 
 /// Options of `attach`.
 struct AttachOptions {
-  /// How long it may take until a host listens there and answers.
+  /// How long it may take until a host listens at the address and answers.
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   /// A stop request, from any thread, ends attaching, and later soon ends every wait of a call of
   /// the guest for its host. Draws and commits have options of their own for that.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// The hook is asked every 50 ms of such a wait, by several threads at once if they call. It has
-  /// to outlive the guest and its samplers. Null for no hook.
+  /// Asked every 50 ms while a call waits for the host, by several threads at once if they call. It
+  /// has to outlive the guest and its samplers. Null for no hook.
   WaitHook* hook = nullptr;
 };
 
-/// A buffer that another process has: makes writers and samplers of it for this process.
+/// A buffer of another process: makes writers and samplers of it for this process.
 ///
 /// Thread safety: every method from any thread. Lifetime: its writers and samplers may outlive it.
-/// Fork: as `ReplayBuffer`; a child attaches by itself. Waits: a host that runs answers within
+/// Fork: as `ReplayBuffer`; a child has to attach anew. Waits: a host that runs answers within
 /// microseconds; for one that is stopped (`SIGSTOP`) calls wait up to 30 seconds, or until the stop
-/// token or hook of `AttachOptions` ends the wait. Those that return something throw
-/// `std::system_error` then, with `std::errc::timed_out` or `operation_canceled`.
+/// token or hook of `AttachOptions` ends the wait. Calls that return something then throw
+/// `std::system_error`, with `std::errc::timed_out` or `operation_canceled`.
 class Guest {
  public:
   Guest(Guest&&) noexcept;
@@ -107,7 +107,7 @@ class Guest {
   /// while the host has so many steps to take as the writer may be ahead (`HostOptions`). Errors:
   /// `std::runtime_error` if the host has no writer left (`Options::max_writers`) or is gone.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
-  /// Writers for as many environments, which share a connection.
+  /// Writers for this many environments, which share a connection.
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
                                            const WriterOptions& options = {},
                                            AutoReset auto_reset = AutoReset::Disabled);

@@ -25,7 +25,7 @@ struct HindsightDeleter {
 /// "Hindsight experience replay", 2017, section 4.5.
 enum class HindsightGoal : std::uint8_t {
   Future,   ///< One after the item's step, each as likely as the others.
-  Final,    ///< The last one.
+  Final,    ///< The last one of the episode.
   Episode,  ///< Any of the episode, except at the item's step, with equal probability.
 };
 
@@ -33,10 +33,10 @@ enum class HindsightGoal : std::uint8_t {
 struct HindsightOptions {
   /// The observations among which a goal is picked.
   HindsightGoal goal = HindsightGoal::Future;
-  /// The share of items that get another goal, 0 to 1. The paper's k = 4 replays with another goal
-  /// for each with its own are 4 / (4 + 1).
+  /// The share of items that get another goal, 0 to 1. The paper replays each item k = 4 times with
+  /// another goal and once with its own: a share of 4 / (4 + 1).
   float share = 0.8F;
-  /// Seeds its own random generator.
+  /// Seeds the random generator that picks goals.
   std::uint64_t seed = 0;
 };
 
@@ -46,10 +46,10 @@ struct HindsightOptions {
 ///
 /// What it reaches: the steps of the episode that are in the buffer, in all chunks, up to the
 /// newest that the buffer had ingested when their shard was last locked, and the observation after
-/// each. So in an open episode `Final` is the newest. An episode is followed to the first of its
-/// chunks (`Options::chunk_steps`) that has left: where one left before the chunks in front of it,
-/// as removers and, to within a chunk per shard, also `Fifo` may have it, what lies behind is not
-/// reached. A step that left may be a goal while others of its chunk are there.
+/// each. So in an open episode `Final` is the newest. An episode is followed up to its first chunk
+/// (`Options::chunk_steps`) that was evicted; what lies beyond is not reached. Removers, and to
+/// within a chunk per shard also `Fifo`, may evict a chunk before earlier ones of its episode. An
+/// evicted step may be a goal while other steps of its chunk are in the buffer.
 ///
 /// Thread safety: one thread at a time; any number of them beside writers, samplers and updates.
 /// Lifetime: may outlive its buffer, whose memory it keeps. After `ReplayBuffer::restore` it finds
@@ -64,8 +64,8 @@ class Hindsight {
   /// Errors, all found before anything is changed: `std::invalid_argument` for a key of another
   /// buffer, and for counts or an element type that do not fit.
   /// Cost, per 2048 keys: one lock per shard touched, and a binary search in the item's chunk. Both
-  /// once more for each further chunk to which an episode leads, and for each before it with
-  /// `Episode`, which then also looks at a word of every chunk of the buffer. Allocates nothing.
+  /// are repeated for each later chunk of the episode, and with `Episode` for each earlier one;
+  /// `Episode` then also reads a word of every chunk of the buffer. Allocates nothing.
   template <Element T>
   std::size_t relabel(std::span<const ItemKey> keys, std::span<T> goals,
                       std::span<std::int32_t> distances) {

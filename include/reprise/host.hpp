@@ -23,7 +23,8 @@ class Server;
 
 /// Answers a call that is not for the buffer. It should make the answer in memory of `room`, which
 /// the guest has mapped, and may keep answers and give one again. The thread in `Host::run` calls
-/// it, so it should not wait. What it throws is thrown at the guest.
+/// it, so it should not wait. If it throws, the guest gets the exception as
+/// `ServiceClient::Answer::error`.
 using Service = std::function<Blob(std::span<const std::byte> call, const Room& room)>;
 
 /// Options of a `Host`.
@@ -33,7 +34,7 @@ struct HostOptions {
   std::string address = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
   /// Steps that each environment of a guest may be ahead of the buffer, 8 to 2^20; rounded up to a
   /// power of two. 0 chooses: as many as take 4 MiB for each writer or vector writer, within 16 and
-  /// 4096. They are not in the buffer yet, so a rate limiter does not count them.
+  /// 4096. Steps ahead are not in the buffer yet, so a rate limiter does not count them.
   std::size_t ring_steps = 0;
   /// Most bytes of a batch that a guest asks for: each of its samplers has memory for its largest
   /// one, and while the thread in `run` copies a batch, other guests wait. 1 GiB holds 32,768 items
@@ -47,9 +48,9 @@ struct HostOptions {
 ///
 /// A guest's writer fills memory that both processes have mapped. The thread in `run` takes its
 /// steps from there and commits them to the buffer, as an ordinary writer would: within two
-/// milliseconds, or at once for a guest that waits for room. A step that the rate limiter or the
-/// room refuses stays where it is, and the guest waits once its memory is full. A guest's sampler
-/// asks over a socket; the thread draws into memory that the guest has mapped.
+/// milliseconds, or at once for a guest that waits for room. A step that the rate limiter holds, or
+/// for which there is no room, stays there, and the guest waits once its memory is full. A guest's
+/// sampler asks over a socket; the thread draws into memory that the guest has mapped.
 ///
 /// No guest can hold up the buffer or another guest: one that dies, at any instruction, leaves the
 /// steps that it has committed, and its episodes end as truncated at the last of them; one that is

@@ -14,15 +14,15 @@ namespace reprise {
 struct ItemKey {
   std::uint64_t bits = 0;  ///< Slot, generation and tag, from the lowest bit on.
 
-  /// Number of its row.
+  /// The number of the item's row.
   [[nodiscard]] constexpr std::uint32_t slot() const noexcept {
     return static_cast<std::uint32_t>(bits);
   }
-  /// Reuses of its row, modulo 2^20.
+  /// How often the row was reused, modulo 2^20.
   [[nodiscard]] constexpr std::uint32_t generation() const noexcept {
     return static_cast<std::uint32_t>(bits >> 32U) & kGenerationMask;
   }
-  /// `Options::key_tag` of its buffer.
+  /// `Options::key_tag` of the item's buffer.
   [[nodiscard]] constexpr std::uint32_t tag() const noexcept {
     return static_cast<std::uint32_t>(bits >> 52U);
   }
@@ -42,8 +42,9 @@ struct ItemKey {
 };
 static_assert(sizeof(ItemKey) == sizeof(std::int64_t));
 
-/// Marks among the raw priorities of a run of rows; every other priority is at least 0.
-inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector decides its weight.
+/// The mark, in place of a raw priority, of an item whose weight the selector decides. Raw
+/// priorities are at least 0.
+inline constexpr float kInitialPriority = -2.0F;
 
 /// Whether an item begins with a row, by the row's priority or mark.
 [[nodiscard]] constexpr bool is_item(float priority) noexcept {
@@ -58,13 +59,13 @@ struct UpdateResult {
 
 /// What the items of one selector add up to, at one moment.
 struct SelectorTotals {
-  /// Sum of the weights: an item of weight w is drawn with probability w / weight. Of `Fifo`,
-  /// `Lifo` and the heaps, the number of items. `RankBased`, `Recency` and `Mixture` weigh in a
-  /// unit that changes from draw to draw.
+  /// Sum of the weights: an item of weight w is drawn with probability w / weight. For `Fifo`,
+  /// `Lifo` and the heaps it is the number of items. `RankBased`, `Recency` and `Mixture` weigh in
+  /// a unit that changes from draw to draw.
   double weight = 0.0;
-  /// The largest weight; 0 if there is none. Of `RankBased` and `MaxHeap` the largest priority, of
-  /// `MinHeap` the largest that there ever was, of `Mixture` the largest of the proportional part
-  /// before it is scaled, and 0 of `Fifo` and `Lifo`.
+  /// The largest weight; 0 if there is none. For `RankBased` and `MaxHeap` it is the largest
+  /// priority, for `MinHeap` the largest that there ever was, for `Mixture` the largest of the
+  /// proportional part before it is scaled, and 0 for `Fifo` and `Lifo`.
   float largest = 0.0F;
   std::size_t items = 0;  ///< Items that can be drawn, those of weight 0 included.
 };

@@ -28,15 +28,15 @@ class Collectable;
 /// const auto batch = meter.sample(sampler, 256);   // in place of sampler.sample(256)
 /// meter.update_priorities(batch->keys(), errors);  // in place of replay.update_priorities
 /// ```
-/// Each number of `Stats` is a metric of the name that the Python package gives it, such as
-/// reprise_items and reprise_committed_steps_total; of waits, by the label "what",
-/// reprise_waits_total, reprise_wait_timeouts_total, reprise_wait_stops_total,
-/// reprise_wait_seconds_total, reprise_wait_longest_seconds, reprise_waiting_now and
-/// reprise_waiting_for_seconds. Each has the label "buffer". The histograms reprise_call_seconds,
-/// reprise_sample_age_steps and reprise_sample_reuse have what the calls of a `Meter` see.
+/// Each number of `Stats` is a metric, named as in the Python package, such as reprise_items and
+/// reprise_committed_steps_total. Waits have, by the label "what", the metrics reprise_waits_total,
+/// reprise_wait_timeouts_total, reprise_wait_stops_total, reprise_wait_seconds_total,
+/// reprise_wait_longest_seconds, reprise_waiting_now and reprise_waiting_for_seconds. Each has the
+/// label "buffer". The histograms reprise_call_seconds, reprise_sample_age_steps and
+/// reprise_sample_reuse have what the calls of a `Meter` see.
 ///
-/// In a program with libtorch an Exposer says "Possible problem binding to port": its threads have
-/// stacks of 100 KB, less than the thread-local data of libtorch's libraries. Give a
+/// In a program with libtorch an Exposer fails with "Possible problem binding to port": its threads
+/// have stacks of 100 KB, less than the thread-local data of libtorch's libraries. Give a
 /// `prometheus::Gateway` the metrics, or serve
 /// `prometheus::TextSerializer().Serialize(metrics.collectable()->Collect())` in a thread of yours.
 namespace reprise::metrics {
@@ -65,7 +65,7 @@ class Meter {
   Meter& operator=(Meter&&) = delete;
   ~Meter();
 
-  /// `writer.commit(end, priorities)`, timed. Notes when a step was appended, for its age.
+  /// `writer.commit(end, priorities)`, timed. Records when a step was appended, for its age.
   CommitStatus commit(Writer& writer, End end = End::Continue,
                       std::span<const float> priorities = {});
 
@@ -76,8 +76,8 @@ class Meter {
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
 
-  /// Times any other call, as of `VectorWriter` or `sample_into`, and gives what it returns. One
-  /// that throws is not counted.
+  /// Times any other call, such as one of `VectorWriter` or `sample_into`, and returns its result.
+  /// A call that throws is not counted.
   template <class Function>
   std::invoke_result_t<Function> time(Call call, Function&& function) {
     const auto begin = std::chrono::steady_clock::now();

@@ -18,13 +18,13 @@ struct MixedPart {
 /// Draws batches from several buffers of one schema and window: one contiguous batch, the items of
 /// the first part in front, with one set of importance weights and one update.
 ///
-/// Half of each batch from the agent's own steps, half from offline data that are never evicted
-/// (RLPD: Ball et al., "Efficient online reinforcement learning with offline data", 2023):
+/// This takes half of each batch from the agent's own steps, half from offline data that are never
+/// evicted (RLPD: Ball et al., "Efficient online reinforcement learning with offline data", 2023):
 ///
 ///     MixedSampler both({{online, 128}, {offline, 128}}, {.seed = 1});
 ///     while (const auto batch = both.sample()) { ... }
 ///
-/// As many of each as their priorities say (DQfD: Hester et al., "Deep Q-learning from
+/// This takes as many of each as their priorities say (DQfD: Hester et al., "Deep Q-learning from
 /// demonstrations", 2018): P(i) is the weight of item i over the sum of all buffers' weights. The
 /// bonus of demonstrations is the `epsilon` of their selector, which is added to each priority:
 ///
@@ -40,20 +40,21 @@ struct MixedPart {
 ///
 /// Thread safety: one thread at a time; writers and other samplers go on beside it.
 /// Lifetime: may outlive its buffers, which then read as closed. After `ReplayBuffer::restore` it
-/// knows the former items alone: make a new one.
+/// reads as closed, too: make a new one.
 class MixedSampler final : public BatchSource {
  public:
-  /// Exact parts. Part i draws as a sampler with `seed` + i does; the batch is in `memory`. A
-  /// buffer may be in several parts. With `fresh` each part has that share of items from its own
-  /// queue, which stand first in the part. Errors: `std::invalid_argument` for no part, a part
-  /// without items, a schema or window other than the first part's, and `resume`, which names a
-  /// sampler of one buffer.
+  /// Draws an exact number from each part. Part i draws as a sampler with `seed` + i does; the
+  /// batch is in `memory`. A buffer may be in several parts. With `fresh` each part has that share
+  /// of items from its own queue, which stand first in the part. Errors: `std::invalid_argument`
+  /// for no part, a part without items, a schema or window other than the first part's, and
+  /// `resume`, which names a sampler of one buffer.
   explicit MixedSampler(const std::vector<MixedPart>& parts, const SamplerOptions& options = {});
 
-  /// n items in all, drawn by the common total: `{online, demonstrations}`, or with other selectors
+  /// Draws n items in all, by the common total: `{online, demonstrations}`, or with other selectors
   /// than the first `{online.selector(1), demonstrations}`. Errors: as above, and for a buffer
   /// given twice, for `max_times_sampled`, for `fresh`, and for a selector whose weights mean
-  /// nothing beside those of another buffer: in an order, `RankBased`, `Recency` and `Mixture`.
+  /// nothing beside those of another buffer: those that draw in an order, `RankBased`, `Recency`
+  /// and `Mixture`.
   MixedSampler(const std::vector<SelectorHandle>& parts, std::size_t n,
                const SamplerOptions& options = {});
 
@@ -66,8 +67,8 @@ class MixedSampler final : public BatchSource {
   /// ends the call (closed, timed out, stopped, nothing to draw), `status` is that of this part,
   /// `waits_for` names it, and the items of earlier parts are kept: the next call goes on there,
   /// with its own options for the remaining parts, or begins anew if its `n_step` or `discount` is
-  /// another one. An exception keeps them too. If there is a batch, `items`, `needed`, `fresh` and
-  /// `waited` of the status are sums over the parts.
+  /// another one. An exception keeps these items, too. If there is a batch, `items`, `needed`,
+  /// `fresh` and `waited` of the status are sums over the parts.
   ///
   /// With exact parts, `probabilities` and weights (N * P(i))^-beta refer to the item's own buffer,
   /// and `ByBatch` divides by the largest weight of the whole batch. In passes (`Draws::Epoch`),
@@ -76,10 +77,11 @@ class MixedSampler final : public BatchSource {
   /// By the common total, P(i) and N refer to all buffers together. The totals are read once per
   /// batch, and P(i) is the probability by those shares, even if the totals change meanwhile. With
   /// `Stratified` a part has its share of n rounded up or down. A buffer without weight gives
-  /// nothing, and nobody waits for it; while none has any, the call waits for the first. The call
-  /// waits for a buffer with weight while its rate limiter holds samplers: `MinSize` with its
-  /// default of 1 does not. If a part loses all its weight after the totals were read, the batch is
-  /// begun anew; one that is emptied then makes the call wait for new items, as `Sampler` does.
+  /// nothing, and nobody waits for it; while none has any, the call waits for the first one of the
+  /// list. The call waits for a buffer with weight while its rate limiter holds samplers: `MinSize`
+  /// with its default of 1 does not. If a part loses all its weight after the totals were read, the
+  /// batch is begun anew; one that is emptied then makes the call wait for new items, as `Sampler`
+  /// does.
   ///
   /// Errors: as `Sampler::sample`, found before anything is drawn; `std::invalid_argument` for
   /// `ByBuffer` of several exact parts, which would scale each part by another factor, and for
@@ -115,9 +117,9 @@ class MixedSampler final : public BatchSource {
   /// Updates each key, in any order, by `SelectorHandle::update` of the first part with the key's
   /// buffer, which the tag tells. If two buffers of exact parts share a tag, as two loads of one
   /// checkpoint do, positions tell instead: the keys have to be those of one whole batch, in its
-  /// order. Errors, all found before any buffer is changed: as there; a key of none of the buffers;
-  /// and for buffers that share a tag, fewer keys than a batch, or any by the common total. Set
-  /// `Options::key_tag`, because two random ones are equal once in 4095.
+  /// order. Errors, all found before any buffer is changed: as `SelectorHandle::update`; a key of
+  /// none of the buffers; and for buffers that share a tag, fewer keys than a batch, or any by the
+  /// common total. Set `Options::key_tag`, because two random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
 

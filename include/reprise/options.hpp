@@ -42,10 +42,10 @@ struct Options {
   /// Versions of the policy that an item may be behind: one whose first step has a version
   /// (`Schema::version`, which this needs) below that of `ReplayBuffer::set_version` -
   /// max_staleness is outdated, now or on arrival. It is not drawn any more, by any sampler or
-  /// selector, and counts for no probability or total; it stays for the windows of others, and by
-  /// name, until it is evicted, before other items, as one that is exhausted by
-  /// `max_times_sampled`. None: items of any version are drawn. Rate limiters count the items that
-  /// can be drawn, so samplers may wait, or find nothing, in a full buffer:
+  /// selector, and counts for no probability or total; it stays for the windows of other items and
+  /// can be gathered by its key until it is evicted, before other items, as one that is exhausted
+  /// by `max_times_sampled`. Without a value items of any version are drawn. Rate limiters count
+  /// the items that can be drawn, so samplers may wait, or find nothing, in a full buffer:
   /// `SampleStatus::outdated` and `Stats` say so. Costs 13 bytes per row, and O(log items) for each
   /// item once.
   std::optional<std::uint64_t> max_staleness = std::nullopt;
@@ -53,7 +53,7 @@ struct Options {
   /// Whether items can be found by episode and position, with `ReplayBuffer::episodes`. The index
   /// has a fixed size: 8 to 16 bytes of address space per row, of which one entry of 8 bytes is
   /// used for each run of up to chunk_steps steps of an episode. Ingesting a step then also reads
-  /// the head of its row, about 5 ns per step.
+  /// the header of its row, about 5 ns per step.
   bool episode_index = false;
 
   /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or your own. All but
@@ -98,7 +98,7 @@ struct Options {
 struct Stats {
   std::uint64_t committed_steps = 0;  ///< Steps that `commit` accepted.
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
-  std::size_t resident_steps = 0;     ///< With or without an item; at most capacity_steps.
+  std::size_t resident_steps = 0;     ///< Steps with or without an item; at most capacity_steps.
   /// Steps above the capacity that are about to be evicted, while several threads ingest: at most a
   /// sixteenth of the capacity, or a chunk, and a chunk per shard; beside them, as shards are read
   /// one after the other, a snapshot may show more.
@@ -106,12 +106,13 @@ struct Stats {
   /// Items that can be drawn, at most capacity_steps; with `Transitions` each step is one, until it
   /// is removed.
   std::size_t items = 0;
-  std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
+  std::uint64_t pending_steps = 0;  ///< Steps with an incomplete window, or not yet ingested.
   /// Items of resident steps that are not drawn because their version is more than `max_staleness`
   /// behind, exhausted and removed ones included.
   std::size_t outdated_items = 0;
-  /// Items that ever became so, since the buffer was made or loaded, but for exhausted and removed
-  /// ones. Those of a checkpoint count again when it is loaded, except with `max_times_sampled`.
+  /// Items that ever became outdated since the buffer was made or loaded, without exhausted and
+  /// removed ones. Those of a checkpoint count again when it is loaded, except with
+  /// `max_times_sampled`.
   std::uint64_t ever_outdated_items = 0;
   std::uint64_t version = 0;  ///< What `ReplayBuffer::set_version` set last.
 
@@ -120,8 +121,8 @@ struct Stats {
   std::uint64_t applied_updates = 0;  ///< Keys whose item got a new priority.
   std::uint64_t stale_updates = 0;    ///< Keys of updates whose item was gone.
 
-  std::size_t writers = 0;         ///< Alive now.
-  std::size_t queued_chunks = 0;   ///< Chunks that have rung and are not yet ingested.
+  std::size_t writers = 0;         ///< Writers alive now.
+  std::size_t queued_chunks = 0;   ///< Chunks whose newest steps are not yet ingested.
   std::size_t retired_pinned = 0;  ///< Evicted chunks whose memory waits for a gather to end.
   std::size_t chunks = 0;          ///< Chunks in total: capacity, one per writer, slack.
   std::size_t chunks_touched = 0;  ///< Chunks that were ever used.
@@ -144,9 +145,9 @@ struct Stats {
   std::uint64_t closed_chunks = 0;     ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;    ///< Times a writer took a shard's lock to make room itself.
 
-  /// Committed and not in the newest save that has returned, nor loaded: all of them if there was
-  /// none. Pending steps are among them. A crash loses these, and of episodes under way what a save
-  /// leaves out, see `ReplayBuffer::save`.
+  /// Committed steps that are neither in the newest save that has returned nor loaded; without a
+  /// save or load all of them. Pending steps are among them. A crash loses these steps, and the
+  /// parts of open episodes that a save leaves out (`ReplayBuffer::save`).
   std::uint64_t unsaved_steps = 0;
 
   WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.

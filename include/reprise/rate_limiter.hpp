@@ -11,8 +11,8 @@ namespace reprise {
 /// The longest timeout: wait until there is an answer or the buffer is closed.
 inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds::max();
 
-/// Decides whether a call waits, and about every 50 ms whether it continues. Interpreters need it,
-/// because they run signal handlers in the middle of a call that stays one wait.
+/// Decides whether a call waits, and about every 50 ms whether it continues. Interpreters need it
+/// to run signal handlers in the middle of a call, which counts as one wait all the same.
 ///
 /// It is called on the thread of the call, without a lock: it may use the buffer, through any
 /// object except the one that waits. It must not throw. Its own time counts as waited.
@@ -48,8 +48,8 @@ struct Unlimited {
 
 /// Samplers wait until at least this many items can be sampled. Writers never wait.
 ///
-/// With sequences, the limiter counts steps instead of items: samplers wait until the buffer
-/// holds so many steps and an item begins with one of them. If draws are limited too
+/// With sequences, the limiter counts steps instead of items: samplers wait until the buffer holds
+/// `items` steps and an item begins with one of them. If draws are limited too
 /// (`Options::max_times_sampled`), or the staleness of items is (`Options::max_staleness`), it
 /// counts the sequences that can still be drawn, because a count of steps does not tell how many
 /// can.
@@ -83,8 +83,8 @@ struct MinSize {
 /// A thread that both commits and samples would wait for itself, or for a sampler before it that
 /// waits for its steps: give its writer and its calls of `sample` timeouts.
 struct SampleToInsertRatio {
-  /// Above 0, finite. With `Options::max_times_sampled` at most that, or the buffer is refused: no
-  /// step is sampled more often, and writers would wait for samples that never come.
+  /// Above 0, finite. It is at most `Options::max_times_sampled`, if that is set, or the buffer is
+  /// refused: no step is sampled more often, and writers would wait for samples that never come.
   double samples_per_insert = 1.0;
   std::size_t min_size = 1;  ///< Items, 1 to capacity_steps.
   /// How far the balance may stray, in sampled items: at least max(1, samples_per_insert), and at
@@ -111,11 +111,11 @@ struct SampleToInsertRatio {
 /// and the open steps of each writer. Steps beyond capacity_steps are evicted even if they were
 /// never sampled. With the `Fifo` selector, a capacity of that sum loses nothing. In another order,
 /// such as that of `Lifo`, the capacity has to be that sum times chunk_steps for each shard: steps
-/// leave a chunk from its front, so those behind one that waits to be sampled stay with it. So do
-/// those of removed items, and a `Queue` whose items are removed needs that capacity with `Fifo`
-/// too. With sequences the sum is of items and the capacity of steps: an item takes `period`
-/// steps, and more where episodes are short or their ends begin none. Where the capacity is less,
-/// steps leave before `size` items wait, and writers are never held.
+/// leave a chunk from its front, so those behind one that waits to be sampled stay with it. The
+/// steps of removed items stay likewise, so a `Queue` whose items are removed needs that capacity
+/// with `Fifo` too. With sequences the sum is of items and the capacity of steps: an item takes
+/// `period` steps, and more where episodes are short or their ends begin none. Where the capacity
+/// is less, steps leave before `size` items wait, and writers are never held.
 ///
 /// No deadlock: writers are held only while `size` items wait, and a batch of more than `size` is
 /// refused (`std::invalid_argument`). A thread that both commits and samples needs timeouts, as

@@ -15,7 +15,7 @@
 #include <vector>
 
 /// One replay buffer over many processes. This header makes and reads the bytes that go between the
-/// processes; who uses it sends them.
+/// processes; your code sends them.
 ///
 /// ```
 /// remote writer                  replay shard                       learner
@@ -43,7 +43,7 @@ class RatioOfSums;
 struct PackerLanes {
   std::size_t count = 1;  ///< The number of lanes: one for each shard, at least 1.
   std::size_t first = 0;  ///< Lane of the first episode, below `count`; packers should differ.
-  /// After so many steps in one lane, at least 1, an episode goes on in another lane that has had
+  /// After this many steps in one lane, at least 1, an episode goes on in another lane that has had
   /// fewer steps. In the shard of that lane it begins in the middle.
   std::size_t longest_run = ~std::size_t{0};
 };
@@ -60,10 +60,11 @@ struct PackerLanes {
 /// Fork: `std::logic_error` in a forked child.
 class StepPacker {
  public:
-  /// `schema`, `of_shards`: of the shards' buffers; of these options `window`, `selectors` and
-  /// `max_writers` count. `writer_id`: random by default; lane i is the remote writer of the id
-  /// `writer_id` + i, and no two remote writers of a shard may share one. `std::invalid_argument`
-  /// for lanes that are not allowed, and as the constructor of `ReplayBuffer`.
+  /// `schema` and `of_shards` are those of the shards' buffers; only `window`, `selectors` and
+  /// `max_writers` of the options count. `writer_id`: random by default; lane i is the remote
+  /// writer of the id `writer_id` + i, and no two remote writers of a shard may share one.
+  /// `std::invalid_argument` for lanes that are not allowed, and as the constructor of
+  /// `ReplayBuffer`.
   StepPacker(const Schema& schema, const Options& of_shards,
              std::optional<std::uint64_t> writer_id = std::nullopt, const PackerLanes& lanes = {});
   ~StepPacker();
@@ -116,14 +117,14 @@ struct AppendResult {
   std::size_t restarted = 0;
 };
 
-/// The shipment of one writer, among those of a process.
+/// The shipment of one remote writer, which its process sends along with others.
 struct ShipmentOf {
   std::uint64_t writer_id = 0;               ///< `StepPacker::writer_id`, plus its lane.
   std::span<const std::byte> shipment = {};  ///< Empty: the writer has ended.
 };
-/// Shipments of the writers of one process as one call, for `ReplayShard::append_all`; none at all
-/// say that the process lives. `process`: 64 bits that no other process has. `incarnation`: of the
-/// shard that they are for; 0: of any.
+/// Packs shipments of the writers of one process as one call for `ReplayShard::append_all`. An
+/// empty list only tells the shard that the process is alive. `process`: 64 bits that no other
+/// process has. `incarnation`: that of the shard that they are for; 0 for any.
 [[nodiscard]] Blob shipments_of(std::uint64_t process, std::uint64_t incarnation,
                                 std::span<const ShipmentOf> shipments);
 
@@ -132,51 +133,54 @@ struct ShipmentOutcome {
   /// Whether the shipment was appended, or why not.
   enum class Is : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
     Appended,
-    TimedOut,  ///< There was no room for all of it, and a part may be in: send it again.
-    NoWriter,  ///< Beyond `Options::max_writers`.
-    Closed,    ///< The buffer is.
-    Invalid,   ///< `ReplayShard::append` throws `std::invalid_argument`; and so on.
-    System,
-    Memory,
-    Other,
+    TimedOut,  ///< There was no room for all steps, and some may be in: send it again.
+    NoWriter,  ///< The buffer has no writer left (`Options::max_writers`).
+    Closed,    ///< The buffer is closed.
+    Invalid,   ///< `ReplayShard::append` threw `std::invalid_argument`.
+    System,    ///< It threw `std::system_error`.
+    Memory,    ///< It threw `std::bad_alloc`.
+    Other,     ///< It threw any other exception.
   };
-  Is is = Is::Appended;   ///< Whether it is in.
-  std::size_t steps = 0;  ///< Appended by this call.
-  std::string said = {};  ///< Why not.
+  Is is = Is::Appended;   ///< Whether it was appended, or why not.
+  std::size_t steps = 0;  ///< Steps appended by this call.
+  std::string said = {};  ///< The reason as a message; empty if it was appended.
 };
-/// Those in an answer of `ReplayShard::append_all`, of as many shipments as it took.
+/// Reads the outcomes in an answer of `ReplayShard::append_all`, one for each of the first `most`
+/// shipments.
 [[nodiscard]] std::vector<ShipmentOutcome> outcomes_of(std::span<const std::byte> answer);
 
-/// What every answer of a shard says of it.
+/// The state of a shard, which each of its answers carries.
 struct ShardState {
   std::uint64_t incarnation = 0;  ///< The start of the shard that answered.
-  std::uint64_t committed = 0;    ///< Steps.
-  bool closed = false;            ///< The buffer is.
-  bool done = false;  ///< Whether it did what it was asked; not if that was for another start.
+  std::uint64_t committed = 0;    ///< Steps committed to the buffer.
+  bool closed = false;            ///< Whether the buffer is closed.
+  bool done = false;  ///< Whether it did what was asked; not if that was for another incarnation.
 };
-/// The state in an answer of `ReplayShard`.
+/// Reads the state in an answer of `ReplayShard`.
 [[nodiscard]] ShardState state_of(std::span<const std::byte> answer);
 
-/// How long a shard waits for processes and clients that it does not hear of.
+/// How long a shard waits for processes and clients that are silent.
 struct ShardPatience {
-  /// A process that was silent for so long loses its writers if others need their places.
+  /// A process that was silent for this long loses its writers if others need their places.
   std::chrono::nanoseconds silent = std::chrono::seconds(5);
-  /// Its writers are closed then, and answers that a client did not take are forgotten.
+  /// After this long the writers of a silent process are closed, and answers that a silent client
+  /// did not take are forgotten.
   std::chrono::nanoseconds forgotten = std::chrono::seconds(60);
 };
 
 /// What became of writers whose steps came by `ReplayShard::append_all`.
 struct DeliveryCounts {
-  std::uint64_t restarted_episodes = 0;     ///< As `AppendResult::restarted`, in all.
-  std::uint64_t silent_writers_closed = 0;  ///< Of processes that were silent.
+  std::uint64_t restarted_episodes = 0;     ///< The sum of `AppendResult::restarted`.
+  std::uint64_t silent_writers_closed = 0;  ///< Writers closed because of `ShardPatience`.
 };
 
 /// A buffer that remote writers append to and remote learners draw from, beside its own writers and
 /// samplers.
 ///
-/// A carrier may bring a call twice, also by different ways: each request and each shipment is
-/// worked on once, by its number. One for an earlier incarnation is refused, as its keys may be of
-/// a buffer that is gone, and its steps in a checkpoint that this one was loaded from.
+/// A network may deliver a call twice, also over different connections: each request and each
+/// shipment has a number, and is worked on once. One for an earlier incarnation is refused, as its
+/// keys may be of a buffer that is gone, and its steps in a checkpoint that this one was loaded
+/// from.
 ///
 /// Thread safety: every method from any thread. Shipments of one writer exclude each other, and so
 /// do exchanges, and calls of `append_all`. Lifetime: may outlive the buffer, which then reads as
@@ -217,15 +221,15 @@ class ReplayShard {
   [[nodiscard]] Blob exchange(std::span<const std::byte> request, const Room& room = {});
 
   /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
-  /// their outcomes; behind one that failed, others of its writer have the same.
+  /// their outcomes; after one that failed, later ones of the same writer have the same outcome.
   [[nodiscard]] Blob append_all(std::span<const std::byte> call,
                                 std::chrono::nanoseconds timeout = kNoTimeout,
                                 std::size_t most = ~std::size_t{0});
-  /// A process with shipments lives; `append_all` says so too.
+  /// Records that a process that sends shipments is alive, as each `append_all` of it does.
   void hear(std::uint64_t process);
-  /// Whether a process with shipments was not heard of for `ShardPatience::silent`.
+  /// Whether a process that sends shipments has been silent for `ShardPatience::silent`.
   [[nodiscard]] bool is_silent(std::uint64_t process) const;
-  /// Sums over all of them.
+  /// Counts over all calls of `append_all`.
   [[nodiscard]] DeliveryCounts deliveries() const;
 
   /// `exchange` or `append_all`, without waiting for room: for `HostOptions::service`.
@@ -274,8 +278,9 @@ struct ShardClientOptions {
 /// Thread safety: one thread at a time. Cost: O(n) per batch, plus a copy of its rows.
 class ShardClient {
  public:
-  /// `schema`, `of_shards`: of the shards' buffers; of these options `window` and `selectors`
-  /// count. `std::invalid_argument` for those that `ReplayBuffer` or `ReplayShard` refuses.
+  /// `schema` and `of_shards` are those of the shards' buffers; only `window` and `selectors` of
+  /// the options count. `std::invalid_argument` for those that `ReplayBuffer` or `ReplayShard`
+  /// refuses.
   ShardClient(const Schema& schema, const Options& of_shards, std::size_t shards,
               const ShardClientOptions& options = {});
   ~ShardClient();
@@ -301,9 +306,10 @@ class ShardClient {
                              std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0));
   /// Takes the answer to a request, each once, in any order. Rows are copied into their batches.
   void answer(std::size_t shard, std::span<const std::byte> answer);
-  /// Marks a shard as lost, because it is gone or its answers are given up: they are refused from
-  /// now on. Its updates that are queued or under way become stale; but if it `restarted`, they are
-  /// queued for its successor. It is drawn from again once it has answered a later request.
+  /// Marks a shard as lost, because it is gone or you wait for it no longer: its answers are
+  /// refused from now on. Its updates that are queued or under way become stale; but if it
+  /// `restarted`, they are queued for its successor. It is drawn from again once it has answered a
+  /// later request.
   void lose(std::size_t shard, bool restarted = false);
 
   /// How far a batch is.
@@ -336,9 +342,9 @@ class ShardClient {
 
   /// Number of shards.
   [[nodiscard]] std::size_t shards() const noexcept;
-  /// Knowledge of a shard, as of its last answer.
+  /// What is known of a shard from its last answer.
   [[nodiscard]] ShardTotals totals(std::size_t shard) const;
-  /// Updates that were stale here, not in a shard.
+  /// Updates that the client found stale itself, without asking a shard.
   [[nodiscard]] std::uint64_t stale_updates() const noexcept;
   /// Draws that were allotted again.
   [[nodiscard]] std::uint64_t reallotted() const noexcept;
@@ -364,9 +370,9 @@ class ShardedLimiter {
   ShardedLimiter(ShardedLimiter&&) noexcept;
   ShardedLimiter& operator=(ShardedLimiter&&) noexcept;
 
-  /// Says how many items a shard has now; 0 once it is lost.
+  /// Reports how many items a shard has now; 0 once it is lost.
   void tell(std::size_t shard, std::uint64_t items);
-  /// How many steps a writer may append now. If 0, it asks again when something has changed.
+  /// How many steps a writer may append now. If 0, ask again once something has changed.
   [[nodiscard]] std::size_t credit();
   /// Counts steps that are about to be appended, if they may be; otherwise returns false and counts
   /// nothing. It takes the place of credit for users that append whole shipments.

@@ -86,7 +86,7 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// chunk of one shard, not of the buffer. Writers take their chunks from the shards in turn, so the
 /// shards hold similar data; fewer and smaller chunks per shard make the choice coarser.
 ///
-/// The header of each says how old the steps that it keeps may become. Ages there are in
+/// The header of each remover says how old the steps that it keeps may become. Ages there are in
 /// capacities: steps committed since, divided by `Options::capacity_steps`.
 ///
 /// A chunk that its writer still fills is spared while the shard has filled ones, because nothing

@@ -34,7 +34,7 @@ class ReplayBuffer;
 ///
 /// Thread safety: every method from any thread.
 /// Lifetime: may outlive its buffer, whose memory it keeps, and which then reads as closed. After
-/// `ReplayBuffer::restore` it knows the former items alone: make a new one.
+/// `ReplayBuffer::restore` it refers to the former items only: make a new one.
 class SelectorHandle {
  public:
   /// The first selector of a buffer.
@@ -137,8 +137,8 @@ class Episodes {
                                  std::span<const float> priorities, std::size_t selector = 0);
 
   /// `ReplayBuffer::gather` of the items that begin with consecutive steps of an episode, from this
-  /// position on, into places [offset, offset + steps). What `find` would not find is marked as a
-  /// stale key is, and has a stale key. Errors: as there.
+  /// position on, into places [offset, offset + steps). An item that `find` would not find is
+  /// marked as one with a stale key is, and gets a stale key. Errors: as `ReplayBuffer::gather`.
   /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
   std::size_t gather(std::uint64_t episode, std::uint64_t position, std::size_t steps, Batch& batch,
                      std::size_t offset = 0);
@@ -150,7 +150,7 @@ class Episodes {
   /// after it, and of all items of the episode. Weights are those of the selector with this place;
   /// with `Proportional{.alpha = 1, .epsilon = 0}` they are the raw priorities. Items that are gone
   /// or exhausted add nothing, nor do those of an episode under way that are not decided yet.
-  /// NaN for an item that is gone. Returns how many are there.
+  /// NaN for an item that is gone. Returns how many items are not gone.
   ///
   /// Sums are made anew of the present weights, so they do not drift, and after[i] <= totals[i].
   /// Beside other threads each shard's part is of one moment, but not the whole: an item that is
@@ -272,8 +272,8 @@ class ReplayBuffer {
     return update(keys, AnyField(field), std::as_bytes(values));
   }
 
-  /// Makes what gives items goals that their episodes achieved, as this observation tells; see
-  /// `Hindsight`. With frame stacks the newest frame counts.
+  /// Makes a `Hindsight`, which gives items goals that their episodes achieved; this observation
+  /// field says what was achieved. With frame stacks the newest frame counts.
   /// Errors: `std::invalid_argument` for a field that is no observation of the schema, for a share
   /// outside [0, 1], and for a window other than `Transitions` of n_step 1: the return of several
   /// steps would have to be made anew, of rewards that a batch does not have.
@@ -300,13 +300,13 @@ class ReplayBuffer {
 
   /// Sets `SampleToInsertRatio::samples_per_insert` for the steps inserted from now on. Earlier
   /// steps count as they did: the balance stays what it is, so a change leaves no burst of samples
-  /// and no pause. (Of each writer a block of up to 64 steps may count at the ratio before, or be
-  /// given back at the new one when the writer ends: then the balance moves by so many steps times
-  /// the change. A checkpoint made while the ratio changes may have it at another step.) Waiting
-  /// calls go by the new ratio at once. A batch that it could never let through is let through if
-  /// it waits, and refused by later calls. `Stats::limiter` names the ratio that is held; `options`
-  /// has the first one. A checkpoint keeps the ratio, for `load` and for `restore` into a buffer
-  /// with the same `rate_limiter`.
+  /// and no pause. (For each writer a block of up to 64 steps may count at the ratio before, or be
+  /// given back at the new one when the writer ends: then the balance moves by that number of steps
+  /// times the change. A checkpoint made while the ratio changes may have it at another step.)
+  /// Waiting calls go by the new ratio at once. A batch that it could never let through is let
+  /// through if it waits, and refused by later calls. `Stats::limiter` names the ratio that is
+  /// held; `options` has the first one. A checkpoint keeps the ratio, for `load` and for `restore`
+  /// into a buffer with the same `rate_limiter`.
   ///
   /// Thread safety: any thread, beside writers and samplers, as often as you like. Errors:
   /// `std::invalid_argument` for another rate limiter, and for a ratio that the constructor would
@@ -342,9 +342,9 @@ class ReplayBuffer {
   /// limiter's state, schema and options. An episode under way is saved up to the last step that
   /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
   /// truncated. So a save between episodes leaves nothing out, if nothing is evicted meanwhile
-  /// (`SaveResult::left_out_steps`) and no stream goes on (`SequenceEnd::Continue`): it ends there.
-  /// All priorities are read at one moment. Extra memory: 4 bytes per item and selector, and one
-  /// chunk while data moves out of a file that is mostly unused.
+  /// (`SaveResult::left_out_steps`) and no stream goes on (`SequenceEnd::Continue`): a load ends it
+  /// there. All priorities are read at one moment. Extra memory: 4 bytes per item and selector, and
+  /// one chunk while data moves out of a file that is mostly unused.
   ///
   /// The next save writes priorities, and only chunks that are new or were not full. Once the call
   /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are
@@ -404,8 +404,8 @@ class ReplayBuffer {
 /// The result of `ReplayBuffer::load`.
 struct LoadResult {
   ReplayBuffer buffer;  ///< Has the items of the newest checkpoint that is whole.
-  /// The checkpoints that were skipped because they were damaged, and why. If none is left, only
-  /// `CheckpointError` tells.
+  /// The checkpoints that were skipped because they were damaged, and why. If no checkpoint is
+  /// whole, the call throws `CheckpointError` instead.
   std::vector<SkippedCheckpoint> skipped;
   Attachments attachments;  ///< The attachments of the checkpoint.
 };

@@ -65,14 +65,15 @@ struct SamplerOptions {
 /// Lifetime: may outlive its buffer, which then reads as closed.
 class Sampler final : public BatchSource {
  public:
-  /// Draws n items into the sampler's own batch, whose contents change with the
-  /// next call. False if closed, timed out, stopped or without any weight.
+  /// Draws n items into the sampler's own batch, whose contents change with the next call. The
+  /// result is false if the buffer is closed, or the call timed out, was stopped or found no
+  /// weight.
   ///
   /// The order of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each
   /// once, the first one first. Items drawn by weight are sorted by memory: shard by shard, and
   /// within a shard by row, with `RankBased` mostly from high ranks to low. That is neither random
-  /// nor by time: shuffle such a batch before you cut it into parts. Those of a pass are sorted by
-  /// shard only.
+  /// nor by time: shuffle such a batch before you cut it into parts. Items of a pass
+  /// (`Draws::Epoch`) are sorted by shard only.
   ///
   /// Errors: `std::invalid_argument` for n = 0, beta outside [0, 1], a negative timeout, a batch
   /// that the rate limiter could never let through, or one that takes more different items than
@@ -93,7 +94,7 @@ class Sampler final : public BatchSource {
   [[nodiscard]] Batch make_batch(std::size_t n,
                                  std::pmr::memory_resource* memory = nullptr) const override;
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
-  /// Calls `SelectorHandle::update` of the selector that this draws by.
+  /// Calls `SelectorHandle::update` of the sampler's selector.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
   void check(const Batch& batch, const SampleOptions& options) const override;

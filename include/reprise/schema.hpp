@@ -29,14 +29,14 @@ enum class Role : std::uint8_t {
 /// The consequences of a role: all that buffers, batches and checkpoints ask of it.
 struct RoleTraits {
   const char* name = nullptr;  ///< The name in messages.
-  bool per_item = false;       ///< Whether an item has one, from its first step, and not each step.
-  bool has_next = false;       ///< The row after an episode's last step has it too; frames stack.
-  bool has_returns = false;    ///< Returns sum it.
-  bool discounts = false;      ///< Returns are discounted by it; a schema has at most one.
-  bool is_scalar = false;      ///< A float without a shape.
-  bool spreads = false;        ///< `Schema::require_finite` is about it.
-  bool changes = false;        ///< `ReplayBuffer::update` replaces its values.
-  bool stamped = false;        ///< Commits fill it in; a schema has at most one.
+  bool per_item = false;       ///< Whether an item has one value, that of its first step.
+  bool has_next = false;       ///< Whether the row after an episode's last step has it; stacks.
+  bool has_returns = false;    ///< Whether returns are sums of it.
+  bool discounts = false;      ///< Whether it discounts returns; a schema has at most one.
+  bool is_scalar = false;      ///< Whether it has to be a float without a shape.
+  bool spreads = false;        ///< Whether `Schema::require_finite` checks it.
+  bool changes = false;        ///< Whether `ReplayBuffer::update` may replace its values.
+  bool stamped = false;        ///< Whether commits fill it in; a schema has at most one.
 };
 
 namespace detail {
@@ -164,7 +164,7 @@ inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType:
 /// converted to it. Where a typed handle would not compile, it throws `std::invalid_argument`.
 class AnyField {
  public:
-  /// Forgets the type.
+  /// Converts a typed handle.
   template <Element T, Role R, bool Shaped>
   explicit AnyField(Field<T, R, Shaped> field) noexcept
       : index_(field.index()), signature_(detail::kSignature<Field<T, R, Shaped>>) {}
@@ -302,9 +302,9 @@ class Schema {
   Discount discount(std::string_view name);
 
   /// The version of the policy that made the step: a column of whole numbers that the writer fills
-  /// in at each commit with what `Writer::set_version` said last, 0 before; a value that is written
+  /// in at each commit with what `Writer::set_version` set last, 0 before; a value that is written
   /// through `now` for the step stays. Batches have it as any column. `Options::max_staleness`
-  /// needs it. At least 0; `commit` refuses others.
+  /// needs it. `commit` refuses a version below 0.
   PolicyVersion version(std::string_view name);
 
   /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:
@@ -336,7 +336,7 @@ class Schema {
   /// `std::invalid_argument` names field, step and value. The step is not taken; it can be
   /// corrected and committed. `Writer::add_transition` and `VectorWriter` refuse before they change
   /// anything. Off by default. Costs a pass over these fields per step, about 0.05 ns per byte and
-  /// 5 ns, and nothing if it is off. Schemas that differ only in it are equal; a checkpoint keeps
+  /// 5 ns, and nothing if it is off. Schemas that differ only in this are equal; a checkpoint keeps
   /// it.
   void require_finite(bool on = true) noexcept { finite_ = on; }
   /// See `require_finite`.
@@ -346,9 +346,8 @@ class Schema {
   /// each is compressed by LZ4 against the first one of its chunk, so any window can be read by
   /// itself. A frame of an Atari game (84 x 84) takes a fifth to a thirtieth. Where nothing can be
   /// saved it is kept as it is and costs 8 bytes more. Batches, handles and everything else stay as
-  /// they are; schemas that differ only in it are equal. A buffer of an equal schema that
-  /// compresses otherwise cannot be restored from a checkpoint of this one. `Stats` tells both
-  /// sizes.
+  /// they are; schemas that differ only in this are equal. A buffer of an equal schema that
+  /// compresses otherwise cannot be restored from a checkpoint of this one. `Stats` has both sizes.
   ///
   /// Cost: `commit` compresses the next observation, 1 to 5 us for 7 KB, and at the beginning of a
   /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.3

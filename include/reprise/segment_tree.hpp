@@ -49,7 +49,8 @@ class SegmentTree {
 
   /// Number of leaves.
   [[nodiscard]] std::size_t capacity() const noexcept;
-  /// All leaves in order, valid until the tree is destroyed. No argument for calls that change it.
+  /// All leaves in order, valid until the tree is destroyed. Do not pass them to calls that change
+  /// the tree.
   [[nodiscard]] std::span<const Leaf> leaves() const noexcept;
   /// One leaf.
   [[nodiscard]] Leaf leaf(std::size_t leaf) const;
@@ -61,7 +62,7 @@ class SegmentTree {
   /// Largest leaf, in constant time.
   [[nodiscard]] Leaf max() const noexcept;
 
-  /// Sum of a range; of an empty one 0, its minimum infinity and its maximum -infinity.
+  /// Sum of a range. An empty range has the sum 0, the minimum infinity and the maximum -infinity.
   [[nodiscard]] double sum(std::size_t first, std::size_t last) const;
   /// Smallest leaf of a range.
   [[nodiscard]] Leaf min(std::size_t first, std::size_t last) const;

@@ -18,8 +18,8 @@ struct ItemRun {
   std::uint32_t first = 0;  ///< Leaf of the first row.
   /// Raw priorities, or marks: `is_item` is false for a row without an item.
   std::span<const float> priorities;
-  const std::uint64_t* numbers = nullptr;  ///< Per row, rising in the order in which items were
-                                           ///< decided; only if `SelectorRule::needs_item_numbers`.
+  const std::uint64_t* numbers = nullptr;  ///< One per row, rising in the order in which items were
+                                           ///< decided; null unless the rule `needs_item_numbers`.
 };
 
 /// The state of a shard selector, for other shards and for samplers.
@@ -61,16 +61,16 @@ class ShardSelector {
   /// A run of rows leaves. Should be O(run).
   virtual void erase(std::uint32_t first, std::size_t count) noexcept = 0;
 
-  /// Asked after every change, so it should be O(1).
+  /// The state of this shard selector. Called after every change, so it should be O(1).
   [[nodiscard]] virtual SelectorSummary summary() const noexcept = 0;
 
   /// Sum of the weights of a run of rows. Should be O(log leaves) or so.
   [[nodiscard]] virtual double sum(std::uint32_t first, std::size_t count) const noexcept = 0;
 
-  /// Draws one leaf for each target in [0, total), with its weight: the leaf on
-  /// which the target falls if the leaves lie end to end, in a sequence that stays fixed while
-  /// nothing changes. Targets rise, and may be overwritten. Must never give a leaf of weight 0.
-  /// Called only with total > 0.
+  /// Draws one leaf for each target in [0, total), with its weight: the leaf on which the target
+  /// falls if the leaves lie end to end, in an order that stays fixed while nothing changes.
+  /// Targets rise, and may be overwritten. Must never give a leaf of weight 0. Called only with
+  /// total > 0.
   ///
   /// Each leaf must have exactly one interval, as long as its weight. A mix of two strategies that
   /// gives a leaf two intervals draws the same leaf at distant places: draws without replacement
@@ -88,13 +88,13 @@ class ShardSelector {
   virtual void update(std::span<const std::uint32_t> leaves,
                       std::span<const float> weights) noexcept = 0;
 
-  /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated. The
-  /// default shows them with a weight of 0. Override it, and `show` with it, if a weight is not
-  /// what `update` last gave.
+  /// Makes these leaves weigh 0 until they are shown again, updated or erased. Each has an item,
+  /// and none is repeated. The default calls `show` with weights of 0. Override it, and `show` with
+  /// it, if a weight is not what `update` last gave.
   virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
   /// Gives hidden leaves their weights back, as `draw` reported them. Other leaves stay as they
-  /// are. The default updates them.
+  /// are. The default calls `update`.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
   // An ordered selector (`Law::InOrder`) overrides these, and `hide` and `show` with
@@ -103,24 +103,25 @@ class ShardSelector {
   /// The key of the first item that is not hidden; 0 if there is none. Keys are above 0 and
   /// comparable between shards: the shard with the largest key is taken from. Should be O(1).
   [[nodiscard]] virtual std::int64_t first_key() const noexcept { return 0; }
-  /// Hides that item and returns its leaf. Called only if there is one.
+  /// Hides the first item and returns its leaf. Called only if there is one.
   virtual std::uint32_t take_first() noexcept { return 0; }
-  /// Whether the first item was decided before the item with this number. Only a selector that goes
-  /// by item numbers has to tell: items that arrive during a draw wait for the next one.
+  /// Whether the first item was decided before the item with this number. Only a selector that
+  /// draws by item numbers has to override it: items that arrive during a draw wait for the next
+  /// one.
   [[nodiscard]] virtual bool first_is_before(std::uint64_t /*number*/) const noexcept {
     return true;
   }
 
   // Changes of all weights. The locks of all shards are held. May be O(items).
 
-  /// `SelectorRule::set_alpha` was called: items are to weigh what they would have with the new
-  /// exponent. False, with nothing changed, if this selector cannot do that; then
+  /// Called after `SelectorRule::set_alpha`: gives each item the weight that it has with the new
+  /// exponent. Returns false, with nothing changed, if this selector cannot do that; then
   /// `SelectorHandle::set_alpha` gives the rule its exponent back and refuses. All shard selectors
   /// of a rule have to answer alike.
   [[nodiscard]] virtual bool set_alpha(float /*alpha*/) noexcept { return false; }
-  /// Multiplies every weight by a factor in (0, 1]. False, with nothing changed, if that means
-  /// nothing for this selector; `SelectorHandle::decay` then refuses. All shard selectors of a rule
-  /// have to answer alike.
+  /// Multiplies every weight by a factor in (0, 1]. Returns false, with nothing changed, if that
+  /// means nothing for this selector; `SelectorHandle::decay` then refuses. All shard selectors of
+  /// a rule have to answer alike.
   virtual bool decay(float /*factor*/) noexcept { return false; }
 
   // The next calls save and load a selector. By default the weight of each item is saved, by `sum`,
@@ -128,7 +129,7 @@ class ShardSelector {
 
   /// The stored form of each of these items; only `restore` has to understand it.
   virtual void store(std::span<const std::uint32_t> leaves, std::span<float> stored) const noexcept;
-  /// Items that were just inserted get back their stored form: finite, at least 0.
+  /// Gives items that were just inserted what `store` returned for them: finite, at least 0.
   virtual void restore(std::span<const std::uint32_t> leaves,
                        std::span<const float> stored) noexcept;
   /// State of the selector apart from its items.
@@ -147,14 +148,14 @@ using EachShardSelector = std::function<void(const std::function<void(ShardSelec
 enum class Law : std::uint8_t {
   ByWeight,  ///< By the weight of each item alone, so that the sums of shards add up.
   ByRank,    ///< By the rank of each item's priority among all.
-  ByAge,     ///< By the items that were decided after it.
+  ByAge,     ///< By the number of items that were decided after it.
   Mixed,     ///< By more than one sum over all items.
   /// One after the other, by `ShardSelector::take_first`: each at most once per batch, with the
   /// locks of all shards held.
   InOrder,
 };
 
-/// The part of a selector that all shards share. Any thread at any time.
+/// The part of a selector that all shards share. Any thread may call it at any time.
 class SelectorRule {
  public:
   SelectorRule() = default;
@@ -181,12 +182,12 @@ class SelectorRule {
 
   /// The exponent of priorities, if `SelectorHandle::set_alpha` may change it.
   [[nodiscard]] virtual std::optional<float> alpha() const noexcept { return std::nullopt; }
-  /// `std::invalid_argument` for an exponent that is not allowed. The default allows 0 to 8.
+  /// Throws `std::invalid_argument` for an exponent that is not allowed. The default allows 0 to 8.
   virtual void check_alpha(float alpha) const;
-  /// Sets the exponent, which `alpha` has to give from then on; the present one is above 0. False,
-  /// with nothing changed, if the exponent stays as it is; `SelectorHandle::set_alpha` then
-  /// refuses. Called with the locks of all shards held, before `ShardSelector::set_alpha` of each
-  /// shard. `weigh` and `alpha` may run at the same time.
+  /// Sets the exponent, which `alpha` has to give from then on; the present one is above 0. Returns
+  /// false, with nothing changed, if the exponent cannot be changed; `SelectorHandle::set_alpha`
+  /// then refuses. Called with the locks of all shards held, before `ShardSelector::set_alpha` of
+  /// each shard. `weigh` and `alpha` may run at the same time.
   [[nodiscard]] virtual bool set_alpha(float /*alpha*/) noexcept { return false; }
 
   /// Whether weights depend on the items of all shards, so that `refresh` is called.
@@ -198,10 +199,10 @@ class SelectorRule {
   /// which they really drew.
   virtual void refresh(const EachShardSelector& each_shard_selector) noexcept;
 
-  /// Bytes that a shard selector for so many leaves reserves, its trees included and touched or
-  /// not, and its part of what the rule itself keeps per item. Only for `Stats`: reserved_bytes
-  /// adds them up, touched_bytes takes the part of the chunks that were used. The default is right
-  /// for the default of `make_shard_selector`.
+  /// Bytes that a shard selector for `leaves` leaves reserves, touched or not, its trees included,
+  /// and its part of what the rule itself keeps per item. Only for `Stats`: reserved_bytes adds
+  /// them up, touched_bytes takes the part of the chunks that were used. The default is right for
+  /// the default of `make_shard_selector`.
   [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept;
 
   /// Makes the part for one shard. It may refer to the rule, which outlives it. May throw.

@@ -5,7 +5,7 @@
 
 namespace reprise {
 
-/// Everything in memory, taken as steps arrive. The default.
+/// Everything is in main memory, which is taken as steps arrive. The default.
 struct Memory {};
 
 /// Keeps the rows, by far the largest part of most buffers, in a file that is mapped into memory:
@@ -23,7 +23,7 @@ struct Memory {};
 /// signal. Space for the rows that capacity_steps takes while episodes are much longer than windows
 /// is allocated when the buffer is made, and further space chunk by chunk (one open chunk per
 /// writer, episodes of few steps). A `commit` that gets no space throws, its step stays as it was,
-/// and the call can be repeated. `Stats::file_bytes` tells the space.
+/// and the call can be repeated. `Stats::file_bytes` has the space taken.
 ///
 /// Some faults cannot be an exception. On a file system that copies on write (btrfs, ZFS) rewriting
 /// a row takes new space, so a full disk is a SIGBUS on the thread that reads or writes the row; so

@@ -36,7 +36,7 @@ class Refusal {
     std::string text;  ///< The text in the words of C++.
   };
 
-  explicit Refusal(std::vector<Part> parts) : parts_(std::move(parts)) {}  ///< Made of these parts.
+  explicit Refusal(std::vector<Part> parts) : parts_(std::move(parts)) {}  ///< Takes the parts.
   /// The parts in the order of the message.
   [[nodiscard]] const std::vector<Part>& parts() const noexcept { return parts_; }
 
@@ -52,7 +52,7 @@ using OptionValue = std::variant<std::uint64_t, float, double>;
 struct StrategyOption {
   std::string_view name;  ///< The name of the member.
   OptionValue value;      ///< Its default.
-  /// The range that is allowed. A buffer may refuse more, for reasons that lie in its other
+  /// The smallest value allowed. A buffer may refuse more values, for reasons that lie in its other
   /// options.
   OptionValue min;
   OptionValue max;  ///< The largest allowed; without a bound, the largest of the member's type.
@@ -72,7 +72,7 @@ class StrategyKind {
   static constexpr std::size_t kMostOptions = 8;                 ///< Options that a kind may have.
   using Options = std::array<StrategyOption, kMostOptions>;      ///< Room for all options.
   using Make = Family (*)(std::span<const OptionValue> values);  ///< Makes a strategy, see `make`.
-  /// Reads its options, see `values`.
+  /// Reads the options of a strategy, see `values`.
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
 
   /// The kind has the first `count` options. `std::invalid_argument` if it is above kMostOptions.
@@ -103,8 +103,8 @@ class StrategyKind {
     return read_(strategy);
   }
 
-  /// `std::invalid_argument` naming the option for a strategy of this kind with a value outside of
-  /// the option's range.
+  /// Throws `std::invalid_argument` naming the option if a strategy of this kind has a value
+  /// outside of the option's range.
   void check(const Family& strategy) const;
 
  private:

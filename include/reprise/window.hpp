@@ -63,13 +63,13 @@ enum class SequenceEnd : std::uint8_t {
   /// where the item goes on. Stacks begin anew with each episode, and returns stop at its end. An
   /// item's episode and position are those of its first step, and so is its recurrent state, which
   /// every step needs, as any may begin an item. A stream ends with its writer: its last steps,
-  /// fewer than T, begin no item, as those under way when a checkpoint is made. An episode that no
-  /// commit ended shows as truncated in items that go on beyond it, and not in one whose last step
-  /// is its last, which was decided before.
+  /// fewer than T, begin no item, and neither do those under way when a checkpoint is made. An
+  /// episode that no commit ended shows as truncated in items that go on beyond it, and not in one
+  /// whose last step is its last, which was decided before.
   ///
   /// Refused: unique frames, mirrors on a device, a `StepPacker`, T above 32767, and fields with
   /// the names of these columns. A chunk has at least 2 T + frame_stack steps. Cost: a byte per
-  /// row, before rows are rounded up to 8, and a look at it per step drawn.
+  /// row, before rows are rounded up to 8, which is read for each step drawn.
   Continue,
 };
 
@@ -128,10 +128,10 @@ struct Sequences {
 [[nodiscard]] bool has_returns(const Window& window);
 /// Items begin only with steps whose position in the episode is a multiple of this.
 [[nodiscard]] std::uint32_t item_every(const Window& window);
-/// Items that an episode of so many steps has decided: all of them if the last commit ended it, and
-/// with `End::Continue` those whose window is whole. With `SequenceEnd::Continue`, of the first
-/// episode of a stream; a later one decides as many as there are multiples of the period from the
-/// stream's first undecided step on whose T steps are there.
+/// The number of items that an episode of `steps` steps has decided: all of them if the last commit
+/// ended it, and with `End::Continue` those whose window is whole. With `SequenceEnd::Continue`, of
+/// the first episode of a stream; a later one decides as many as there are multiples of the period
+/// from the stream's first undecided step on whose T steps are there.
 [[nodiscard]] std::size_t items_of_episode(const Window& window, std::size_t steps, End end);
 
 /// Options of `sequence_priorities`.

@@ -23,9 +23,9 @@ class ReplayBuffer;
 /// Values of a field as bytes, which must outlive the call: one for `Writer::add_transition`, or
 /// the rows of an array.
 struct AnyValue {
-  AnyField field;     ///< The field that gets them.
+  AnyField field;     ///< The field that gets the bytes.
   bool next = false;  ///< True: an observation of the next step. False: a field of the current one.
-  /// One step's elements, or the rows of all steps one behind the other.
+  /// One step's elements, or the rows of all steps one after the other.
   std::span<const std::byte> bytes;
 };
 
@@ -61,7 +61,7 @@ enum class CommitStatus : std::uint8_t {
 /// `next(field, value)`. Refers to the value, which must outlive the call.
 template <class FieldType, bool Next>
 struct FieldValue {
-  FieldType field;                                             ///< The field that gets them.
+  FieldType field;                                             ///< The field that gets the value.
   std::span<const typename FieldType::element_type> elements;  ///< One step's elements, row-major.
 };
 
@@ -100,12 +100,12 @@ template <Element T>
 /// an episode within one, ends the episode as truncated at the last commit; a step that was not
 /// committed was never there. Where no chunk can be had for a second, or the disk of a mapped file
 /// is full, a destructor drops the steps whose windows were not complete. In a stream
-/// (`SequenceEnd::Continue`) neither waits: no item begins with them.
+/// (`SequenceEnd::Continue`) neither call waits, because it decides no item.
 class Writer {
  public:
   /// Starts an episode: write the first observation through `now` next. Within an episode, with
-  /// rows in a mapped file, `std::system_error` if there is no disk space to decide its open items
-  /// in: it goes on then, and the call can be repeated.
+  /// rows in a mapped file, throws `std::system_error` if there is no disk space to decide the open
+  /// items in; then the episode goes on, and the call can be repeated.
   void begin_episode();
 
   /// The current step's field: a reference to a scalar, a span over a shaped field (row-major).
@@ -130,7 +130,7 @@ class Writer {
   [[nodiscard]] std::span<std::byte> now(AnyField field) {
     return rows_->access(detail::RowView::kNow, field);
   }
-  /// `std::invalid_argument` unless it is an observation.
+  /// The bytes of `next`. Throws `std::invalid_argument` unless the field is an observation.
   [[nodiscard]] std::span<std::byte> next(AnyField field) {
     return rows_->access(detail::RowView::kNext, field);
   }
@@ -159,10 +159,10 @@ class Writer {
   /// Errors: `std::logic_error` outside an episode or naming a field left unwritten,
   /// `std::invalid_argument` for an `end` that is no `End`, a discount outside [0, 1], a wrong
   /// number of priorities or one that is NaN, infinite or negative, and for what
-  /// `Schema::require_finite` refuses; the step then stays as it was, to be mended and committed.
-  /// With rows in a mapped file, `std::system_error` if there is no disk space for a new chunk and
-  /// no used one comes free within 100 ms or the timeout, whichever is shorter: the step is not
-  /// taken, and the call may be repeated.
+  /// `Schema::require_finite` refuses; the step then stays as it was, and can be corrected and
+  /// committed. With rows in a mapped file, `std::system_error` if there is no disk space for a new
+  /// chunk and no used one comes free within 100 ms or the timeout, whichever is shorter: the step
+  /// is not taken, and the call may be repeated.
   CommitStatus commit(End end = End::Continue, std::span<const float> priorities = {});
 
   /// Appends a transition (s, a, r, s', end) by itself: `add_transition(End::Continue, now(state,
@@ -194,7 +194,7 @@ class Writer {
   CommitStatus add_transitions(std::span<const End> ends, std::span<const AnyValue> values,
                                std::size_t& taken);
 
-  /// Appends one whole episode of so many steps as arrays, such as a recorded one: each field is
+  /// Appends one whole episode of `steps` steps as arrays, such as a recorded one: each field is
   /// named once, an observation with steps + 1 rows, the final one last, any other with one row for
   /// each step. An episode under way is ended first, as truncated. `end` is that of the last step;
   /// with `Continue` the episode goes on with `commit`. `priorities`: none, or one for each item
@@ -301,7 +301,7 @@ class VectorWriter {
       writer.set_version(version);
     }
   }
-  /// The chosen environments, until the next call of either.
+  /// The chosen environments, valid until the next `choose` or `choose_all`.
   [[nodiscard]] std::span<const std::size_t> chosen() const noexcept { return chosen_; }
 
   /// Copies row e of an [E, ...] array into environment e's current step. Observations are taken
@@ -395,7 +395,7 @@ class VectorWriter {
   // Checks the number of rows, and returns the elements of one.
   [[nodiscard]] std::size_t check_rows(std::size_t index, std::uint32_t signature,
                                        std::size_t elements) const;
-  /// The flags for a call without any.
+  /// The flags given, or, if there are none, those of `resetting` with `AutoReset::NextStep`.
   [[nodiscard]] std::span<const bool> own_resets(std::span<const bool> resets) const;
   void write_finals(std::span<const End> ends, std::span<const AnyValue> finals);
   void begin_episodes(std::span<const End> ends, std::span<const AnyValue> values);
@@ -414,7 +414,7 @@ class VectorWriter {
   // The commit that is to be repeated:
   std::vector<std::size_t> first_;  ///< Where the priorities of each row begin, and the end.
   std::vector<bool> taken_;         ///< Rows whose steps were taken.
-  /// Episode and steps of each environment after it; empty if all were taken.
+  /// Episode and steps of each environment after that commit; empty if all were taken.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;
 };
 

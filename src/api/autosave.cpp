@@ -62,7 +62,7 @@ class Autosave::State {
   }
 
  private:
-  /// What a save would write: as long as none of it changes, there is nothing new.
+  /// Counters of the buffer: while none of them changes, a save has nothing new to write.
   struct Seen {
     std::uint64_t committed = 0;
     std::uint64_t evicted = 0;
@@ -101,7 +101,7 @@ class Autosave::State {
   const std::string directory_;
   const std::chrono::nanoseconds every_;
   const SaveOptions options_;
-  std::optional<Seen> saved_;  ///< Before the newest save.
+  std::optional<Seen> saved_;  ///< The counters before the newest save.
   mutable base::Mutex mutex_;
   AutosaveStatus status_ REPRISE_GUARDED_BY(mutex_);
 };

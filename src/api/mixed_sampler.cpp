@@ -31,7 +31,8 @@ constexpr int kTries = 16;
 /// All parts draw into the same batch: the caller's, or the one of the first part's sampler.
 class MixedSampler::State {
  public:
-  /// `counts` are the exact parts; without counts, n items are drawn by the common total.
+  /// `counts` has the items of each exact part; without counts, n items are drawn by the common
+  /// total.
   State(std::vector<Core> cores, std::vector<std::size_t> selectors,
         std::vector<std::size_t> counts, std::size_t n, const SamplerOptions& options)
       : cores_(std::move(cores)),
@@ -75,7 +76,7 @@ class MixedSampler::State {
     if (&batch == &own()) {
       batch.reserve(n_);
     }
-    // A batch that was made where the former one had been has no items.
+    // A new batch may have the address of the former one; its size tells, because it has no items.
     const Unfinished into(&batch, options.n_step, options.discount);
     if (std::exchange(into_, into) != into || batch.size < drawn_) {
       drawn_ = 0;
@@ -215,7 +216,8 @@ class MixedSampler::State {
 
  private:
   static constexpr const char* kUpdate = "MixedSampler::update_priorities";
-  /// The address of a batch, which is only compared, and what all of its parts have in common.
+  /// What names an unfinished batch: its address, which is only compared, its n_step and its
+  /// discount.
   using Unfinished =
       std::tuple<const window::BatchStore*, std::optional<std::uint32_t>, std::optional<float>>;
 
@@ -249,8 +251,8 @@ class MixedSampler::State {
             "common total: by weights that mean the same in each buffer");
   }
 
-  /// Draws the remaining parts, and adds up what their statuses say. Returns the status of the part
-  /// that ended the draw, or Ok.
+  /// Draws the remaining parts, and adds up their waits. Returns the status of the part that ended
+  /// the draw, or Ok.
   SampleStatus draw(window::BatchStore& batch, SampleStatus& whole, SampleOptions& each,
                     std::chrono::nanoseconds timeout, base::Clock::time_point deadline) {
     if (drawn_ == 0) {
@@ -279,7 +281,8 @@ class MixedSampler::State {
     return part;
   }
 
-  /// Reads the totals of all parts into `shares_`, and what weights depend on. Returns their sum.
+  /// Reads the totals of all parts into `shares_`, and what importance weights depend on into
+  /// `facts_`. Returns the sum of the totals.
   double look() {
     facts_ = {0.0, std::numeric_limits<double>::infinity(), 0.0};
     for (std::size_t i = 0; i < cores_.size(); ++i) {
@@ -346,7 +349,7 @@ class MixedSampler::State {
   }
 
   const std::vector<Core> cores_;
-  const std::vector<std::size_t> selectors_;  ///< The index of each in its buffer.
+  const std::vector<std::size_t> selectors_;  ///< Each part's selector, by its index in the buffer.
   const bool by_total_;
   const std::size_t n_;
   // One element per part.
@@ -354,7 +357,7 @@ class MixedSampler::State {
   std::vector<double> shares_;          ///< Shares of the common total.
   std::vector<SampleStatus> statuses_;  ///< The status of each part's last draw.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_;
-  std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as is the next.
+  std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as is `priorities_`.
   std::vector<std::vector<float>> priorities_;
   /// The index of a part that has the tag of an earlier part of another buffer; 0: none.
   std::size_t twin_ = 0;
@@ -365,8 +368,8 @@ class MixedSampler::State {
   sampler::DrawFacts facts_;
   std::size_t waits_for_ = 0;
 
-  base::Random random_;            ///< Independent of the numbers of the parts' samplers.
-  std::vector<double> positions_;  ///< Scratch of independent draws, as is the next.
+  base::Random random_;            ///< Independent of the generators of the parts' samplers.
+  std::vector<double> positions_;  ///< Scratch of independent draws, as is `fractions_`.
   std::vector<double> fractions_;
 };
 

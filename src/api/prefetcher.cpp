@@ -22,7 +22,7 @@ using Code = SampleStatus::Code;
 /// The pause before another try while every weight is 0, or a user's source gives no batch.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 
-/// How often a thread that waits for the other one looks whether the source is closed.
+/// How long a waiting thread sleeps at most before it looks again whether the source is closed.
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(20);
 
 constexpr std::size_t kMaxDepth = 1024;

@@ -21,7 +21,8 @@ std::vector<Writer> make_writers(ReplayBuffer& buffer, std::size_t environments,
   return writers;
 }
 
-/// std::invalid_argument unless there is an end for each row, and a reset flag for each or none.
+/// Throws `std::invalid_argument` unless there is an end for each row, and a reset flag for each or
+/// none.
 void check_counts(std::size_t ends, std::size_t resets, std::size_t rows) {
   base::require(ends == rows && (resets == 0 || resets == rows), base::Call{"VectorWriter"}, ends,
                 " ends and ", resets, " resets; allowed: one for each of the ", rows,
@@ -171,8 +172,9 @@ void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyVa
                 base::Enumerator{"SameStep"}, ": each observation");
 }
 
-/// Called after all environments took their steps: episodes of environments that were reset begin
-/// with the next observations, and environments that end may await their reset.
+/// Called after all environments took their steps. Begins the episodes of environments that were
+/// reset, with the next observations, and notes which environments that ended now await their
+/// reset.
 void VectorWriter::begin_episodes(std::span<const End> ends, std::span<const AnyValue> values) {
   const std::span<const bool> resets = own_resets({});
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
@@ -294,7 +296,7 @@ void VectorWriter::note_steps() noexcept {
 }
 
 /// Whether this commit repeats one that took the steps of some environments only; it skips these.
-/// None of them may have moved since. If none was taken, there is nothing to repeat.
+/// No environment may have taken a step since. If none was taken, there is nothing to repeat.
 bool VectorWriter::repeated() const noexcept {
   return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),

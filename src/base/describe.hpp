@@ -122,7 +122,8 @@ inline std::string range_of(const StrategyOption& option) {
       option.min);
 }
 
-/// std::invalid_argument that names the option, unless the value is of its type and in its range.
+/// Throws `std::invalid_argument`, which names the option, unless the value is of its type and in
+/// its range.
 inline void check(std::string_view kind, const StrategyOption& option, const OptionValue& value) {
   // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
   if (value.index() != option.value.index() || !(value >= option.min) || !(value <= option.max)) {

@@ -17,7 +17,7 @@ namespace reprise::base {
 /// "Faster remainder by direct computation", 2019, theorem 1).
 class Divider {
  public:
-  /// 2 to 2^32 - 1: the inverse of 1 would be 2^64.
+  /// `divisor` is 2 to 2^32 - 1: the inverse of 1 would be 2^64, which 64 bits do not hold.
   explicit constexpr Divider(std::uint32_t divisor) noexcept
       : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor + 1) {
     REPRISE_ASSERT(divisor > 1);

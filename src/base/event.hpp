@@ -33,18 +33,19 @@ class Waiters {
   /// E1: seq_cst load, ordered after that progress; partner: enter.
   [[nodiscard]] bool anybody() const noexcept { return registered_.load(Order::SeqCst) != 0; }
 
-  /// As `anybody`, after progress that is only a release, such as a push on a foreign queue.
+  /// As `anybody`, after progress that is only a release, such as a push on another library's
+  /// queue.
   /// E1: a read-modify-write: either it sees the registration, or the registration is later in the
   /// modification order of this word, and then its acquire part sees the progress.
   [[nodiscard]] bool anybody_after_release() noexcept {
     return registered_.fetch_add(0, Order::Release) != 0;
   }
 
-  /// Makes every ticket taken so far an old one.
+  /// Makes every ticket taken so far out of date.
   /// E2: release; partner: ticket. Later wakes continue the release sequence.
   void advance() noexcept { epoch_.fetch_add(1, Order::Release); }
 
-  /// Relaxed: a hint for statistics.
+  /// The number of registered threads. Relaxed: a hint for statistics.
   [[nodiscard]] std::uint32_t count() const noexcept { return registered_.load(Order::Relaxed); }
 
   /// The word to sleep on.
@@ -71,27 +72,27 @@ class Event {
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
-    /// Take the ticket, then look whether there is something to wait for, then wait.
+    /// Takes a ticket. After that look whether there is something to wait for, and then wait.
     [[nodiscard]] std::uint32_t ticket() const noexcept { return event_.waiters_.ticket(); }
-    /// Sleeps until a thread wakes after the ticket was taken, or until the deadline. May return
-    /// early without reason.
+    /// Sleeps until another thread calls a `wake` after the ticket was taken, or until the
+    /// deadline. May return early without reason.
     void wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept;
 
    private:
     Event& event_;
   };
 
-  /// Wakes if a thread is registered. Call it after the progress that a sleeper waits for, which
-  /// has to be sequentially consistent or a read-modify-write of one word that both sides change
-  /// (E1).
+  /// Wakes all sleepers if a thread is registered. Call it after the progress that a sleeper waits
+  /// for, which has to be sequentially consistent or a read-modify-write of one word that both
+  /// sides change (E1).
   void wake_registered() noexcept {
     if (waiters_.anybody()) {
       wake_all();
     }
   }
 
-  /// As `wake_registered`, after progress that is only a release, such as a push on a foreign
-  /// queue.
+  /// As `wake_registered`, after progress that is only a release, such as a push on another
+  /// library's queue.
   void wake_registered_after_release() noexcept {
     if (waiters_.anybody_after_release()) {
       wake_all();
@@ -101,7 +102,7 @@ class Event {
   /// Wakes every thread that holds an older ticket.
   void wake_all() noexcept;
 
-  /// Relaxed: a hint for statistics.
+  /// The number of waiting threads. Relaxed: a hint for statistics.
   [[nodiscard]] std::uint32_t waiting() const noexcept { return waiters_.count(); }
 
  private:

@@ -19,7 +19,7 @@ struct alignas(kCacheLine) Forks {
 };
 constinit Forks forks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-/// `forks`, with the handler installed.
+/// Returns `forks`, after it has installed the handler that counts.
 const std::atomic<std::uint32_t>& counted_forks() {
   // With glibc a library that is unloaded takes its handler with it. With another C library it must
   // stay loaded, as a later fork would call the handler.
@@ -46,8 +46,8 @@ void Life::close() noexcept {
     return;
   }
   // C1: release; partner: closed. The flag comes first, then the wakes (I11): a sleeper whose
-  // ticket is older than the wake does not sleep, and one with a later ticket sees the flag (E2).
-  // An event that is registered too late for the wakes is so after the flag, by the mutex.
+  // ticket is older than the wake does not sleep, and one with a later ticket sees the flag (E2). A
+  // thread that registers an event too late for the wakes sees the flag, by the mutex.
   closed_.store(1, Order::Release);
   const MutexLock lock(mutex_);
   for (const WokenByClose* woken = first_; woken != nullptr; woken = woken->next_) {

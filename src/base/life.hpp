@@ -13,12 +13,12 @@ namespace reprise::base {
 /// thread.
 ///
 /// A forked child has a copy of every lock but not the threads that held them, so whoever locks or
-/// waits there may do so for ever. A handler that runs in each child counts the forks that lie
-/// behind a process; a `Life` that was made at another count is of another process. A child that
-/// is made without handlers (`vfork`, `_Fork`) is not noticed.
+/// waits there may do so for ever. A handler that runs in each child counts the forks that led to a
+/// process; a `Life` that was made at another count is of another process. A child that is made
+/// without handlers (`vfork`, `_Fork`) is not noticed.
 class Life {
  public:
-  /// std::bad_alloc if the handler cannot be installed.
+  /// Throws `std::bad_alloc` if the handler cannot be installed.
   Life();
 
   /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
@@ -31,7 +31,7 @@ class Life {
   /// While it lives, `close` wakes the threads that sleep on the event.
   class WokenByClose {
    public:
-    /// Both outlive it.
+    /// The life and the event outlive this object.
     WokenByClose(Life& life, Event& event) noexcept;
     ~WokenByClose();
     WokenByClose(const WokenByClose&) = delete;
@@ -42,7 +42,7 @@ class Life {
 
     Life& life_;
     Event& event_;
-    mutable WokenByClose* next_;  ///< Guarded by the mutex of the life; others change it, too.
+    mutable WokenByClose* next_;  ///< Guarded by the life's mutex; its neighbours change it, too.
   };
 
   /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,
@@ -51,7 +51,7 @@ class Life {
     return forks_.load(std::memory_order_relaxed) != made_at_;
   }
 
-  /// std::logic_error in a forked child, naming both processes and what to do.
+  /// Throws `std::logic_error` in a forked child, naming both processes and what to do.
   void check() const {
     if (forked()) {
       refuse();
@@ -63,7 +63,7 @@ class Life {
 
   // Every commit reads these; they are written once.
   alignas(kCacheLine) StdSync::Atomic<std::uint32_t> closed_{0};
-  /// Belongs to the copy of the library that made this: a process may have several.
+  /// The count of the copy of the library that made this: a process may have several copies.
   const std::atomic<std::uint32_t>& forks_;
   const std::uint32_t made_at_;
   const std::int64_t maker_;  ///< Process id, for the refusal.

@@ -39,7 +39,7 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// An empty file without a name; below 0 with errno set.
+/// Makes an empty file without a name. Returns its descriptor, or -1 with errno set.
 int open_nameless(const std::filesystem::path& directory) {
   const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
   // File systems and kernels without O_TMPFILE answer with one of these errors.
@@ -84,7 +84,7 @@ MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t bytes
 }
 
 MappedFile::~MappedFile() {
-  // A forked child does not have the range, and may have another one there.
+  // A forked child does not have the range, and may have mapped something else at its address.
   if (data_ != nullptr && ::getpid() == maker_) {
     ::munmap(data_, size_);
   }
@@ -104,7 +104,7 @@ int MappedFile::set_aside(std::size_t offset, std::size_t bytes) const noexcept 
 }
 
 void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexcept {
-  // The range has to begin on a page.
+  // The range has to begin at the start of a page.
   const auto offset = static_cast<std::size_t>(from - data_);
   // The system cuts each request to its read-ahead window, 128 KiB by default.
   constexpr std::size_t kWindow = std::size_t{128} << 10U;
@@ -127,7 +127,7 @@ void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
     all_there = ::mincore(data_ + at * page, page, &there) != 0 || (there & 1U) != 0;
   }
   if (!all_there) {
-    // If the file system cannot do that, the part is read back, page by page.
+    // If the file system cannot zero a range, writing to the part reads it back, page by page.
     ::fallocate(descriptor_, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(first * page), static_cast<off_t>((end - first) * page));
   }

@@ -26,14 +26,15 @@ class MappedFile {
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();
 
-  /// Makes the file in a directory, or in the parent of a name that does not exist; `bytes` at
-  /// least 1. `std::system_error` naming the path.
+  /// Makes the file in a directory, or in the parent of a name that does not exist; `bytes` is at
+  /// least 1. Throws `std::system_error` naming the path.
   static MappedFile make(const std::filesystem::path& path, std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// Allocates disk space for a part of the range, whose contents stay. 0, or an errno value.
+  /// Allocates disk space for a part of the range, whose contents stay. Returns 0 or an errno
+  /// value.
   [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept;
 
   /// Advice: this part is about to be read, so reading it from the disk may begin.
@@ -58,7 +59,7 @@ class MappedFile {
 };
 
 /// How much the system has read from the disk for this thread, page faults and read-ahead included;
-/// 0 if the system does not say. Only differences have a meaning. A system call.
+/// 0 if the system does not say. Only differences have a meaning. Costs a system call.
 [[nodiscard]] std::uint64_t disk_reads() noexcept;
 
 }  // namespace reprise::base

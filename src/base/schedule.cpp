@@ -46,8 +46,8 @@ std::uint64_t seed_of_environment() noexcept {
   return seed;
 }
 
-/// Numbers of all threads. Relaxed throughout: they guard nothing, and a schedule is changed before
-/// the tested threads begin.
+/// What all threads share. Relaxed throughout: the members guard no data, and a schedule is changed
+/// before the tested threads begin.
 struct Global {
   std::atomic<std::uint64_t> seed{seed_of_environment()};
   std::atomic<std::uint64_t> threads{0};
@@ -61,7 +61,7 @@ Global& global() noexcept {
 
 struct Local {
   std::uint64_t number = global().threads.fetch_add(1, std::memory_order_relaxed) << 32U;
-  std::uint64_t seed = 0;  ///< The schedule that `random` follows; 0: none yet.
+  std::uint64_t seed = 0;  ///< The seed that `random` was made with; 0: none yet.
   Random random{0};
   Habit habit;
   std::uint32_t left = 0;  ///< Points left in this phase.

@@ -48,8 +48,8 @@ class SchedulePoints {
 enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 
 /// The synchronisation policy of production code. The lock-free protocol consists of templates over
-/// such a policy; a checker instantiates them over another. Every operation is a schedule point of
-/// test builds; operations that write are one before and one after.
+/// such a policy; a checker instantiates them over another. In test builds every operation has a
+/// schedule point before it, and one that writes has another after it.
 struct StdSync {
   static constexpr std::memory_order order(Order order) noexcept {
     constexpr std::memory_order kOrders[] = {std::memory_order_relaxed, std::memory_order_acquire,

@@ -17,7 +17,7 @@ namespace reprise::base {
 template <class... Parts>
 [[nodiscard]] std::string text(const Parts&... parts) {
   std::ostringstream stream;
-  // Without it the stream would hide a failed allocation and cut the text.
+  // Otherwise the stream would hide a failed allocation and cut the text.
   stream.exceptions(std::ostringstream::badbit);
   (stream << ... << parts);
   return std::move(stream).str();
@@ -66,8 +66,8 @@ class Refused final : public Error, public Refusal {
 
 }  // namespace detail
 
-/// Throws Error with a message of these parts, which is a `Refusal` too. They are passed by value,
-/// so that the caller keeps its own variables in registers.
+/// Throws Error with a message of these parts, which is a `Refusal` too. The parts are passed by
+/// value, so that the caller keeps its own variables in registers.
 // NOLINTBEGIN(performance-unnecessary-value-param)
 template <class Error = std::invalid_argument, class... Parts>
 [[noreturn]] void refuse(Parts... parts) {

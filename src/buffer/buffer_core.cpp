@@ -9,7 +9,7 @@
 namespace reprise::buffer {
 namespace {
 
-/// Makes it the version, if that is higher.
+/// Raises `highest` to the version if it is lower.
 void raise(std::atomic<std::int64_t>& highest, std::int64_t version) noexcept {
   // Relaxed, here and where the exchange fails: an old number makes the exchange fail.
   std::int64_t before = highest.load(std::memory_order_relaxed);
@@ -68,8 +68,8 @@ void BufferCore::check_samples_per_insert(double samples_per_insert) const {
                 rate_limiters()[changed.rate_limiter.index()].name(),
                 "; allowed: SampleToInsertRatio");
   base::require(!(samples_per_insert > ratio->error_buffer), base::Call{"set_samples_per_insert"},
-                "samples_per_insert is ", samples_per_insert, "; allowed: at most error_buffer = ",
-                ratio->error_buffer);
+                "samples_per_insert is ", samples_per_insert,
+                "; allowed: at most error_buffer = ", ratio->error_buffer);
   ratio->samples_per_insert = samples_per_insert;
   limiter::check_ratio(*ratio);
   check_ratio(changed);

@@ -55,11 +55,11 @@ struct alignas(base::kCacheLine) Counters {
   std::atomic<std::uint64_t> guests{0};
   std::atomic<std::uint64_t> dead_guest_steps{0};
   std::atomic<std::uint64_t> cut_episodes{0};
-  /// The version of the policy that the learner has. It is stored once no draw that begins gives an
-  /// item which it makes outdated.
+  /// The version of the policy that the learner has. It is stored only once no new draw gives an
+  /// item that is outdated by it.
   std::atomic<std::int64_t> version{0};
-  /// The highest version that a call has begun to set: what a checkpoint has, as a shard whose
-  /// image it stores may have dropped by it already.
+  /// The highest version that a call has begun to set: the one that checkpoints store, because the
+  /// shards in them may have dropped items by it already.
   std::atomic<std::int64_t> version_begun{0};
 };
 
@@ -133,16 +133,16 @@ class BufferCore {
 
   [[nodiscard]] Stats stats();
 
-  /// Only before any other thread has the buffer. `images`: one per shard; `item_numbers`: how many
-  /// were taken before the save.
+  /// Call it only before any other thread has the buffer. `images`: one per shard; `item_numbers`:
+  /// how many were taken before the save.
   void restore(std::span<const shard::ShardImage> images, std::uint64_t item_numbers) noexcept;
   Saves saves;
 
   // The events on which threads sleep, and statistics of their waits.
   base::Event items_event;  ///< Samplers wait here for items or inserts.
   base::Event room_event;   ///< Writers wait here for samples or for room in the queue.
-  // Where one call may take what another lacks, the calls wait in line: the first one sleeps on an
-  // event above, and those behind it on that of their turns.
+  // Where one call may take what another lacks, the calls wait in line: the first call sleeps on an
+  // event above, and those after it on the event of their turns.
   limiter::Turns sampler_turns;
   limiter::Turns writer_turns;
   limiter::WaitMeter writers_for_limiter;

@@ -10,8 +10,8 @@ namespace reprise::buffer {
 
 /// The schema of a buffer, its window, and the layouts of rows that follow. Immutable.
 struct Format {
-  /// Throws std::invalid_argument for a schema without fields, or with one that has no place in the
-  /// window.
+  /// Throws std::invalid_argument for a schema without fields, or with a field that the window does
+  /// not allow.
   Format(const Schema& of, const Window& window_of)
       : schema(of),
         window(window_of),
@@ -23,7 +23,7 @@ struct Format {
 
   const Schema schema;
   const window::WindowSpec window;
-  /// Rows outside of chunks, and rows in chunks, which differ if fields are compressed.
+  /// The layouts of rows outside of chunks and in chunks; they differ if fields are compressed.
   const storage::RowLayout layout;
   const storage::RowLayout chunk_layout;
 };

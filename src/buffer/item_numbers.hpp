@@ -22,7 +22,7 @@ class alignas(base::kCacheLine) ItemNumbers {
   [[nodiscard]] std::uint64_t taken() const noexcept {
     return next_.load(std::memory_order_acquire);
   }
-  /// Only before any other thread has the buffer, so relaxed.
+  /// Relaxed: called only before any other thread has the buffer.
   void restore(std::uint64_t taken) noexcept { next_.store(taken, std::memory_order_relaxed); }
 
  private:

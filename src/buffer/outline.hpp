@@ -10,7 +10,8 @@
 
 namespace reprise::buffer {
 
-/// What those know of a buffer who write to it or draw from it elsewhere, and check by. Immutable.
+/// What a process that writes to or draws from another one's buffer knows of it, to check calls by.
+/// Immutable.
 struct Outline {
   /// Throws as the constructor of `ReplayBuffer` for the schema and for the options that are used.
   Outline(const Schema& schema, const Options& options)

@@ -26,7 +26,7 @@ struct Plan {
   shard::Extras extras;
 };
 
-/// Throws std::invalid_argument for numbers of writers and selectors that no buffer has.
+/// Throws std::invalid_argument for numbers of writers and selectors that no buffer may have.
 void check_outline(const Options& options);
 
 /// Throws std::invalid_argument for a ratio above `max_times_sampled`, because writers would wait
@@ -43,15 +43,15 @@ void check_storage(const Storage& storage);
 
 /// Chunks are counted so that `capacity_steps` stays resident whatever writers hold open:
 /// - ceil(capacity_steps / fewest items in a filled chunk) hold the items;
-/// - 1 per shard is partly evicted, at the old end of the order or as the remover's choice;
+/// - 1 per shard is partly evicted, because it is the oldest or the remover's choice;
 /// - 1 per writer is open;
 /// - 1 per writer and shard was partly evicted while it was open, and then filled: the next such
 ///   chunk of that writer in that shard comes up for eviction only after this one has gone, or,
 ///   with a remover that chooses, only after all filled ones have (`shard/victims.hpp`);
 /// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather;
 /// - with max_times_sampled or max_staleness, 1 more per writer and shard lost exhausted items from
-///   its front
-///   (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the oldest.
+///   its front (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the
+///   oldest.
 ///
 /// Throws std::invalid_argument that names the option, its value and what is allowed, and shows the
 /// sum if there is one.

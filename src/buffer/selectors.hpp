@@ -40,7 +40,7 @@ class Selectors {
     return alphas_set_.load(std::memory_order_acquire);
   }
   /// Sets the exponent of the rule only, not the weights in the shards. All shards' locks are held.
-  /// False if the rule does not have this exponent then.
+  /// Returns false if the rule does not have this exponent afterwards.
   [[nodiscard]] bool set_alpha(float alpha, std::size_t selector) noexcept {
     const bool set = rules_[selector]->set_alpha(alpha) && rules_[selector]->alpha() == alpha;
     // A1: release; partner: alphas_set.

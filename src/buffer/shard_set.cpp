@@ -94,9 +94,9 @@ ShardSet::All::~All() {
   }
 }
 
-/// Per selector, the maxima over all shards, from their hints. The caller holds the lock of the
-/// shard that takes them, and nothing changed there since its hints were published. So no maximum
-/// of an old exponent, or from before a decay, enters the shard (see All).
+/// Returns, per selector, the maxima over all shards, from their hints. The caller holds the lock
+/// of the shard that takes them, and nothing changed there since its hints were published. So no
+/// maximum of an old exponent, or from before a decay, enters the shard (see All).
 ShardSet::Summaries ShardSet::summarise() const noexcept {
   Summaries summaries{};
   for (std::size_t i = 0; i < rules_.size(); ++i) {

@@ -85,8 +85,8 @@ class ShardSet {
       return shard_.locked();
     }
     [[nodiscard]] shard::LockedShard* operator->() const noexcept { return &**this; }
-    /// Ingests a bounded number of chunks and evicts. True if bells were left. The next stop of the
-    /// data path is `LockedShard::ingest`.
+    /// Ingests a bounded number of chunks and evicts. Returns whether chunks with news were left.
+    /// The next stop of the data path is `LockedShard::ingest`.
     bool ingest() noexcept;
 
    private:
@@ -95,8 +95,8 @@ class ShardSet {
     bool ingested_ = false;
   };
 
-  /// Holds every shard's lock, taken by ascending index. Nothing else ever holds two, so there is
-  /// no deadlock.
+  /// Holds every shard's lock, taken by ascending index. No other code ever holds two of them, so
+  /// there is no deadlock.
   ///
   /// The hints of all shards are published before any lock is released. So a thread that takes one
   /// of the locks afterwards reads hints that include every change made here.
@@ -120,27 +120,29 @@ class ShardSet {
   /// Ingests what the doorbell lists show as pending, a bounded number of chunks per shard. For
   /// samplers and updates.
   void ingest_pending() noexcept;
-  /// Ingests until every doorbell list was seen empty, as the last look of a registered sleeper.
+  /// Ingests until every doorbell list was seen empty, in a way that suffices for the last look of
+  /// a thread that is about to sleep (I11).
   void drain() noexcept;
   /// Makes room for a writer: ingests and evicts in one shard if its lock is free, and in the
   /// others if the buffer is still over its capacity. It never waits for a lock, and yields to
-  /// waiting samplers a few times. True if nothing is left to ingest in that shard.
+  /// waiting samplers a few times. Returns whether nothing is left to ingest in that shard.
   bool help(std::size_t index) noexcept;
   /// Tracks fresh items from now on (`SamplerOptions::fresh`). Throws std::bad_alloc.
   void track_fresh();
-  /// Items below this version of the policy are not drawn any more, once it returns.
+  /// Items below this version of the policy are not drawn any more, once this call has returned.
   void raise_oldest(std::int64_t version) noexcept;
   /// Refreshes a selector before a draw, if its weights depend on the items of all shards.
   void refresh(std::size_t selector) noexcept;
 
-  /// Only before any other thread has the buffer. `images`: one per shard.
+  /// Call it only before any other thread has the buffer. `images`: one per shard.
   void restore(std::span<const shard::ShardImage> images) noexcept;
 
   // Statistics.
 
   /// The counters of all shards, added up.
   [[nodiscard]] shard::Counters totals() noexcept;
-  /// It has a cache line of its own, because every release of a lock reads it.
+  /// Waits of writers for a chunk. On a cache line of its own, because every release of a lock
+  /// reads it.
   alignas(base::kCacheLine) limiter::WaitMeter writers_for_chunk;
   /// How often writers ingested. Relaxed: a statistic.
   alignas(base::kCacheLine) std::atomic<std::uint64_t> writer_ingests{0};

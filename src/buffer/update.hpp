@@ -20,15 +20,15 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
 
 /// Whether all priorities are finite, at least 0, and such that the selector can weigh them.
 [[nodiscard]] bool weighable(std::span<const float> priorities, const SelectorRule& rule);
-/// Throws std::invalid_argument, which names the call, for the first wrong priority. Messages call
-/// the first priority number `first`.
+/// Throws std::invalid_argument, which names the call, for the first wrong priority. `first` is the
+/// index of the first priority in messages.
 void check_priorities(const char* call, std::span<const float> priorities, const SelectorRule& rule,
                       std::size_t first = 0);
 
 /// Throws std::invalid_argument, which names the call, for the first key of another buffer.
 void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> keys);
 
-/// std::logic_error if there is no episode index, or in a forked child.
+/// Throws std::logic_error if there is no episode index, or in a forked child.
 void need_index(const BufferCore& core);
 
 /// Calls each(i, key) for every item of a locked shard that begins with step position + i of an
@@ -36,7 +36,7 @@ void need_index(const BufferCore& core);
 template <class Each>
 void for_each_step(shard::LockedShard& shard, std::uint64_t episode, std::uint64_t position,
                    std::size_t begin, std::size_t end, Each each) {
-  // Once the sum wraps around, no step has a position as high as that.
+  // Stops where the sum wraps around, because no step has such a high position.
   for (std::size_t i = begin; i < end && position + i >= position; ++i) {
     if (const std::optional<ItemKey> key = shard.find(episode, position + i)) {
       each(i, *key);
@@ -44,10 +44,10 @@ void for_each_step(shard::LockedShard& shard, std::uint64_t episode, std::uint64
   }
 }
 
-/// Implements `Episodes::find`. std::logic_error if there is no episode index.
+/// Implements `Episodes::find`. Throws std::logic_error if there is no episode index.
 [[nodiscard]] std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode,
                                           std::uint64_t position);
-/// Implements `Episodes::update_priorities`. std::logic_error as `find`.
+/// Implements `Episodes::update_priorities`. Throws as `find`.
 UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64_t position,
                             std::span<const float> priorities, std::size_t selector);
 
@@ -65,7 +65,7 @@ void reset(BufferCore& core, float priority, std::size_t selector);
 
 /// Implements `ReplayBuffer::remove`.
 std::size_t remove(BufferCore& core, std::span<const ItemKey> keys);
-/// Implements `Episodes::remove`. std::logic_error as `find`.
+/// Implements `Episodes::remove`. Throws as `find`.
 std::size_t remove_episode(BufferCore& core, std::uint64_t episode);
 /// Implements `ReplayBuffer::clear`.
 void clear(BufferCore& core);

@@ -24,7 +24,7 @@ class WriterSlots {
   }
 
   /// Takes the writer slot given back last or, if all those are taken, the lowest one never used.
-  /// Empty if all are taken.
+  /// Returns nothing if all are taken.
   [[nodiscard]] std::optional<std::size_t> take() REPRISE_EXCLUDES(mutex_) {
     const base::MutexLock lock(mutex_);
     if (free_.empty()) {
@@ -40,19 +40,20 @@ class WriterSlots {
     free_.push_back(slot);
     alive_.store(slots_.size() - free_.size(), std::memory_order_relaxed);
   }
-  /// Relaxed: a count for statistics, and for a guide of how many chunks to touch.
+  /// The number of living writers. Relaxed: for statistics, and for a hint of how many chunks to
+  /// touch.
   [[nodiscard]] std::size_t alive() const noexcept {
     return alive_.load(std::memory_order_relaxed);
   }
 
-  /// A writer position: the next writer of a loaded buffer continues there.
+  /// Where the writer of a slot goes on; in a loaded buffer, where the slot's next writer begins.
   struct WriterPosition {
     std::uint32_t chunk = storage::kNil;       ///< Its open chunk, or kNil.
-    std::uint32_t next_shard = storage::kNil;  ///< Its next shard; kNil: no writer was here.
-    std::uint64_t next_episode = 0;  ///< A multiple of kEpisodeIdBlock: takes a new block.
+    std::uint32_t next_shard = storage::kNil;  ///< Its next shard; kNil: it had no writer.
+    std::uint64_t next_episode = 0;  ///< Its next id; a multiple of kEpisodeIdBlock takes a block.
   };
-  /// Only by the writer of the slot. Relaxed: a save beside working writers reads positions of
-  /// about that moment, and `load` uses those that fit the chunks.
+  /// Called only by the writer of the slot. Relaxed: a save beside working writers reads positions
+  /// of about that moment, and `load` uses those that fit the chunks.
   void note(std::size_t slot, const WriterPosition& writer_position) noexcept {
     slots_[slot].chunk.store(writer_position.chunk, std::memory_order_relaxed);
     slots_[slot].next_shard.store(writer_position.next_shard, std::memory_order_relaxed);
@@ -65,14 +66,15 @@ class WriterSlots {
   }
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
 
-  /// Only before any other thread has the buffer. `committed`: steps committed before the save.
+  /// Call it only before any other thread has the buffer. `committed`: steps committed before the
+  /// save.
   void restore(std::uint64_t committed) noexcept {
     slots_.front().committed.store(committed, std::memory_order_relaxed);
   }
 
-  /// Only by the writer of the slot, and before it publishes the step, so that a thread that has
-  /// seen the step ingested sees it counted. Relaxed: the publish (B1) makes it visible. A store
-  /// suffices, because a slot has one writer.
+  /// Called only by the writer of the slot, and before it publishes the step, so that a thread that
+  /// has seen the step ingested sees it counted. Relaxed: the publish (B1) makes it visible. A
+  /// store suffices, because a slot has one writer.
   void count_step(std::size_t slot) noexcept {
     std::atomic<std::uint64_t>& steps = slots_[slot].committed;
     steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

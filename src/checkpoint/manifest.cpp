@@ -94,7 +94,7 @@ FileHeader read_header(record::StoredFile& file, record::FileKind kind, const Da
   return header;
 }
 
-/// Whether all of the files are gone.
+/// Removes the files, and returns whether all of them are gone.
 bool remove_all(record::Folder& folder, const std::vector<std::string>& names) {
   bool gone = true;
   for (const std::string& name : names) {
@@ -121,7 +121,7 @@ void remove_unneeded(record::Folder& folder, std::size_t keep) {
   if (kept == 0) {
     return;
   }
-  // A manifest goes before its data, so that after a crash no manifest lacks its data.
+  // A manifest is removed before its data, so that after a crash no manifest lacks its data.
   if (!remove_all(folder, old)) {
     return;
   }

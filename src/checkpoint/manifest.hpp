@@ -21,7 +21,7 @@ struct ChunkId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
   std::uint32_t rows = 0;
-  std::uint32_t closed = 0;  ///< 1 or 0: as wide as the others, so that nothing is padding.
+  std::uint32_t closed = 0;  ///< 1 or 0, in 32 bits, so that the struct has no padding.
 
   friend bool operator==(const ChunkId&, const ChunkId&) = default;
 };
@@ -69,9 +69,9 @@ struct Manifest {
 /// state named twice.
 [[nodiscard]] Manifest read_manifest(record::Folder& folder, std::uint64_t number);
 
-/// Reads a manifest and opens each of its files. Nothing if it is damaged, or a file is not the one
-/// that it names; their contents are not verified, because that would take reading all of them.
-/// Throws `CheckpointError` where the system refuses.
+/// Reads a manifest and opens each of its files. Returns nothing if it is damaged, or a file is not
+/// the one that it names; the files' contents are not verified, because that would take reading all
+/// of them. Throws `CheckpointError` where the system refuses.
 [[nodiscard]] std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number);
 
 /// Throws `Unsupported` if a newer version wrote the manifest. The caller finds other faults when
@@ -79,7 +79,8 @@ struct Manifest {
 void refuse_newer_version(record::Folder& folder, std::uint64_t number);
 
 /// Writes a whole manifest under its unfinished name, syncs it, and notes its checksum in `id`.
-/// Returns the bytes of the file. Throws `Damaged` for a manifest that a reader would refuse.
+/// Returns the size of the file in bytes. Throws `Damaged` for a manifest that a reader would
+/// refuse.
 std::uint64_t write_manifest(record::Folder& folder, Manifest& manifest);
 
 /// Opens a data file of a manifest and checks its size and header.

@@ -24,7 +24,7 @@ struct DataName {
   friend auto operator<=>(const DataName&, const DataName&) = default;
 };
 
-/// Distinguishes a manifest from manifests of other buffers, and of other continuations of its own.
+/// Distinguishes a manifest from those of other buffers, and of other loads of the same buffer.
 struct ManifestId {
   std::uint64_t number = 0;
   std::uint64_t checksum = 0;
@@ -33,7 +33,7 @@ struct ManifestId {
 };
 
 [[nodiscard]] std::string manifest_name(std::uint64_t number);
-/// A manifest that is being written.
+/// The name of a manifest while it is written.
 [[nodiscard]] std::string unfinished_name(std::uint64_t number);
 [[nodiscard]] std::string data_name(const DataName& name);
 

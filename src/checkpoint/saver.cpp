@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMaxKeep = 1000;
 constexpr int kMaxLevel = 19;
 
-/// The checkpoint number in a name of either kind; 0 for other names.
+/// The checkpoint number in the name of a data file or manifest, finished or not; 0 for other
+/// names.
 std::uint64_t number_in(const std::string& name) {
   if (const auto data = parse_data_name(name)) {
     return data->number;

@@ -19,12 +19,12 @@
 
 namespace reprise::checkpoint {
 
-/// `std::invalid_argument` for options out of range.
+/// Returns the options. Throws `std::invalid_argument` if they are out of range.
 [[nodiscard]] SaveOptions checked(SaveOptions options);
 
 /// One save: data is written beside the data of earlier checkpoints, and `commit` makes it the
-/// newest. A saver that is destroyed without it leaves the checkpoints of the directory as they
-/// were; a caller that catches what another call threw has to destroy it.
+/// newest. A saver that is destroyed without `commit` leaves the checkpoints of the directory as
+/// they were; a caller that catches what another call threw has to destroy the saver.
 ///
 /// Steps on the disk: data, synced; their names, synced; the manifest under another name, synced;
 /// its rename, synced. Only then is the save acknowledged. After that older manifests are removed,
@@ -58,7 +58,7 @@ class Saver {
   /// part of the new checkpoint, too. If false, the caller has to write it.
   [[nodiscard]] bool reuse_chunk(const ChunkId& id) REPRISE_EXCLUDES(mutex_);
 
-  /// Writes the parts one after the other as the bytes of a chunk. Each index once. Throws
+  /// Writes the parts one after the other as the bytes of a chunk; each index once. Throws
   /// `CheckpointError` (`Io`, `Cancelled`), `std::bad_alloc`.
   void write_chunk(const ChunkId& id, std::span<const record::Bytes> parts)
       REPRISE_EXCLUDES(mutex_);
@@ -83,9 +83,9 @@ class Saver {
   /// Copies the used parts of files that are mostly unused, so that these can be removed. Returns
   /// the number of chunks copied.
   std::uint64_t move_out_of_sparse_files() REPRISE_REQUIRES(mutex_);
-  /// Names the files of all records, and sorts these.
+  /// Enters the files of all records in the manifest, and sorts the records.
   void complete_manifest(const DataFiles& written) REPRISE_REQUIRES(mutex_);
-  /// Returns the bytes of the manifest.
+  /// Writes the manifest under its final name. Returns its size in bytes.
   std::uint64_t publish() REPRISE_REQUIRES(mutex_);
 
   const SaveOptions options_;

@@ -51,7 +51,7 @@ class Segments {
 
   /// Syncs every file, and returns the files written.
   DataFiles finish() REPRISE_EXCLUDES(mutex_);
-  /// Whether the files stay when the object is destroyed, because a manifest may name them.
+  /// Sets whether the files stay when the object is destroyed, because a manifest may name them.
   void keep(bool yes) noexcept { kept_ = yes; }
 
  private:

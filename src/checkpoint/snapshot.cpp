@@ -10,7 +10,7 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// Listings that may be out of date before the last one is accepted.
+/// The most times that the directory is listed; the last listing is accepted even if it is old.
 constexpr int kMaxListings = 4;
 
 }  // namespace
@@ -72,7 +72,7 @@ void Reader::chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms)
     throw record::damaged(snapshot_->path_of(chunk.at), place.offset, "a record of ", place.raw,
                           " bytes; expected: ", room);
   }
-  record::Room rest;  // The part of the memory before rooms.front() that is left.
+  record::Room rest;  // What is left of the room before rooms.front().
   read(chunk.at, [&](record::Bytes block) {
     while (!block.empty()) {
       if (rest.empty()) {

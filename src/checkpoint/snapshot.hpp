@@ -30,7 +30,7 @@ class Snapshot {
 
   /// The base of the next save of the same buffer.
   [[nodiscard]] const ManifestId& id() const noexcept { return manifest_.id; }
-  /// Chunks by their place on the disk, the fastest sequence to read them.
+  /// Chunks by their place on the disk, the fastest order to read them in.
   [[nodiscard]] std::span<const ChunkEntry> chunks() const noexcept { return manifest_.chunks; }
   [[nodiscard]] std::span<const StateEntry> states() const noexcept { return manifest_.states; }
   [[nodiscard]] const DataFiles& files() const noexcept { return manifest_.files; }
@@ -61,7 +61,7 @@ class Reader {
  public:
   explicit Reader(const Snapshot& snapshot) noexcept : snapshot_(&snapshot) {}
 
-  /// Calls `sink` with the bytes in turn. They are all verified only once the call has returned.
+  /// Calls `sink` with block after block. All bytes are verified only once the call has returned.
   void read(const RecordRef& at, const record::RecordReader::Sink& sink) {
     records_.read(file(at.file), at.place, sink);
   }
@@ -82,17 +82,17 @@ class Reader {
 };
 
 /// Whether the files of a checkpoint are at fault: damaged, missing, or unreadable for the disk
-/// (EIO). A load then takes an older one.
+/// (EIO). A load then takes an older checkpoint.
 [[nodiscard]] bool is_fault_of_files(const CheckpointError& error) noexcept;
 
 /// The newest whole checkpoint of a directory, verified, which `use` did not refuse. A checkpoint
 /// that is damaged, lacks a file, or cannot be read by the disk (EIO) is skipped for the one before
 /// and added to `skipped`; so is one for which `use` throws such an error.
 ///
-/// If none is whole, throws the error of the newest; so it does where an older one fails for
-/// another reason, unless that is `Cancelled` or an error of the system. Throws `Missing` if there
-/// is no checkpoint, and `Unsupported` if the newest is of a newer version, because an older one in
-/// its place would be an unnoticed loss.
+/// If none is whole, throws the error of the newest. If an older one fails for another reason,
+/// throws the error of the newest, too, unless that reason is `Cancelled` or an error of the
+/// system. Throws `Missing` if there is no checkpoint, and `Unsupported` if the newest is of a
+/// newer version, because an older one in its place would be an unnoticed loss.
 [[nodiscard]] Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                                    const std::stop_token& stop = {},
                                    std::vector<SkippedCheckpoint>* skipped = nullptr,

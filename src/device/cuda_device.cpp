@@ -11,7 +11,7 @@ namespace reprise::device {
 namespace {
 
 constexpr Result kOutOfMemory = 2;          ///< CUDA_ERROR_OUT_OF_MEMORY
-constexpr unsigned kNonBlockingStream = 1;  ///< CU_STREAM_NON_BLOCKING: not behind stream 0.
+constexpr unsigned kNonBlockingStream = 1;  ///< CU_STREAM_NON_BLOCKING: does not wait for stream 0.
 constexpr unsigned kNoTiming = 2;           ///< CU_EVENT_DISABLE_TIMING
 constexpr unsigned kPortable = 1;           ///< CU_MEMHOSTALLOC_PORTABLE: for all contexts.
 
@@ -80,7 +80,7 @@ class CudaDevice final : public Device {
   }
   void copy_after(Stream stream) override {
     const Current current(*this);
-    // A wait concerns the record before it, so one event serves all calls.
+    // A wait is for the latest record of the event, so one event serves all calls.
     check(driver_.record(work_, stream), "cuEventRecord");
     check(driver_.stream_wait(copies_, work_, 0), "cuStreamWaitEvent");
   }
@@ -122,7 +122,7 @@ class CudaDevice final : public Device {
     base::refuse<std::runtime_error>("CUDA: ", call, " says ", name, " (", result, ")");
   }
 
-  /// Releases what is gone anyway if its context is.
+  /// Runs `work`, which frees objects of the context. If the context is gone, so are they.
   template <class Work>
   void quietly(Work&& work) noexcept {
     if (driver_.push_context(context_) == 0) {
@@ -159,7 +159,7 @@ namespace reprise {
 std::unique_ptr<Device> cuda_device(int ordinal, std::string* why) {
   std::string unasked;
   std::string& reason = why != nullptr ? *why : unasked;
-  // Never closed, because the driver does not survive unloading.
+  // The library is never closed, because the driver does not survive unloading.
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     reason = "there is no CUDA driver: libcuda.so.1 is not found";

@@ -14,7 +14,7 @@ using Ordinal = int;                   ///< CUdevice
 using Handle = void*;                  ///< CUcontext, CUstream, CUevent
 using DevicePointer = std::uintptr_t;  ///< CUdeviceptr
 
-/// The functions used of CUDA's driver, each with its name there. Tests replace them.
+/// The functions of CUDA's driver that the library calls. Tests replace them.
 struct Driver {
   Result (*init)(unsigned) = nullptr;
   Result (*error_name)(Result, const char**) = nullptr;
@@ -36,7 +36,8 @@ struct Driver {
   Result (*synchronize)(Handle) = nullptr;
   Result (*copy)(DevicePointer, const void*, std::size_t, Handle) = nullptr;
 
-  /// `find(name)` returns null for a missing function. Returns the first missing name, or null.
+  /// Sets all functions to what `find` returns for their names, null if one is missing. Returns the
+  /// first missing name, or null.
   template <class Find>
   const char* look_up(Find&& find) {
     const char* missing = nullptr;

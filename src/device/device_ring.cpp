@@ -63,7 +63,7 @@ struct DeviceRing::Slab final : PinnedMemory {
   std::span<const std::byte> block;  ///< Set while `host` is made, so it is declared first.
   Batch host;
   std::byte* away;
-  SampleStatus status = {};      ///< The status of its draw.
+  SampleStatus status = {};      ///< The status of the batch's draw.
   Device::Event made = nullptr;  ///< The event of its last copy.
 };
 

@@ -25,12 +25,12 @@ constexpr std::size_t in_words(std::size_t bytes) {
 
 }  // namespace
 
-/// Takes rows of drawn items that the copy lacks. What may be read of a chunk in use is what the
-/// windows of its decided items have (I1): a drawn item is decided, and so are all before it in its
-/// chunk, whose rows are whole; of the rows behind it up to the end of its window the fields, and
-/// of the last one the observations. Mutable columns, which follow all else in a row, change at any
-/// time, so they are read through the gather; in their place in the copy are the frames of
-/// compressed fields.
+/// Takes rows of drawn items that the copy lacks. Of a chunk in use it may read only what the
+/// windows of decided items contain (I1). A drawn item is decided, and so are all items before it
+/// in its chunk: their rows are read whole. Of the rows after it, up to the end of its window, it
+/// reads the fields, and of the last one the observations. Mutable columns, which follow all else
+/// in a row, change at any time, so they are read through the gather; in their place in the copy
+/// are the frames of compressed fields.
 class RowMirror::State final : public window::RowTaker {
  public:
   explicit State(sampler::SamplerCore& sampler)
@@ -112,8 +112,8 @@ class RowMirror::State final : public window::RowTaker {
     /// The generations of the keys of its rows: two while the chunk has rows of a checkpoint. They
     /// change when the chunk is used again.
     std::array<std::uint32_t, 2> generations{kNone, kNone};
-    std::uint32_t whole = 0;  ///< Rows from the first on that are there as a whole.
-    std::uint32_t end = 0;    ///< The row of the last observation that is there.
+    std::uint32_t whole = 0;  ///< How many rows, from the first on, the copy has whole.
+    std::uint32_t end = 0;    ///< The last row of which it has the observations.
     std::uint32_t wanted_whole = 0;
     std::uint32_t wanted_end = 0;
     std::uint32_t place = kNone;  ///< Where its rows are in the copy, in chunks.
@@ -182,7 +182,7 @@ class RowMirror::State final : public window::RowTaker {
     copied.end = end;
   }
 
-  /// Keeps what the last draw found of rows that several draws have taken.
+  /// If several draws have taken the same row, keeps what the last of them found.
   void keep_last() {
     std::unordered_set<std::int64_t> later;
     std::vector<std::size_t> kept;
@@ -207,14 +207,14 @@ class RowMirror::State final : public window::RowTaker {
   Layout layout_;
   std::vector<Copied> chunks_;
   std::size_t room_;                    ///< Chunks for which the copy has room.
-  std::uint32_t used_ = 0;              ///< Chunks that have a place there.
+  std::uint32_t used_ = 0;              ///< Chunks that have a place in the copy.
   std::vector<std::uint32_t> touched_;  ///< Chunks of which rows are wanted.
   std::exception_ptr failure_;
-  std::size_t draws_ = 0;                 ///< Since `new_rows` was called.
+  std::size_t draws_ = 0;                 ///< Draws since `new_rows` was called.
   std::vector<std::int64_t> first_rows_;  ///< Where the items of the last draw begin.
   std::vector<std::int64_t> rows_;
   std::vector<std::byte> bytes_;
-  std::vector<std::int64_t> given_;  ///< What `new_rows` gave last.
+  std::vector<std::int64_t> given_;  ///< What `new_rows` returned last.
   std::vector<std::byte> given_bytes_;
 };
 

@@ -68,14 +68,15 @@ class Sums {
   }
 
   /// Adds up the blocks which are `first` steps, `first` + 1 steps, ... away from that of the item,
-  /// until there are no more. Blocks are numbered modulo 2^64; none is as high as those below 0.
+  /// until there are no more. Block numbers are modulo 2^64: no episode has a block as high as
+  /// those below 0.
   void walk(std::uint64_t first, std::uint64_t step) noexcept {
     std::size_t going = found_;
     for (std::uint32_t i = 0; i < found_; ++i) {
       going_[i] = i;
       sums_[i].empty = 0;
     }
-    // No episode has items in more blocks than there are chunks, but its writer may add some
+    // No episode has items in more blocks than there are chunks, but its writer may add blocks
     // meanwhile.
     const std::uint64_t most = (most_empty_ + 1) * core_.store().chunks();
     for (std::uint64_t away = first; going != 0 && away <= most; ++away) {
@@ -105,7 +106,7 @@ class Sums {
   const std::size_t selector_;
   const std::uint64_t most_empty_;  ///< Blocks without an item that may lie between two items.
   std::size_t found_ = 0;
-  std::array<Sum, kTogether> sums_;  ///< Those of the items that were found.
+  std::array<Sum, kTogether> sums_;  ///< The sums of the items that were found.
   std::array<std::uint32_t, kTogether> going_;
   std::array<std::uint32_t, kTogether> order_;
 };

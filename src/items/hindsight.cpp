@@ -71,7 +71,7 @@ std::size_t HindsightCore::relabel(std::span<const ItemKey> keys, std::span<std:
 }
 
 /// Pins the items. The rows below `ingested_` were published when their shard was locked, so their
-/// headers and observations do not change any more, and neither does the observation behind them
+/// headers and observations do not change any more, and neither does the observation after them
 /// (I1); the pins keep them (I2).
 void HindsightCore::find(std::span<const ItemKey> keys) noexcept {
   items_.begin(keys.size());
@@ -164,7 +164,8 @@ void HindsightCore::skip_context() noexcept {
 }
 
 /// `Final` goals are the last observations so far. Other goals are any of the observations passed,
-/// with equal probability: each chunk's observations replace the goal with their share of all.
+/// with equal probability: one of each chunk's observations replaces the goal, with their share of
+/// all as its probability.
 void HindsightCore::pick(Side side, std::span<std::byte> goals,
                          std::span<std::int32_t> distances) noexcept {
   for (const std::uint32_t i : std::span(going_).first(walks_)) {
@@ -210,7 +211,7 @@ void HindsightCore::look_ahead() noexcept {
 }
 
 /// As `look_ahead`, for episodes that began in another chunk: finds the chunks which say that the
-/// episode goes on at the walk's first step here.
+/// episode goes on with the first step that the walk found here.
 void HindsightCore::look_back() noexcept {
   const auto word = [this](std::uint32_t i) {
     const Search& search = searches_[i];
@@ -244,7 +245,8 @@ void HindsightCore::look_back() noexcept {
   }
 }
 
-/// Moves to the steps that were found, if they are still there, as `find` does to the items.
+/// Moves the walks to the steps that were found, and pins these as `find` pins items. Ends a walk
+/// whose step is gone.
 void HindsightCore::go_on(Side side) noexcept {
   chunks_.unpin();
   chunks_.begin(walks_);
@@ -285,7 +287,7 @@ bool HindsightCore::same_episode(const Search& search, std::int32_t row) const n
   return there.episode == search.episode && there.position() == position_of(search, row);
 }
 
-/// Computed modulo 2^64, because there is no position before an episode's first step.
+/// The position of a row in the episode, modulo 2^64, because rows before its first step have none.
 std::uint64_t HindsightCore::position_of(const Search& search, std::int32_t row) noexcept {
   return search.first + static_cast<std::uint64_t>(std::int64_t{row});
 }

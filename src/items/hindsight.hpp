@@ -15,8 +15,8 @@
 
 namespace reprise::items {
 
-/// Picks goals for items from the rows of their chunks, and from those in which their episodes go
-/// on or began (`Hindsight`). One thread at a time.
+/// Picks goals for items from the rows of their chunks, and of the chunks in which their episodes
+/// go on or began (`Hindsight`). One thread at a time.
 class HindsightCore {
  public:
   HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField achieved,
@@ -69,7 +69,7 @@ class HindsightCore {
   std::array<Search, kItemsAtATime> searches_;
   std::size_t chosen_ = 0;                          ///< The number of searches in this block.
   std::array<std::uint32_t, kItemsAtATime> going_;  ///< Searches whose walk goes on.
-  std::size_t walks_ = 0;                           ///< The number of these.
+  std::size_t walks_ = 0;                           ///< The number of searches in `going_`.
   std::array<ItemKey, kItemsAtATime> steps_;        ///< The slots of the next steps, as keys.
   PinnedItems chunks_;                              ///< The chunks that the walks are in.
   base::OneThread one_thread_;

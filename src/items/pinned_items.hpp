@@ -36,15 +36,15 @@ class PinnedItems {
   [[nodiscard]] bool found(std::size_t i) const noexcept {
     return places_[i].chunk != storage::kNil;
   }
-  /// Pins the item as number i, if it is there and nothing was found for i before. The shard is
-  /// locked.
+  /// Pins the item as number i, if it is in the buffer and nothing was found for i before. The
+  /// shard is locked.
   void pin(shard::LockedShard& shard, std::size_t i, ItemKey key) noexcept {
     const std::optional<storage::Place> place = shard.find(key);
     if (place && !found(i)) {
       pin(shard, i, *place);
     }
   }
-  /// Pins the chunk of number i, which is in use. The shard is locked.
+  /// Sets the place of number i and pins its chunk, which is in use. The shard is locked.
   void pin(shard::LockedShard& shard, std::size_t i, storage::Place place) noexcept {
     places_[i] = place;
     // One pin serves several items of one chunk in a row.
@@ -64,7 +64,7 @@ class PinnedItems {
                              }
                            });
   }
-  /// The places of the items; the chunk is kNil for an item that is not there.
+  /// The places of the items; the chunk is kNil for an item that is gone.
   [[nodiscard]] std::span<const storage::Place> places() const noexcept { return places_; }
 
   void unpin() noexcept {

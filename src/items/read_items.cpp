@@ -78,7 +78,7 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
     found += block.copy(part.size(), batch, offset + done);
   }
   if (!keys.empty()) {
-    // The keys may be the batch's own.
+    // The keys may be the batch's own, so the ranges may overlap.
     std::memmove(batch.keys + offset, keys.data(), keys.size_bytes());
   }
   extend(batch, offset, keys.size());

@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <span>
 
-// Reads items by name, which neither limiters, limits of draws nor removers count as draws.
+// Reads items by key or by episode. Neither limiters, limits of draws nor removers count that as
+// draws.
 
 namespace reprise::items {
 

@@ -14,16 +14,16 @@ inline constexpr double kMostBlock = 64.0;
 /// How far samples and inserts may run ahead of each other.
 struct Ratio {
   std::size_t min_size = 1;         ///< Items resident before anything is sampled.
-  double samples_per_insert = 0.0;  ///< The first ratio; 0 if there is none to hold, now or later.
-  double error_buffer = 0.0;        ///< In sampled items, in both directions.
-  double block_samples = 0.0;       ///< What a block is worth, in sampled items, if that is fair.
+  double samples_per_insert = 0.0;  ///< The ratio at first; 0 if none is ever held.
+  double error_buffer = 0.0;        ///< Bound of the balance either way, in sampled items.
+  double block_samples = 0.0;       ///< What a block of inserts should be worth, in sampled items.
 };
 
 /// The ratio that is held, and how inserts at earlier ratios change the balance.
 struct RatioTerms {
   double samples_per_insert = 0.0;
-  /// What the balance is beside S - samples_per_insert * (I - min_size), because inserts count at
-  /// the ratio at which they were booked.
+  /// What the balance adds to S - samples_per_insert * (I - min_size), because inserts count at the
+  /// ratio at which they were booked.
   double offset = 0.0;
 };
 
@@ -75,8 +75,9 @@ class RatioGate {
     inserts_.fetch_sub(std::uint64_t{inserts} << kChangeBits, base::Order::Relaxed);
   }
 
-  /// Counts a batch; false if samplers are too far ahead. A batch is let through where writers are
-  /// held too: that is after a change of the ratio, and a batch that `Limiter` would refuse by now.
+  /// Counts a batch; false if samplers are too far ahead. A batch is also let through while writers
+  /// are held: that happens only after a change of the ratio, with a batch that
+  /// `Limiter::check_batch` would refuse by now.
   [[nodiscard]] bool admit_samples(std::size_t items) noexcept {
     for (;;) {
       // E1: seq_cst, a waiting sampler's look; partners: return_samples, and the exchanges in
@@ -127,14 +128,14 @@ class RatioGate {
     }
   }
 
-  // Relaxed: a checkpoint of a buffer in use stores what the counts are at about that moment.
+  // The counts for a checkpoint. Relaxed: beside other threads they are those of about that moment.
   [[nodiscard]] std::uint64_t inserts() const noexcept {
     return inserts_.load(base::Order::Relaxed) >> kChangeBits;
   }
   [[nodiscard]] std::uint64_t samples() const noexcept {
     return samples_.load(base::Order::Relaxed);
   }
-  /// Only before any other thread uses the gate.
+  /// Call it only before any other thread uses the gate.
   void restore(std::uint64_t inserts, std::uint64_t samples, const RatioTerms& terms) noexcept {
     inserts_.store(inserts << kChangeBits, base::Order::Relaxed);
     samples_.store(samples, base::Order::Relaxed);
@@ -158,7 +159,8 @@ class RatioGate {
 
  private:
   /// Bits of the word of the inserts that count changes of the ratio. A thread would have to stand
-  /// still for 2^16 changes to take terms for others, and then one batch counts at them.
+  /// still for 2^16 changes to mistake new terms for old ones, and then one batch would count at
+  /// the old ones.
   static constexpr unsigned kChangeBits = 16;
   static constexpr std::uint64_t kChanges = (std::uint64_t{1} << kChangeBits) - 1;
 
@@ -282,7 +284,7 @@ class QueueGate {
   /// E1: seq_cst, progress of waiting samplers; partner: their load in reserve.
   void release(std::size_t n) noexcept { released_.fetch_add(n, base::Order::SeqCst); }
 
-  /// Only before any other thread uses the gate. `waiting`: items in the queue.
+  /// Call it only before any other thread uses the gate. `waiting`: items in the queue.
   void restore(std::size_t waiting) noexcept {
     end_.store(size_ - std::min(size_, waiting), base::Order::Relaxed);
   }

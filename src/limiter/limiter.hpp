@@ -41,7 +41,7 @@ class Limiter {
   [[nodiscard]] std::size_t enough() const noexcept {
     return is_queue() ? queue_.size() : ratio_.ratio().min_size;
   }
-  /// Items that have to be there before a batch of n is drawn.
+  /// The number of items that a batch of n needs before it is drawn.
   [[nodiscard]] std::size_t needed(std::size_t n) const noexcept {
     return is_queue() ? n : ratio_.ratio().min_size;
   }
@@ -74,7 +74,7 @@ class Limiter {
   [[nodiscard]] Counts counts() const noexcept { return {ratio_.inserts(), ratio_.samples()}; }
   /// The ratio that is held.
   [[nodiscard]] RatioTerms terms() const noexcept { return ratio_.terms(); }
-  /// Only before any other thread uses the limiter. `waiting`: items in the queue.
+  /// Call it only before any other thread uses the limiter. `waiting`: items in the queue.
   void restore(const Counts& counts, std::size_t waiting, const RatioTerms& terms) noexcept {
     ratio_.restore(counts.inserts, counts.samples, terms);
     queue_.restore(waiting);
@@ -107,7 +107,7 @@ class Limiter {
   }
 
   /// Sets the ratio for inserts booked from now on, if the limiter holds one. The caller has
-  /// checked it (`check_ratio`), and wakes whoever waits.
+  /// checked the ratio (`check_ratio`), and wakes the threads that wait.
   void set_samples_per_insert(double samples_per_insert) noexcept REPRISE_EXCLUDES(changing_) {
     const base::MutexLock lock(changing_);
     ratio_.set(samples_per_insert);

@@ -52,9 +52,9 @@ class Turns {
   /// if it had called a moment before.
   [[nodiscard]] bool anybody() const noexcept { return anybody_.load(std::memory_order_relaxed); }
 
-  /// The number of different items that the first one asks writers for. While there are fewer
-  /// items, a ratio holds no writer; otherwise both sides would wait for ever if a batch takes more
-  /// different items than the ratio lets writers bring.
+  /// The number of different items that the first call in the queue asks writers for. While there
+  /// are fewer items, a ratio holds no writer; otherwise both sides would wait for ever if a batch
+  /// takes more different items than the ratio lets writers bring.
   /// E1: seq_cst, a waiting writer's look; partner: publish.
   [[nodiscard]] std::size_t demand() const noexcept {
     return demand_.load(std::memory_order_seq_cst);
@@ -94,7 +94,7 @@ class Turns {
   }
 
   /// Ends a turn, if the call has one; afterwards no other thread uses it. If it was the first,
-  /// asks `gate(next)` for those behind it. True if others were before it.
+  /// asks `gate(next)` for those behind it. Returns whether others were before it.
   template <class Gate>
   bool leave(Turn& turn, Gate gate) noexcept {
     bool others = false;
@@ -122,7 +122,7 @@ class Turns {
   }
 
  private:
-  /// Queues the turn. True if it is the first, or was let in.
+  /// Queues the turn. Returns whether it is the first, or was let in.
   bool stand(Turn& turn) noexcept {
     const base::MutexLock lock(mutex_);
     if (!turn.waits_ && !turn.let_in_) {

@@ -56,7 +56,7 @@ class WaitMeter {
     return stats;
   }
 
-  /// A hint: the answer may be stale.
+  /// Whether a thread waits. A hint: the answer may be stale.
   [[nodiscard]] bool anybody_waiting() const noexcept {
     return waiting_.load(std::memory_order_relaxed) != 0;
   }
@@ -66,7 +66,7 @@ class WaitMeter {
   std::atomic<std::uint64_t> timeouts_{0};
   std::atomic<std::uint64_t> stops_{0};
   std::atomic<std::uint32_t> waiting_{0};
-  /// When the number of waiting threads last rose from 0. It has no meaning while it is 0.
+  /// When the number of waiting threads last rose from 0. It has no meaning while no thread waits.
   std::atomic<base::Clock::rep> first_start_{0};
   std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
@@ -102,8 +102,8 @@ class WaitTerms {
 /// looks for what it waits for, asks `over`, and only then sleeps (I11).
 class Wait {
  public:
-  /// `meter`: counts the wait; may be null. `event`, `other`: those that the thread may sleep on,
-  /// woken by a stop request; null if the thread only pauses.
+  /// `meter`: counts the wait; may be null. `event`, `other`: the events that the thread may sleep
+  /// on, which a stop request wakes; null if the thread only pauses.
   Wait(WaitTerms& terms, WaitMeter* meter, base::Event* event, base::Event* other = nullptr)
       : terms_(terms),
         refused_(terms.hook_ != nullptr && !terms.hook_->keep_waiting(std::chrono::nanoseconds(0))),
@@ -181,7 +181,7 @@ class Wait {
     }
   };
 
-  /// Asks the hook if it is time to. True if it refuses to wait on.
+  /// Asks the hook if it is time to. Returns whether the hook refuses to wait on.
   bool hook_refuses() noexcept {
     if (terms_.hook_ == nullptr || now_ < ask_) {
       return false;

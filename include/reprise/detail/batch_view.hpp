@@ -20,7 +20,7 @@ struct BatchView {
   struct Column {
     /// Addresses of now, next, returns, frames; null if there is none.
     std::byte* data[4] = {nullptr, nullptr, nullptr, nullptr};
-    std::size_t elements = 0;  ///< Per item, stack included.
+    std::size_t elements = 0;  ///< Elements per item, stack included.
     std::uint32_t signature = 0;
   };
 
@@ -31,7 +31,7 @@ struct BatchView {
     std::size_t stride_bytes = 0;
     std::size_t stack_bytes = 0;  ///< The size of all stacks of an item.
     std::size_t frame_bytes = 0;
-    /// Null: all begin at 0. A value above `last` counts as `last`.
+    /// Null if the stacks of every item begin at 0. A value above `last` counts as `last`.
     const std::uint32_t* begins = nullptr;
     std::uint32_t last = 0;
     std::size_t step_bytes = 0;  ///< Distance from the stack of a step to that of the next one.
@@ -45,7 +45,7 @@ struct BatchView {
   std::uint32_t stack = 1;     ///< Frames in a stack.
   std::uint32_t frames = 1;    ///< Different frames in the stacks of an item.
   std::uint32_t steps = 1;     ///< Steps of an item that have stacks, each with a next one.
-  bool unique_frames = false;  ///< Each frame is there once; else all stacks are.
+  bool unique_frames = false;  ///< Whether frames are stored once each, not in stacks.
   std::uint32_t targets = 1;   ///< Discounts of an item, and returns of each of its rewards.
   float* discounts = nullptr;
   float* weights = nullptr;
@@ -54,12 +54,12 @@ struct BatchView {
   std::uint64_t* episodes = nullptr;
   std::uint64_t* positions = nullptr;
   std::uint32_t* lengths = nullptr;
-  // Per step of an item of a stream; null otherwise.
+  // One value for each step of each item, with `SequenceEnd::Continue`; null otherwise.
   bool* is_first = nullptr;
   bool* terminated = nullptr;
   bool* truncated = nullptr;
 
-  /// One of these, of every item. `std::logic_error` if there is none.
+  /// The values of one of these three columns. Throws `std::logic_error` if the batch has none.
   [[nodiscard]] std::span<bool> of_stream(bool* column) const {
     if (column == nullptr) {
       refuse_stream();
@@ -93,7 +93,7 @@ struct BatchView {
            : which == kFrames ? column.elements / (std::size_t{steps} * stack) * frames
                               : column.elements;
   }
-  /// std::invalid_argument for a field of a role that has no such column.
+  /// Throws `std::invalid_argument` if fields of this role have no such column.
   void check_role(int which, AnyField field) const;
   [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
   [[noreturn]] static void refuse_missing(int which);

@@ -14,7 +14,7 @@ namespace reprise {
 class Blob {
  public:
   Blob() = default;
-  /// Zeros. `std::bad_alloc`.
+  /// Allocates `size` zero bytes. Throws `std::bad_alloc`.
   explicit Blob(std::size_t size)
       : bytes_(static_cast<std::byte*>(std::calloc(size == 0 ? 1 : size, 1)), std::free),
         size_(size) {
@@ -22,14 +22,14 @@ class Blob {
       throw std::bad_alloc();
     }
   }
-  /// The first `size` bytes of memory that somebody else has made.
+  /// The first `size` bytes of memory that the caller has made.
   Blob(std::shared_ptr<std::byte> memory, std::size_t size) noexcept
       : bytes_(std::move(memory)), size_(size) {}
   /// The bytes, to be changed.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {bytes_.get(), size_}; }
   /// The bytes.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), size_}; }
-  /// Whether there are none.
+  /// Whether the blob has no bytes.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
  private:
@@ -37,7 +37,7 @@ class Blob {
   std::size_t size_ = 0;
 };
 
-/// Makes a blob of so many bytes, of any values, where its reader wants it.
+/// Makes a blob of `size` bytes, of unspecified values, in memory that the blob's reader can map.
 using Room = std::function<Blob(std::size_t size)>;
 
 }  // namespace reprise

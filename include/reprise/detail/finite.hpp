@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-/// What `Schema::require_finite` refuses, for writers and bindings. Not for users.
+/// Finds the values that `Schema::require_finite` refuses, for writers and bindings. Not for users.
 namespace reprise::detail {
 
 struct NotFinite {

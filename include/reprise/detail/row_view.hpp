@@ -25,9 +25,10 @@ struct RowView {
   static constexpr int kNext = 1;
   static constexpr int kState = 2;
 
-  /// Current and next row, null outside an episode; the current step's recurrent state.
+  /// The current row, the next row and the current step's recurrent state, by the numbers above.
+  /// Rows are null outside an episode.
   std::byte* rows[3] = {nullptr, nullptr, nullptr};
-  std::uint64_t taken[2] = {0, 0};  ///< Bit i: field i was written, or is there already.
+  std::uint64_t taken[2] = {0, 0};  ///< Bit i: field i was written, or kept from the step before.
   const FieldAccess* fields = nullptr;
   std::size_t field_count = 0;
 

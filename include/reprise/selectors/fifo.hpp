@@ -16,9 +16,9 @@ namespace reprise {
 /// is at most the capacity, one chunk (`Options::chunk_steps`) for each writer that was ever alive
 /// beside others, and one per shard. There is an exception with several threads: while a thread
 /// that holds a shard's lock gets no processor, the other shards evict, so that no writer waits for
-/// it. Its steps then become older by as many, also at rest, until later steps evict them. With
-/// `Options::max_times_sampled` or `Options::max_staleness`, exhausted or outdated steps at the
-/// front of a chunk leave before others, which stay longer by as many.
+/// it. The steps of its shard then become older by as many, also at rest, until later steps evict
+/// them. With `Options::max_times_sampled` or `Options::max_staleness`, exhausted or outdated steps
+/// at the front of a chunk leave before others, which stay longer by as many.
 ///
 /// The whole chunk leaves with its first item, so a slow writer has less than its part: one that
 /// appends 1 step in 1,000 has 0.54 of it, and 256 equal writers of a buffer of 10,000 steps have 0

@@ -10,8 +10,8 @@ namespace reprise {
 /// The weight of a new item when `commit` brings no priority for it. A maximum whose weight is 0
 /// counts as none.
 enum class InitialPriority : std::uint8_t {
-  MaximumInBuffer,  ///< The highest priority in the buffer at the moment the item enters, as
-                    ///< decayed as its item; 1 if none.
+  MaximumInBuffer,  ///< The highest priority in the buffer at the moment the item enters,
+                    ///< decayed like the item that has it; 1 if none.
   HighestSeen,      ///< The highest priority there ever was, never decayed; 1 if none.
   Constant,         ///< `Proportional::initial_constant`.
   /// `commit` without priorities throws. Items that a destructor or `begin_episode` decides have
