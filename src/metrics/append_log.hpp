@@ -14,12 +14,13 @@ namespace reprise::metrics {
 /// When each of the last steps was appended, counted in steps.
 ///
 /// Steps are kept in blocks of consecutive positions of an episode, and forgotten block by block,
-/// the one that was begun first going first. So neither many nor endless episodes take more memory.
+/// in the order in which the blocks were begun. So neither many nor endless episodes take more
+/// memory.
 ///
-/// Thread safety: the owner's lock.
+/// Thread safety: calls run under the owner's lock.
 class AppendLog {
  public:
-  /// Keeps at least this many of the last steps while blocks are full, and never many more.
+  /// If blocks are full, it keeps at least `most_steps` of the last steps, and never many more.
   explicit AppendLog(std::size_t most_steps) noexcept : most_steps_(most_steps) {}
 
   /// Notes an appended step.
@@ -36,7 +37,7 @@ class AppendLog {
       }
     }
     if (position != block.first + block.appended.size()) {
-      // The step begins a block, or follows steps that other calls appended.
+      // The step begins a block, or follows steps that were appended without a note.
       steps_ -= block.appended.size();
       block.appended.clear();
       block.first = position;
@@ -51,7 +52,7 @@ class AppendLog {
     }
   }
 
-  /// Steps noted after this one; none if it was not noted, or too long ago.
+  /// The number of steps noted after this one; nothing if this one was not noted, or too long ago.
   [[nodiscard]] std::optional<std::uint64_t> age(std::uint64_t episode,
                                                  std::uint64_t position) const {
     const auto found = blocks_.find({episode, position / kSteps});

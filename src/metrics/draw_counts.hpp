@@ -9,12 +9,13 @@
 
 namespace reprise::metrics {
 
-/// How often each item was drawn, by its slot. A slot of another generation has another item.
+/// How often each item was drawn, by its slot. If the generation of a slot has changed, it has
+/// another item.
 ///
-/// Thread safety: the owner's lock.
+/// Thread safety: calls run under the owner's lock.
 class DrawCounts {
  public:
-  /// Counts a draw, and returns the draws of the item so far.
+  /// Counts a draw, and returns how often the item was drawn so far.
   std::uint32_t add(ItemKey key) {
     const std::size_t slot = key.slot();
     if (slot >= slots_.size()) {

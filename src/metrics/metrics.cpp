@@ -8,7 +8,7 @@
 namespace reprise::metrics {
 namespace {
 
-/// The bounds first, first * factor, first * factor^2, ...
+/// Returns `count` bounds: first, first * factor, first * factor^2, ...
 std::vector<double> bounds(double first, double factor, std::size_t count) {
   std::vector<double> made;
   for (double bound = first; made.size() < count; bound *= factor) {

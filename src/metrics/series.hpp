@@ -21,7 +21,7 @@ struct Series {
   std::shared_ptr<Gathered> gathered;
   ReplayBuffer& buffer;
   std::string name;
-  // These have locks of their own.
+  // The histograms have locks of their own.
   prometheus::Histogram append_seconds;
   prometheus::Histogram sample_seconds;
   prometheus::Histogram update_seconds;
@@ -36,9 +36,9 @@ struct Series {
 /// Collects all buffers of a `Metrics`, because a scrape has each metric once, with all its labels.
 class Gathered final : public prometheus::Collectable {
  public:
-  /// `std::invalid_argument` for a name in use.
+  /// Throws `std::invalid_argument` for a name in use.
   void add(Series& series) REPRISE_EXCLUDES(mutex_);
-  /// Waits for a scrape, which reads the series.
+  /// Waits for a scrape under way to end, because it reads the series.
   void remove(const Series& series) noexcept REPRISE_EXCLUDES(mutex_);
 
   [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override

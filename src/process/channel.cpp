@@ -55,7 +55,8 @@ Descriptor make_socket() {
   throw std::system_error(error, std::generic_category(), base::text(what, " '", address, "'"));
 }
 
-/// Waits for these events of a socket. Returns whether they came; false after the timeout.
+/// Waits for these events of a socket, or until `other`, if it is not -1, can be read. Returns
+/// whether any came; false after the timeout.
 bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int other = -1) noexcept {
   std::array<pollfd, 2> both{{{socket, events, 0}, {other, POLLIN, 0}}};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
@@ -247,7 +248,7 @@ Listener::~Listener() {
 
 void Listener::hang_up() noexcept {
   ::shutdown(socket(), SHUT_RDWR);  // Closing is not enough: a forked child may have a copy.
-  while (accept().valid()) {        // Each is closed at once.
+  while (accept().valid()) {        // Each socket is closed at once.
   }
 }
 

@@ -22,7 +22,7 @@ enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is se
   Welcome = 2,
   Refused = 3,  ///< Why the host refuses, in a sentence.
   Wake,         ///< To the host: look at the rings. To a guest: there is room.
-  Bye,          ///< The guest closes the connection and has not died.
+  Bye,          ///< The guest closes the connection by itself.
   Sample,
   Cancel,
   Sampled,
@@ -58,27 +58,29 @@ class Channel {
   /// has no such descriptors.
   [[nodiscard]] int process() const noexcept { return process_.number(); }
 
-  /// Sends a message. False if the other end is gone, or has not taken all of it by the end of
-  /// `wait`, which is now if null. The channel cannot be used after that.
+  /// Sends a message. Returns false if the other end is gone, or has not taken all of it by the end
+  /// of `wait`, which is now if null. After that the channel cannot be used.
   bool send(Says says, Bytes bytes = {}, int file = -1, limiter::Wait* wait = nullptr) noexcept;
-  /// Sends a message without bytes, unless earlier ones fill the socket, which wake as well.
+  /// Sends a message without bytes to wake the other end. If the socket is full of earlier
+  /// messages, it sends nothing, because these wake as well.
   void nudge(Says says) noexcept;
-  /// Sends a message as far as the socket takes it, and keeps the rest for `flush`.
+  /// Sends a message of `front` and then `behind` as far as the socket takes it, and keeps the rest
+  /// for `flush`.
   void post(Says says, Bytes front, Bytes behind);
-  /// Sends more of the kept rest.
+  /// Sends as much as the socket takes of what `post` has kept.
   void flush() noexcept;
-  /// Whether a rest is kept.
+  /// Whether `post` has kept anything.
   [[nodiscard]] bool unsent() const noexcept { return !unsent_.empty(); }
   /// Ends the connection, also for forked children that have a copy of it.
   void hang_up() noexcept;
   /// Whether a `send` has failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Takes what has come, up to a megabyte, without waiting. False if the other end is gone, or
-  /// sent bytes that are no message; there may still be whole messages for `next`.
+  /// Takes what has come, up to a megabyte, without waiting. Returns false if the other end is
+  /// gone, or sent too much for a message; there may still be whole messages for `next`.
   [[nodiscard]] bool receive();
-  /// The next whole message that has been received.
+  /// Returns the next whole message that has been received, or nothing.
   [[nodiscard]] std::optional<Message> next();
-  /// Waits until something has come, or the other end is gone.
+  /// Waits until something has come, the other end is gone, or the timeout is over.
   void wait(std::chrono::nanoseconds timeout) const noexcept;
 
  private:
@@ -104,7 +106,8 @@ class Channel {
 /// A socket at which guests attach.
 class Listener {
  public:
-  /// `std::invalid_argument` for an address that is too long; `std::system_error` naming it.
+  /// Throws `std::invalid_argument` for an address that is too short or too long, and
+  /// `std::system_error` naming the address if the system refuses it.
   explicit Listener(const std::string& address);
   ~Listener();
   Listener(const Listener&) = delete;
@@ -114,10 +117,10 @@ class Listener {
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// Refuses every process that wants to attach, also those that wait to be accepted.
   void hang_up() noexcept;
-  /// The socket of the next process that wants to attach; not valid, with the reason in `errno`, if
-  /// there is none, or no file descriptor for it.
+  /// Returns the socket of the next process that wants to attach; not valid, with the reason in
+  /// `errno`, if there is no such process, or no file descriptor for it.
   [[nodiscard]] Descriptor accept() const noexcept;
-  /// Another descriptor of the socket; not valid if there is none left.
+  /// Returns another descriptor of the socket; not valid if the process has none left.
   [[nodiscard]] Descriptor copy() const noexcept;
 
  private:
@@ -133,8 +136,8 @@ struct Peer {
 };
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
-/// A socket connected to a listener; throws `std::system_error`, which names the address. With
-/// `may_come` it waits until there is a listener, otherwise only until the listener has room.
+/// Returns a socket connected to a listener. Throws `std::system_error`, which names the address.
+/// With `may_come` it waits until there is a listener, otherwise only until the listener has room.
 [[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come);
 
 }  // namespace reprise::process

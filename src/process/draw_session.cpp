@@ -22,7 +22,6 @@ bool CallSession::handle(const Message& message, Channel& channel) {
     return false;
   }
   if (message.says == Says::AskStats) {
-    // A copy of the shared pointer keeps the buffer while it is read.
     channel.send(Says::Stats, joined(*number, bytes_of(core_->stats())));
     return true;
   }
@@ -63,7 +62,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   if (!call) {
     return false;
   }
-  end_draw();  // The guest has given up the draw before.
+  end_draw();  // The guest has given up its earlier draw.
   return guarded(call->number, channel, [&] {
     begin(*call);
     if (call->only_checks != 0) {
@@ -107,7 +106,8 @@ void DrawSession::begin(const SampleCall& call) {
   draw_ = Draw{.call = call, .options = options, .began = now, .deadline = deadline};
 }
 
-/// `last`: whether the wait is over, so that this attempt has to end the draw.
+/// Tries to draw. `last`: whether the guest has cancelled, so that this attempt has to end the
+/// draw.
 bool DrawSession::attempt(Channel& channel, bool last) {
   using Code = SampleStatus::Code;
   SampleStatus status;
@@ -126,7 +126,7 @@ bool DrawSession::attempt(Channel& channel, bool last) {
         draw_->deadline == base::Clock::time_point::min() ? Code::Stopped : Code::TimedOut;
   }
   status.waited = now - draw_->began;
-  // Memory only grows, so that its size tells it apart from earlier memory.
+  // The guest has this memory already if it names the size, because memory only ever grows.
   const bool shared = draw_->call.memory_bytes == memory_.size();
   channel.send(Says::Sampled,
                bytes_of(SampleAnswer{.number = draw_->call.number,

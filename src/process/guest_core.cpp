@@ -10,11 +10,12 @@
 namespace reprise::process {
 namespace {
 
-/// How long a request that was cancelled waits for the answer: the host may be stopped.
+/// How long a cancelled request still waits for the host's answer, because the host may be stopped.
 constexpr std::chrono::nanoseconds kLastWord = std::chrono::milliseconds(200);
 /// How long a thread sleeps before it looks again whether another thread's call has ended.
 constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(100);
-/// How often a thread looks for an answer before it sleeps, as waking up takes longer than most.
+/// How often a thread looks for an answer before it sleeps, because waking up takes longer than
+/// most answers.
 constexpr int kLooks = 100;
 
 }  // namespace
@@ -23,7 +24,7 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
   for (int looks = 1;; ++looks) {
     connection_->receive();
     while (std::optional<Message> message = connection_->channel.next()) {
-      // An answer to an earlier request that was given up may come late.
+      // The late answer to an earlier request, which was given up, is dropped.
       if (value_of<std::uint64_t>(message->bytes) != number_) {
         continue;
       }
@@ -67,7 +68,7 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
 
 void Caller::farewell() noexcept {
   if (!life().forked()) {
-    // It does not wait, because only a statistic depends on it.
+    // This does not wait, because only a statistic depends on the message.
     connection_->channel.send(Says::Bye);
   }
 }
@@ -188,7 +189,7 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::connection_refused) {
       life_.close();  // A host that closes refuses connections before it hangs up on its guests.
-    } else if (!closed()) {  // It has hung up on them before it takes its file away.
+    } else if (!closed()) {  // It hangs up on its guests before it removes its socket's file.
       throw;
     }
   }
@@ -216,7 +217,7 @@ UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const fl
   return caller_.update(keys, priorities, selector, host.wait);
 }
 
-/// Ends the waits of other threads' calls first, because these hold the mutex.
+/// First ends the waits of other threads' calls, because the waiting calls hold the mutex.
 void GuestCore::close() noexcept {
   if (!life_.forked() && !life_.closed()) {
     life_.close();
@@ -225,7 +226,7 @@ void GuestCore::close() noexcept {
   }
 }
 
-/// Checks the connection, unless another call is under way, which does so itself.
+/// Looks whether the host is gone, unless another call is under way, which does so itself.
 bool GuestCore::closed() noexcept {
   if (!life_.closed() && !life_.forked() && mutex_.try_lock()) {
     try {

@@ -27,8 +27,8 @@ class Caller {
   [[nodiscard]] base::Life& life() noexcept { return connection_->life; }
   [[nodiscard]] const base::Life& life() const noexcept { return connection_->life; }
 
-  /// Returns the answer to a request, or nothing once the host is gone or `wait` is over. Throws
-  /// what the host threw.
+  /// Sends a request of `call` and then `behind`. Returns the answer, or nothing once the host is
+  /// gone or `wait` is over. Throws what the host threw.
   template <class Call>
   [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind,
                                            limiter::Wait& wait) {
@@ -45,7 +45,7 @@ class Caller {
   /// over before the host has answered, no key counts as applied or stale.
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector, limiter::Wait& wait);
-  /// Notices whether the host is gone.
+  /// Closes `life` if the host is gone.
   void look() { connection_->receive(); }
   /// Tells the host that the connection ends on purpose.
   void farewell() noexcept;
@@ -63,13 +63,13 @@ class DrawClient {
   DrawClient(std::unique_ptr<Connection> opened, const SamplerOptions& options,
              std::size_t selector);
 
-  /// Draws into the memory that the host shares, which `own` then stands for.
+  /// Draws into the memory that the host shares; `own` is the batch in that memory.
   [[nodiscard]] SampleStatus draw(std::size_t n, const SampleOptions& options);
   [[nodiscard]] const Batch& own() const noexcept { return batch_; }
   [[nodiscard]] window::BatchStore& own_store() noexcept { return *store_; }
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const;
   [[nodiscard]] SampleStatus outlook(std::size_t n) const REPRISE_EXCLUDES(mutex_);
-  /// `std::invalid_argument` for places that the batch does not have.
+  /// Throws `std::invalid_argument` for places that the batch does not have.
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n) const;
   /// Throws what drawing a whole batch would throw in the host.
   void check(const window::BatchStore& batch, std::size_t n, const SampleOptions& options);
@@ -91,7 +91,7 @@ class DrawClient {
   Region memory_;  ///< The memory of the batch, which the host fills.
   window::BatchStore* store_;
   Batch batch_;
-  mutable base::Mutex mutex_;                     ///< Any thread may call `outlook`.
+  mutable base::Mutex mutex_;                     ///< For `outlook`, which any thread may call.
   SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< From the host's last answer.
 };
 
@@ -124,7 +124,7 @@ class GuestCore {
   }
 
   [[nodiscard]] const buffer::Outline& outline() const noexcept { return *outline_; }
-  /// Opens another connection to the host. `std::runtime_error` once the guest is closed.
+  /// Opens another connection to the host. Throws `std::runtime_error` once the guest is closed.
   [[nodiscard]] std::unique_ptr<Connection> open(const Hello& hello) REPRISE_EXCLUDES(mutex_);
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector) REPRISE_EXCLUDES(mutex_);
@@ -133,7 +133,7 @@ class GuestCore {
   [[nodiscard]] bool closed() noexcept REPRISE_EXCLUDES(mutex_);
 
  private:
-  /// Locks the connection for a call, after those of other threads; false if the wait ends before.
+  /// Locks the connection for a call; returns false if the wait ends while another thread has it.
   [[nodiscard]] bool take(limiter::Wait& wait) REPRISE_TRY_ACQUIRE(true, mutex_);
 
   const std::string address_;

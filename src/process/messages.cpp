@@ -107,7 +107,7 @@ Description description_of(Bytes bytes) {
   return {std::move(schema), save::decode_options(decoder, save::kStateVersionWords)};
 }
 
-// Its members are numbers, except for the sentence at its end.
+// The members of `Stats` are numbers, except for the sentence at its end.
 static_assert(std::is_standard_layout_v<Stats>);
 constexpr std::size_t kNumbers = offsetof(Stats, limiter);
 

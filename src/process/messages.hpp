@@ -19,7 +19,8 @@
 #include <type_traits>
 #include <vector>
 
-// The contents of messages. Both ends have one version, so values are sent as they lie in memory.
+// The contents of messages. Both processes run the same version, so values are sent as they lie in
+// memory.
 
 namespace reprise::process {
 
@@ -45,7 +46,7 @@ struct Greeting {
 struct Hello {
   Greeting greeting = {};
   Purpose purpose = Purpose::Calls;
-  std::uint32_t unique_frames = 0;  ///< For a sampler, as are the next two.
+  std::uint32_t unique_frames = 0;  ///< For a sampler, as are `seed`, `selector` and `fresh`.
   std::uint64_t seed = 0;
   std::uint64_t selector = 0;
   std::uint64_t environments = 0;  ///< For a writer.
@@ -56,7 +57,7 @@ struct Hello {
 /// The answer to `Hello`. A description of the buffer follows it.
 struct Welcome {
   Greeting greeting = {};
-  std::uint64_t ring_rows = 0;  ///< For a writer, whose memory comes with the message.
+  std::uint64_t ring_rows = 0;  ///< Rows of each ring of a writer; its memory comes along.
 };
 
 /// Asks for a batch.
@@ -95,7 +96,7 @@ struct UpdateAnswer {
 /// Calls the service. The bytes of the call follow it.
 struct ServiceCall {
   std::uint64_t number = 0;
-  std::uint64_t read = 0;  ///< One bit for each place whose answer the guest has read.
+  std::uint64_t read = 0;  ///< Bit i is set if the guest has read the answer in place i.
 };
 /// The answer to a `ServiceCall`, in the memory of a place or after this struct.
 struct ServiceAnswer {
@@ -105,11 +106,11 @@ struct ServiceAnswer {
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;
   std::uint64_t place = kBehind;
-  /// The size of the place's memory if that comes with the message.
+  /// The size of the place's memory if that comes with the message; otherwise 0.
   std::uint64_t memory_bytes = 0;
 };
 
-/// Says that a request threw. The parts of the message, as in `Refusal`, follow it.
+/// Reports that a request threw. The parts of the exception's message, as in `Refusal`, follow it.
 struct Failure {
   enum class Is : std::uint64_t { Invalid, Logic, Memory, Other };
   std::uint64_t number = 0;
@@ -122,7 +123,7 @@ template <class T>
   return std::as_bytes(std::span(&value, 1));
 }
 
-/// The value at the start of a message; nothing if the message is shorter.
+/// Returns the value at the start of a message, or nothing if the message is shorter.
 template <class T>
 [[nodiscard]] std::optional<T> value_of(Bytes message) noexcept {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -135,7 +136,7 @@ template <class T>
 }
 
 [[nodiscard]] std::vector<std::byte> joined(Bytes front, Bytes behind);
-/// A value, and bytes that follow it.
+/// Returns the bytes of a value and, after them, `behind`.
 template <class T>
 [[nodiscard]] std::vector<std::byte> joined(const T& value, Bytes behind) {
   return joined(bytes_of(value), behind);
@@ -146,18 +147,18 @@ template <class T>
 /// Throws what a `Failure` describes, with the same parts, so that every language words it alike.
 [[noreturn]] void rethrow(Bytes failure);
 
-/// What a guest has to know of a buffer. Instead of a selector of the user's own it names one of
-/// the library that asks for priorities in the same way.
+/// What a guest has to know of a buffer. In place of a user's own selector it has one of the
+/// library that asks commits for priorities in the same way.
 struct Description {
   Schema schema;
   Options options;
 };
 [[nodiscard]] std::vector<std::byte> described(const Schema& schema, const Options& options);
-/// `std::runtime_error` for bytes that describe no buffer.
+/// Throws `std::runtime_error` for bytes that describe no buffer.
 [[nodiscard]] Description description_of(Bytes bytes);
 
 [[nodiscard]] std::vector<std::byte> bytes_of(const Stats& stats);
-/// `std::runtime_error` for bytes that are no statistics.
+/// Throws `std::runtime_error` for bytes that are no statistics.
 [[nodiscard]] Stats stats_of(Bytes bytes);
 
 }  // namespace reprise::process

@@ -39,7 +39,7 @@ Region::Region(Descriptor file, std::size_t bytes) : file_(std::move(file)), siz
 }
 
 Region::~Region() {
-  // A forked child may have something else at this address.
+  // A forked child may have mapped something else at this address.
   if (data_ != nullptr && maker_ == ::getpid()) {
     ::munmap(data_, size_);
   }
@@ -57,7 +57,7 @@ Region Region::make(std::size_t bytes) {
 Region Region::map(Descriptor file, std::size_t bytes) {
   struct stat about {};
   if (::fstat(file.number(), &about) != 0) {
-    errno = file.valid() ? errno : EMFILE;  // There was no descriptor left to receive it in.
+    errno = file.valid() ? errno : EMFILE;  // No descriptor was left to receive the file.
     fail("looking at", bytes);
   }
   const int seals = ::fcntl(file.number(), F_GET_SEALS);

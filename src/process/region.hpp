@@ -28,7 +28,7 @@ class Descriptor {
 };
 
 /// Memory that two processes have mapped, zeroed at first: a file without a name (`memfd_create`),
-/// which no limit of /dev/shm concerns and of which nothing is left when both are gone. Its size is
+/// which does not count for the limits of /dev/shm and vanishes with the two processes. Its size is
 /// sealed, so neither can make the other's accesses fail. A forked child does not have it.
 class Region {
  public:
@@ -49,11 +49,11 @@ class Region {
   Region& operator=(const Region&) = delete;
   ~Region();
 
-  /// Makes memory. `std::system_error` if the system has none.
+  /// Makes memory. Throws `std::system_error` if the system has none.
   [[nodiscard]] static Region make(std::size_t bytes);
-  /// Maps the first `bytes` of memory that another process made. `std::runtime_error` if it is
-  /// smaller, or may become so; `std::system_error` if this process has no room or descriptor for
-  /// it.
+  /// Maps the first `bytes` of memory that another process made. Throws `std::runtime_error` if it
+  /// is smaller, or may become so, and `std::system_error` if this process has no address space or
+  /// descriptor for it.
   [[nodiscard]] static Region map(Descriptor file, std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }

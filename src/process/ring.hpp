@@ -41,15 +41,16 @@ class RingWords {
   alignas(base::kCacheLine) Word consumed_{0};
 };
 
-/// Whether the guest of a connection waits for room in one of its rings. The guest says that it
-/// waits and looks once more; the host makes room and then looks for that (Dekker's pattern, I11).
+/// Whether the guest of a connection waits for room in one of its rings. The guest sets the flag
+/// and looks for room once more; the host makes room and then looks at the flag (Dekker's pattern,
+/// I11).
 template <class Sync>
 class Waiting {
  public:
   /// Guest. R3: seq_cst, before the last look for room; partner: take.
   void begin() noexcept { waits_.store(1, Order::SeqCst); }
-  /// Host, after `consume`. R3: seq_cst; partner: begin. Relaxed store: a guest whose new wait it
-  /// clears is woken by the message that follows, and says again that it waits.
+  /// Host, after `consume`. R3: seq_cst; partner: begin. Relaxed store: if it clears the flag of a
+  /// new wait, the message that follows wakes that guest, which then sets the flag again.
   [[nodiscard]] bool take() noexcept {
     const bool waits = waits_.load(Order::SeqCst) != 0;
     if (waits) {
@@ -65,14 +66,15 @@ class Waiting {
 /// Why the host takes no more steps of a writer.
 enum class Held : std::uint32_t {
   No,
-  ByLimiter,  ///< The rate limiter holds it, or no chunk is free.
+  ByLimiter,  ///< The rate limiter holds the writer, or no chunk is free.
   ByDisk,     ///< The disk of a mapped file is full.
 };
 
 /// The first bytes of a connection's memory. The rings follow.
 struct SharedWords {
   alignas(base::kCacheLine) Waiting<base::StdSync> waiting;
-  /// Written by the host. Relaxed, because it only chooses the words of a message.
+  /// A value of `Held`, written by the host. Relaxed, because it only decides which error a guest
+  /// gets.
   alignas(base::kCacheLine) base::StdSync::Atomic<std::uint32_t> held{0};
 };
 static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);
@@ -81,11 +83,11 @@ static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);
 struct StepHeader {
   enum class Is : std::uint8_t {
     Step,
-    Cut,  ///< Not a step: the episode ended at its last step, as truncated.
+    Cut,  ///< Not a step: the episode ended as truncated at the step before.
   };
   Is is = Is::Step;
   std::uint8_t end = 0;    ///< A value of `End`.
-  std::uint8_t first = 0;  ///< If 1, this step begins an episode, and its own observation is new.
+  std::uint8_t first = 0;  ///< 1 if this step begins an episode: its own observation is new.
   std::uint8_t unused = 0;
   std::uint32_t priorities = 0;  ///< How many priorities the step brings.
   std::uint64_t zero = 0;
@@ -99,11 +101,11 @@ static_assert(sizeof(StepHeader) == sizeof(storage::ItemHeader));
 /// an episode has an observation but no step.
 class RingLayout {
  public:
-  /// `rows`: a power of two.
+  /// `rows` is a power of two.
   RingLayout(const buffer::Format& format, std::size_t environments, std::size_t rows)
       : environments_(environments), rows_(rows), row_(format) {}
 
-  /// How many rows each ring gets if the steps of all may take so many bytes.
+  /// How many rows each ring gets if all rings together may take `bytes` bytes.
   static std::size_t rows_for(const buffer::Format& format, std::size_t environments,
                               std::size_t bytes) noexcept {
     const std::size_t fit = bytes / environments / Row(format).bytes;
@@ -141,7 +143,7 @@ class RingLayout {
     explicit Row(const buffer::Format& format) noexcept
         : state_at(aligned(format.layout.stride())),
           priorities_at(aligned(state_at + format.layout.state_stride())),
-          // An end decides all open steps, and each of them, or each `item_every`th, begins an
+          // The end of an episode decides all open steps, and every `item_every`th step begins an
           // item.
           priorities(format.window.ahead() / format.window.item_every() + 2),
           bytes(aligned(priorities_at + priorities * sizeof(float))) {}

@@ -12,7 +12,7 @@
 namespace reprise::process {
 namespace {
 
-/// How often a writer that finds room looks whether the host is there, in nanoseconds.
+/// How often a writer that finds room looks whether the host is gone, in nanoseconds.
 constexpr std::int64_t kLookEvery = 50'000'000;
 
 /// The time in nanoseconds, exact to some milliseconds. The exact clock would make commits slower.
@@ -130,7 +130,8 @@ RingWriter::~RingWriter() {
 
 void RingWriter::cut_episode() noexcept {
   if (in_episode() && position_ != 0) {
-    // Only the header, because the host may be reading the observation after the last step here.
+    // Only the header is written, because the host may be reading the rest of the row, the
+    // observation after the last step.
     write_header({.is = StepHeader::Is::Cut});
     words_.publish(++row_);
   }
@@ -179,7 +180,8 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
   return CommitStatus::Committed;
 }
 
-/// Returns nothing once the ring has room, or otherwise why the step is not taken.
+/// Waits until the ring has room, and returns nothing then; otherwise returns why the step is not
+/// taken.
 std::optional<CommitStatus> RingWriter::wait_for_room() {
   consumed_ = words_.consumed();
   if (has_room()) {
@@ -193,8 +195,8 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
     end = limiter::WaitEnd::Stopped;
   }
   while (!end) {
-    // I11: take what has come, say that it waits, look again, and only then sleep. Whoever has made
-    // room since then ends the sleep with a wake.
+    // I11: take what has come, set the flag that this guest waits, look again, and only then sleep.
+    // A host that makes room after that look ends the sleep with a wake.
     connection.look();
     RingLayout::shared(memory_).waiting.begin();
     consumed_ = words_.consumed_while_waiting();

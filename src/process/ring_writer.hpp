@@ -31,17 +31,17 @@ struct HostWait {
   limiter::Wait wait;
 };
 
-/// A connection of a guest that the host has accepted. One thread at a time.
+/// A guest's end of a connection that the host has accepted. One thread at a time.
 struct Connection {
   Channel channel;
   std::shared_ptr<const buffer::Outline> outline;
   Welcome welcome;
-  Region memory;    ///< For a writer.
+  Region memory;    ///< The rings of a writer; empty for other purposes.
   base::Life life;  ///< Closed once the host is known to be gone.
 
   /// Sends a message. The host counts as gone if it has not taken all of it when the wait ends.
   bool send(Says says, Bytes bytes, limiter::Wait& wait) noexcept;
-  /// Takes what has come, and notices if the host is gone.
+  /// Takes what has come, and closes `life` if the host is gone.
   void receive();
   /// As `receive`, for a writer: it drops wakes, which only say that there may be room.
   void look();
@@ -50,16 +50,16 @@ struct Connection {
   static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
 };
 
-/// Throws that a call got no answer although the host is there.
+/// Throws `std::system_error`: the host is not gone, but the call `call` got no answer.
 [[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
-/// The host hung up before it had accepted the connection.
+/// Thrown if the host hangs up before it has accepted the connection.
 struct HostGone : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Asks the host at an address for a connection. `std::system_error` if there is none, or with
-/// `may_come` if none comes in time; `HostGone` if it hangs up;
+/// Asks the host at an address for a connection. Throws `std::system_error` if no host listens
+/// there, with `may_come` only if none comes in time; `HostGone` if the host hangs up;
 /// `std::runtime_error` with the reason if it refuses.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
@@ -84,7 +84,7 @@ struct WriterConnection {
 ///   not taken by the host  now         next       free
 /// ```
 /// A commit waits until two rows after `next` are free, and only then takes its step. So there is
-/// always room for `now` and `next`, also after the final row of an episode.
+/// always room for `now` and `next`, also after the end of an episode, which takes two rows.
 ///
 /// One thread at a time.
 class RingWriter final : public writer::StepWriter {
@@ -100,7 +100,7 @@ class RingWriter final : public writer::StepWriter {
   CommitStatus commit(End end, std::span<const float> priorities) override;
 
  private:
-  static constexpr std::uint64_t kRowsAhead = 4;  ///< So many rows from `row_` on have to be free.
+  static constexpr std::uint64_t kRowsAhead = 4;  ///< Rows from `row_` on that have to be free.
 
   [[nodiscard]] bool has_room() noexcept { return row_ + kRowsAhead <= consumed_ + layout_.rows(); }
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
@@ -118,7 +118,7 @@ class RingWriter final : public writer::StepWriter {
   std::uint64_t consumed_ = 0;                    ///< The ring's `consumed` when it was last read.
   std::uint64_t told_at_ = std::uint64_t{0} - 1;  ///< The ring's `consumed` at the last `Wake`.
   std::uint64_t episodes_ = 0;                    ///< How many episodes were begun.
-  std::int64_t looked_ = 0;                       ///< When the host was last known to be there.
+  std::int64_t looked_ = 0;                       ///< When `commit` last looked for the host.
 };
 
 }  // namespace reprise::process

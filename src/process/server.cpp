@@ -19,12 +19,13 @@ namespace reprise {
 namespace process {
 namespace {
 
-/// The serving thread's pauses while nothing comes; each is twice the one before.
+/// The shortest and longest pause of the serving thread while nothing comes; each pause is twice
+/// the one before.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
-/// So many rounds take all that a ring can hold. The guest may go on writing meanwhile.
+/// Enough rounds to take all that a ring can hold. A bound, because the guest may go on writing.
 constexpr std::size_t kRounds = 4096;
-/// Memory of a writer's ring, or of the rings of a vector writer, by default.
+/// Default size of the memory of a writer's ring, or of all rings of a vector writer.
 constexpr std::size_t kRingBytes = std::size_t{4} << 20U;
 
 std::string chosen_address(const HostOptions& options) {
@@ -87,8 +88,8 @@ void Server::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     core_->life().check();
     if (core_->closed()) {
-      // The guests notice at once that their connections end, and nobody attaches any more then.
-      spare_ = Descriptor();  // To hang up on a process takes a descriptor.
+      // Ends all connections, which guests notice at once, and lets nobody attach any more.
+      spare_ = Descriptor();  // `hang_up` needs a free descriptor.
       listener_.hang_up();
       std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
       guests_.clear();
@@ -134,7 +135,8 @@ void Server::run(const std::stop_token& stop) {
   take_the_rest();
 }
 
-/// Takes all that guests have published by now, as far as there is room, before `run` returns.
+/// Takes all steps that guests have published by now, as far as there is room. `run` calls it at
+/// its end.
 void Server::take_the_rest() {
   for (const auto& guest : guests_) {
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
@@ -148,10 +150,10 @@ void Server::take_the_rest() {
 /// Waits until a guest sends something or is gone, or a process wants to attach.
 void Server::wait(std::chrono::nanoseconds timeout) {
   polled_.clear();
-  // Who cannot be accepted would end every wait.
+  // A process that cannot be accepted would end every wait, so the listener is left out then.
   polled_.push_back({full_ ? -1 : listener_.socket(), POLLIN, 0});
   for (const auto& guest : guests_) {
-    if (guest->here) {  // The system refuses to poll more than the process may have open.
+    if (guest->here) {  // Guests that are gone could make the list longer than poll allows.
       polled_.push_back({guest->channel.socket(), POLLIN, 0});
       if (guest->channel.process() >= 0) {
         polled_.push_back({guest->channel.process(), POLLIN, 0});
@@ -212,7 +214,7 @@ bool Server::receive(Guest& guest) {
     if (!open) {
       lose(guest);
     }
-  } catch (const std::exception&) {  // There is no memory for what a guest sends.
+  } catch (const std::exception&) {  // No memory is left for what a guest sends.
     lose(guest);
   }
   return any || !guest.here;
@@ -221,7 +223,8 @@ bool Server::receive(Guest& guest) {
 bool Server::handle(Guest& guest, const Message& message) {
   if (message.says == Says::Bye) {
     guest.bye = true;
-    return false;  // The hang-up may not come: a forked child may have a copy of the socket.
+    // The guest's hang-up may not show, because its forked child may have a copy of the socket.
+    return false;
   }
   return guest.session ? guest.session->handle(message, guest.channel) : greet(guest, message);
 }
@@ -298,7 +301,8 @@ Session::Did Server::serve(Guest& guest) {
   }
 }
 
-/// Handles the end of a connection. Only a writer's session may have steps left to take.
+/// Handles the end of a connection. The session stays, because a writer's may have steps left to
+/// take.
 void Server::lose(Guest& guest) noexcept {
   if (guest.here) {
     guest.here = false;
@@ -319,7 +323,7 @@ void Server::count() {
       here.insert(guest->process);
     }
   }
-  // Relaxed, because this is only a statistic. It wraps around if processes leave.
+  // Relaxed, because this is only a statistic. The difference wraps around if processes have left.
   core_->counters.guests.fetch_add(here.size() - processes_, std::memory_order_relaxed);
   processes_ = here.size();
   changed_ = false;

@@ -34,8 +34,8 @@ class Server {
     Channel channel;
     std::int64_t process = 0;
     std::unique_ptr<Session> session = nullptr;
-    bool here = true;  ///< If false, only the steps that it has published are left.
-    bool bye = false;  ///< Whether it closed the connection by itself.
+    bool here = true;  ///< False once its connection has ended; its published steps may be left.
+    bool bye = false;  ///< Whether the guest closed the connection by itself.
   };
 
   void wait(std::chrono::nanoseconds timeout);
@@ -51,17 +51,17 @@ class Server {
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;
-  const std::size_t ring_rows_;  ///< If 0, chosen by the size of steps.
+  const std::size_t ring_rows_;  ///< Rows of each ring; 0: by the size of steps.
   const std::size_t max_batch_bytes_;
   const Service service_;  ///< May be empty.
   Listener listener_;
-  /// Closed for a moment to tell a process that the host has no file descriptor left for it.
+  /// A descriptor in reserve: if none is left, it is closed to accept a process and tell it so.
   Descriptor spare_;
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<pollfd> polled_;   ///< The listener, and the descriptors of each guest that is here.
+  std::vector<pollfd> polled_;   ///< The listener, and the descriptors of guests that are `here`.
   bool full_ = false;            ///< Whether a process could not be accepted, nor told why.
-  bool changed_ = false;         ///< Whether guests came or left since they were counted.
-  std::uint64_t processes_ = 0;  ///< How many processes were last counted.
+  bool changed_ = false;         ///< Whether guests came or left since the last `count`.
+  std::uint64_t processes_ = 0;  ///< How many processes the last `count` found.
 };
 
 }  // namespace reprise::process

@@ -26,7 +26,7 @@ struct ServiceClient::State : std::enable_shared_from_this<State> {
   explicit State(Channel connected) : channel(std::move(connected)) {}
 
   [[nodiscard]] std::optional<Message> answer() REPRISE_EXCLUDES(mutex);
-  /// The bytes of an answer. Throws what the service threw.
+  /// Returns the bytes of an answer. Throws what the service threw.
   [[nodiscard]] Blob bytes_of(Message& message) REPRISE_EXCLUDES(mutex);
   [[nodiscard]] std::shared_ptr<Region> memory_of(const ServiceAnswer& answer, Message& message)
       REPRISE_EXCLUDES(mutex);
@@ -35,7 +35,7 @@ struct ServiceClient::State : std::enable_shared_from_this<State> {
   base::Life life;  ///< Closed once the host is known to be gone.
   base::Mutex mutex;
   Channel channel REPRISE_GUARDED_BY(mutex);
-  bool welcome REPRISE_GUARDED_BY(mutex) = false;  ///< Whether the host has accepted it.
+  bool welcome REPRISE_GUARDED_BY(mutex) = false;  ///< Whether the host accepted this client.
   /// Shared pointers, because answers keep their memory.
   std::array<std::shared_ptr<Region>, ServiceAnswer::kPlaces> places REPRISE_GUARDED_BY(mutex);
   std::uint64_t read REPRISE_GUARDED_BY(mutex) = 0;  ///< As in `ServiceCall`.
@@ -64,7 +64,7 @@ ServiceClient& ServiceClient::operator=(ServiceClient&&) noexcept = default;
 ServiceClient::~ServiceClient() {
   if (state_ && !state_->life.forked()) {
     const base::MutexLock lock(state_->mutex);
-    state_->channel.hang_up();  // Answers keep the state.
+    state_->channel.hang_up();  // Answers that still exist keep the state.
   }
 }
 
@@ -96,7 +96,7 @@ bool ServiceClient::closed() const noexcept {
   return state_->life.closed();
 }
 
-/// The next answer that has come.
+/// Returns the next answer that has come, or nothing.
 std::optional<Message> ServiceClient::State::answer() {
   const base::MutexLock lock(mutex);
   channel.flush();

@@ -9,7 +9,7 @@
 namespace reprise::process {
 namespace {
 
-/// Answers up to this size are sent in the message.
+/// Answers of at most this many bytes are sent in the message.
 constexpr std::size_t kSmall = 4096;
 
 }  // namespace
@@ -34,7 +34,7 @@ Blob AnswerMemory::room(std::size_t bytes) {
           bytes};
 }
 
-/// The number of a free place, whose memory it makes new if it has fewer than `bytes`;
+/// Returns the number of a free place, with new memory if its own has fewer than `bytes` bytes;
 /// `ServiceAnswer::kPlaces` if none is free.
 std::size_t AnswerMemory::free_place(std::size_t bytes) {
   const auto is_free = [](const Place& one) { return !one.kept && !one.given; };
@@ -105,7 +105,7 @@ void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) 
   int file = -1;
   ServiceAnswer given = memory_->give(bytes, file);
   if (given.place == ServiceAnswer::kBehind && given.bytes > kSmall) {
-    // The answer was made for another transport, or the guest has not read it yet.
+    // The answer is not in a place: the service did not use `room`, or no place was free then.
     Blob copy = memory_->room(bytes.bytes().size());
     std::ranges::copy(std::as_const(bytes).bytes(), copy.bytes().begin());
     bytes = copy;

@@ -17,10 +17,12 @@ namespace reprise::process {
 /// the guest has read its answer and the service no longer keeps it. Any thread.
 class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
  public:
-  /// Memory in a free place, which grows if it has to. If no place is free, it is memory that only
-  /// this process has. `std::system_error`, `std::bad_alloc`.
+  /// Returns memory in a free place, which grows if it has to. For a small answer, or if no place
+  /// is free, it is memory that only this process has. Throws `std::system_error` or
+  /// `std::bad_alloc`.
   [[nodiscard]] Blob room(std::size_t bytes) REPRISE_EXCLUDES(mutex_);
-  /// Tells the guest where an answer is. `file`: of memory that the guest does not have yet, or -1.
+  /// Returns the message that tells the guest where an answer is. Sets `file` to that of the memory
+  /// if the guest does not have it yet.
   [[nodiscard]] ServiceAnswer give(const Blob& answer, int& file) REPRISE_EXCLUDES(mutex_);
   /// Frees places whose answers the guest has read.
   void take_back(std::uint64_t places) noexcept REPRISE_EXCLUDES(mutex_);
@@ -28,9 +30,9 @@ class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
  private:
   struct Place {
     Region memory;
-    bool kept = false;   ///< The service keeps the answer.
-    bool given = false;  ///< The guest has not read the answer yet.
-    bool known = false;  ///< The guest has this memory.
+    bool kept = false;   ///< Whether the service keeps the answer.
+    bool given = false;  ///< Whether the guest has yet to read the answer.
+    bool known = false;  ///< Whether the guest has this memory.
   };
   [[nodiscard]] std::size_t free_place(std::size_t bytes) REPRISE_REQUIRES(mutex_);
   void let_go(std::size_t place) noexcept REPRISE_EXCLUDES(mutex_);

@@ -32,26 +32,27 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Does what a message asks for. False if a guest must not send such a message here.
+  /// Does what a message asks for. Returns false if a guest must not send such a message now.
   [[nodiscard]] virtual bool handle(const Message& message, Channel& channel) = 0;
   /// What a session found to do in a round.
   enum class Did : std::uint8_t {
     Nothing,
-    Waits,  ///< Nothing now, but it waits for something that nobody announces.
+    Waits,  ///< Nothing now; it waits for the rate limiter, room or items.
     Something,
     AsMuchAsItMay,
   };
-  /// Does what is due without a message. `channel`: null once the guest is gone.
+  /// Does what needs no message, such as taking steps. `channel`: null once the guest is gone.
   [[nodiscard]] virtual Did serve(Channel* channel) = 0;
   /// Whether nothing is left to do once the guest is gone.
   [[nodiscard]] virtual bool finished() const noexcept { return true; }
   /// Notes that the guest is gone. It `died` unless it closed the connection itself.
   virtual void left(bool /*died*/) noexcept {}
-  /// Prepares for a time in which nobody serves, so that it holds up nobody else.
+  /// Gives up its turns at the rate limiter, because while nobody serves they would hold up other
+  /// calls.
   virtual void pause() noexcept {}
 };
 
-/// Answers calls for updates and statistics, which all connections but a writer's may make.
+/// Answers calls for updates and statistics, which a guest's own connection and its samplers' make.
 class CallSession : public Session {
  public:
   explicit CallSession(std::shared_ptr<buffer::BufferCore> core) noexcept
@@ -61,7 +62,8 @@ class CallSession : public Session {
   [[nodiscard]] Did serve(Channel* /*channel*/) override { return Did::Nothing; }
 
  protected:
-  /// Runs `call`, and answers with what it throws.
+  /// Runs `call` and returns its result. If it throws, sends the exception as the answer and
+  /// returns true.
   template <class Call>
   static bool guarded(std::uint64_t number, Channel& channel, const Call& call);
 
@@ -91,7 +93,7 @@ class DrawSession final : public CallSession {
     base::Clock::time_point deadline;
   };
   void begin(const SampleCall& call);
-  /// Tries to make the draw. Returns whether it was answered.
+  /// Tries to make the draw. Returns whether it has sent an answer.
   bool attempt(Channel& channel, bool last);
   void end_draw() noexcept;
 
@@ -105,8 +107,8 @@ class DrawSession final : public CallSession {
 /// Takes the steps of a guest's writers from their rings.
 class WriterSession final : public Session {
  public:
-  /// `std::runtime_error` if the buffer has not as many writers left; `std::system_error` without
-  /// memory.
+  /// Throws `std::runtime_error` if the buffer has fewer writers left, and `std::system_error`
+  /// without memory.
   WriterSession(std::shared_ptr<buffer::BufferCore> core, std::size_t environments,
                 std::size_t rows);
   ~WriterSession() override;
@@ -145,7 +147,7 @@ class WriterSession final : public Session {
   const RingLayout layout_;
   Region memory_;
   std::vector<Stream> streams_;
-  Held held_ = Held::No;  ///< What the guest was last told.
+  Held held_ = Held::No;  ///< What `tell` last told the guest.
   bool left_ = false;     ///< Whether the guest is gone.
   bool died_ = false;
 };

@@ -25,7 +25,7 @@ std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::Bu
   }
 }
 
-/// Throws that a ring holds what no writer of this library has written.
+/// Throws because a ring holds what no writer of this library writes.
 [[noreturn]] void refuse_ring(const char* what) {
   base::refuse<std::runtime_error>("the memory of a guest's writer is damaged: ", what);
 }
@@ -56,7 +56,8 @@ bool WriterSession::finished() const noexcept {
   });
 }
 
-/// Takes nothing that is published later, because the memory may have another owner by now.
+/// Notes which rows are published. Later ones are not taken: the guest is gone, so something else
+/// would have written them.
 void WriterSession::left(bool died) noexcept {
   for (std::size_t e = 0; e < streams_.size(); ++e) {
     streams_[e].end = published(e);
@@ -76,7 +77,7 @@ std::uint64_t WriterSession::published(std::size_t environment) const noexcept {
                : RingLayout::words(memory_.data(), environment).published();
 }
 
-/// Ends the episodes of which no more steps are left, as far as there is room for that.
+/// Ends the open episodes whose steps have all been taken, as far as there is room for that.
 void WriterSession::end_episodes() noexcept {
   for (Stream& stream : streams_) {
     if (stream.row == stream.end && stream.writer->in_episode() && stream.writer->poll_end() &&
@@ -124,7 +125,7 @@ std::size_t WriterSession::take(std::size_t environment) {
   std::size_t steps = 0;
   while (stream.row != published && steps < kSteps) {
     std::byte* const row = layout_.row(memory_.data(), environment, stream.row);
-    StepHeader header;  // Copied once: the guest can change what is in the row.
+    StepHeader header;  // A copy, because the guest can change the row at any time.
     if (stream.refused) {
       header = *stream.refused;
     } else {
@@ -191,7 +192,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
   return true;
 }
 
-/// The priorities that the step brings, checked as far as the buffer depends on them.
+/// Returns the priorities that the step brings, checked as far as the buffer depends on them.
 std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* row,
                                              const StepHeader& header) const {
   if (header.priorities > layout_.priorities()) {
