@@ -1,6 +1,6 @@
 // W1 through the public API: a learner draws 512 items with their importance weights and sets 512
-// priorities. Locks, the look for news from writers, pins and keys are included; rows are not
-// gathered.
+// priorities. The time includes locks, the search for news of writers, pins and keys, but no gather
+// of rows.
 
 #include "measure.hpp"
 #include "reprise_items.hpp"
@@ -14,7 +14,7 @@ namespace {
 using bench::kBatch;
 using bench::RepriseItems;
 
-/// The textbook's trees under its mutex.
+/// The textbook's trees, guarded by its mutex.
 class TextbookLocked {
  public:
   explicit TextbookLocked(std::size_t size) : items_(size) {
@@ -43,7 +43,7 @@ class TextbookLocked {
   std::array<float, kBatch> weights_{};
 };
 
-/// Two buffers of half the items each, whose items make one batch.
+/// Two buffers with half of the items each. A batch has items of both.
 template <bool by_total>
 class MixedItems {
  public:
@@ -93,7 +93,7 @@ void add_cycle(const std::string& name, std::initializer_list<int> log_sizes) {
   });
 }
 
-/// The items that a learner of thousands of simulators draws at a time.
+/// Number of items that a learner of thousands of simulators draws at a time.
 constexpr std::size_t kManyItems = 32'768;
 
 [[maybe_unused]] const bool added = [] {
@@ -104,7 +104,7 @@ constexpr std::size_t kManyItems = 32'768;
                                  [](RepriseItems& items) { items.draw(kManyItems); });
   add_cycle<RepriseItems>("W1/cycle/reprise", sizes);
   add_cycle<TextbookLocked>("W1/cycle/textbook", sizes);
-  // Beside W1/cycle/reprise: as many items in all, in two buffers.
+  // Comparable with W1/cycle/reprise: the same number of items, in two buffers.
   add_cycle<MixedItems<false>>("mixed/exact/reprise", {14, 20});
   add_cycle<MixedItems<true>>("mixed/common_total/reprise", {14, 20});
   return true;

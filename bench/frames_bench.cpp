@@ -1,7 +1,7 @@
 // W2 with frames: observations of four stacked 84x84 frames in a buffer of 20,000 steps. reprise
 // stores each frame once and stacks while it gathers; the textbook stores both stacks of a
-// transition, 56,460 bytes. The batches that come out are the same size. One thread, but for
-// gather56k/reprise_tbb, which uses all there are.
+// transition, 56,460 bytes. The batches of both have the same size. All run on one thread, except
+// gather56k/reprise_tbb, which uses all cores.
 
 #include <reprise/reprise.hpp>
 
@@ -19,7 +19,7 @@ using bench::kBatch;
 constexpr std::size_t kFrame = 84 * 84;
 constexpr std::size_t kStack = 4;
 constexpr std::size_t kCapacity = 20'000;
-/// Appends per iteration.
+/// Number of appends per iteration.
 constexpr std::size_t kRun = 64;
 constexpr std::size_t kEpisode = 1024;
 
@@ -37,8 +37,8 @@ void randomize(std::span<std::uint8_t> bytes, bench::Random& random) {
                 [&] { return static_cast<std::uint8_t>(random.next()); });
 }
 
-/// A screen on which little changes: a background that is everywhere different, and twelve sprites
-/// of 8x8 that move. Compressed it takes about as much as those of Atari games.
+/// Draws a screen of which little changes from step to step: a background whose pixels all differ,
+/// and twelve moving sprites of 8x8. Compressed it takes about as much memory as an Atari game's.
 void draw_screen(std::span<std::uint8_t> to, std::size_t number) {
   constexpr std::size_t kSide = 84;
   bench::Random background(1);
@@ -102,7 +102,8 @@ class RepriseFramesOf {
     at_ = (at_ + 1) % bench::kSources;
     return std::span(frames_).subspan(at_ * kFrame, kFrame);
   }
-  /// Appends one step, with priorities for the items that it decides, or with none.
+  /// Appends one step, with the priorities of the items that it decides; if there are none, these
+  /// get the initial priority.
   void append_one(std::span<const float> priorities) {
     if (!writer_.in_episode()) {
       writer_.begin_episode();
@@ -135,7 +136,7 @@ class RepriseFramesOf {
 };
 using RepriseFrames = RepriseFramesOf<1>;
 
-/// Draws sequences of R2D2's length, with stacks at each step, from a buffer of the same frames.
+/// Draws sequences as long as R2D2's, with stacks at each step, from a buffer of such frames.
 template <std::uint32_t kFrameStack>
 class RepriseSequences {
  public:
@@ -208,7 +209,8 @@ void add(const std::string& name, const Once& once) {
   bench::add<Frames>(name, kCapacity, kBatch, once);
 }
 
-/// Compares a sampler of whole stacks with one of unique frames over the same buffer.
+/// Adds benchmarks of two samplers over the same buffer: one gathers whole stacks, one each frame
+/// once.
 template <std::uint32_t kNStep>
 void add_frames() {
   using Frames = RepriseFramesOf<kNStep>;
@@ -236,7 +238,7 @@ void add_sequences() {
   add<TextbookFrames>("W2/gather56k/textbook", [](TextbookFrames& it) { it.sample(); });
   add_frames<1>();
   add_frames<3>();
-  // Measures frames/stacks over compressed frames, and how much memory a step takes.
+  // Like frames/stacks/1, over compressed frames; also reports the memory of a step.
   benchmark::RegisterBenchmark("frames/compressed/1", [](benchmark::State& state) {
     auto& frames = bench::prepared<RepriseFramesOf<1, true>>(kCapacity);
     for (auto _ : state) {

@@ -1,5 +1,5 @@
-// Measures what the machine allows, to compare the other figures with: copies, random reads, and
-// the copies of a batch without any bookkeeping.
+// Measures what the machine allows, as a bound for other figures: copies, random reads, handing a
+// line over, and the copies of a batch without bookkeeping.
 
 #include "base/memory.hpp"
 #include "measure.hpp"
@@ -15,10 +15,11 @@ using bench::kBatch;
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
-/// Touched memory, on huge pages, with rows at random places, chosen beforehand.
+/// Rows in memory on huge pages that was touched before, and random places of rows, chosen
+/// beforehand.
 class Rows {
  public:
-  /// The number of batches makes the places together exceed the caches.
+  /// So many batches that all their places together exceed the caches.
   static constexpr std::size_t kBatches = 2048;
 
   Rows(std::size_t rows, std::size_t row_bytes)
@@ -40,17 +41,17 @@ class Rows {
   std::vector<std::size_t> places_;
 };
 
-/// Lines of 64 bytes; the size is in bytes.
+/// Lines of 64 bytes. `bytes` is the size of all of them.
 struct Lines : Rows {
   explicit Lines(std::size_t bytes) : Rows(bytes / kLine, kLine) {}
 };
-/// W2's rows, small and large; the size is their number.
+/// Rows of W2, small or large. `rows` is their number.
 template <std::size_t kBytes>
 struct RowsOf : Rows {
   explicit RowsOf(std::size_t rows) : Rows(rows, kBytes) {}
 };
 
-/// Copies with one thread; a copied byte counts once.
+/// Copies on one thread. Each byte copied counts once.
 void copy(benchmark::State& state) {
   const std::size_t bytes = bench::size_of(state);
   const std::vector<std::byte> from(bytes, std::byte{1});
@@ -63,7 +64,7 @@ void copy(benchmark::State& state) {
   bench::per_item(state, bytes);
 }
 
-/// Reads one word per line at independent random places, prefetched.
+/// Reads one word of each line of a random batch, with prefetches.
 void random_lines(benchmark::State& state) {
   constexpr std::size_t kAhead = 32;
   const auto& lines = bench::prepared<Lines>(bench::size_of(state));
@@ -82,7 +83,8 @@ void random_lines(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Polls a while, then yields, because the other thread may have no processor.
+/// Waits until `turn` is `value` or `done`. Yields at times, because the other thread may need the
+/// processor.
 void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& done) {
   for (int looks = 1; turn.load(std::memory_order_acquire) != value; ++looks) {
     if (looks % 256 == 0) {
@@ -94,7 +96,8 @@ void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& 
   }
 }
 
-/// Two threads set one word in turn, which shows the cost of a line written by another core.
+/// Two threads set one word in turn, which shows the cost of fetching a line that another core
+/// wrote.
 void line_transfer(benchmark::State& state) {
   constexpr int kTurns = 100;
   alignas(kLine) std::atomic<int> turn{0};

@@ -1,5 +1,5 @@
-// Google Benchmark's program, with a switch of our own, and with what the figures depend on and the
-// framework does not report.
+// The main program of Google Benchmark with a few switches of ours. It also reports facts on which
+// the figures depend and which the framework leaves out.
 
 #include "records.hpp"
 
@@ -32,12 +32,12 @@ bool take_switch(int& count, char** arguments, std::string_view name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Measures what a machine without AVX-512 would run, on a machine that has it.
+  // Uses the instructions of a machine without AVX-512, also on a machine that has it.
   if (take_switch(argc, argv, "--without_avx512")) {
-    constexpr std::int64_t kBetterThanAvx2 = HWY_AVX2 - 1;  // Better targets have lower bits.
+    constexpr std::int64_t kBetterThanAvx2 = HWY_AVX2 - 1;  // The bits of better targets are lower.
     hwy::DisableTargets(kBetterThanAvx2);
   }
-  // Only these are then run, because their buffers take gigabytes.
+  // Runs only the records, because their buffers take gigabytes.
   const bool quick_records = take_switch(argc, argv, "--quick_records");
   if (take_switch(argc, argv, "--records") || quick_records) {
     bench::add_records(quick_records);
@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("asserts", "on");
 #endif
   const std::int64_t targets = hwy::SupportedTargets();
-  // After the last call of SupportedTargets, each of which chooses among all that the machine has.
+  // Comes after the last call of SupportedTargets, because each call chooses among all of the
+  // machine's.
   hwy::GetChosenTarget().Update(targets);
   benchmark::AddCustomContext("instructions", hwy::TargetName(targets & -targets));
   benchmark::Initialize(&argc, argv);

@@ -17,7 +17,7 @@
 #include <typeinfo>
 #include <vector>
 
-/// What all benchmarks share: the workloads' sizes, prepared state, units.
+/// What all benchmarks share: sizes of the workloads, prepared subjects, and units.
 namespace bench {
 
 using reprise::base::Random;
@@ -26,21 +26,21 @@ inline constexpr std::size_t kBatch = 512;
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
 inline constexpr float kEpsilon = 1e-4F;
-/// Appends rotate through this many rows.
+/// Number of different rows that appends use in turn.
 inline constexpr std::size_t kSources = 64;
 
-/// The benchmark's first argument is the base-2 logarithm of N.
+/// Returns N, whose base-2 logarithm is the benchmark's first argument.
 inline std::size_t size_of(const benchmark::State& state) {
   return std::size_t{1} << static_cast<unsigned>(state.range(0));
 }
 
-/// Reports time per item: `items` in one iteration.
+/// Makes the benchmark report the time per item. `items` is the number of items in an iteration.
 inline void per_item(benchmark::State& state, std::size_t items) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(items));
   state.counters["items"] = static_cast<double>(items);
 }
 
-/// Batches of raw priorities, uniform in [0, 1), made beforehand.
+/// Batches of raw priorities, uniform in [0, 1), generated beforehand.
 class Priorities {
  public:
   explicit Priorities(std::size_t batch = kBatch) : batch_(batch), values_(batch * kBatches) {
@@ -60,7 +60,7 @@ class Priorities {
   std::size_t at_ = 0;
 };
 
-/// Times of single calls in nanoseconds, up to the slowest.
+/// Collects the times of single calls in nanoseconds, and computes their mean and quantiles.
 class Latencies {
  public:
   explicit Latencies(std::size_t expected) { all_.reserve(expected); }
@@ -97,9 +97,9 @@ inline Kept& kept() {
 }
 }  // namespace detail
 
-/// Makes Subject(size), filled. The framework calls a benchmark several times in a row with rising
-/// iteration counts, so the subject is kept until another one is asked for; at most one is in
-/// memory.
+/// Returns a filled Subject(size). The framework calls a benchmark several times in a row with
+/// rising iteration counts, so the subject is kept until another one is asked for; at most one is
+/// in memory.
 template <class Subject>
 Subject& prepared(std::size_t size) {
   detail::Kept& kept = detail::kept();
@@ -110,9 +110,9 @@ Subject& prepared(std::size_t size) {
   return *static_cast<Subject*>(kept.subject.get());
 }
 
-/// Adds the benchmark `name`: an iteration is once(subject), for `items` items. The subject has
-/// `size`, or the size of the argument if it is 0. `subject.restart()`, if there is one, begins
-/// each run.
+/// Adds the benchmark `name`, of which an iteration is once(subject) and handles `items` items. The
+/// subject has `size`, or if that is 0 the size of the benchmark's argument. If the subject has
+/// restart(), each run begins with it.
 template <class Subject, class Once>
 benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, std::size_t items,
                                     const Once& once) {
@@ -127,7 +127,7 @@ benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, s
     per_item(state, items);
   });
 }
-/// Adds the benchmark for each of these sizes.
+/// Adds the benchmark for each size, given as a base-2 logarithm.
 template <class Subject, class Once>
 void add_sizes(const std::string& name, std::initializer_list<int> log_sizes, std::size_t items,
                const Once& once) {
@@ -137,7 +137,8 @@ void add_sizes(const std::string& name, std::initializer_list<int> log_sizes, st
   }
 }
 
-/// Adds the benchmark `name` of `run`, which appends and also reports how much memory a step takes.
+/// Adds the benchmark `name`, which appends `run` steps per iteration and also reports the memory
+/// per step.
 template <class Subject>
 void add_append(const std::string& name, std::size_t capacity, std::size_t run) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {

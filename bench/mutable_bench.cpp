@@ -1,5 +1,5 @@
-// Compares a mutable column of 64 floats with an immutable one: 512 items drawn, 512 read by key,
-// and 512 values replaced. One thread, 2^17 steps, uniform draws.
+// Compares a mutable column of 64 floats with an immutable one: drawing 512 items, reading 512 by
+// key, and replacing 512 values. One thread, 2^17 steps, uniform draws.
 
 #include <reprise/reprise.hpp>
 
@@ -77,7 +77,8 @@ void add_draw(const std::string& name) {
   bench::add<Subject>(name, kSteps, kBatch, [](Subject& buffer) { buffer.draw(); });
 }
 
-/// Each call gets the keys of another batch, drawn while nothing is timed.
+/// Times `call`. Before each iteration a new batch is drawn without being timed, whose keys the
+/// call uses.
 template <class Subject>
 void add_by_key(const std::string& name, void (Subject::*call)()) {
   benchmark::RegisterBenchmark(name.c_str(), [call](benchmark::State& state) {

@@ -1,6 +1,6 @@
-// W4, Chen and Wang's experiment: steps of four floats, an action and a reward in a full buffer of
-// N steps. record: 100 more of them. get5000: 5000 windows of eight consecutive steps, drawn by
-// priority, with the observation after each step.
+// W4, the experiment of Chen and Wang: steps of four floats, an action and a reward in a full
+// buffer of N steps. `record` appends 100 more steps. `get5000` draws 5000 windows of eight
+// consecutive steps by priority, with the observation after each step.
 
 #include <reprise/reprise.hpp>
 
@@ -19,8 +19,8 @@ constexpr std::size_t kWindows = 5000;
 constexpr std::size_t kLength = 8;
 constexpr std::size_t kState = 4;
 
-/// Episodes of 2^s steps. On the diagonal of the experiment's pairs (k, s), from 2^(5 + 6) to 2^(11
-/// + 12) steps in all, k and s grow alike.
+/// Returns the length 2^s of episodes for a buffer of 2^(k + s) steps. The sizes follow the
+/// diagonal of the experiment's pairs (k, s), from (5, 6) to (11, 12), on which k and s grow alike.
 std::size_t episode_steps(std::size_t size) {
   const auto log = static_cast<std::size_t>(std::bit_width(size)) - 1;
   return std::size_t{1} << (6 + (log - 11) / 2);
@@ -77,7 +77,7 @@ class RepriseSteps {
     std::memcpy(writer_.next(state_).data(), next.state, sizeof(next.state));
     const bool last = steps_ % episode_ == 0;
     const reprise::End end = last ? reprise::End::Terminated : reprise::End::Continue;
-    // While the buffer is filled, each item gets a priority of its own.
+    // Each item gets a priority while the buffer is filled; later ones get the initial priority.
     writer_.commit(end, priorities.first(priorities.empty() ? 0 : writer_.completing(end)));
   }
   void get() { benchmark::DoNotOptimize(sampler_.sample(kWindows, {.beta = bench::kBeta})); }
@@ -123,7 +123,7 @@ class TextbookSteps : public bench::TextbookRows<Step> {
   std::vector<std::uint32_t> indices_ = std::vector<std::uint32_t>(kWindows);
 };
 
-/// The call that the experiment names record_100: it appends kRecords steps.
+/// The experiment's call record_100, which appends kRecords steps.
 template <class Steps>
 void record_100(Steps& steps) {
   for (std::size_t i = 0; i < kRecords; ++i) {
@@ -142,7 +142,7 @@ double median_us(const Call& call) {
 }
 
 /// Measures the experiment's 169 pairs: 2^k episodes of 2^s steps, k from 5 to 11 and s from 6 to
-/// 12 by halves. One iteration goes through them all, and the slowest medians are reported.
+/// 12 in steps of a half. An iteration goes through all pairs and reports the slowest medians.
 void points(benchmark::State& state) {
   double record = 0.0;
   double get = 0.0;

@@ -1,6 +1,6 @@
-// Loads that others have published, as shapes of rows, batches and rates: how much of one core
-// reprise needs for each. docs/records.md has who published what, and bench/python/records the same
-// table. One thread does in turn what the actors and the learner ask for.
+// Loads that others have published, as shapes of rows, batches and rates, and how much of one core
+// reprise needs for each. docs/records.md tells who published them; bench/python/loads.py has the
+// same table. A single thread does the work of the actors and of the learner in turn.
 
 #include <reprise/reprise.hpp>
 
@@ -20,23 +20,23 @@
 namespace {
 
 constexpr std::size_t kFrame = 84 * 84;
-/// Episodes of the environments end at different calls.
+/// Episodes have kEpisode steps, and each environment's end kStagger calls before its neighbour's.
 constexpr std::size_t kEpisode = 1000;
 constexpr std::size_t kStagger = 97;
 
 struct Load {
   std::string name;
-  std::size_t capacity;      ///< In steps.
-  std::size_t steps;         ///< Appended per second.
-  std::size_t batches;       ///< Drawn per second.
-  std::size_t items;         ///< Of a batch.
-  std::size_t environments;  ///< A call appends a step of each.
-  std::size_t observation;   ///< Bytes; 0: none.
-  std::size_t column;        ///< Floats of the action, or of all that a step has.
+  std::size_t capacity;      ///< Capacity in steps.
+  std::size_t steps;         ///< Steps appended per second.
+  std::size_t batches;       ///< Batches drawn per second.
+  std::size_t items;         ///< Items of a batch.
+  std::size_t environments;  ///< Environments; a call appends a step of each.
+  std::size_t observation;   ///< Bytes of an observation; 0: none.
+  std::size_t column;        ///< Floats of the action, or of the whole step.
   std::size_t state;         ///< Floats of the recurrent state; 0: none.
   bool prioritized;
   reprise::Window window;
-  std::int64_t rounds;  ///< Batches that are measured.
+  std::int64_t rounds;  ///< Number of batches measured.
 };
 
 std::vector<Load> loads() {
@@ -70,7 +70,7 @@ class Records {
     draw();
   }
 
-  /// Appends what comes in between two batches.
+  /// Appends the steps that come between two batches.
   void append_share() {
     due_ += static_cast<double>(load_.steps) / static_cast<double>(load_.batches);
     for (; due_ >= static_cast<double>(load_.environments);
@@ -95,7 +95,7 @@ class Records {
       const bool last = (calls_ + e * kStagger) % kEpisode == 0;
       ends_[e] = last ? reprise::End::Terminated : reprise::End::Continue;
     }
-    // Each call has other rows of the same bytes.
+    // Each call uses rows that begin at another place of the noise.
     const std::size_t shift = calls_ % bench::kSources;
     const auto rows = [&](std::size_t bytes) {
       return std::as_bytes(std::span(noise_)).subspan(shift * bytes, ends_.size() * bytes);
@@ -127,7 +127,8 @@ class Records {
     }
     return made;
   }
-  /// Random floats are numbers, whatever the field that they are read as.
+  /// Makes random bytes for all fields. They are those of floats in [0, 1), so that no float is a
+  /// NaN.
   static std::vector<float> noise(const Load& load) {
     const std::size_t bytes =
         std::max({load.observation, load.column * sizeof(float), load.state * sizeof(float)});
@@ -156,21 +157,21 @@ class Records {
   reprise::ReplayBuffer replay_ = reprise::ReplayBuffer(schema_, options());
   reprise::VectorWriter writers_ =
       reprise::VectorWriter(replay_, load_.environments, {}, reprise::AutoReset::SameStep);
-  // On one thread, and without frames that an item has twice.
+  // Gathers on one thread, and each frame of an item once.
   reprise::Sampler sampler_ =
       replay_.sampler({.seed = 1,
                        .unique_frames = load_.observation >= kFrame,
                        .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
 };
 
-/// The processor time of this thread alone, so that other work of the machine does not count.
+/// Processor time of this thread, so that other work of the machine does not count.
 double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-/// A round appends what comes in between two batches, then draws one.
+/// Measures rounds. A round appends the steps that come between two batches, then draws a batch.
 void run(benchmark::State& state, const Load& load) {
   Records records(load);
   bench::Latencies batches(static_cast<std::size_t>(load.rounds));

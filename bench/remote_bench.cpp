@@ -1,5 +1,5 @@
-// Measures the two ends of a remote buffer in one thread, without a network between them: 256 small
-// steps packed and appended, and a learner's cycle over four shards.
+// Measures both ends of a remote buffer on one thread, without a network between them: packing and
+// appending 256 small steps, and a learner's cycle over four shards.
 
 #include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>
@@ -18,7 +18,7 @@ constexpr std::size_t kEpisode = 1024;
 
 using Clock = std::chrono::steady_clock;
 
-/// Rows of 76 bytes, as those of W2.
+/// The two ends, with rows of 76 bytes as in W2.
 class Ends {
  public:
   explicit Ends(std::size_t /*size*/) {}
@@ -54,7 +54,7 @@ class Ends {
   reprise::ReplayShard shard_{replay_};
 };
 
-/// Only the call of `append` is timed.
+/// Times the call of `append` alone, without packing.
 void append(benchmark::State& state) {
   auto& ends = bench::prepared<Ends>(1);
   for (auto _ : state) {

@@ -11,8 +11,8 @@
 
 namespace bench {
 
-/// A full buffer of random priorities, with a writer and a sampler. Its rows are as small as they
-/// can be, so that only the work on items is measured.
+/// A full buffer of items with random priorities, with a writer and a sampler. Its rows are as
+/// small as possible, so that only the work on items is measured.
 class RepriseItems {
  public:
   static reprise::Proportional proportional() { return {.alpha = kAlpha, .epsilon = kEpsilon}; }
@@ -20,7 +20,7 @@ class RepriseItems {
   explicit RepriseItems(std::size_t size)
       : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}) {}
 
-  /// `fresh` is the share of fresh items in each batch.
+  /// `how` applies to each draw. `fresh` is the share of fresh items in each batch.
   explicit RepriseItems(const reprise::Options& options, const reprise::SampleOptions& how = {},
                         float fresh = 0.0F)
       : how_(how),
@@ -48,7 +48,7 @@ class RepriseItems {
     batch_ = &*sampler_.sample(n, how_);
     benchmark::DoNotOptimize(batch_->weights().data());
   }
-  /// Draws a whole batch, rows included, if the rate limiter lets it.
+  /// Draws a whole batch with its rows; returns false if the rate limiter does not let it at once.
   bool try_draw(std::size_t n) {
     reprise::SampleOptions how = how_;
     how.gather = true;

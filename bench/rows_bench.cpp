@@ -1,5 +1,5 @@
-// W2 with small rows: 32 bytes of observation, action, reward, end and next observation, 76 bytes
-// together, in a full buffer of 2^20. One thread.
+// W2 with small rows: an observation of 32 bytes, action, reward, end and next observation, 76
+// bytes together, in a full buffer of 2^20. One thread.
 
 #include <reprise/reprise.hpp>
 
@@ -18,7 +18,7 @@ using bench::kBatch;
 
 constexpr std::size_t kObservation = 32;
 constexpr std::size_t kCapacity = std::size_t{1} << 20U;
-/// Appends per iteration.
+/// Number of appends per iteration.
 constexpr std::size_t kRun = 512;
 constexpr std::size_t kEpisode = 1024;
 
@@ -31,7 +31,7 @@ struct Transition {
 };
 static_assert(sizeof(Transition) == 76);
 
-/// Rows to append in turn; each continues where the one before ended.
+/// Makes rows to append in turn, each of which continues where the previous one ended.
 std::vector<Transition> sources(std::size_t count = bench::kSources) {
   std::vector<Transition> rows(count);
   bench::Random random(5);
@@ -48,7 +48,7 @@ std::vector<Transition> sources(std::size_t count = bench::kSources) {
   return rows;
 }
 
-/// The same rows as arrays of their fields.
+/// The same rows as an array for each field.
 struct Arrays {
   Arrays() {
     const std::vector<Transition> rows = sources(bench::kSources * kRun);
@@ -75,7 +75,7 @@ class RepriseRows {
       : replay_(schema_, {.capacity_steps = capacity,
                           .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
                                                               .epsilon = bench::kEpsilon}}}) {
-    // More steps than fit, so that eviction is under way; every item has a random priority.
+    // Appends more steps than fit, so that eviction is under way. Every item has a random priority.
     for (std::size_t i = 0; i < capacity + capacity / 8; i += kBatch) {
       for (const float& priority : priorities_.next()) {
         append_one({&priority, 1});
@@ -113,7 +113,7 @@ class RepriseRows {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
   void remove() { benchmark::DoNotOptimize(replay_.remove(batch_->keys())); }
-  /// Reads drawn items again, by their keys in random order, as reanalysis does.
+  /// Reads items that were drawn before, by keys in random order, as reanalysis does.
   void gather() {
     if (keys_.empty()) {
       for (std::size_t i = 0; i < bench::kSources; ++i) {
@@ -128,7 +128,7 @@ class RepriseRows {
     }
     benchmark::DoNotOptimize(gathered_.weights().data());
   }
-  /// Gives the last batch goals of its episodes.
+  /// Gives the items of the last batch goals from their episodes.
   void relabel() {
     benchmark::DoNotOptimize(
         hindsight_.relabel(batch_->keys(), std::span(goals_), std::span(distances_)));
@@ -180,7 +180,7 @@ struct TextbookRows : bench::TextbookRows<Transition> {
       : bench::TextbookRows<Transition>(capacity, sources()) {}
 };
 
-/// `once` is called with Rows, a full buffer.
+/// `once` is called with Rows, a full buffer, and handles `items` items.
 template <class Rows, class Once>
 void add(const std::string& name, std::size_t items, const Once& once) {
   bench::add<Rows>(name, kCapacity, items, once);
@@ -199,19 +199,19 @@ void add(const std::string& name, std::size_t items, const Once& once) {
   add<RepriseRows>("W2/sample76/reprise", kBatch, sample);
   add<TextbookRows>("W2/sample76/textbook", kBatch, sample);
   add<Rows>("W2/gather76_by_key/reprise", kBatch, [](Rows& rows) { rows.gather(); });
-  // A sample whose items get goals of their episodes.
+  // A sample whose items get goals from their episodes.
   add<Rows>("W2/sample76_hindsight/reprise", kBatch, [](Rows& rows) {
     rows.sample();
     rows.relabel();
   });
   add<RepriseRows>("W2/cycle76/reprise", kBatch, cycle);
   add<TextbookRows>("W2/cycle76/textbook", kBatch, cycle);
-  // Costs of single calls, which bench/python/run compares with those from Python.
+  // Single calls, which bench/python/run compares with those from Python.
   add<Rows>("W2/cycle76_of_1/reprise", 1, [](Rows& rows) {
     rows.sample(1);
     rows.update();
   });
-  // Drawn items get another priority, or are removed, while as many steps come in.
+  // Drawn items get another priority, or are removed, while as many steps are appended.
   add<Rows>("W2/append_cycle76/reprise", kBatch, [](Rows& rows) {
     rows.append(kBatch);
     rows.sample();

@@ -1,5 +1,5 @@
-// Measures how long one of four shards of a full buffer of 2^20 steps is locked, because that
-// bounds the number of actors and learners that it serves (docs/performance.md).
+// Measures how long one of the four shards of a full buffer of 2^20 steps is locked, because that
+// limits the number of actors and learners that a buffer serves (docs/performance.md).
 
 #include <reprise/item.hpp>
 #include <reprise/selector.hpp>
@@ -20,7 +20,8 @@ using namespace reprise;
 
 constexpr std::size_t kItems = std::size_t{1} << 18U;
 constexpr std::uint32_t kRows = 2048;
-constexpr std::size_t kDraws = bench::kBatch / 4;  ///< A batch is spread over four shards.
+constexpr std::size_t kDraws =
+    bench::kBatch / 4;  ///< Draws from one shard; a batch is spread over four.
 
 class FullShard {
  public:
@@ -34,11 +35,11 @@ class FullShard {
     keys_.resize(kDraws);
   }
 
-  /// Commits as a writer does, but writes no rows. Rings one bell.
+  /// Commits steps as a writer does, except that it writes no rows, and rings once.
   void append(std::uint32_t steps) {
     if (chunk_ == storage::kNil) {
       chunk_ = shard_.chunks().take_recycled();
-      int disk_error = 0;  // Set only by mapped files.
+      int disk_error = 0;  // Only mapped files set it.
       chunk_ = chunk_ == storage::kNil ? shard_.chunks().take_fresh(disk_error) : chunk_;
       written_ = 0;
     }
@@ -90,7 +91,8 @@ class FullShard {
 };
 
 [[maybe_unused]] const bool added = [] {
-  // Ingest and eviction of a run of steps in one chunk, with the writer's part of them but no rows.
+  // Ingest and eviction of a run of steps in one chunk, including the writer's work except for
+  // rows.
   for (const std::uint32_t steps : {1U, 16U, 256U}) {
     bench::add<FullShard>("shard/ingest/" + std::to_string(steps), kItems, steps,
                           [steps](FullShard& shard) {

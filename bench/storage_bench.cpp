@@ -1,9 +1,9 @@
-// Measures saves and loads of a buffer on a RAM disk and on a disk, beside dd for the same bytes;
-// what actors and learners feel of a save; and what rows in a mapped file cost beside rows in
-// memory. The argument is the base-2 logarithm of the buffer's bytes.
+// Measures saves and loads of a buffer on a RAM disk and on a disk, compared with dd for the same
+// bytes; how a save slows actors and learners; and what rows in a mapped file cost compared with
+// rows in memory. The benchmark's argument is the base-2 logarithm of the buffer's bytes.
 //
-// REPRISE_BENCH_RAM and REPRISE_BENCH_DISK name directories; unless they do, /dev/shm and the
-// directory for temporary files are used.
+// REPRISE_BENCH_RAM and REPRISE_BENCH_DISK name the directories; the defaults are /dev/shm and the
+// system's directory for temporary files.
 
 #include <reprise/reprise.hpp>
 
@@ -31,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
-/// A full buffer of steps with observations of `kObservation` bytes, each stored once.
+/// A full buffer of steps whose observations have `kObservation` bytes and are stored once.
 template <std::size_t kObservation>
 class Steps {
  public:
@@ -81,10 +81,11 @@ class Steps {
   std::uint64_t appended_ = 0;
 };
 
-using Frames = Steps<std::size_t{84} * 84>;  ///< The frames of Atari games.
+using Frames =
+    Steps<std::size_t{84} * 84>;  ///< Steps with an observation as large as an Atari frame.
 using SmallSteps = Steps<32>;
 
-/// A directory of its own, removed with all that is in it.
+/// A new directory, which is removed at the end with all that is in it.
 class Folder {
  public:
   explicit Folder(const std::string& beneath) {
@@ -123,8 +124,8 @@ std::uint64_t bytes_in(const fs::path& directory) {
   return bytes;
 }
 
-/// Asks the system to drop the files from its cache, so that they are read from the disk. It may
-/// keep some; a RAM disk keeps everything.
+/// Asks the system to drop the files of a directory from its cache, so that they are read from the
+/// disk. It may keep some, and a RAM disk keeps all.
 void forget(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) {
     const int file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -134,16 +135,15 @@ void forget(const fs::path& directory) {
   }
 }
 
-/// Takes memory and gives it back, so that the next measurement finds pages that were in use
-/// before: a virtual machine may have to ask its host for others, at a fraction of the speed of a
-/// disk.
+/// Takes memory and frees it, so that the next measurement gets pages that were in use before. On a
+/// virtual machine new pages may come from the host, more slowly than a disk.
 void warm(std::size_t bytes) {
   reprise::base::LazyArray<std::byte> memory(bytes);
   std::memset(memory.data(), 1, bytes);
   benchmark::ClobberMemory();
 }
 
-/// Runs a shell command made of `parts`.
+/// Runs a shell command, the concatenation of `parts`.
 template <class... Parts>
 void run(const Parts&... parts) {
   const std::string command = reprise::base::text(parts...);
@@ -152,7 +152,7 @@ void run(const Parts&... parts) {
   }
 }
 
-/// Times the call as this iteration.
+/// Times the call and reports that as the time of this iteration.
 template <class Call>
 void time(benchmark::State& state, const Call& call) {
   const auto start = Clock::now();
@@ -171,7 +171,7 @@ void save(benchmark::State& state, const std::string& where) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-/// Copies a file in memory, as large as a save, to a new file and syncs it.
+/// Times dd of a file as large as a save, from the RAM disk to a new file with fsync.
 void save_dd(benchmark::State& state, const std::string& where) {
   auto& frames = bench::prepared<Frames>(bench::size_of(state));
   const Folder source(ram());
@@ -213,7 +213,7 @@ void load(benchmark::State& state, const std::string& where) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// Copies the same files with dd: to a RAM disk, or with `keep` false to /dev/null.
+/// Times dd of a checkpoint's files to the RAM disk, or to /dev/null if `keep` is false.
 void load_dd(benchmark::State& state, const std::string& where, bool keep) {
   auto& frames = bench::prepared<Frames>(bench::size_of(state));
   const Folder folder(where);
@@ -232,9 +232,9 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// Runs for two seconds one actor at 20,000 steps a second, and one learner as fast as it can,
-/// while saves of the whole buffer follow each other, or none is made. `pace` is the bytes per
-/// second of the saves.
+/// Measures one actor at 20,000 steps a second and one learner as fast as it can for two seconds.
+/// Meanwhile saves of the whole buffer follow each other if `saving`. `pace` limits them to that
+/// many bytes per second; 0: no limit.
 template <class Subject>
 void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   constexpr auto kTick = std::chrono::milliseconds(1);
@@ -248,7 +248,7 @@ void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   double saves = 0.0;
   for (auto _ : state) {
     std::stop_source stop;
-    std::atomic<bool> done = false;  // Relaxed everywhere: joins order everything else.
+    std::atomic<bool> done = false;  // Relaxed everywhere: joins order the rest.
     std::jthread saver([&] {
       while (saving && !done.load(std::memory_order_relaxed)) {
         try {
@@ -289,7 +289,7 @@ void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   state.counters["saves"] = saves;
 }
 
-/// Writes the pages of unlinked files to the disk and drops them from the cache.
+/// Writes the pages of unlinked mapped files to the disk and drops them from memory.
 void put_out() {
   ::sync();
   std::ifstream maps("/proc/self/maps");
@@ -305,9 +305,9 @@ void put_out() {
   }
 }
 
-/// Measures appends, and batches of 512 with windows of n-step 3: of rows in memory; of rows in a
-/// mapped file that are all in the page cache; and, as counters `out_...`, after these were written
-/// to the disk and dropped.
+/// Measures appends, and batches of 512 with windows of n-step 3: of rows in memory, or of rows in
+/// a mapped file that are all in the page cache. For a mapped file the counters `out_...` measure
+/// them again after these pages were written to the disk and dropped.
 template <std::size_t kObservation>
 void mapped_file(benchmark::State& state, bool mapped) {
   const Folder folder(disk());
@@ -365,7 +365,7 @@ benchmark::internal::Benchmark* add(const std::string& name, const Run& run) {
       ->Unit(benchmark::kMillisecond);
 }
 
-/// `where` is called when a benchmark runs.
+/// Adds the benchmarks on a medium. `where` returns its directory, and is called when one runs.
 void add_saves_and_loads(const std::string& medium, std::string (*where)()) {
   const auto add_on = [&](const char* what, const char* how, const auto& run) {
     add(reprise::base::text("checkpoint/", what, "_", medium, how), [=](benchmark::State& state) {

@@ -1,5 +1,5 @@
-// Every selector and remover, each beside the plainest: the cycle of W1 and appends of one writer
-// into a full buffer, through the public API.
+// Compares every selector and remover with the plainest one: the cycle of W1, and appends of one
+// writer into a full buffer, through the public API.
 
 #include <reprise/reprise.hpp>
 
@@ -19,13 +19,13 @@ using bench::kBatch;
 using bench::RepriseItems;
 using Clock = std::chrono::steady_clock;
 
-/// Appends per iteration; where removers listen to draws, as many items are drawn after them.
+/// Number of appends per iteration, and of items drawn after them where the remover uses draws.
 constexpr std::size_t kRun = 512;
 constexpr std::size_t kDrawn = 32;
-/// Cycles before any is timed.
+/// Number of cycles before the first that is timed.
 constexpr int kWarmUp = 1000;
 
-/// Options with enough chunks for a remover to choose among.
+/// Returns options with enough chunks for a remover to choose among.
 reprise::Options removed_by(std::size_t size, const reprise::Remover& remover) {
   return {.capacity_steps = size,
           .selectors = {RepriseItems::proportional()},
@@ -33,21 +33,21 @@ reprise::Options removed_by(std::size_t size, const reprise::Remover& remover) {
           .chunk_steps = 512};
 }
 
-/// The items of a buffer whose options the lambda Make gives for a size. Each strategy is a type of
-/// its own, so that `prepared` tells them apart.
+/// The items of a buffer with the options that Make()(size) returns. Make makes each strategy a
+/// type, so that `prepared` tells them apart.
 template <class Make, reprise::Draws draws = reprise::Draws::Stratified>
 struct Items : RepriseItems {
   explicit Items(std::size_t size) : RepriseItems(Make()(size), {.draws = draws}) {}
 };
 
-/// A quarter of each batch is fresh items, so as many steps are appended in each cycle.
+/// A quarter of each batch is fresh, so as many steps are appended in each cycle.
 struct Fresh : RepriseItems {
   static constexpr float kShare = 0.25F;
   explicit Fresh(std::size_t size)
       : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}, {}, kShare) {}
 };
 
-/// The cycle of W1 after `appends` appends.
+/// Measures the cycle of W1 after `appends` appends.
 template <class Subject, std::size_t appends>
 void cycle(benchmark::State& state) {
   auto& items = bench::prepared<Subject>(bench::size_of(state));
@@ -58,7 +58,7 @@ void cycle(benchmark::State& state) {
     items.draw();
     items.update();
   };
-  // The first draw by rank sorts all items and touches new memory, which later cycles do not.
+  // The first draw by rank sorts all items and touches new memory; later cycles do not.
   for (int i = 0; i < kWarmUp; ++i) {
     round();
   }
@@ -68,7 +68,8 @@ void cycle(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// `drawn`: items drawn after each run, so that a remover that listens to draws has work.
+/// Adds a benchmark of appends. `drawn`: number of items drawn after each run of appends, so that a
+/// remover that uses draws has work.
 template <class Subject>
 void add_appends(const std::string& name, std::size_t drawn) {
   bench::add_sizes<Subject>(name, {16, 20}, kRun, [drawn](Subject& items) {
@@ -81,9 +82,9 @@ void add_appends(const std::string& name, std::size_t drawn) {
   });
 }
 
-/// Commits and draws of a buffer in which every item is drawn as often as it may be: each iteration
-/// commits a run and draws as many items as the limit allows for it. `times` 0: without a limit,
-/// `per_step` draws per step. Only the `Half` that is asked for is timed.
+/// Measures commits or draws of a buffer in which every item is drawn as often as the limit `times`
+/// allows. Each iteration commits a run of steps and draws `per_step` times as many items. With
+/// `times` 0 there is no limit. Only the chosen `Half` is timed.
 enum class Half : std::uint8_t { Append, Draw };
 
 template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
@@ -126,7 +127,7 @@ void exhausted(benchmark::State& state) {
     const Clock::duration timed = half == Half::Append ? appends : draws / per_step;
     state.SetIterationTime(std::chrono::duration<double>(timed).count());
   }
-  // The share of draws that succeeded; the others found too few items.
+  // Share of draws that succeeded; the others found too few items.
   state.counters["drawn"] = static_cast<double>(drawn) / static_cast<double>(rounds);
   bench::per_item(state, kRun);
 }
@@ -136,7 +137,7 @@ void add_cycle(const std::string& name) {
   benchmark::RegisterBenchmark(name.c_str(), cycle<Subject, appends>)->Arg(16)->Arg(20);
 }
 
-/// `make(size)` gives a selector, or the options of a buffer.
+/// `make(size)` returns a selector, or the options of a buffer.
 template <reprise::Draws draws = reprise::Draws::Stratified, class Make>
 void add_selector(const std::string& name, Make /*make*/) {
   const auto options = [](std::size_t size) {
@@ -188,7 +189,7 @@ const bool added = [] {
   add_selector("max_heap", [](auto) { return reprise::MaxHeap{}; });
   add_selector<Draws::WithoutReplacement>("without_replacement", proportional);
   add_selector<Draws::Epoch>("epoch", uniform);
-  // Draws are counted, but no item reaches the limit.
+  // Draws are counted, although no item reaches the limit.
   add_selector("max_times_sampled", [](std::size_t size) {
     return reprise::Options{.capacity_steps = size,
                             .selectors = {RepriseItems::proportional()},

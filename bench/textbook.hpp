@@ -13,12 +13,12 @@
 #include <stdexcept>
 #include <vector>
 
-/// What a competent user writes instead of a library: two implicit binary trees of double, rows
-/// in one vector with the next observation in each, std::pow, and one std::mutex around it all.
+/// What a competent user writes instead of a library: two implicit binary trees of doubles, rows in
+/// one vector that include the next observation, std::pow, and one std::mutex for all.
 namespace textbook {
 
-// Descents and ascents of a tree are not inlined, so that their code is the same in all benchmarks.
-// Where GCC inlined them, some loops took a tenth longer.
+// Descents and ascents of a tree are not inlined, so that their code is the same in all benchmarks:
+// where GCC inlines them, some loops take a tenth longer.
 
 /// Sums of non-negative weights. The leaves begin at node `width`, the root is node 1.
 class SumTree {
@@ -37,7 +37,7 @@ class SumTree {
     }
   }
 
-  /// The sum of the leaves from `first` to before `last`.
+  /// Returns the sum of the leaves [first, last).
   [[nodiscard]] double sum(std::size_t first, std::size_t last) const {
     double all = 0.0;
     for (first += width_, last += width_; first < last; first /= 2, last /= 2) {
@@ -51,7 +51,8 @@ class SumTree {
     return all;
   }
 
-  /// Finds the leaf in whose range of prefix sums `target` lies, from 0 to below the total.
+  /// Returns the leaf in whose range of prefix sums `target` lies. `target` is from 0 to below the
+  /// total.
   [[nodiscard, gnu::noinline]] std::size_t find(double target) const {
     std::size_t node = 1;
     while (node < width_) {
@@ -69,7 +70,7 @@ class SumTree {
   std::vector<double> nodes_;
 };
 
-/// Minimum of the weights set so far, infinity at first.
+/// The minimum of the weights set so far; infinity at first.
 class MinTree {
  public:
   explicit MinTree(std::size_t leaves)
@@ -116,8 +117,8 @@ struct Exponents {
 };
 
 /// A ring of transitions of `row_bytes` each, drawn in proportion to (priority + epsilon)^alpha.
-/// Thread safety: every method from any thread. An index names a place, not an item: an update that
-/// comes after its row was overwritten changes the row that is there now.
+/// Any thread may call any method. An index names a place and not an item: an update that comes
+/// after its row was overwritten changes the new row's priority.
 class Buffer {
  public:
   Buffer(std::size_t row_bytes, std::size_t capacity, Exponents exponents = {},
@@ -130,13 +131,13 @@ class Buffer {
         minima_(capacity),
         random_(seed) {}
 
-  /// Stores a transition at the highest priority seen, 1 at first.
+  /// Stores a transition, without a `priority` at the highest one seen, which is 1 at first.
   void add(std::span<const std::byte> row) { store(row, nullptr); }
   void add(std::span<const std::byte> row, float priority) { store(row, &priority); }
 
   /// Draws n rows, one from each of n equal parts of the total, and copies them to `rows`, one
-  /// after the other. Weights are (weight / smallest weight)^-beta. False while nothing can be
-  /// drawn.
+  /// after the other. Importance weights are (weight / smallest weight)^-beta. Returns false if
+  /// nothing can be drawn.
   bool sample(std::size_t n, double beta, std::span<std::byte> rows, std::span<float> weights,
               std::span<std::uint32_t> indices) {
     const std::lock_guard lock(mutex_);
@@ -158,7 +159,7 @@ class Buffer {
   }
 
   /// Draws n windows of `length` consecutive rows and calls copy(window, step, row, following row)
-  /// for each of their steps. The ring's youngest row may be followed by its oldest.
+  /// for each of their steps. A window may run from the ring's youngest row to its oldest.
   template <class Copy>
   bool sample_windows(std::size_t n, std::size_t length, double beta, std::span<float> weights,
                       std::span<std::uint32_t> indices, const Copy& copy) {

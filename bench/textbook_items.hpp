@@ -10,7 +10,7 @@
 
 namespace bench {
 
-/// The textbook's trees without rows and without a lock: what W1 draws from and updates.
+/// The textbook's trees without rows and without a lock, from which W1 draws and which it updates.
 class TextbookItems {
  public:
   explicit TextbookItems(std::size_t size) : sums_(size), minima_(size) {}
@@ -26,7 +26,7 @@ class TextbookItems {
       set(items[i], priorities[i]);
     }
   }
-  /// Draws one item from each equal part of the total, with its importance weight.
+  /// Draws one item from each of equal parts of the total, with its importance weight.
   void draw(Random& random, std::span<std::uint32_t> items, std::span<float> weights) const {
     const double part = sums_.total() / static_cast<double>(items.size());
     const double smallest = minima_.minimum();

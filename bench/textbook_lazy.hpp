@@ -7,9 +7,9 @@
 
 namespace textbook {
 
-/// The textbook's sum tree with lazy propagation. A change of a range stops at the nodes that the
-/// range covers; the pending change, x becoming scale * x + offset, moves to the children when
-/// something below is asked for.
+/// The textbook's sum tree with lazy propagation. A change of a range stops at the nodes whose
+/// leaves all lie in the range, and waits there: x becomes scale * x + offset. It moves to a node's
+/// children when one of them is needed.
 class LazySumTree {
  public:
   explicit LazySumTree(std::size_t leaves) : width_(std::bit_ceil(leaves)), nodes_(2 * width_) {}
@@ -33,7 +33,8 @@ class LazySumTree {
     }
   }
 
-  /// Finds the leaf in whose range of prefix sums `target` lies, from 0 to below the total.
+  /// Returns the leaf in whose range of prefix sums `target` lies. `target` is from 0 to below the
+  /// total.
   [[nodiscard]] std::size_t find(double target) {
     std::size_t node = 1;
     for (std::size_t width = width_; width > 1; width /= 2) {
@@ -72,7 +73,8 @@ class LazySumTree {
   void pull(std::size_t node) {
     nodes_[node].sum = nodes_[2 * node].sum + nodes_[2 * node + 1].sum;
   }
-  /// `first` and `last` count from the node's first leaf.
+  /// Changes the leaves [first, last), counted from the first leaf of `node`, which has `leaves`
+  /// leaves.
   void change(std::size_t node, std::size_t leaves, std::size_t first, std::size_t last,
               double scale, double offset) {
     if (first == 0 && last == leaves) {

@@ -5,8 +5,8 @@
 
 namespace bench {
 
-/// A full buffer of the textbook with rows of type Row, the rows that are appended in turn, and the
-/// batch that was drawn. Row::done is 1 at the end of each episode.
+/// A full buffer of the textbook with rows of type Row, the rows that appends use in turn, and the
+/// batch last drawn. Row::done is 1 at the end of each episode.
 template <class Row>
 class TextbookRows {
  public:
@@ -34,7 +34,7 @@ class TextbookRows {
     benchmark::DoNotOptimize(batch_.data());
   }
   void update() { buffer_.update(drawn_, priorities_.next()); }
-  /// The memory of the rows, and of two nodes in each of two trees.
+  /// Returns the memory of the rows and, per row, of two nodes in each of two trees.
   [[nodiscard]] double memory_bytes() const {
     return static_cast<double>(capacity_ * (sizeof(Row) + 4 * sizeof(double)));
   }

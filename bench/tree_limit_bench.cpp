@@ -1,8 +1,8 @@
 // Measures what the machine allows for W1: a bare tree of sums and minima, from which 512 leaves
-// are drawn and then set. It has the library's fanouts, goes level by level with the same
-// instruction set, and keeps the sums before each child, without which draws take half as long
-// again. It does nothing else: no maxima and no care about rounding, and random numbers and weights
-// are made beforehand.
+// are drawn and then set. Like the library's tree it has the same fanouts, goes level by level with
+// the same instruction set, and keeps the sums before each child, without which draws take half as
+// long again. Unlike it, it has no maxima, takes no care about rounding, and uses random numbers
+// and weights that were made beforehand.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tree_limit_bench.cpp"
@@ -19,7 +19,7 @@ namespace reprise::tree::HWY_NAMESPACE {
 using Doubles = hn::CappedTag<double, kFanout>;
 using Floats = hn::CappedTag<float, kFanout>;
 
-/// Combines kCount values into as many as a vector has lanes.
+/// Combines kCount values until as many are left as a vector has lanes.
 template <std::size_t kCount, class D, class Combine, class T>
 HWY_INLINE hn::Vec<D> along(D d, Combine combine, const T* values) {
   auto all = load_as(d, values);
@@ -29,8 +29,8 @@ HWY_INLINE hn::Vec<D> along(D d, Combine combine, const T* values) {
   return all;
 }
 
-/// to[i] becomes row(i) combined, for eight of them: as many at a time as a vector has lanes, so
-/// that every shuffle works for all.
+/// Sets to[i] to the combination of all values of row(i), for i from 0 to 7. It handles as many
+/// rows at a time as a vector has lanes, so that each shuffle works for all of them.
 template <class D, class Combine, class Row>
 HWY_INLINE void across(D d, Combine combine, const Row& row, hn::TFromD<D>* to) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -43,8 +43,8 @@ HWY_INLINE void across(D d, Combine combine, const Row& row, hn::TFromD<D>* to) 
   }
 }
 
-/// Recomputes nodes of `to`, eight at a time: `sums` computes their sums, and their minima are
-/// those of kCount numbers each, from minima(node) on.
+/// Recomputes `nodes` of the level `to`, eight at a time. `sums` computes their sums; the minimum
+/// of a node is that of the kCount numbers at minima(node).
 template <std::size_t kCount, class Sums, class Minima>
 HWY_INLINE void recompute(std::span<const std::uint32_t> nodes, Group* to, const Steps* steps,
                           const Sums& sums, const Minima& minima) {
@@ -156,7 +156,7 @@ class BareTree {
     }
   }
 
-  /// Draws from each of 512 equal parts of the total.
+  /// Draws a leaf from each of 512 equal parts of the total.
   void draw() {
     const double part = levels_.back().groups[0].sum[0] / kBatch;
     const double* const numbers = next();
@@ -173,7 +173,7 @@ class BareTree {
     HWY_DYNAMIC_DISPATCH(to_leaves)(leaves_.data(), targets, drawn_.data());
   }
 
-  /// Sets what was drawn.
+  /// Sets the leaves that were drawn to random weights.
   void update() {
     constexpr std::size_t kAhead = 16;
     const double* const weights = next();
@@ -212,7 +212,7 @@ class BareTree {
   }
 
   base::LazyArray<float> leaves_;
-  std::vector<Level> levels_;  ///< From the lowest up; the last has the root alone.
+  std::vector<Level> levels_;  ///< From the lowest level up; the last level is the root.
   std::vector<double> numbers_ = std::vector<double>(kBatch * 64);
   std::size_t at_ = 0;
   std::array<std::uint32_t, kBatch> drawn_{};

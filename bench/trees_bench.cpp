@@ -1,6 +1,6 @@
-// Trees alone, without locks. W1's, from raw priorities to importance weights: batches of 512
-// updates, draws and appends. And the segment tree: batches of 512 points, and changes of ranges,
-// which reprise makes at once and a lazy tree when a node is read.
+// Measures trees alone, without locks. W1's trees go from raw priorities to importance weights:
+// batches of 512 updates, draws and appends. The segment tree has batches of 512 points, and
+// changes of ranges, which reprise makes at once and a lazy tree when a node is read.
 
 #include <reprise/segment_tree.hpp>
 
@@ -20,7 +20,7 @@ using bench::kAlpha;
 using bench::kBatch;
 using bench::kEpsilon;
 
-/// A tree whose leaves are random, and batches of random leaves, made beforehand.
+/// A tree with random leaves, and batches of random leaves that were chosen beforehand.
 template <class Tree>
 class Subject {
  public:
@@ -31,7 +31,8 @@ class Subject {
     randomize();
     std::ranges::generate(leaves_, [&] { return static_cast<Leaf>(random_.next() % size); });
   }
-  /// W1's trees get the same batches in every run.
+  /// Begins again with the first batch, so that each of W1's trees gets the same batches in every
+  /// run.
   void restart() requires(Tree::kSameBatches) {
     random_ = bench::Random(2);
     at_ = 0;
@@ -51,14 +52,15 @@ class Subject {
     tree.assign(batch(), values_.next());
     benchmark::ClobberMemory();
   }
-  /// Draws from each of 512 equal parts of the total of one of W1's trees, with importance weights.
+  /// Draws a leaf from each of 512 equal parts of the total of one of W1's trees, with importance
+  /// weights.
   void draw() {
     tree.draw(random_, found_, weights_);
     benchmark::DoNotOptimize(found_.data());
     benchmark::DoNotOptimize(weights_.data());
     benchmark::ClobberMemory();
   }
-  /// Finds one leaf in each of 512 equal parts of a segment tree's total.
+  /// Finds the leaf at a random place in each of 512 equal parts of a segment tree's total.
   void find() {
     const double part = tree.total() / static_cast<double>(kBatch);
     for (std::size_t i = 0; i < kBatch; ++i) {
@@ -68,7 +70,7 @@ class Subject {
     benchmark::DoNotOptimize(found_.data());
     benchmark::ClobberMemory();
   }
-  /// Sums the ranges between neighbours of a random batch.
+  /// Sums the ranges between leaves that follow each other in a random batch.
   void sum() {
     const std::span<const Leaf> ends = batch();
     double all = 0.0;
@@ -78,7 +80,8 @@ class Subject {
     }
     benchmark::DoNotOptimize(all);
   }
-  /// Scales all leaves, then assigns 512 and finds 512: a decay of all priorities with every batch.
+  /// Scales all leaves, then assigns 512 and finds 512, like a decay of all priorities with every
+  /// batch.
   void decay() {
     tree.scale(0, size_, back_ ? 2.0F : 0.5F);
     back_ = !back_;
@@ -100,7 +103,7 @@ class Subject {
   std::array<double, kBatch> targets_{};
 };
 
-/// The tree within the proportional selector.
+/// The proportional selector's tree.
 class WeightTree {
  public:
   using Leaf = std::uint32_t;
@@ -113,7 +116,7 @@ class WeightTree {
     reprise::tree::weigh(priorities, kAlpha, kEpsilon, weights_);
     tree_.assign(items, weights_);
   }
-  /// A run of items at the highest priority in the tree.
+  /// Sets a run of items to the highest weight in the tree, as new items get it.
   void append(std::size_t first, std::size_t count) {
     const std::span<float> run = std::span(weights_).first(count);
     std::fill(run.begin(), run.end(), tree_.max());
@@ -168,7 +171,7 @@ struct SegmentTree : reprise::SegmentTree<float> {
   }
 };
 
-/// A tree of the textbook, updated leaf by leaf.
+/// A tree of the textbook, which is updated leaf by leaf.
 template <class Tree>
 struct OneByOne : Tree {
   using Leaf = std::size_t;
@@ -214,7 +217,8 @@ struct Lazy : OneByOne<textbook::LazySumTree> {
   }
 };
 
-/// Makes all priorities random again, because a tree may stop at unchanged parents.
+/// After each pass over the tree, all priorities become random again, because a tree may skip
+/// parents that would not change.
 template <class Tree>
 void append(benchmark::State& state) {
   const std::size_t size = bench::size_of(state);
@@ -258,7 +262,7 @@ void weigh_textbook(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Changes 2^argument of 2^20 leaves, and changes them back the next time.
+/// Changes ranges of 2^argument of 2^20 leaves. Every second iteration undoes the change.
 template <class Tree, class Change>
 void add_ranges(const std::string& name, const Change& change) {
   constexpr std::size_t kLeaves = std::size_t{1} << 20U;

@@ -1,4 +1,4 @@
-"""Virtual environments in build/, with the packages that a benchmark measures."""
+"""Makes virtual environments in build/ with the packages that a benchmark measures."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from harness.report import BUILD
 
 
 def environment(folder, requirements, then=None):
-    """Returns the interpreter of build/FOLDER, in which the packages of the file `requirements` are
-    installed, or None and the reason why they do not install. The environment is made anew when the
-    file has changed; `then`, a program, runs in it afterwards."""
+    """Makes build/FOLDER a virtual environment with the packages of the file `requirements`, unless
+    it is one already. Returns its interpreter and None, or None and the reason why the packages do
+    not install. `then` is a program that runs in a new environment."""
     folder = os.path.join(BUILD, folder)
     made_of = os.path.join(folder, "made_of.txt")
     python = os.path.join(folder, "bin", "python")

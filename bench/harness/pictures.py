@@ -1,4 +1,4 @@
-"""The pictures of docs/performance.md, drawn by gnuplot."""
+"""Draws the pictures of docs/performance.md with gnuplot."""
 
 import os
 import re
@@ -9,12 +9,12 @@ from harness.sections import LOADS, load_counter
 from harness.tables import MS, US
 
 STYLES = {"textbook": "lw 2 pt 5 lc rgb '#d62728'", "reprise": "lw 2 pt 7 lc rgb '#1f77b4'"}
-# Actors, and steps per second, of the load whose latencies are drawn.
+# Actors and steps per second of the load whose latencies are drawn.
 PICTURED_LOAD = (4, 1_000_000)
 
 
 def draw_picture(arguments, name, script, height=420):
-    """Writes a picture into the folder of images beside the page, which is made if need be."""
+    """Writes a picture into the folder `images` beside the page, which it makes if needed."""
     folder = os.path.join(os.path.dirname(os.path.abspath(arguments.page)), "images")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name)
@@ -28,7 +28,7 @@ def draw_picture(arguments, name, script, height=420):
 
 
 def curves(data, title, xlabel, ylabel, settings=""):
-    """Draws two lines of points (x, y), one for each implementation."""
+    """Returns a script that draws points (x, y) as a line for each implementation."""
     blocks, plots = "", []
     for name, points in data.items():
         lines = "\n".join(f"{x} {y}" for x, y in points)
@@ -56,7 +56,7 @@ PICTURED_RATIOS = [
 
 
 def ratio_bars(results):
-    """Draws how many times faster than the textbook each subject is."""
+    """Returns a script that draws, as bars, how many times faster than the textbook reprise is."""
     bars = {}
     for subject, log in PICTURED_RATIOS:
         ratio = results.ratio(subject, log)
@@ -75,7 +75,8 @@ def ratio_bars(results):
 
 
 def against_actors(results, counter, scale):
-    """Draws a counter against the number of actors flat out, if two loads were measured."""
+    """Returns a counter's points (actors, value) for loads flat out by implementation; None for
+    fewer than two loads."""
     points = {}
     for who in STYLES:
         found = {a: load_counter(results, who, a, 0, counter) for a, pace, *_ in LOADS if not pace}
@@ -84,7 +85,7 @@ def against_actors(results, counter, scale):
 
 
 def latencies(results):
-    """Draws quantiles of appends and batches, side by side."""
+    """Returns a script that draws the quantiles of appends and of batches side by side."""
     script = "set multiplot layout 1,2 title '{} actors, {:,} steps/s'\n".format(*PICTURED_LOAD)
     shares = {2: 50, 10: 90, 100: 99, 1000: 999, 10000: 9999}
     for what in ("append", "batch"):
@@ -101,8 +102,8 @@ def latencies(results):
 
 
 def beside_bars(page):
-    """Draws the prioritized cycle of 512 among 10^6 items, by the quickest way of each package, from
-    the page's table, so that the picture and the table agree."""
+    """Returns a script that draws, as bars, the prioritized cycle of 512 among 10^6 items in the
+    fastest way of each package. The figures are read from the page's table, so that both agree."""
     rows = page.split("<!-- report: beside -->")[1].split("\n\nSample and update, frames:")[0]
     found = {}
     for name, value, unit in re.findall(r"^\| ([^|]+) \|.* ([\d.,]+) (us|ms) \|$", rows, re.M):
@@ -129,7 +130,7 @@ def draw_beside(arguments):
 
 
 def draw(arguments, results):
-    """Draws each picture that there are figures for."""
+    """Draws each picture whose figures were measured."""
     draw_beside(arguments)
     for subject, name, title in (
         ("W1/cycle", "cycle_cost.svg", "Draw 512 and update 512 (W1)"),

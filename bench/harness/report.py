@@ -1,4 +1,4 @@
-"""What the benchmarks in Python share: options, the file of results, and the sections of a page."""
+"""Code that the benchmarks in Python share: options, the results file, and a page's sections."""
 
 import argparse
 import datetime
@@ -14,12 +14,13 @@ NAME = os.path.relpath(os.path.abspath(sys.argv[0]), ROOT)
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Help that tells defaults and keeps the description's line breaks."""
+    """Help that shows defaults and keeps the description's line breaks."""
 
 
 def parse(description, results, own_options, repetitions=5, quick=None, page="performance.md"):
     """Parses the options that every benchmark has, and those that `own_options(add)` adds.
-    `results`: file in build/ for the results; `quick`: values that --quick gives to options."""
+    `results` is the name of the results file in build/; `quick` has the values of options under
+    --quick."""
     parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
     add = parser.add_argument
     results = os.path.join(BUILD, results)
@@ -30,7 +31,7 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
     add("--quick", action="store_true", help="see that it runs: small sizes; the page is kept")
     own_options(add)
     arguments = parser.parse_args()
-    # A quick run must not replace the results of a whole one, unless its file is named.
+    # A quick run must not replace the results of a full run, unless --json names its file.
     arguments.keep = not arguments.quick or arguments.json is not None
     arguments.json = arguments.json or results
     if arguments.quick:
@@ -39,14 +40,14 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
 
 
 def need(build, *paths):
-    """Ends the program unless these files and folders exist, which the command `build` makes."""
+    """Ends the program if a path does not exist, and says that the command `build` makes it."""
     for path in paths:
         if not os.path.exists(path):
             sys.exit(f"{NAME}: there is no {path}: build it first with\n  {build}")
 
 
 def machine():
-    """Describes the processor, its cores and the memory, in words without commas."""
+    """Describes the processor, its cores and the memory, without commas, which separate facts."""
     model = platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -60,7 +61,7 @@ def machine():
 
 
 def revision():
-    """The commit of the sources, as `git describe` names it."""
+    """Returns what `git describe` calls the commit of the sources, or "unknown"."""
     command = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -69,7 +70,7 @@ def revision():
 
 
 def facts(arguments):
-    """The machine, date and versions that are shown beside results."""
+    """Returns the machine, date and other facts that the page shows beside results."""
     return {
         "machine": machine(),
         "revision": revision(),
@@ -81,7 +82,7 @@ def facts(arguments):
 
 
 def told(results, measured_with, how):
-    """Formats the facts as a list of Markdown."""
+    """Formats the facts of results as a Markdown list."""
     return "\n".join(
         [
             f"- Machine: {results['machine']}",
@@ -105,7 +106,7 @@ def save(arguments, results):
 
 
 def replace_section(page, name, text):
-    """Returns the page with the text between the markers `name` replaced."""
+    """Returns the page with the text between the markers of section `name` replaced."""
     begin, end = f"<!-- report: {name} -->", f"<!-- end: {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         sys.exit(f"{NAME}: the page needs the markers {begin} and {end} once")
@@ -114,7 +115,7 @@ def replace_section(page, name, text):
 
 
 def write(arguments, sections):
-    """Writes the sections into the page, each between the markers of its name."""
+    """Writes each section into the page, between the markers of its name."""
     with open(arguments.page, encoding="utf-8") as file:
         page = file.read()
     for name, text in sections.items():
@@ -125,8 +126,9 @@ def write(arguments, sections):
 
 
 def run(arguments, measure, sections):
-    """Measures, or reads the results of an earlier run, and replaces the sections of the page. A
-    quick run prints its sections instead. Returns the results."""
+    """Measures, or with --reuse loads an earlier run's results, and writes the sections made of
+    them into the page. If the results are of a quick run, it prints the sections instead. Returns
+    the results."""
     if arguments.reuse:
         results = load(arguments.json)
     else:

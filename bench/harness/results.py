@@ -1,4 +1,4 @@
-"""Medians of a run of reprise-bench."""
+"""Medians of the benchmarks of a run of reprise-bench."""
 
 import statistics
 
@@ -6,11 +6,11 @@ UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 class NotMeasured(Exception):
-    """Raised where a figure is asked for that the run does not have."""
+    """Raised if a figure is needed that the run did not measure."""
 
 
 class Results:
-    """Medians by name, in nanoseconds, and counters."""
+    """Medians of each benchmark's time, in nanoseconds, and of its counters."""
 
     def __init__(self, report):
         self.context = report["context"]
@@ -37,8 +37,8 @@ class Results:
         return statistics.median(run[clock] * UNITS[run["time_unit"]] for run in runs)
 
     def ns(self, name):
-        # A thread's processor time varies less than the wall clock when the machine has other work.
-        # What uses several threads has to be judged by the wall clock.
+        # A thread's processor time varies less than the wall clock when the machine has other work,
+        # but a benchmark of several threads has to be judged by the wall clock.
         return self._median_time(name, "real_time" if name.endswith("_tbb") else "cpu_time")
 
     def wall_ns(self, name):
@@ -51,11 +51,11 @@ class Results:
         return self.ns(name) / self.counter(name, "items")
 
     def ratio(self, subject, log=None):
-        """Times faster than the textbook, or None if one of them was not run."""
+        """Returns how many times faster than the textbook reprise is; None if one was not run."""
         names = [self.name(subject, who, log) for who in ("textbook", "reprise")]
         return self.ns(names[0]) / self.ns(names[1]) if self.has(*names) else None
 
     def logs(self, subject):
-        """The sizes that a subject was measured at, as base-2 logarithms."""
+        """Returns the sizes that a subject was measured at, as base-2 logarithms."""
         names = [name for name in self._runs if name.startswith(subject + "/")]
         return sorted({int(log) for name in names if (log := name.rsplit("/", 1)[1]).isdigit()})

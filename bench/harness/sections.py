@@ -1,12 +1,12 @@
-"""The sections of docs/performance.md that are made of a run of reprise-bench."""
+"""Makes the sections of docs/performance.md from a run of reprise-bench."""
 
 from harness.results import NotMeasured
 from harness.tables import MS, US, Targets, digits, short, size, table, times
 
-# What was run again without AVX-512 has this before its name.
+# Prefix of the names of benchmarks that were run again without AVX-512.
 WITHOUT_AVX512 = "without_avx512/"
 
-# The project's aims: how many times faster than the textbook in the same run.
+# The project's targets: (subject, base-2 logarithm of N, least times faster than the textbook).
 TARGETS = [
     ("W1/cycle", 16, 5.0),
     ("W1/cycle", 20, 10.0),
@@ -22,15 +22,15 @@ TARGETS = [
     ("W4/get5000", 20, 4.0),
     ("W4/get5000", 23, 6.0),
 ]
-# Times that Chen and Wang published for their 169 points, through Python.
+# Microseconds that Chen and Wang published as the slowest of their 169 points, through Python.
 PUBLISHED_US = {"get5000": 800.0, "record": 700.0}
 MOST_GROWTH = 2.0
 
-# The loads of W3 (pace 0: flat out) and W3P, each with one learner, and the aims: how many times
-# more appends and learner cycles, and how many times lower the 99.9th percentile of append latency.
-# None where there is no aim.
+# The loads of W3 (pace 0: flat out) and W3P, each with one learner, and their targets: how many
+# times more appends and learner cycles than the textbook, and how many times lower the 99.9th
+# percentile of append latency. None: there is no target.
 LOADS = [
-    # actors, pace in steps/s, aims for appends, cycles, p99.9
+    # actors, pace in steps/s, targets for appends, cycles, p99.9
     (1, 0, None, None, None),
     (2, 0, 2.5, 8.0, None),
     (4, 0, None, None, None),
@@ -41,7 +41,7 @@ LOADS = [
 ]
 MOST_APPEND_P999_US = 5.0
 MOST_OVERHEAD_BYTES = 32.0
-SHARDS = 4  # The default of the library.
+SHARDS = 4  # The library's default.
 
 
 def machine_section(results):
@@ -63,13 +63,13 @@ def load_name(actors, pace):
 
 
 def load_counter(results, implementation, actors, pace, counter):
-    """A counter of one load, or None if it was not run."""
+    """Returns a counter of one load, or None if the load was not run."""
     name = f"W3/{implementation}/{actors}/{pace}/min_time:3.000/real_time"
     return results.counter(name, counter) if results.has(name) else None
 
 
 def load_ratio(results, actors, pace, counter):
-    """The ratio of reprise to the textbook, or None if one of them was not run."""
+    """Returns the ratio of reprise's counter to the textbook's, or None if one was not run."""
     ours, theirs = (
         load_counter(results, who, actors, pace, counter) for who in ("reprise", "textbook")
     )
@@ -115,7 +115,7 @@ def target_section(results):
 
 
 def comparison(results, subjects, unit, scale):
-    """One row per subject and size; `scale` turns a name into the figure shown."""
+    """A table with a row per subject and size; `scale` turns a benchmark's name into a figure."""
     rows = []
     for subject, title in subjects.items():
         for log in results.logs(subject) or [None]:
@@ -186,7 +186,7 @@ REMOVERS = types(
 
 
 def beside_first(results, strategies, measures, header):
-    """A row for each strategy and size; figures beside those of the first strategy."""
+    """A table with a row per strategy and size: figures, and their ratios to the first strategy."""
     first, rows = next(iter(strategies)), []
     for log in results.logs(measures[0][0]):
         for strategy, title in strategies.items():
@@ -215,7 +215,7 @@ def strategies_section(results):
 
 
 LIMITED = [
-    # limit, shards, what was measured, and the same without a limit
+    # limit, shards, benchmark with the limit, comparable benchmark without it
     (1, 1, "once/1_shard", "no_limit/1_shard"),
     (3, 1, "3_times/1_shard", "no_limit_of_3/1_shard"),
     (1, 4, "once/4_shards", "no_limit/4_shards"),
@@ -224,7 +224,7 @@ LIMITED = [
 
 
 def exhausted_section(results):
-    """The table of buffers in which every item is drawn as often as it may be."""
+    """A table of buffers in which every item is drawn as often as the limit allows."""
     header = ["max_times_sampled", "shards"]
     header += ["512 commits", "beside no limit", "sample(512)", "beside no limit", "drawn per step"]
     rows = []
@@ -239,7 +239,7 @@ def exhausted_section(results):
 
 
 def segment_tree_sections(results):
-    """The tables of the tree alone, of ranges scaled at once, and of cycles with decay."""
+    """The tables of the tree's points, of changes of ranges, and of cycles with decay."""
 
     def each(subject, header, *implementations):
         rows = []
@@ -300,7 +300,7 @@ def limits_section(results):
 
 
 def bare_tree_table(results):
-    """The bare tree's time for a batch, and which share of the library's times that is."""
+    """A table of the bare tree's time for a batch, as a share of the library's times."""
     rows = []
     for before, instructions in (("", "all"), (WITHOUT_AVX512, "without AVX-512")):
         for log in results.logs(before + "W1/limit/bare_tree"):
@@ -324,7 +324,7 @@ MOST_APPEND_P999_BESIDE_SAVE_US = 20.0
 
 
 def checkpoint_section(results):
-    """The table of saves and loads of 1 GiB beside dd, and of what others feel of a save."""
+    """The table of saves and loads of 1 GiB beside dd, and of calls beside a save."""
 
     def name(what):
         return f"checkpoint/{what}/30/iterations:1/manual_time"
@@ -355,7 +355,7 @@ def checkpoint_section(results):
         )
     for what, title in (("frames", "frames"), ("steps", "steps of 32 bytes")):
         for saves, saving in (("saves", "saves"), ("paced_saves", "saves at 100 MB/s")):
-            # The mean, because a save at a pace rests most of the time, which a median would hide.
+            # The mean, because a paced save rests most of the time, so a median would hide it.
             for counter, call in (
                 ("append_p50_ns", "append, median"),
                 ("cycle_mean_ns", "sample and update of 512, mean"),
@@ -384,7 +384,7 @@ def checkpoint_section(results):
 
 
 def scaling_section(results):
-    """The costs of a step and a cycle, and how many threads exhaust each resource."""
+    """The costs of a step and of a cycle, and the number of threads that exhaust each resource."""
     append, cycle = "W2/append76/reprise", "W2/cycle76/reprise"
     ingest = results.per_item("shard/ingest/256")
     own = results.per_item(append) - ingest
@@ -444,7 +444,7 @@ def memory_section(results):
 
 
 def load_section(results):
-    """W3 and W3P: one row per load at which both were measured."""
+    """A table of W3 and W3P with a row for each load that was measured for both implementations."""
     rates, latencies = ("appends_per_second", "batches_per_second"), (
         "append_p99_ns",
         "append_p999_ns",

@@ -1,6 +1,6 @@
-"""Tables of Markdown, and the figures in them."""
+"""Formats tables of Markdown, and the figures in them."""
 
-US, MS = 1e3, 1e6  # The nanoseconds in each.
+US, MS = 1e3, 1e6  # Nanoseconds per microsecond and per millisecond.
 
 
 def table(header, rows):
@@ -11,7 +11,7 @@ def table(header, rows):
 
 
 def digits(value):
-    """Formats a number with three digits and without an exponent."""
+    """Formats a number with three significant digits and without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
@@ -22,7 +22,7 @@ def times(ratio):
 
 
 def short(ns):
-    """Formats a time with its unit."""
+    """Formats nanoseconds, as ns, us or ms."""
     if ns < US:
         return digits(ns) + " ns"
     return digits(ns / US) + " us" if ns < MS else digits(ns / MS) + " ms"
@@ -33,7 +33,7 @@ def size(log):
 
 
 class Targets:
-    """Lists the aims and whether each was met. A measured value of None stands for not measured."""
+    """A table of targets, and whether each was met. A measured value of None: not measured."""
 
     def __init__(self):
         self._rows = []

@@ -1,4 +1,4 @@
-"""Times calls that take turns, and gives medians."""
+"""Times calls that take turns, and computes medians."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def seconds_of(call, calls, clock):
 
 
 def calls_for(call, seconds, clock):
-    """How many calls take about `seconds`."""
+    """Returns a number of calls that take at least `seconds`, at most about four times as long."""
     calls = 1
     while seconds_of(call, calls, clock) < seconds:
         calls *= 2
@@ -24,7 +24,7 @@ def calls_for(call, seconds, clock):
 
 
 def medians(ways, repetitions):
-    """The median of what each way returns, by name; the ways take turns."""
+    """Calls the functions `ways` in turn, and returns the median of what each returned, by name."""
     found = {name: [] for name in ways}
     for _ in range(repetitions):
         for name, way in ways.items():
@@ -33,24 +33,24 @@ def medians(ways, repetitions):
 
 
 def ns_per_call(call, seconds):
-    """Makes a function that measures nanoseconds of the thread's processor time per call."""
+    """Returns a function that measures the thread's processor time per call, in nanoseconds."""
     calls = calls_for(call, seconds, time.thread_time)
     return lambda: seconds_of(call, calls, time.thread_time) * 1e9 / calls
 
 
 def medians_ns(calls, repetitions, seconds):
-    """Medians of the thread's processor time of each call, by name."""
+    """Returns the medians of the thread's processor time per call in nanoseconds, by name."""
     return medians({name: ns_per_call(call, seconds) for name, call in calls.items()}, repetitions)
 
 
 def median_call_ns(call, calls):
-    """The median of the thread's processor time of single calls."""
+    """Returns the median of the thread's processor time of a single call, in nanoseconds."""
     return medians({"": lambda: seconds_of(call, 1, time.thread_time) * 1e9}, calls)[""]
 
 
 def per_second(call, seconds, block=1, wait=None):
-    """How often `call` can be made per second of wall time. After each block of calls, `wait`
-    returns once what they began is done."""
+    """Returns how many calls of `call` per second of wall time are possible. After each block of
+    calls, `wait` returns once the work that they began is done."""
     begin, made = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds:
         for _ in range(block):
@@ -62,7 +62,7 @@ def per_second(call, seconds, block=1, wait=None):
 
 
 def program_ns(program, name, seconds):
-    """Runs one benchmark of reprise-bench once and returns its time."""
+    """Runs one benchmark of reprise-bench once and returns its processor time in nanoseconds."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
         command = [

@@ -19,7 +19,7 @@ double FastClock::calibrate() noexcept {
   unsigned ecx = 0;
   unsigned edx = 0;
   constexpr unsigned kPowerManagement = 0x80000007U;
-  // The bit of EDX that says that the counter's rate never changes.
+  // This bit of EDX tells that the rate of the counter never changes.
   constexpr unsigned kInvariantCounter = 1U << 8U;
   if (__get_cpuid(kPowerManagement, &eax, &ebx, &ecx, &edx) == 0 ||
       (edx & kInvariantCounter) == 0) {

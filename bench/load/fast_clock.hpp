@@ -9,12 +9,12 @@
 
 namespace bench {
 
-/// Time stamps for events of nanoseconds: the processor's own counter if it runs at one speed in
-/// all cores and states, scaled by a measurement at the start of the program; else
-/// std::chrono::steady_clock. May be called from any thread.
+/// A clock for events that take nanoseconds. It is the processor's counter, scaled by a measurement
+/// at the start of the program, if the counter runs at one rate in all cores and power states;
+/// otherwise it is std::chrono::steady_clock. Any thread.
 class FastClock {
  public:
-  // NOLINTBEGIN(readability-identifier-naming): the names that std::chrono gives a clock's parts.
+  // NOLINTBEGIN(readability-identifier-naming): std::chrono prescribes these names of a clock.
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;
@@ -25,7 +25,7 @@ class FastClock {
   [[nodiscard]] static time_point now() noexcept {
 #if defined(__x86_64__)
     if (kNanosecondsPerTick > 0.0) {
-      // Signed, because another core's counter may be a little behind.
+      // Signed, because another core's counter may be slightly behind.
       const auto ticks = static_cast<std::int64_t>(counter() - kOrigin);
       return time_point(
           duration(static_cast<rep>(static_cast<double>(ticks) * kNanosecondsPerTick)));
@@ -43,10 +43,10 @@ class FastClock {
     return 0;
 #endif
   }
-  /// Returns 0 if there is no such counter.
+  /// Returns the nanoseconds per tick, or 0 if there is no such counter.
   [[nodiscard]] static double calibrate() noexcept;
-  /// First value of the counter. Ticks are counted from it, so that they stay few enough for a
-  /// double.
+  /// The counter's value at the start. Ticks are counted from it, so that a double can hold them
+  /// exactly.
   static const std::uint64_t kOrigin;       // NOLINT(readability-identifier-naming): a constant.
   static const double kNanosecondsPerTick;  // NOLINT(readability-identifier-naming)
 };

@@ -8,7 +8,7 @@
 
 namespace bench {
 
-/// Counts of durations in buckets that are at most 1/16 of their value wide. Never allocates.
+/// Counts durations in buckets whose width is at most 1/16 of their value. Never allocates.
 ///
 /// One thread at a time.
 class Latency {
@@ -28,7 +28,7 @@ class Latency {
 
   [[nodiscard]] std::uint64_t count() const noexcept { return total_; }
 
-  /// Middle of the bucket below which this share of the durations lies, in nanoseconds.
+  /// Returns the middle of the bucket that contains the quantile `share` (0 to 1), in nanoseconds.
   [[nodiscard]] double quantile_ns(double share) const noexcept {
     const double wanted = share * static_cast<double>(total_);
     std::uint64_t seen = 0;

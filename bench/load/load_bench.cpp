@@ -1,6 +1,6 @@
 // W3 and W3P: actor threads append rows that carry their own checksum, flat out or at a pace, and
-// time each append; one learner draws, checks for torn rows, and updates all that it drew. Rows of
-// 76 bytes as in W2, in a full buffer of 2^20. An iteration is a cycle of the learner.
+// time each append. One learner draws, checks the rows' checksums, and updates all that it drew.
+// Rows have 76 bytes as in W2, in a full buffer of 2^20. An iteration is a cycle of the learner.
 
 #include <reprise/reprise.hpp>
 
@@ -24,7 +24,7 @@ constexpr std::size_t kCapacity = std::size_t{1} << 20U;
 constexpr std::uint32_t kEpisode = 100;
 constexpr int kWarmUpCycles = 200;
 
-/// Actor, step, padding, and a hash of all before it.
+/// The actor, the step, numbers computed from these, and a hash of all the words before it.
 using State = std::array<std::uint32_t, 8>;
 
 std::uint32_t hash_of(const State& state) {
@@ -65,7 +65,7 @@ struct Row {
 };
 static_assert(sizeof(Row) == 76);
 
-/// Returns false if the hash of a state in the batch does not match.
+/// Returns false if the hash of any of these states does not match.
 bool whole(std::span<const std::uint32_t> states) {
   bool good = true;
   for (std::size_t i = 0; i < states.size(); i += std::tuple_size_v<State>) {
@@ -104,7 +104,7 @@ class RepriseLoad {
   };
 
   [[nodiscard]] std::size_t size() const { return replay_.size(); }
-  /// Returns false if a row was torn.
+  /// Draws, updates and checks a batch. Returns false if a row was torn.
   bool cycle(std::span<const float> priorities) {
     const auto batch = sampler_.sample(kBatch, {.beta = bench::kBeta});
     replay_.update_priorities(batch->keys(), priorities);
@@ -154,7 +154,8 @@ class TextbookLoad {
 template <class Load>
 class Actor {
  public:
-  /// With `steps_per_ms` 0 it appends as fast as it can, else it wakes every millisecond.
+  /// With `steps_per_ms` 0 it appends as fast as it can; otherwise it wakes every millisecond and
+  /// appends the steps that are due.
   Actor(Load& load, std::uint32_t number, double steps_per_ms)
       : thread_([this, &load, number, steps_per_ms](const std::stop_token& stop) {
           run(load, number, steps_per_ms, stop);
@@ -221,7 +222,8 @@ void fill(Load& load) {
   }
 }
 
-/// The arguments are the number of actors, and their steps per second together; 0: flat out.
+/// The benchmark's arguments are the number of actors, and the steps per second of all actors
+/// together; 0: flat out.
 template <class Load>
 void load(benchmark::State& state) {
   const auto actors = static_cast<std::size_t>(state.range(0));

@@ -15,10 +15,10 @@ std::uint64_t& mutex_waits_ns() noexcept {
 
 }  // namespace bench
 
-/// Replaces the system's function of this name, because the program's own symbols are found first.
+/// Replaces the system's function, because the linker finds the program's own symbol first.
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   using Lock = int (*)(pthread_mutex_t*);
-  // A mutex that nobody holds is locked without reading the clock.
+  // Locks a free mutex without reading the clock.
   if (const int tried = pthread_mutex_trylock(mutex); tried != EBUSY) {
     return tried;
   }

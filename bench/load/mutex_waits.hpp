@@ -4,8 +4,8 @@
 
 namespace bench {
 
-/// Nanoseconds for which the calling thread waited for mutexes that others held. A program that
-/// links mutex_waits.cpp has every pthread_mutex_lock counted, those of the library included.
+/// Nanoseconds that the calling thread has waited for mutexes held by others. Linking
+/// mutex_waits.cpp counts every pthread_mutex_lock of the program, including those of the library.
 std::uint64_t& mutex_waits_ns() noexcept;
 
 }  // namespace bench

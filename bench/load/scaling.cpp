@@ -2,9 +2,10 @@
 //
 // reprise-scaling SUBJECT ROWS ACTORS LEARNERS SHARDS STEPS_PER_SECOND SECONDS
 //
-// SUBJECT is reprise, textbook or copy: threads that copy 64 MiB each, the bound by memory. ROWS is
-// small (76 bytes, 2^20 of them) or frames (four stacked 84x84 frames, 20,000 steps). Learners draw
-// 512, gather and update. STEPS_PER_SECOND of all actors together; 0: flat out.
+// SUBJECT is reprise, textbook or copy. With copy, ACTORS threads copy blocks of 64 MiB, which
+// shows the bound that memory sets. ROWS is small (76 bytes, 2^20 of them) or frames (four stacked
+// 84x84 frames, 20,000 steps). Learners draw 512 items, gather and update them. STEPS_PER_SECOND is
+// of all actors together; 0: flat out.
 
 #include <reprise/reprise.hpp>
 
@@ -28,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using bench::kBatch;
 
 struct Rows {
-  std::size_t observation;  ///< Bytes that a step adds.
+  std::size_t observation;  ///< Bytes of observation that a step adds.
   std::size_t stack;
   std::size_t capacity;
   std::size_t whole;  ///< Bytes of a transition with both stacks, action, reward and end.
@@ -47,7 +48,7 @@ struct Load {
   double seconds;
 };
 
-/// Makes the bytes of `count` rows that actors append in turn.
+/// Makes kSources random rows of `bytes` each, which actors append in turn.
 std::vector<std::byte> source(std::size_t bytes) {
   std::vector<std::byte> made(bytes * bench::kSources);
   bench::Random random(5);
@@ -94,7 +95,7 @@ class Reprise {
    public:
     Learner(Reprise& subject, std::uint64_t seed)
         : subject_(subject),
-          // The bench counts threads, so a learner copies with its own thread alone.
+          // The learner gathers only with its own thread, because the bench counts threads.
           sampler_(subject.replay_.sampler(
               {.seed = seed, .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()})) {}
     void cycle(std::span<const float> priorities) {
@@ -160,7 +161,7 @@ class Textbook {
   textbook::Buffer buffer_;
 };
 
-/// What the threads did while they were measured. Each adds its counts at its end.
+/// Sums over all threads for the measured time. Each thread adds its counts when it ends.
 struct Done {
   std::atomic<std::uint64_t> steps = 0;
   std::atomic<std::uint64_t> cycles = 0;
@@ -168,14 +169,14 @@ struct Done {
   std::atomic<std::uint64_t> learners_waited_ns = 0;
 };
 
-/// The stages of a run, in turn. Relaxed: when a thread sees the next stage does not matter.
+/// The stages of a run, in this order. Accesses are relaxed, because a thread may see a stage late.
 enum class Stage : std::uint8_t { Warm, Measure, Stop };
 
 class Run {
  public:
   explicit Run(const Load& load) : load_(load) {}
 
-  /// Calls `once` until the end at the pace, and counts the calls within the measured time.
+  /// Calls `once` at the pace until the run stops, and counts the calls within the measured time.
   template <class Once>
   void thread(const Once& once, double per_second, std::atomic<std::uint64_t>& count,
               std::atomic<std::uint64_t>& waited) {
@@ -203,7 +204,7 @@ class Run {
         counted_.fetch_add(1, std::memory_order_relaxed);
       }
     }
-    // Relaxed: joining the thread orders it before the read.
+    // Relaxed: joining the thread orders this before the read.
     count.fetch_add(measuring ? calls - before : 0, std::memory_order_relaxed);
     waited.fetch_add(bench::mutex_waits_ns(), std::memory_order_relaxed);
   }
@@ -271,7 +272,8 @@ class Run {
   }
 
  private:
-  /// Measures until each thread has made a call that counts, which may be late on a busy machine.
+  /// Measures until each thread has made a call that counts, which may take longer on a busy
+  /// machine.
   void time(std::size_t threads) {
     const std::chrono::duration<double> seconds(load_.seconds);
     std::this_thread::sleep_for(seconds / 4);

@@ -1,11 +1,12 @@
-// One load of several processes that share a buffer, for bench/processes/run: one line of JSON out.
+// Runs one load of processes that share a buffer for bench/processes/run, and prints one line of
+// JSON.
 //
 // reprise-processes ROWS WRITERS RATE LEARNER SECONDS
 //
-// ROWS is small (76 bytes), vectors (those of 64 environments a call) or frames (84x84 bytes a
-// step, four of them stacked). WRITERS processes append, RATE steps/s each (0: flat out). LEARNER
-// draws 512 and updates them without pause: host (a thread of the process that has the buffer),
-// rank (a process of its own) or none.
+// ROWS is small (76 bytes), vectors (such rows, 64 environments per call) or frames (84x84 bytes a
+// step, four of them stacked). WRITERS processes append RATE steps/s each (0: flat out). LEARNER
+// draws 512 items and updates them without a pause: host (a thread of the process that has the
+// buffer), rank (another process) or none.
 
 #include <reprise/guest.hpp>
 #include <reprise/host.hpp>
@@ -51,12 +52,12 @@ struct Load {
   [[nodiscard]] std::size_t capacity() const { return frames() ? 20'000 : std::size_t{1} << 20U; }
 };
 
-/// What a process has measured.
+/// Results of one process.
 struct Measured {
   std::uint64_t steps = 0;
   std::uint64_t cycles = 0;
   double seconds = 0.0;
-  bench::Latency latency;  ///< Latency of each append, or of each cycle.
+  bench::Latency latency;  ///< Latency of each append, or of each learner's cycle.
 };
 
 struct Steps {
@@ -111,7 +112,7 @@ Measured append(const Load& load, const std::string& address) {
   return measured;
 }
 
-/// Draws from a source and updates priorities, in cycles, until the time is over.
+/// Draws from `sampler` and updates priorities, in cycles, until the time is over or `end` is set.
 template <class Source>
 Measured learn(Source sampler, Seconds seconds, const std::atomic<bool>& end) {
   Measured measured;
@@ -135,7 +136,7 @@ Measured learn(Source sampler, Seconds seconds, const std::atomic<bool>& end) {
   return measured;
 }
 
-/// A forked process, and the pipe that brings its measurement.
+/// A forked process, with a pipe that brings back its results.
 class Child {
  public:
   explicit Child(const std::function<Measured()>& work) {
@@ -186,7 +187,7 @@ void print_latency(const char* name, const bench::Latency& latency) {
 void run(const Load& load) {
   const std::string address = "@reprise-processes-" + std::to_string(::getpid());
   std::atomic<bool> end{false};
-  std::vector<Child> writers;  // Forked while this process has one thread.
+  std::vector<Child> writers;  // They fork while this process has a single thread.
   for (std::size_t w = 0; w < load.writers; ++w) {
     writers.emplace_back([&] { return append(load, address); });
   }

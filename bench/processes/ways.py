@@ -1,5 +1,5 @@
-"""Ways in which processes bring steps to the buffer of a learner. Each makes a buffer in the learner's
-process, and says how a process that appends gets there and what one append is."""
+"""Ways in which processes bring steps to a learner's buffer. Each class makes a buffer in the
+learner's process; `appender` connects another process to it, and returns its append and close."""
 
 import multiprocessing
 import queue
@@ -10,9 +10,9 @@ import numpy as np
 import reprise
 
 BATCH = 512
-ENVIRONMENTS = 64  # In each process; they step together.
+ENVIRONMENTS = 64  # Environments in each process, which step together.
 SPAWN = multiprocessing.get_context("spawn")
-# For each kind of row: the dtype and shape of an observation, environments, and capacity.
+# For each kind of row: the dtype and shape of an observation, the environments, and the capacity.
 ROWS = {
     "vectors": (np.float32, (8,), ENVIRONMENTS, 1 << 20),
     "frames": (np.uint8, (84, 84), 1, 20_000),
@@ -34,14 +34,14 @@ def buffer_of(rows):
 
 
 def arrays(rows):
-    """The values of one append of all environments."""
+    """Returns the observations, actions and rewards of one append, a row per environment."""
     dtype, shape, environments, _ = ROWS[rows]
     observations = np.random.default_rng(1).integers(0, 255, (environments, *shape)).astype(dtype)
     return observations, np.ones(environments, np.int32), np.ones(environments, np.float32)
 
 
 def steps_into(writers, rows):
-    """Begins episodes of a reprise.VectorWriter, and returns a function that appends one step."""
+    """Begins episodes with a reprise.VectorWriter; returns a function that appends to each."""
     observations, actions, rewards = arrays(rows)
     goes_on = np.zeros(len(actions), np.int64)
     writers.begin(obs=observations)
@@ -51,7 +51,7 @@ def steps_into(writers, rows):
 
 
 class Host:
-    """reprise.attach: rings in shared memory."""
+    """reprise.attach, which uses rings in shared memory."""
 
     def __init__(self, rows):
         self.replay = buffer_of(rows)
@@ -78,7 +78,7 @@ class Host:
 
 
 class Pipe(Host):
-    """StepPacker over a pipe into a ReplayShard: the simplest way to carry packed steps."""
+    """StepPacker over a pipe into a ReplayShard, the simplest way to carry packed steps."""
 
     def __init__(self, rows):
         super().__init__(rows)
@@ -87,7 +87,7 @@ class Pipe(Host):
 
     @property
     def argument(self):
-        """A new pipe for each process, whose other end a thread reads."""
+        """Makes a pipe for a process, starts a thread that reads it, and returns the other end."""
         here, there = SPAWN.Pipe(duplex=False)
         threading.Thread(target=self._take, args=(here,), daemon=True).start()
         return there
@@ -117,7 +117,7 @@ class Pipe(Host):
 
 
 class Queue(Host):
-    """multiprocessing.Queue of arrays, which a thread of the learner appends."""
+    """multiprocessing.Queue of arrays; a thread in the learner's process appends them."""
 
     def __init__(self, rows):
         super().__init__(rows)
@@ -193,21 +193,21 @@ class Cpprb:
         return add, lambda: None
 
     def taken(self):
-        return None  # Its count stops at its capacity.
+        return None  # Unknown, because its count stops at its capacity.
 
     def close(self):
         pass
 
 
 class Torchrl:
-    """torchrl's prioritized buffer over a memory-mapped storage, shared, with sync=False."""
+    """torchrl's prioritized buffer over a shared memory-mapped storage, with sync=False."""
 
     def __init__(self, rows):
         import torch
         from torchrl.data import LazyMemmapStorage, TensorDictPrioritizedReplayBuffer
 
         torch.set_num_threads(1)
-        # Its lock is one of the default start method; that of `fork` is another one in each child.
+        # torchrl's lock is of the default start method; with `fork` each child would have another.
         multiprocessing.set_start_method("spawn", force=True)
         self.errors = torch.rand(BATCH)
         self.argument = TensorDictPrioritizedReplayBuffer(
@@ -249,7 +249,7 @@ class Torchrl:
 
 
 class Ray:
-    """reprise.ray: shards that are actors of Ray, on this node."""
+    """reprise.ray, whose shards are Ray actors on this machine."""
 
     def __init__(self, rows):
         import ray

@@ -1,10 +1,11 @@
-"""Measures what compressing the frames of Atari games saves and costs: random play of several
-games, the same steps in a buffer that compresses and in one that does not. The two take turns, and
-the median of each figure is shown. Batches have four stacked frames and an n-step of 1.
+"""Measures what compressing the frames of Atari games saves and costs. Steps of random play of
+several games go into one buffer that compresses and one that does not. The two take turns, and the
+median of each figure is shown. Batches have four stacked frames and an n-step of 1.
 
-A table for each game: memory per frame (`stats()["touched_bytes"]`, everything included), batches
-of 512 a second with one processor and with two, and appends in microseconds of the thread's
-processor time, of which Python takes 2 to 3 us. Processor time leaves out other programs.
+There is a table for each game: memory per frame (`stats()["touched_bytes"]`, so everything is
+included), batches of 512 per second with one processor and with two, and appends in microseconds of
+the thread's processor time, of which Python takes 2 to 3 us. Processor time leaves out other
+programs.
 """
 
 import argparse
@@ -27,7 +28,7 @@ GAMES = ("pong", "breakout", "seaquest", "qbert", "ms_pacman", "space_invaders",
 
 
 def play(game, steps):
-    """Frames of random play, [steps, 84, 84], and where episodes end."""
+    """Plays at random. Returns the frames [steps, 84, 84], and which steps end episodes."""
     from ale_py.vector_env import AtariVectorEnv
 
     env = AtariVectorEnv(game=game, num_envs=1, stack_num=1, repeat_action_probability=0.0)
@@ -45,7 +46,7 @@ def play(game, steps):
 
 
 def make(frames, ends, compressed):
-    """Makes a full buffer of the frames. Returns it and the processor time of each append in us."""
+    """Fills a buffer with the frames. Returns it, and processor microseconds per append."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     if compressed:
         schema.compress("frame")
@@ -73,7 +74,7 @@ def make(frames, ends, compressed):
 
 def measure(game, steps, rounds, processors):
     """Returns the figures for plain and compressed frames, measured in this process. With one
-    processor, batches a second are of processor time, which leaves out other programs."""
+    processor, rates are per second of processor time, which leaves out other programs."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
     frames, ends = play(game, steps)
     found = {}

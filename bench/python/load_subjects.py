@@ -1,6 +1,6 @@
-"""Measures one load of loads.py with one package in this process, for bench/python/records. Prints a
-line of JSON: seconds of processor time that the appends and the batches of one second take, and the
-times of batches. One core does everything."""
+"""Measures one load of loads.py with one package in this process, for bench/python/records. Prints
+a line of JSON: the processor time in seconds that one second's appends take, that of its batches,
+and the times of batches. All runs on one core."""
 
 import gc
 import importlib
@@ -14,10 +14,10 @@ import numpy as np
 from loads import Load
 
 ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
-SOURCES = 64  # Rows that appends begin at in turn.
-EPISODE, STAGGER = 1000, 97  # Episodes of the environments end at different calls.
-BLOCK = 4096  # Rows of a call that fills a buffer of another package.
-LEAST = 10  # Batches that are measured, however slow they are.
+SOURCES = 64  # Number of rows at which appends begin in turn.
+EPISODE, STAGGER = 1000, 97  # Environments end episodes of 1000 steps at different calls.
+BLOCK = 4096  # Rows per call that fills another package's buffer.
+LEAST = 10  # Batches that are measured at least, however slow they are.
 
 
 class Subject:
@@ -38,14 +38,14 @@ class Subject:
         self.numbers = STAGGER * np.arange(load.environments)
 
     def rows(self):
-        """A step of each environment, and which episodes it ends."""
+        """Returns a step of each environment, and which environments it ends an episode of."""
         self.calls += 1
         at = self.calls % SOURCES
         rows = {name: pool[at : at + self.load.environments] for name, pool in self.pools.items()}
         return rows, (self.calls + self.numbers) % EPISODE == 0
 
     def append_share(self):
-        """Appends what comes in between two batches."""
+        """Appends the steps that come between two batches."""
         self.due += self.load.steps / self.load.batches
         while self.due >= self.load.environments:
             self.append(*self.rows())
@@ -114,9 +114,8 @@ class Reprise(Subject):
 
 
 class Whole(Subject):
-    """A package that keeps both observations of a transition, stacks and all, as rows of its own;
-    n-step returns are made before. Its capacity is what fits into as many bytes as reprise takes.
-    """
+    """A package that stores both observations of a transition, with stacks, as separate rows;
+    n-step returns are computed before. Its capacity is at most what fits into `most` bytes."""
 
     most = 4 << 30
 
@@ -188,7 +187,7 @@ class Torchrl(Whole):
                 traj_key="episode",
                 truncated_key=None,
                 strict_length=True,
-                cache_values=not load.steps,  # Such values are those of a buffer that stays as it is.
+                cache_values=not load.steps,  # Cached values are wrong once steps are added.
             )
         elif load.prioritized:
             sampler = PrioritizedSampler(self.capacity, alpha=ALPHA, beta=BETA, eps=EPSILON)
@@ -228,9 +227,9 @@ def resident_bytes():
 
 
 def measure(subject, seconds):
-    """Rounds of what comes in between two batches, and a batch."""
+    """Alternates the appends between two batches with a batch, and returns what they take."""
     appends, batches, times, begin = 0.0, 0.0, [], time.perf_counter()
-    subject.draw()  # The first batch takes its memory.
+    subject.draw()  # The first batch allocates its memory.
     while len(times) < LEAST or time.perf_counter() - begin < seconds:
         clocks = [time.process_time()]
         subject.append_share()

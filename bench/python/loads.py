@@ -1,5 +1,5 @@
-"""Loads that others have published, as shapes of rows, batches and rates. docs/records.md says who
-published what; bench/records_bench.cpp has the same table."""
+"""Loads that others have published, as shapes of rows, batches and rates. docs/records.md tells who
+published them; bench/records_bench.cpp has the same table."""
 
 from typing import NamedTuple
 
@@ -8,23 +8,23 @@ FRAME = 84 * 84
 
 class Load(NamedTuple):
     capacity: int  # Steps that fill the buffer.
-    steps: int  # Appended per second.
-    batches: int  # Drawn per second.
-    items: int  # Of a batch.
-    environments: int  # A call appends a step of each.
-    observation: int  # Bytes; 0: none.
-    column: int  # Floats of the action, or of all that a step has.
-    state: int = 0  # Floats of the recurrent state.
+    steps: int  # Steps appended per second.
+    batches: int  # Batches drawn per second.
+    items: int  # Items of a batch.
+    environments: int  # Environments that a call appends one step of each of.
+    observation: int  # Bytes of an observation; 0: none.
+    column: int  # Floats of the action, or of the whole step.
+    state: int = 0  # Floats of the recurrent state; 0: none.
     prioritized: bool = False
-    stack: int = 1  # Frames of an observation.
+    stack: int = 1  # Frames stacked in an observation.
     n_step: int = 0
-    length: int = 0  # Steps of a sequence; 0: transitions.
+    length: int = 0  # Steps of a sequence; 0: the window is of transitions.
     period: int = 1
     end: str = "zero_pad"
 
     @property
     def label(self):
-        """What reprise-bench says of it."""
+        """The label that reprise-bench gives this load."""
         rates = f"{self.steps} in, {self.batches} x {self.items} out per second"
         return f"{rates}, of {self.capacity} steps"
 

@@ -1,5 +1,5 @@
-"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a line:
-the name of a measure, or check; answers with a line of JSON."""
+"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command per
+line, the name of a measure or `check`, and answers with a line of JSON."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ import rivals
 from harness.timing import calls_for, seconds_of
 from setups import ALPHA, BATCHES, Setup
 
-gc.disable()  # As timeit does, so that no collection falls into a measurement.
+gc.disable()  # As timeit does, so that no garbage collection falls into a measurement.
 
 
 def resident_bytes():
@@ -22,14 +22,14 @@ def resident_bytes():
 
 
 def numbers(observations):
-    """The numbers in the newest frame of each observation."""
+    """Returns the number that the newest frame of each observation holds."""
     newest = observations[:, -1] if observations.ndim > 2 else observations
     rows = np.ascontiguousarray(newest).reshape(len(newest), -1)[:, :4]
     return np.ascontiguousarray(rows).view(np.uint32)[:, 0].astype(int)
 
 
 def check(subject):
-    """Raises AssertionError unless batches hold the steps that were stored, and follow priorities."""
+    """Raises AssertionError unless batches hold the stored steps and follow priorities."""
     n, setup = BATCHES[-1], subject.setup
     drawn = subject.sample(n)
     obs, actions, after, _ = (
@@ -37,7 +37,7 @@ def check(subject):
     )
     assert obs.shape == after.shape == (n, *setup.shape) and obs.dtype == np.uint8, obs.shape
     now = numbers(obs)
-    # A ring that stores each observation once has none after its newest step.
+    # A ring that stores each observation once has no next observation of its newest step.
     assert np.mean(now == actions.reshape(n)) > 0.98, "actions of other steps"
     assert np.mean(now + 1 == numbers(after)) > 0.98, "next observations of other steps"
     if setup.frames:
@@ -47,7 +47,7 @@ def check(subject):
     high = 10.0
     subject.update(drawn, subject.native(np.full(n, high, np.float32)))
     for _ in range(8):
-        subject.sample(n)  # Discards the batches that were drawn before the update.
+        subject.sample(n)  # These batches may have been drawn before the update.
     raised, hits, batches = set(now.tolist()), 0, 20
     for _ in range(batches):
         obs, _, _, weights = subject.read(subject.sample(n))
@@ -57,7 +57,7 @@ def check(subject):
             weights = np.asarray(weights)
             assert weights.shape == (n,) and 0 < weights.min() and weights.max() < 1.0001, "weights"
             assert weights[is_raised].max() <= weights[~is_raised].min(), "weights of the raised"
-    # The items that were not updated have the first priority, or the mean weight of uniform ones.
+    # Other items have the subject's first priority, or random ones of mean weight 1 / (1 + ALPHA).
     rest = subject.first_priority or 1.0 / (1.0 + ALPHA)
     weight = len(raised) * high**ALPHA
     expected = weight / (weight + (setup.size - len(raised)) * rest)
@@ -69,7 +69,7 @@ def main():
     name, setup, seconds = json.loads(sys.argv[1])
     setup = Setup(**setup)
     make = rivals.SUBJECTS[name]
-    # A first call imports modules and compiles functions.
+    # The first calls import modules and compile functions, whose memory must not count.
     for environments in {1, setup.environments}:
         tiny = make(Setup(BATCHES[-1] * environments, setup.frames, environments))
         tiny.append()
@@ -89,7 +89,7 @@ def main():
             continue
         call = calls[line.strip()]
         if call not in counts:
-            call()  # The first call may compile.
+            call()  # The first call may compile functions.
             counts[call] = calls_for(call, seconds, time.perf_counter)
         ns = seconds_of(call, counts[call], time.perf_counter) / counts[call] * 1e9
         print(json.dumps({"ns": ns}), flush=True)

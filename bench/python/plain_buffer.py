@@ -1,5 +1,5 @@
-"""A prioritized buffer as it is usually written in Python: columns of numpy, and segment trees in
-lists of Python, which is how OpenAI Baselines keeps priorities."""
+"""A prioritized buffer as it is usually written in Python: numpy columns, and segment trees in
+Python lists, which is how OpenAI Baselines keeps priorities."""
 
 import operator
 import random
@@ -8,8 +8,8 @@ import numpy as np
 
 
 class SegmentTree:
-    """A heap of nodes: node i is operation(node 2i, node 2i + 1), and the last `capacity` nodes are
-    the leaves."""
+    """A segment tree in an array: node i is operation(node 2i, node 2i + 1), and the last
+    `capacity` nodes are the leaves."""
 
     def __init__(self, capacity, operation, neutral):
         if capacity < 1 or capacity & (capacity - 1):
@@ -31,7 +31,7 @@ class SegmentTree:
             at //= 2
 
     def fill(self, values):
-        """Sets all leaves, and computes every other node once."""
+        """Sets all leaves, and computes each other node once."""
         nodes, operation = self.nodes, self.operation
         nodes[self.capacity :] = values
         for at in range(self.capacity - 1, 0, -1):
@@ -47,7 +47,7 @@ class SumTree(SegmentTree):
         super().__init__(capacity, operator.add, 0.0)
 
     def find_prefix_sum(self, target):
-        """The first leaf with which the running sum of leaves is above the target."""
+        """Returns the first leaf for which the sum of all leaves up to it is above the target."""
         nodes, capacity = self.nodes, self.capacity
         at = 1
         while at < capacity:
@@ -64,7 +64,7 @@ class MinTree(SegmentTree):
 
 
 class PlainBuffer:
-    """A ring of rows; `fields` maps names to types and shapes of an element."""
+    """A ring of rows; `fields` maps each name to the type and shape of its values."""
 
     def __init__(self, capacity, fields, alpha, epsilon):
         self.capacity = capacity
@@ -77,7 +77,7 @@ class PlainBuffer:
         self.at = 0
 
     def set_priorities(self, priorities):
-        """Sets the priorities of the first items; the rest have none."""
+        """Sets the priorities of the first items; the others cannot be drawn."""
         leaves = ((priorities.astype(float) + self.epsilon) ** self.alpha).tolist()
         rest = self.capacity - len(leaves)
         self.sums.fill(leaves + [0.0] * rest)

@@ -1,5 +1,5 @@
-"""Replay buffers of other packages and of reprise, each used in the fastest way that its documents
-show. setups.py says what a subject is."""
+"""The replay buffers of reprise and of other packages, each used in the fastest way that its
+documents show. setups.py defines Subject."""
 
 import tempfile
 
@@ -27,7 +27,7 @@ class Reprise(Subject):
         length = 1000
         observations = None
         with self.replay.writer() as writer:
-            # More steps than the buffer holds, because whole chunks are evicted.
+            # Appends more steps than the buffer holds, because eviction frees whole chunks.
             for first in range(0, setup.size + setup.size // 4, length):
                 at = np.arange(first, first + length) % setup.size
                 observations = setup.frames_of(first, length + 1)
@@ -46,7 +46,7 @@ class Reprise(Subject):
             self.writer.begin_episode(obs=observations[0])
 
     def row(self, steps):
-        # Only the newest frame of the next observation is stored.
+        # reprise stores only the newest frame of the next observation.
         newest = steps["next_obs"][:, -1] if self.setup.frames else steps["next_obs"]
         columns = {"act": steps["act"], "rew": steps["rew"], "next_obs": newest}
         return super().row(columns | {"end": np.zeros(len(newest), np.uint8)})
@@ -115,7 +115,7 @@ class Cpprb(Subject):
 
 
 class Torchrl(Subject):
-    """torchrl over LazyTensorStorage: columns in memory."""
+    """torchrl over LazyTensorStorage, which keeps columns in memory."""
 
     prefetch = None
 
@@ -130,7 +130,7 @@ class Torchrl(Subject):
 
         storage = self.storage()
         sampler = PrioritizedSampler(self.setup.size, alpha=ALPHA, beta=BETA, eps=EPSILON)
-        # The buffer fixes the size of batches.
+        # A buffer of torchrl has one batch size, so each batch size needs a buffer.
         self.buffers = {
             n: TensorDictReplayBuffer(
                 storage=storage, sampler=sampler, batch_size=n, prefetch=self.prefetch
@@ -183,13 +183,13 @@ class Torchrl(Subject):
 
 
 class TorchrlPrefetch(Torchrl):
-    """torchrl, which draws three batches ahead; these miss the latest updates."""
+    """torchrl drawing three batches ahead, which therefore miss the latest updates."""
 
     prefetch = 3
 
 
 class TorchrlMemmap(Torchrl):
-    """torchrl over LazyMemmapStorage: columns in files."""
+    """torchrl over LazyMemmapStorage, which keeps columns in files."""
 
     def storage(self):
         from torchrl.data import LazyMemmapStorage
@@ -202,7 +202,7 @@ class TorchrlMemmap(Torchrl):
 
 
 class StableBaselines3(Subject):
-    """Stable-Baselines3: uniform draws and no updates, because it has no prioritized buffer."""
+    """Stable-Baselines3, with uniform draws, because it has no prioritized buffer."""
 
     prioritized = False
 
@@ -282,7 +282,7 @@ class Tianshou(Subject):
                 for i in range(len(steps["act"])):
                     self.buffer.add(self._batch({k: v[i] for k, v in steps.items()}))
         else:
-            # Copies the contents of another buffer at once.
+            # from_data copies the contents of a whole buffer at once.
             batch = self._batch(setup.steps(0, setup.size))
             ended = np.zeros(setup.size, bool)
             other = ReplayBuffer.from_data(
@@ -319,8 +319,8 @@ class Tianshou(Subject):
 
 
 class Lists(Subject):
-    """The buffer of bench/python/plain_buffer.py: columns of numpy, and segment trees in Python's
-    lists, as OpenAI Baselines has them, whose own package does not install."""
+    """The buffer of bench/python/plain_buffer.py. It stands for OpenAI Baselines, whose package
+    does not install."""
 
     def fill(self, priorities):
         size = self.setup.size

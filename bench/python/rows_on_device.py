@@ -1,5 +1,5 @@
-"""Batches of small rows on a device: by reprise.torch.mirror, by the loader, and by a plain ring of
-torch that lies there and draws uniformly."""
+"""Measures batches of small rows on a device: by reprise.torch.mirror, by the loader, and by a
+plain torch ring on the device that draws uniformly."""
 
 import time
 from functools import partial
@@ -8,18 +8,18 @@ from harness import timing
 from harness.tables import digits, table, times
 
 COLUMNS = {"obs": (100,), "action": (20,), "reward": ()}
-LENGTH = 100  # Steps of each environment in the buffer.
+LENGTH = 100  # Steps of each environment that the buffer holds.
 
 
 def loads_of(arguments):
-    """Items of a batch, and how many of them are drawn for each new row; None: no row is new."""
+    """Returns pairs: items of a batch, and items drawn per new row (None: rows never change)."""
     few = max(arguments.rows // 16, 1)
     return [(arguments.rows, None)] + [(n, new) for n in (arguments.rows, few) for new in (16, 512)]
 
 
 def bus():
-    """A context in which `nbytes` counts what this thread's calls of torch copy between the
-    device and the host."""
+    """Returns a context whose `nbytes` counts the bytes that this thread's torch calls copy between
+    the device and the host."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Bus(TorchDispatchMode):
@@ -38,7 +38,7 @@ def bus():
 
 
 class Timed:
-    """A sampler whose draws are timed."""
+    """A sampler that sums the seconds of its draws."""
 
     def __init__(self, sampler):
         self._sampler, self.seconds = sampler, 0.0
@@ -54,12 +54,11 @@ class Timed:
 
 
 class Way:
-    """One way to get a batch. Between batches steps come as the load has it: one of all environments
-    after so many batches."""
+    """One way to get a batch. Appends a step of all environments before each `every`-th batch."""
 
     def __init__(self, draw, append, every, drawn=None):
         self._draw, self._append, self._every = draw, append, every
-        self._drawn = drawn  # The Timed of its draws, if they are part of the call.
+        self._drawn = drawn  # The Timed that makes its draws; None if the device draws.
         self._calls = 0
 
     def __call__(self):
@@ -69,8 +68,8 @@ class Way:
         return self._draw()
 
     def parts(self, seconds, wait):
-        """The share of the time that drawing on the host takes, and the bytes of a batch over the
-        bus."""
+        """Returns the share of time that drawing on the host takes, and the bytes per batch that
+        cross the bus."""
         before = self._drawn.seconds if self._drawn else 0.0
         begin = time.perf_counter()
         timing.per_second(self, seconds, block=8, wait=wait)
@@ -85,7 +84,7 @@ class Way:
 
 
 def step_of(envs):
-    """A step of all environments, as a vector writer takes it."""
+    """Returns a step of all environments as a vector writer takes it."""
     import numpy as np
 
     random = np.random.default_rng(1)
@@ -94,7 +93,7 @@ def step_of(envs):
 
 
 def buffer_of(envs, selector):
-    """A full buffer, and a function that appends a step of all environments."""
+    """Returns a full buffer, and a function that appends a step of all environments."""
     import numpy as np
     import reprise
 
@@ -118,7 +117,7 @@ def buffer_of(envs, selector):
 
 
 class Ring:
-    """Columns on the device, with next observations beside observations."""
+    """A ring of columns on the device, which has a next observation in each row."""
 
     def __init__(self, envs, device):
         import torch
@@ -144,8 +143,8 @@ class Ring:
 
 
 class Subjects:
-    """What is measured, made once for all loads. Each way has a buffer of its own, so that no rows
-    wait for it that came in another one's turn."""
+    """The subjects of all loads. Each way has a buffer of its own; otherwise it would have to copy
+    rows that came in another way's turn."""
 
     def __init__(self, arguments):
         import reprise
@@ -162,7 +161,7 @@ class Subjects:
         self._ring = Ring(self._envs, self._device)
 
     def ways(self, n, new):
-        """The ways to get a batch of n, and what ends them."""
+        """Returns the ways to get a batch of n, and a function that ends them."""
         from reprise.torch import loader
 
         every = None if new is None else max(new * self._envs // n, 1)
@@ -185,7 +184,7 @@ class Subjects:
 
 
 def extend_rate(arguments, wait):
-    """Steps of all environments per second that SimpleReplayBuffer takes from the device."""
+    """Returns how often per second SimpleReplayBuffer takes a step of all environments."""
     import torch
     from reprise.torch import SimpleReplayBuffer
 
@@ -201,7 +200,7 @@ def extend_rate(arguments, wait):
 
 
 def measure(arguments, rate, wait):
-    """Results of each load, and of steps that begin on the device."""
+    """Returns the results of each load, and of appends whose steps begin on the device."""
     subjects = Subjects(arguments)
     loads = []
     for n, new in loads_of(arguments):
@@ -222,7 +221,7 @@ def measure(arguments, rate, wait):
 
 
 def section(results):
-    """The tables of the results, as Markdown."""
+    """Returns the tables of the results as Markdown."""
     made = []
     for load in results["loads"]:
         ways = load["ways"]
@@ -231,7 +230,7 @@ def section(results):
         for name, way in ways.items():
             share = way["drawing"]
             if name == "a ring in torch":
-                drawing = "none"  # It draws on the device.
+                drawing = "none"  # The ring draws on the device.
             else:
                 drawing = "beside it" if share is None else f"{100 * share:.0f}%"
             rows.append(

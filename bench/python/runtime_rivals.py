@@ -1,4 +1,4 @@
-"""The packages with a runtime of their own: TensorFlow and JAX. See rivals.py."""
+"""The replay buffers of packages that have a runtime: TensorFlow and JAX. See rivals.py."""
 
 import functools
 
@@ -7,7 +7,7 @@ from setups import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
 
 
 class Reverb(Subject):
-    """Reverb, with a server in this process and batches from its TrajectoryDataset, which draws
+    """Reverb, with a server in this process. Its batches come from a TrajectoryDataset, which draws
     ahead. Items begin with a priority of 1."""
 
     first_priority = 1.0
@@ -69,7 +69,7 @@ class Reverb(Subject):
         for writer, step in zip(self.writers, row):
             writer.append(step)
         self.pending += 1
-        if self.pending == 25:  # Reverb warns if more steps are not written yet.
+        if self.pending == 25:  # Reverb warns if more steps wait to be written.
             self.pending = 0
             for writer in self.writers:
                 writer.flush(10)
@@ -99,7 +99,7 @@ class Reverb(Subject):
         return obs, data["act"][:, 0], after, None
 
     def close(self):
-        # The server waits for its clients to disconnect.
+        # The server's stop waits until its clients have disconnected.
         self.iterators.clear()
         self.writers.clear()
         del self.client
@@ -107,7 +107,7 @@ class Reverb(Subject):
 
 
 class Flashbax(Subject):
-    """flashbax on the CPU, jitted, with a donated state."""
+    """flashbax on the CPU, with jitted functions and a donated state."""
 
     def fill(self, priorities):
         import flashbax

@@ -1,7 +1,7 @@
 """The steps that bench/python/beside stores in every buffer, and the calls that it measures.
 
-Step i holds the number i: in the first bytes of its observation, and as its action; the observation
-after it is that of step i + 1. So batches can be checked.
+Step i holds its number i in the first bytes of its observation and as its action, and its next
+observation is that of step i + 1. So batches can be checked.
 """
 
 import gc
@@ -13,22 +13,22 @@ ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
 BATCHES = (32, 256, 512)
 STACK = 4
 SIDE = 84
-SOURCES = 64  # Steps that appends rotate through.
+SOURCES = 64  # Number of different rows that appends use in turn.
 
 
 class Setup(NamedTuple):
-    """The steps that are stored and how."""
+    """How many steps are stored, and in which form."""
 
     size: int  # Steps that fill the buffer.
     frames: bool = False  # Observations are stacks of four frames instead of 32 bytes.
-    environments: int = 1  # Stepped together, by one call.
+    environments: int = 1  # Environments that one call steps together.
 
     @property
     def shape(self):
         return (STACK, SIDE, SIDE) if self.frames else (32,)
 
     def frames_of(self, first, count):
-        """Makes observations without stacks, uint8 [count, ...], each with its number."""
+        """Returns observations without stacks, uint8 [count, ...], each with its number."""
         shape = self.shape[1:] if self.frames else self.shape
         made = np.tile(_noise(shape), (-(-count // SOURCES), *[1] * len(shape)))[:count]
         numbers = np.arange(first, first + count).astype(np.uint32)
@@ -36,14 +36,14 @@ class Setup(NamedTuple):
         return made
 
     def observations(self, first, count):
-        """Makes observations, uint8 [count, *shape]: stacks if the setup has frames."""
+        """Returns observations, uint8 [count, *shape], which are stacks if the setup has frames."""
         if not self.frames:
             return self.frames_of(first, count)
         frames = self.frames_of(first - STACK + 1, count + STACK - 1)
         return np.stack([frames[i : i + count] for i in range(STACK)], axis=1)
 
     def steps(self, first, count):
-        """Makes the transitions [count] as columns of arrays."""
+        """Returns `count` transitions as a dictionary of arrays."""
         observations = self.observations(first, count + 1)
         return {
             "obs": observations[:-1],
@@ -54,7 +54,7 @@ class Setup(NamedTuple):
         }
 
     def pieces(self):
-        """Yields the steps that fill the buffer, a part at a time."""
+        """Yields the steps that fill the buffer, in parts."""
         most = 500 if self.frames else 50_000
         for first in range(0, self.size, most):
             yield self.steps(first, min(most, self.size - first))
@@ -65,11 +65,11 @@ def _noise(shape):
 
 
 class Subject:
-    """A full buffer whose items have random priorities. Its environments follow each other in the
-    numbering of `rows`, the steps that `append` takes in turn."""
+    """A full buffer whose items have random priorities. The numbers of the steps in `rows`, which
+    `append` uses in turn, go through all environments of a row before the next row."""
 
     prioritized = True
-    first_priority = None  # The priority of all items at first, if it is not random.
+    first_priority = None  # The priority of all items at first; None: random.
 
     def __init__(self, setup):
         self.setup = setup
@@ -84,12 +84,12 @@ class Subject:
         self.turn = 0
 
     def native(self, priorities):
-        """Converts priorities to what `update` takes."""
+        """Converts priorities to the type that `update` takes."""
         return priorities
 
     def row(self, steps):
-        """Converts a step to what `add` takes; one environment needs no dimension of
-        environments."""
+        """Converts a step to the form that `add` takes. With one environment the arrays have no
+        dimension of environments."""
         return {k: v[0] for k, v in steps.items()} if self.setup.environments == 1 else steps
 
     def append(self):

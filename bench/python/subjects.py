@@ -1,4 +1,4 @@
-"""The full buffers that bench/python/run measures beside those of setups.py, and timed calls."""
+"""Full buffers that only bench/python/run measures, besides those of setups.py, and timed calls."""
 
 import itertools
 
@@ -13,7 +13,7 @@ SELECTOR = reprise.Proportional(alpha=ALPHA, epsilon=EPSILON)
 
 
 def small_rows(ours):
-    """The timed calls on a rivals.Reprise, with as little Python as possible around them."""
+    """Returns timed calls on a rivals.Reprise with as little Python as possible around them."""
     sample, update, append = ours.sampler.sample, ours.replay.update_priorities, ours.writer.append
     priorities = itertools.cycle(ours.batches[512])
     one_priority = itertools.cycle([each[:1] for each in ours.batches[512]])
@@ -33,13 +33,13 @@ def small_rows(ours):
 
 
 def schema():
-    """A step of Chen and Wang's experiment: four floats, an action and a reward."""
+    """Returns the schema of Chen and Wang's steps: four floats, an action and a reward."""
     made = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int32)
     return made.reward()
 
 
 class Steps:
-    """W4, with the windows of eight consecutive steps, in episodes whose items have random
+    """W4 with windows of eight consecutive steps, in episodes whose items have random
     priorities."""
 
     def __init__(self, size, episode):
@@ -80,7 +80,7 @@ class Steps:
 
 
 class Vector:
-    """Steps of W4 as transitions, of 256 environments in one call, in episodes of 1024 steps."""
+    """W4's steps as transitions in episodes of 1024 steps. A call appends to 256 environments."""
 
     def __init__(self, size):
         self.replay = reprise.ReplayBuffer(schema(), size, selectors=SELECTOR)
@@ -90,7 +90,7 @@ class Vector:
         self.actions = list(random.integers(2, size=(SOURCES, ENVIRONMENTS), dtype=np.int32))
         self.rewards = np.ones(ENVIRONMENTS, np.float32)
         self.final = {"state": random.random((ENVIRONMENTS, 4), np.float32)}
-        # In every fourth call one environment's episode ends, so each ends once in 1024 calls.
+        # Every fourth call ends one environment's episode, so each environment's has 1024 steps.
         self.ends = np.zeros((4 * ENVIRONMENTS, ENVIRONMENTS), np.uint8)
         self.ends[::4][np.arange(ENVIRONMENTS), np.arange(ENVIRONMENTS)] = 1
         self.ends = list(self.ends)
