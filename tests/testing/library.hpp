@@ -1,7 +1,7 @@
 #pragma once
 
-// The public headers and the standard library, for tests and for what they share with the stress
-// program.
+// The public headers and the standard library, for tests and for fixtures that the stress program
+// shares.
 
 #include <reprise/reprise.hpp>
 

@@ -11,9 +11,9 @@
 
 namespace reprise::test {
 
-/// Runs `work` in a forked child and expects it to return "", which means no complaint. A child
-/// that hangs is killed: after half of the time that its test has left before main.cpp takes it for
-/// one that hangs, and after a minute at least.
+/// Runs `work` in a forked child and expects it to return "", which means no complaint. An alarm
+/// kills a child that hangs: after half of the time that is left until main.cpp asks whether the
+/// test hangs, but at the earliest after 60 s.
 template <class Work>
 void expect_of_child(Work&& work) {
   constexpr ::time_t kLeastSeconds = 60;
@@ -38,7 +38,8 @@ void expect_of_child(Work&& work) {
     // Exits without running destructors of the parent's objects.
     ::_exit(complaint.empty() ? 0 : 1);
   }
-  // The child has an alarm of its own. The sleeping parent would look as if it hung.
+  // The parent's alarm is off meanwhile, because a parent that waits for its child would look as if
+  // it hung. The child has an alarm of its own.
   const unsigned rest = ::alarm(0);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -47,7 +48,8 @@ void expect_of_child(Work&& work) {
   EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << "see the child's complaint above";
 }
 
-/// Says how `call` fails to refuse a fork of `maker`; empty if it refuses.
+/// Expects `call` to throw an Exception whose message names `maker`, this process and "fork".
+/// Returns a description of what it did instead; empty if it did that.
 template <class Exception, class Call>
 [[nodiscard]] std::string unless_refused(const char* what, pid_t maker, Call&& call) {
   try {

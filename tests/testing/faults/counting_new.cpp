@@ -7,7 +7,8 @@
 namespace reprise::test {
 namespace {
 
-// Relaxed: tests read it after joining the counted threads, or in the only thread.
+// All accesses are relaxed: tests read the count after joining the counted threads, or in the only
+// thread.
 std::atomic<std::size_t> allocation_count = 0;
 thread_local std::size_t countdown = 0;
 thread_local bool failed = false;
@@ -51,7 +52,7 @@ bool allocation_failed() {
 
 }  // namespace reprise::test
 
-// The array forms of operator new call these.
+// By default, the array forms of operator new call these.
 void* operator new(std::size_t bytes) {
   return reprise::test::take_or_throw(bytes, reprise::test::kUsual);
 }

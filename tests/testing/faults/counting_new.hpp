@@ -2,16 +2,16 @@
 
 #include "testing/test.hpp"
 
-/// Replaces the global operator new of the program that it is linked into.
+/// Replaces the global operator new in each program that this file is linked into.
 namespace reprise::test {
 
-/// Allocations by operator new, of all threads, since the program began.
+/// Counts the allocations by operator new in all threads since the program began.
 std::size_t allocations();
 
-/// Makes the k-th allocation of this thread from now on fail, k from 1; 0: none.
+/// Makes the k-th allocation of this thread from now on fail, counted from 1; with 0 none fails.
 void fail_allocation(std::size_t k);
 
-/// Whether that allocation has failed already.
+/// Whether the allocation that `fail_allocation` chose has failed already.
 bool allocation_failed();
 
 }  // namespace reprise::test

@@ -6,7 +6,7 @@
 
 namespace reprise::test {
 
-/// A memory resource that counts what was taken from it and not yet given back.
+/// A memory resource that counts its allocations, and the bytes that were not deallocated yet.
 class CountingResource final : public std::pmr::memory_resource {
  public:
   [[nodiscard]] std::size_t allocations() const { return allocations_; }

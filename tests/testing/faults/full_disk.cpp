@@ -13,7 +13,7 @@ namespace reprise::test {
 namespace {
 
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-/// The bytes left on the disk. Relaxed throughout: no other data depends on it.
+/// The bytes left on the disk. All accesses are relaxed, because no other data depends on them.
 std::atomic<std::int64_t>& room() {
   static std::atomic<std::int64_t> bytes = kAll;
   return bytes;

@@ -2,10 +2,10 @@
 
 #include "testing/test.hpp"
 
-/// Replaces posix_fallocate in the program that it is linked into.
+/// Replaces posix_fallocate in each program that this file is linked into.
 namespace reprise::test {
 
-/// From now on all threads together can reserve so many bytes, then the disk is full.
+/// From now on all threads together can reserve `bytes` bytes, then the disk is full.
 void disk_has_room_for(std::size_t bytes);
 /// Ends the pretence: the disk has the room that it really has.
 void disk_has_room();

@@ -7,7 +7,8 @@
 
 namespace reprise::test {
 
-/// `Fifo` that calls a function on the sampler's thread, between its last look and its draw.
+/// `Fifo` that calls `before_draw` on the sampler's thread, after the sampler has looked at the
+/// shards and before it draws from them.
 struct HookedFifo {
   std::function<void()> before_draw;
 

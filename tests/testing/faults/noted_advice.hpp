@@ -2,12 +2,14 @@
 
 #include "testing/test.hpp"
 
-/// Replaces madvise and getrusage in the program that it is linked into, for each thread by itself.
+/// Replaces madvise and getrusage in each program that this file is linked into. Each thread has
+/// its own settings and records.
 namespace reprise::test {
 
-/// From now on each getrusage reports that `more` has been read from the disk since the one before.
+/// From now on each getrusage of this thread reports `more` block reads from the disk (ru_inblock)
+/// beyond the previous call's.
 void disk_reads_are(long more);
-/// The ranges for which read-ahead was advised since the last call.
+/// The ranges for which this thread advised read-ahead since the last call.
 std::vector<std::span<const std::byte>> take_read_ahead();
 
 }  // namespace reprise::test

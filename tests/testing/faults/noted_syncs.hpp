@@ -5,12 +5,11 @@
 /// Replaces fsync, renameat and unlinkat in a program by functions that do the same and record it.
 namespace reprise::test {
 
-/// The calls recorded since the last time, in order: "sync PATH", "rename PATH TO", "remove PATH".
-/// Paths are absolute and of that moment; calls that failed are left out.
+/// Returns the calls recorded since the last time, in order: "sync PATH", "rename PATH TO", "remove
+/// PATH". Paths are absolute, as they were at the call; calls that failed are left out.
 std::vector<std::string> take_noted_calls();
 
-/// From now on, any fsync of this path answers that the disk is broken (EIO); an empty path: of
-/// none.
+/// From now on each fsync of this path fails as on a broken disk (EIO). An empty path ends this.
 void break_sync_of(const std::string& path);
 
 }  // namespace reprise::test

@@ -4,12 +4,12 @@
 
 namespace reprise::test {
 
-/// Counts how often numbered items were drawn, and how often they should have been: in proportion
-/// to the sum of their expectations. Expectations may change from draw to draw, so buffers may
-/// change between draws too.
+/// Counts how often numbered items were drawn, and compares the counts with a distribution that is
+/// proportional to the sum of the expectations. Expectations may change from draw to draw, so the
+/// buffer may change between draws.
 class DrawCounts {
  public:
-  /// Adds to the number of draws that are expected of an item.
+  /// Adds the number of times that this item is expected to be drawn.
   void expect(std::uint64_t number, double draws) { expected_[number] += draws; }
   void count(std::uint64_t number) { ++counts_[number]; }
   void count(std::span<const std::uint64_t> numbers) {
@@ -26,7 +26,8 @@ class DrawCounts {
     }
   }
 
-  /// `chi_square_z` of all draws so far, infinite if an item was drawn that was never expected.
+  /// `chi_square_z` of all draws so far; infinite if an item was drawn for which nothing was
+  /// expected.
   [[nodiscard]] double z() const;
 
  private:

@@ -62,11 +62,12 @@ void LawCheck::append_one(std::span<const float> priority) {
   all_.push_back(item);
   numbers_.push_back(number);
   if (highest == number) {
-    return;  // The step was not ingested yet.
+    return;  // The item has a priority of its own, so nothing needs to be ingested yet.
   }
   find_items();
   if (!std::ranges::binary_search(numbers_, highest)) {
-    // The item with the highest priority may leave for this step. Either may happen first.
+    // The append may have evicted the item with the highest priority, before or after it looked for
+    // that priority. So the new item's priority is unknown, and is set.
     set_priority(number, 1.0F);
   }
 }
@@ -161,7 +162,7 @@ void LawCheck::set_alpha(float alpha) {
   line.replay.selector().set_alpha(alpha);
   EXPECT_EQ(line.replay.selector().alpha(), alpha);
   alpha_ = double{alpha};
-  tolerance_ = 1e-5;  // Each change rounds all weights once more.
+  tolerance_ = 1e-5;  // Each change of alpha rounds all weights once more.
 }
 
 void LawCheck::decay() {
@@ -212,7 +213,7 @@ void LawCheck::check_order(const Batch& batch) const {
   }
 }
 
-/// What the importance weights of a batch are divided by.
+/// The value by which the batch's importance weights are divided.
 double LawCheck::reference(const Batch& batch, const SampleOptions& how) const {
   double least = std::numeric_limits<double>::infinity();
   if (how.normalise == Normalise::ByBatch) {
@@ -231,7 +232,8 @@ double LawCheck::reference(const Batch& batch, const SampleOptions& how) const {
 
 void LawCheck::check_chances(const Batch& batch, const SampleOptions& how) {
   const bool without = how.draws == Draws::WithoutReplacement;
-  // A limit may end an item's draws within a batch, so that others are drawn in its place.
+  // If items have a draw limit, an item may reach it within a batch, and others are drawn in its
+  // place.
   const bool counted =
       !without && (batch.size() == 1 || line.replay.options().max_times_sampled == 0);
   const auto n = static_cast<double>(batch.size());
@@ -245,7 +247,8 @@ void LawCheck::check_chances(const Batch& batch, const SampleOptions& how) {
     if (!without) {
       ASSERT_NEAR(p, exact, tolerance_ * exact) << "item " << number;
     } else if (n * p < 0.999) {
-      // The probability n * P to be in the batch is 1 - exp(-weight * t), with one t for all.
+      // An item is in the batch with probability n * P = 1 - exp(-weight * t), with one t for all
+      // items.
       const double t = -std::log1p(-n * p) / exact;
       threshold = threshold == 0.0 ? t : threshold;
       ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance_) * threshold) << "item " << number;

@@ -6,11 +6,13 @@
 
 namespace reprise::test {
 
-/// A buffer of 100 items, and a plain list of what should be in it. Each batch is compared with the
-/// selector's law: the probability and the importance weight of each item, or their order.
+/// A buffer of 100 items, and a plain list of the items that should be in it. Each batch is
+/// compared with the selector's law: the probability and the importance weight of each item, or
+/// their order.
 ///
-/// Five writers append in turn, so that every shard has young and old items, and each step is an
-/// episode, which decides its item at once: an item's number is how many were decided before it.
+/// Five writers append in turn, so that every shard has young and old items. Each step is an
+/// episode, so its item is decided at once: an item's number is the number of items decided before
+/// it.
 class LawCheck {
  public:
   LawCheck(const SelectorLaw& law, std::size_t shards, std::uint64_t seed = 1)
@@ -20,26 +22,27 @@ class LawCheck {
   [[nodiscard]] static Options options(std::size_t shards);
 
   void append(std::span<const float> priorities);
-  /// Appends steps with random priorities. If items are drawn by chance, a third of the steps have
-  /// none of their own, and so get the highest in the buffer.
+  /// Appends steps with random priorities. If the selector draws by chance, a third of the steps
+  /// are appended without a priority, and so get the highest one in the buffer.
   void append_random(std::size_t count);
   void set_priority(std::uint64_t number, float priority);
-  /// Gives random items new priorities in one call, one in six twice; the last one counts.
+  /// Gives random items new priorities in one call. One in six items comes twice; its last priority
+  /// counts.
   void update(std::size_t count);
   void remove(std::size_t count);
   void set_alpha(float alpha);
   /// Halves all weights.
   void decay();
-  /// Raises the version of the policy so far that about half of the items are outdated, and none
-  /// that comes. With `max_staleness` 3.
+  /// Raises the policy's version so that most of the items are outdated, but no item appended
+  /// later. For buffers with `max_staleness` 3.
   void raise_version();
   /// Saves the buffer and restores it from the checkpoint.
   void save_and_restore();
 
-  /// Draws a batch and compares it with the law; its draws are counted if items may repeat.
+  /// Draws a batch and compares it with the law. Counts its draws if items may come repeatedly.
   void draw(std::size_t n, const SampleOptions& how = kAtOnce);
   [[nodiscard]] const DrawCounts& counts() const { return counts_; }
-  /// How far the counts of draws are from the law, as a z-score.
+  /// The z-score of the counts of draws, compared with the law.
   [[nodiscard]] double z() const { return counts_.z(); }
 
   /// The number of items that can be drawn.
@@ -63,12 +66,12 @@ class LawCheck {
 
   void make_writers();
   void append_one(std::span<const float> priority);
-  /// The version of the policy in the item with this number.
+  /// The policy's version that is written with the item of this number.
   [[nodiscard]] static std::int64_t version_of(std::uint64_t number) {
     return static_cast<std::int64_t>(number / 16 + number * 7 % 3);
   }
-  /// Finds which items can be drawn, and with what probability. It ingests what was appended, so it
-  /// is not called before it is needed.
+  /// Finds which items can be drawn, and with what probability. This makes the buffer ingest what
+  /// was appended, so it is called only where it is needed.
   void find_items();
   void weigh_items();
   [[nodiscard]] std::vector<double> weights_now() const;
@@ -84,11 +87,11 @@ class LawCheck {
   double tolerance_;
   std::vector<Writer> writers_;
   Sampler sampler_;
-  std::vector<Item> all_;               ///< All items by number, also those that have left.
-  std::vector<std::uint64_t> numbers_;  ///< Numbers of the items that can be drawn, rising.
-  /// Probabilities of `numbers_`; for ordered selectors, what decides the order.
+  std::vector<Item> all_;  ///< All items by number, including those that have left the buffer.
+  std::vector<std::uint64_t> numbers_;  ///< Numbers of the items that can be drawn, ascending.
+  /// Probabilities of `numbers_`; for ordered selectors, the numbers by which they order.
   std::vector<double> probabilities_;
-  std::int64_t version_ = 0;  ///< That of the policy.
+  std::int64_t version_ = 0;  ///< The policy's version.
   DrawCounts counts_;
 };
 

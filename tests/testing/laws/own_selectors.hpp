@@ -2,10 +2,10 @@
 
 #include "testing/test.hpp"
 
-/// Selectors that a user may write, without any class of the library's strategies.
+/// Selectors as a user may write them, without any class of the library's strategies.
 namespace reprise::test {
 
-/// Weighs by priority^exponent, and leaves the rest to the library's shard selector for weights.
+/// Weighs by priority^exponent, and uses the library's shard selector for weights otherwise.
 struct OwnPower {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;
@@ -24,11 +24,11 @@ struct OwnPower {
   }
 };
 
-/// Draws the highest priority first, for which it looks at every leaf.
+/// Draws the highest priority first. To find it, it looks at every leaf.
 struct OwnHighest {
   struct Part final : ShardSelector {
     struct Leaf {
-      float priority = -1.0F;  ///< Below 0: there is no item.
+      float priority = -1.0F;  ///< Negative if the leaf has no item.
       bool hidden = false;
     };
     std::vector<Leaf> all;

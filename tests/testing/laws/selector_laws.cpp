@@ -10,7 +10,7 @@ namespace {
 using Items = std::span<const LawItem>;
 using Weights = std::vector<double>;
 
-/// A law in which an item's weight does not depend on other items.
+/// Makes a law in which an item's weight does not depend on other items.
 template <class WeightOf>
 auto each(WeightOf weight_of) {
   return [weight_of](Items items, double alpha) {
@@ -26,7 +26,8 @@ double priority_of(const LawItem& item) {
   return double{item.priority} * item.decayed;
 }
 
-/// A mix of two distributions: uniform, and by priority^alpha.
+/// Makes the law of a mixture: a share `uniform` of the draws is uniform, the others are by
+/// priority^alpha.
 auto mixed(double uniform) {
   return [uniform](Items items, double alpha) {
     Weights weights;

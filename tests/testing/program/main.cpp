@@ -11,21 +11,22 @@
 #include <ctime>
 #include <string>
 
-/// Runs a program's tests. A test that hangs ends the program, which names the test, so that a lost
-/// wake-up is a failure and not a run that never ends. After a limit of time a test hangs if it
-/// sleeps, or if it has used the processor for longer than the limit; after four limits in any
-/// case. So a test that gets hardly any processor on a busy machine goes on.
+/// Runs a program's tests. If a test hangs, the program ends and names the test, so that a lost
+/// wake-up is a failure and not a run that never ends. Beyond a time limit, a test counts as
+/// hanging if it sleeps, or if it has used more processor time than the limit; beyond four limits
+/// it always does. So a test that gets hardly any processor time on a busy machine may go on.
 ///
-/// An alarm needs no thread, which a forked child would lack.
+/// The guard uses an alarm, not a thread, because a forked child would lack the thread.
 namespace reprise::test {
 namespace {
 
 /// A fifth of the timeouts in CMakePresets.json.
 constexpr std::chrono::seconds kLimit{REPRISE_TEST_LIMIT_SECONDS};
-/// The interval of looks beyond the limit, in which a process that sleeps uses kAsleep.
+/// Seconds between looks beyond the limit. A process that sleeps uses less than kAsleep meanwhile.
 constexpr std::chrono::seconds kLook{10};
-constexpr double kLatest = 3.0;   // Limits beyond the first, for threads that poll all the time.
-constexpr double kAsleep = 0.05;  // Seconds, because a wait may wake every 50 ms to look.
+constexpr double kLatest = 3.0;  // Limits beyond the first one; for threads that poll for ever.
+// Processor seconds; not 0, because a wait may wake every 50 ms to look.
+constexpr double kAsleep = 0.05;
 
 /// Seconds of processor time that the process has used.
 double processor_seconds() {
@@ -34,12 +35,12 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Written before an alarm is set, because the handler may touch no other memory.
+/// The test that runs. Written before an alarm is set, because a signal handler must not allocate.
 struct Running {
   std::string message;
   double limit = 0.0;
   double begin = 0.0;  ///< Processor time at the beginning.
-  double looks = 0.0;  ///< Looks beyond the limit.
+  double looks = 0.0;  ///< Number of looks beyond the limit.
   double seen = -1.0;  ///< Processor time at the last look; negative before the first.
   long taken = 0;      ///< Involuntary context switches until the last look.
 };
@@ -51,7 +52,7 @@ Running& running() {
 void look(int /*signal*/) {
   Running& test = running();
   const double now = processor_seconds();
-  // A thread that yields or is preempted does not sleep, however little processor it gets.
+  // A thread that yields or is preempted is not asleep, even if it gets hardly any processor time.
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   const bool asleep =
@@ -88,7 +89,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
   reprise::test::running();
   std::signal(SIGALRM, reprise::test::look);
-  // Google Test owns it.
+  // Google Test owns the listener.
   testing::UnitTest::GetInstance()->listeners().Append(new reprise::test::HangGuard);
   return RUN_ALL_TESTS();
 }

@@ -2,9 +2,9 @@
 
 namespace reprise::test {
 
-/// Distributions ship oneTBB without instrumentation: ThreadSanitizer sees its workers' writes but
-/// not how they are ordered, and reports every parallel gather. With an instrumented one, see
-/// stress/gather_under_tsan, nothing has to be left out.
+/// Whether ThreadSanitizer reports every parallel gather. Distributions ship oneTBB without
+/// instrumentation, so ThreadSanitizer sees its workers' writes but not how they are ordered. With
+/// an instrumented oneTBB (see stress/gather_under_tsan) no test has to be left out.
 #if defined(REPRISE_INSTRUMENTED_TBB)
 inline constexpr bool kThreadSanitizer = false;
 #elif defined(__SANITIZE_THREAD__)
@@ -19,7 +19,7 @@ inline constexpr bool kThreadSanitizer = false;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-/// AddressSanitizer keeps what was freed for a while: up to 256 MiB.
+/// AddressSanitizer keeps freed memory for a while, up to 256 MiB.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #elif defined(__has_feature)

@@ -1,5 +1,5 @@
-// Makes a test program use a lesser instruction set than the machine has, by the environment
-// variable REPRISE_SIMD: avx2, or none for plain C++.
+// Makes a test program use a lesser instruction set than the machine has, if the environment
+// variable REPRISE_SIMD is avx2, or none for plain C++.
 
 #include <hwy/targets.h>
 

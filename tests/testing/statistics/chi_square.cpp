@@ -5,7 +5,8 @@
 namespace reprise::test {
 namespace {
 
-/// Cells with fewer expected draws are pooled: below this the statistic is no chi-square.
+/// Cells with fewer expected draws are pooled, because the statistic would not follow the
+/// chi-square distribution.
 constexpr double kLeastExpected = 5.0;
 
 }  // namespace

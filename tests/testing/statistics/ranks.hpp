@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// The exact distribution of `RankBased`: rank^-alpha, or its mean over items of equal priority,
+/// The exact distribution of `RankBased`: rank^-alpha, averaged over items of equal priority, and
 /// divided by the sum. A priority of -1 stands for no item.
 inline std::vector<double> rank_probabilities(std::span<const float> priorities, double alpha) {
   std::vector<std::size_t> order;
@@ -33,7 +33,7 @@ inline std::vector<double> rank_probabilities(std::span<const float> priorities,
   return probabilities;
 }
 
-/// The exact distribution of `Mixture` if priorities, at least 0, are the weights.
+/// The exact distribution of `Mixture` whose weights are these priorities, which are at least 0.
 inline std::vector<double> mixed_probabilities(std::span<const float> priorities, double uniform) {
   if (priorities.empty()) {
     return {};

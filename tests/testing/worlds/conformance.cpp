@@ -114,7 +114,7 @@ float Conformance::initial_priority() const {
   for (const ItemId& id : ids) {
     highest = std::max(highest, items_.at(id).priority);
   }
-  // A maximum that weighs nothing counts as none, because nothing would ever be drawn again.
+  // A highest priority of weight 0 does not count, because nothing would ever be drawn again.
   return any && weight(highest) > 0.0 ? highest : 1.0F;
 }
 
@@ -126,7 +126,7 @@ double Conformance::weight(float priority) const {
 
 void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_off,
                          const std::vector<float>& priorities) {
-  // One rule for all items of a call, because they enter at the same moment.
+  // All items of a call get the same initial priority, because they enter at the same moment.
   const float initial = initial_priority();
   std::size_t i = 0;
   for (const auto& [id, length] : news(actor, end, cut_off)) {
@@ -147,8 +147,8 @@ void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_of
   }
 }
 
-/// The policy mostly is at, or a little behind or ahead of, the newest version that acts. Its
-/// version never falls.
+/// Raises the policy's version to a little behind, at, or ahead of the newest version in the
+/// buffer. The version never falls.
 void Conformance::raise_version() {
   const std::vector<ItemId> before = drawable();
   const std::int64_t version =
@@ -164,7 +164,7 @@ void Conformance::begin(Actor& actor) {
     actor.writer.emplace(replay_.writer({.timeout = std::chrono::nanoseconds(0)}));
   }
   if (actor.episode) {
-    write_step(actor);  // The step is never committed, so nobody may see it.
+    write_step(actor);  // The step is never committed, so no item may show it.
     decide(actor, std::nullopt, true, {});
   }
   world_.begin(*actor.writer);
@@ -284,7 +284,7 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
     }
   }
   const std::uint64_t resident = replay_.size();
-  // The limiter counts steps of sequences, unless a limit of draws uses items up.
+  // For sequences the limiter counts steps, unless a draw limit or staleness uses items up.
   const bool steps = std::holds_alternative<Sequences>(setting_.window) && most == 0 &&
                      !options_.max_staleness && !ids.empty();
   if (left < n) {
@@ -412,7 +412,8 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
     if (without && positive == ids.size()) {
       ASSERT_NEAR(p, 1.0 / n, 1e-12) << "all there are";
     } else if (without && n * p < 0.999) {
-      // n * P = 1 - exp(-w * t) with one t for all items. Close to 1 too few digits are left.
+      // n * P = 1 - exp(-w * t) with one t for all items. If n * P is close to 1, too few digits
+      // are left.
       const double t = -std::log1p(-n * p) / w;
       threshold = threshold == 0.0 ? t : threshold;
       ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance) * threshold);

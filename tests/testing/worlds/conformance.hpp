@@ -17,12 +17,12 @@ struct ItemId {
   friend auto operator<=>(const ItemId&, const ItemId&) = default;
 };
 
-/// A buffer under random calls in one thread, beside a simple model: what every combination of
-/// selector, remover, window and limiter has to keep to. The model does not predict which items a
-/// remover takes, so after every call each item is looked for.
+/// Makes random calls to a buffer in one thread, and compares it with a simple model: the rules for
+/// every combination of selector, remover, window and limiter. The model does not predict which
+/// items a remover evicts, so after every call it looks which items are still in the buffer.
 class Conformance {
  public:
-  /// The parts under test; the seed draws the other options.
+  /// The parts under test; the seed decides the other options.
   struct Setting {
     NamedSelector selector;
     Remover remover;
@@ -42,21 +42,22 @@ class Conformance {
   struct Item {
     std::uint32_t length = 0;
     bool terminated = false;  ///< Whether the episode terminates with the item's last step.
-    std::vector<StreamStep> steps = {};  ///< Of a stream.
+    std::vector<StreamStep> steps = {};  ///< The item's steps, if it is of a stream.
     float priority = 1.0F;
-    std::int64_t version = 0;  ///< That of its first step.
-    std::uint64_t order = 0;   ///< The item's place among all decided items.
+    std::int64_t version = 0;  ///< The version of its first step.
+    std::uint64_t order = 0;   ///< The number of items decided before it.
     std::uint32_t draws = 0;
-    bool passed_over = false;  ///< The item weighed 0 in a draw, so it may not be fresh any more.
+    /// The item had weight 0 in a draw, so it may not count as fresh any more.
+    bool passed_over = false;
     bool gone = false;
     bool removed = false;
-    std::optional<ItemKey> key;  ///< Set once the item was found.
+    std::optional<ItemKey> key;  ///< Set once `look` has found the item.
   };
   struct Episode {
     std::uint64_t id = 0;
     std::uint64_t steps = 0;
   };
-  /// The step that the limiter holds, and how it ends.
+  /// The step that the limiter holds: how it ends, and its priorities.
   struct Held {
     End end = End::Continue;
     std::vector<float> priorities;
@@ -65,9 +66,9 @@ class Conformance {
     std::optional<Writer> writer;
     std::optional<Episode> episode;
     std::optional<Held> held;
-    std::vector<StreamStep> stream;  ///< All steps of this writer.
+    std::vector<StreamStep> stream;  ///< All steps that this writer has committed.
 
-    /// Steps of the stream, or else of the episode under way.
+    /// The number of steps of the stream, or else of the open episode.
     [[nodiscard]] std::size_t steps(bool streams) const {
       return streams ? stream.size() : episode ? episode->steps : 0;
     }
@@ -86,7 +87,8 @@ class Conformance {
   void begin(Actor& actor);
   void leave(Actor& actor);
   void check_hold();
-  /// The lengths of the items that the actor's episode or stream has now and did not have before.
+  /// The lengths of the items that the actor's episode or stream has now and that are not in
+  /// `items_`.
   [[nodiscard]] std::map<ItemId, std::uint32_t> news(const Actor& actor, std::optional<End> end,
                                                      bool cut_off) const;
   void decide(const Actor& actor, std::optional<End> end, bool cut_off,
@@ -97,21 +99,23 @@ class Conformance {
   [[nodiscard]] double weight(float priority) const;
 
   void sample();
-  /// Whether a batch has to come or must not; none if it depends on unused bookings of writers.
+  /// Whether a batch must come (true) or must not (false); none if that depends on inserts that
+  /// writers have booked and not used.
   [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
   void check_batch(const SampleResult& result, const SampleOptions& how);
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
                      const SampleOptions& how);
   /// The weights to which the items' probabilities are proportional.
   [[nodiscard]] std::map<ItemId, double> weights() const;
-  /// The weight of an item of priority 0 in a mixture, unless all have priority 0; else infinity.
+  /// The weight that a mixture gives an item of priority 0; infinity if the selector is no mixture,
+  /// or if all priorities are 0.
   [[nodiscard]] double least_of_mixture(const std::map<ItemId, double>& all) const {
     const auto weighs = [&](const auto& each) { return items_.at(each.first).priority > 0.0F; };
     return drawing_ == Drawing::Mixed && std::ranges::any_of(all, weighs)
                ? kMixedUniform / static_cast<double>(all.size())
                : std::numeric_limits<double>::infinity();
   }
-  /// The weight of an item, if it does not depend on other items.
+  /// The weight of an item, for selectors where it does not depend on other items.
   [[nodiscard]] double weight_of(const Item& item) const {
     switch (drawing_) {
       case Drawing::ByPriority:
@@ -126,19 +130,19 @@ class Conformance {
     }
   }
 
-  // conformance_order.cpp has draws that are not by weight.
+  // Defined in conformance_order.cpp, with everything that is not about weights:
   void check_order(const std::vector<ItemId>& ids) const;
   void look_at_order() const;
-  /// A possible state of the sampler's pass.
+  /// A state in which the sampler's pass over all items (`Draws::Epoch`) may be.
   struct Pass {
-    /// Items that were not drawn yet, and whether they weighed 0 in a draw of the pass, in which
-    /// case they may have lost their turn.
+    /// Items that the pass has not drawn yet. The flag says whether the item weighed 0 in a draw of
+    /// the pass, in which case it may have lost its turn.
     std::map<ItemId, bool> left = {};
-    std::size_t size = 0;      ///< Items at the beginning of the pass.
-    bool drawn = false;        ///< Whether an item was drawn.
+    std::size_t size = 0;      ///< Number of items at the beginning of the pass.
+    bool drawn = false;        ///< Whether the pass has drawn an item.
     std::uint64_t before = 0;  ///< Passes completed before this one.
   };
-  /// Whether the sampler refuses such draws.
+  /// Whether the sampler refuses such draws for this selector and these options.
   [[nodiscard]] bool refused(Draws draws) const {
     const bool decided = in_order(drawing_) || options_.max_times_sampled != 0;
     return (draws == Draws::Epoch && decided) ||
@@ -151,7 +155,7 @@ class Conformance {
   void check_passes(const SampleStatus& status);
   void end_pass();
 
-  // conformance_reads.cpp has reads by name.
+  // Defined in conformance_reads.cpp, with the calls that name items by key:
   void check_item(const Batch& batch, std::size_t place, const ItemId& id,
                   const SampleOptions& how) const;
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
@@ -164,7 +168,7 @@ class Conformance {
   void clear();
   void remove();
 
-  // conformance_looks.cpp has updates of priorities and looks at everything.
+  // Defined in conformance_looks.cpp:
   void update();
   void look();
   void close();
@@ -175,7 +179,7 @@ class Conformance {
   [[nodiscard]] bool exhausted(const Item& item) const {
     return options_.max_times_sampled != 0 && item.draws >= options_.max_times_sampled;
   }
-  /// Whether the policy has gone too far on since it made the item.
+  /// Whether the policy's version is more than `max_staleness` above the item's.
   [[nodiscard]] bool outdated(const Item& item) const {
     return options_.max_staleness &&
            item.version + static_cast<std::int64_t>(*options_.max_staleness) < version_;
@@ -183,7 +187,7 @@ class Conformance {
   [[nodiscard]] bool can_be_drawn(const Item& item) const {
     return !item.gone && !exhausted(item) && !outdated(item);
   }
-  /// Items that are there, neither exhausted nor outdated, in the order in which they were decided.
+  /// Items in the buffer that are neither exhausted nor outdated, in the order of their decision.
   [[nodiscard]] std::vector<ItemId> drawable() const;
 
   const Setting setting_;
@@ -206,7 +210,7 @@ class Conformance {
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;
   std::uint64_t stale_ = 0;
-  std::int64_t version_ = 0;    ///< That of the policy.
+  std::int64_t version_ = 0;    ///< The policy's version.
   std::int64_t newest_ = 0;     ///< The highest version of an item.
   std::uint64_t outdated_ = 0;  ///< Items that became outdated.
   std::vector<Pass> passes_ = {Pass{}};

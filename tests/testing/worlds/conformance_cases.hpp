@@ -6,7 +6,7 @@
 
 namespace reprise::test {
 
-/// Whether weights are rounded: leaves are floats, which hold only whole weights exactly.
+/// Whether these weights are rounded: leaves are floats, in which only whole weights are exact.
 [[nodiscard]] constexpr bool is_rounded(Drawing drawing) {
   return drawing == Drawing::ByRank || drawing == Drawing::ByAge || drawing == Drawing::Mixed;
 }
@@ -23,19 +23,18 @@ struct NamedStrategy {
 
 struct NamedSelector : NamedStrategy<Selector> {
   Drawing drawing;
-  /// The rule of `Drawing::ByPriority`; any selector gives its constant to items without a
-  /// priority.
+  /// The rule of `Drawing::ByPriority`. Every selector gives items without a priority its constant.
   Proportional weighs = {.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::Constant};
 };
 using NamedWindow = NamedStrategy<Window>;
 using NamedLimiter = NamedStrategy<RateLimiter>;
 
-/// So large that weights change their unit within a test.
+/// Large enough that `Recency` changes the unit of its weights within a test.
 inline constexpr float kRecencyP = 0.1F;
 inline constexpr double kMixedUniform = 0.25;
 
-/// Every selector of the library. Priorities are whole and are the weights themselves, so that
-/// probabilities can be exact; an item without one has priority 1.
+/// Every selector of the library. Priorities are whole numbers and are the weights themselves, so
+/// that probabilities are exact; an item without one gets priority 1.
 inline std::vector<NamedSelector> all_selectors() {
   const std::map<std::string_view, OptionValue> options = {
       {"p", kRecencyP},

@@ -2,7 +2,7 @@
 #include "testing/test.hpp"
 #include "window_rule.hpp"
 
-// Updates, and looks at everything.
+// Updates of priorities, and looks at the whole buffer.
 
 namespace reprise::test {
 
@@ -57,8 +57,8 @@ void Conformance::look() {
     there += key ? 1U : 0U;
     outdated_items += key && outdated(item) ? 1U : 0U;
   }
-  // Where each step begins an item, items are counted; else steps, without those of removed items,
-  // which leave when the remover says so.
+  // If each step begins an item, `size` counts items, else steps. The steps of removed items may or
+  // may not count, because they stay until the remover evicts their chunk.
   const bool items = std::holds_alternative<Transitions>(setting_.window);
   ASSERT_LE(replay_.size(), items ? there : resident);
   ASSERT_GE(replay_.size(), items ? there : resident - std::min<std::uint64_t>(removed, resident));

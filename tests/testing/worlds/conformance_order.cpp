@@ -3,7 +3,7 @@
 
 namespace reprise::test {
 
-/// Checks that the batch has exactly the first items.
+/// Checks that the batch has exactly the items that come first in the selector's order.
 void Conformance::check_order(const std::vector<ItemId>& ids) const {
   std::vector<ItemId> expected = drawable();
   if (drawing_ == Drawing::Youngest) {
@@ -31,8 +31,8 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
 // ---- fresh items ----
 
 /// Checks that a batch begins with the oldest items that were never drawn, as many as the share
-/// asks for. There may be fewer if those left weighed 0 in a draw, or if another shard was asked
-/// for them.
+/// asks for. There may be fewer if the others weighed 0 in a draw, or if they are in other shards
+/// than the one that was asked.
 void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids,
                               std::size_t fresh) {
   if (share_ == 0.0F) {
@@ -87,9 +87,9 @@ Conformance::Pass Conformance::after(const Pass& pass) const {
   return next;
 }
 
-/// Checks that the items of a pass come once, in any order. The next pass begins when no item is
-/// left that is in the buffer and had weight in every draw of the pass. Whether an item of weight 0
-/// has lost its turn cannot be seen, so the pass may be in several states.
+/// Checks that a pass draws each item once, in any order. The next pass begins when no item is left
+/// that is in the buffer and had weight in every draw of the pass. Tests cannot see whether an item
+/// of weight 0 has lost its turn, so `passes_` has every state that is possible.
 void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids) {
   const std::map<ItemId, double> now = weights();
   const auto weighs = [&](const ItemId& id) { return now.contains(id) && now.at(id) > 0.0; };
@@ -132,7 +132,7 @@ void Conformance::check_passes(const SampleStatus& status) {
   ASSERT_FALSE(passes_.empty()) << status.passes << " passes";
 }
 
-/// Ends the pass, because nothing was left to draw; the next one is empty.
+/// Ends the pass, because nothing was left to draw. The next pass has no items yet.
 void Conformance::end_pass() {
   for (Pass& pass : passes_) {
     pass = {.before = after(pass).before};
@@ -140,8 +140,8 @@ void Conformance::end_pass() {
 }
 
 /// Checks that the oldest items leave first: exactly for one shard and one writer at a time, else
-/// to within what writers hold open and a chunk per shard (I13). Exhausted and removed items go
-/// before others.
+/// to within the steps that writers hold open and a chunk per shard (I13). Exhausted and removed
+/// items leave before others.
 void Conformance::look_at_order() const {
   if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0 ||
       options_.max_staleness) {

@@ -3,8 +3,8 @@
 
 namespace reprise::test {
 
-/// Checks that slot `place` of a batch shows this item, which is in the buffer, with the
-/// targets of the call.
+/// Checks that slot `place` of a batch shows this item, which is in the buffer, with the returns
+/// and discounts that `how` asks for.
 void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId& id,
                              const SampleOptions& how) const {
   Window window = setting_.window;
@@ -33,7 +33,8 @@ void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId
             "");
 }
 
-/// Checks that slot `place`, for which this item was asked, shows it, or nothing if it has left.
+/// Checks that slot `place`, for which this item was requested, shows the item, or nothing if it
+/// has left.
 void Conformance::check_place(const Batch& batch, std::size_t place, const ItemId& id) const {
   const auto found = items_.find(id);
   ASSERT_EQ(batch.probabilities()[place], 0.0);
@@ -57,7 +58,7 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   }
 }
 
-/// Checks that priorities read back as they were set, and that the total is the sum of weights.
+/// Checks that priorities are read back as they were set, and that the total is the sum of weights.
 void Conformance::check_priorities(const std::vector<ItemKey>& keys,
                                    const std::vector<ItemId>& ids) const {
   std::vector<float> priorities(keys.size());
@@ -86,7 +87,7 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
   }
   const SelectorTotals totals = replay_.selector().totals();
   ASSERT_EQ(totals.items, drawable().size());
-  // Other selectors weigh in units of their own.
+  // The weights of the other selectors have units of their own.
   if (weighed || drawing_ == Drawing::Alike || in_order(drawing_)) {
     ASSERT_NEAR(totals.weight, sum, 1e-6 * sum);
   }
@@ -121,8 +122,8 @@ void Conformance::gather() {
   }
 }
 
-/// Checks that each present item gets a goal that its episode achieved, at its distance, and that a
-/// final goal has no later step in the buffer.
+/// Checks that relabelling gives each item in the buffer a goal that its episode achieved, at the
+/// reported distance, and that a final goal has no later step in the buffer.
 void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) {
   const auto* const window = std::get_if<Transitions>(&setting_.window);
   if (window == nullptr || window->n_step != 1) {
@@ -162,8 +163,8 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
   ASSERT_EQ(relabelled, there);
 }
 
-/// Replaces values of a mutable column in items, some of which have left. It leaves out sequences,
-/// whose steps may be in two chunks with different values.
+/// Replaces values of a mutable column in items, some of which have left. Buffers of sequences are
+/// left out, because their steps may lie in two chunks with different values.
 void Conformance::replace() {
   if (!setting_.fields.mutable_columns || !std::holds_alternative<Transitions>(setting_.window)) {
     return;
@@ -230,7 +231,7 @@ void Conformance::remove() {
   }
 }
 
-/// Clears the buffer; `look` then checks that everything decided is gone, and nothing else.
+/// Clears the buffer; `look` then checks that exactly the decided steps are gone.
 void Conformance::clear() {
   replay_.clear();
   cleared_steps_ = decided_steps_;

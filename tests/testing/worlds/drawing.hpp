@@ -4,15 +4,15 @@
 
 namespace reprise::test {
 
-/// The probability or the order by which a selector draws.
+/// The rule for the probability or the order in which a selector draws items.
 enum class Drawing : std::uint8_t {
   Unknown,     ///< Only what holds for every selector is checked.
   ByPriority,  ///< In proportion to the priority to the power of alpha.
-  ByRank,      ///< Items of higher priority more often.
+  ByRank,      ///< By rank: items of higher priority come more often.
   Alike,       ///< Every item with the same probability.
   ByAge,
   Clipped,  ///< By priority, where lower priorities than 1 count as 1.
-  Mixed,    ///< By priority, and a share of the draws alike.
+  Mixed,    ///< A share of the draws uniform, the others by priority.
   Oldest,   ///< The item that was decided first comes first.
   Youngest,
   Highest,  ///< The highest priority comes first.

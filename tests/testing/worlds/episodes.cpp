@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// `die` is a random number from 0 to 15.
+/// Chooses the ending by `die`, a random number from 0 to 15.
 Ending Episodes::ending(std::uint64_t die) const noexcept {
   constexpr Ending kUsual[] = {Ending::Terminated, Ending::Truncated};
   if (!rough_) {

@@ -10,15 +10,15 @@ namespace reprise::test {
 /// How an episode ends. In the last three cases no commit ends it, so reprise truncates it.
 enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
 
-/// The properties of an episode, computed from its name alone, so that a window can be checked
-/// without asking its writer.
+/// The properties of an episode, which follow from its name alone, so that a window can be checked
+/// without a record of what was written.
 struct Episode {
   std::uint32_t length = 1;  ///< Committed steps.
   Ending ending = Ending::Terminated;
   /// Whether commits give the priorities of the items that they decide.
   bool explicit_priorities = false;
-  /// The step before whose commit the simulator throws; the step is then written again. With
-  /// `length` or more it never throws.
+  /// The step before whose commit the simulator throws, after which the step is written again. If
+  /// it is at least `length`, the simulator never throws.
   std::uint32_t stumble = 0;
 
   [[nodiscard]] bool ends_by_commit() const noexcept {
@@ -27,27 +27,28 @@ struct Episode {
   [[nodiscard]] EpisodeState state() const noexcept {
     return ends_by_commit() ? EpisodeState::Ended : EpisodeState::CutOff;
   }
-  /// The argument of the commit of step `step`, counted from 1.
+  /// The argument of the commit that makes the episode `step` steps long.
   [[nodiscard]] End end_of(std::uint32_t step) const noexcept {
     return step != length || !ends_by_commit() ? End::Continue
            : ending == Ending::Terminated      ? End::Terminated
                                                : End::Truncated;
   }
-  /// Whether the episode terminates with the last of these steps of an item.
+  /// Whether the episode terminates with the last step of the item of `steps` steps from `position`
+  /// on.
   [[nodiscard]] bool terminates(std::uint32_t position, std::uint32_t steps) const noexcept {
     return ending == Ending::Terminated && position + steps == length;
   }
 };
 
-/// The episodes of all writers, the same in all threads.
+/// The episodes of all writers; every thread gets the same ones.
 class Episodes {
  public:
-  /// `rough`: many episodes end without a commit, and simulators throw.
+  /// If `rough`, many episodes end without a commit, and simulators throw.
   Episodes(std::uint64_t seed, bool rough, std::uint32_t round) noexcept
       : seed_(mix(seed)), rough_(rough), round_(round) {}
 
-  /// The step `back` steps before this one in the stream of its writer, which begins with episode
-  /// 0; none if there is none. Its episode's id is not known.
+  /// The step that is `back` steps before this one in its writer's stream; none if that is before
+  /// episode 0. The episode id in the result is not set.
   [[nodiscard]] std::optional<StepName> before(StepName step, std::uint32_t back) const noexcept;
 
   [[nodiscard]] std::uint32_t round() const noexcept { return round_; }

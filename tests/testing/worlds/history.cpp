@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-/// P is a quotient of whole numbers, so it is off by one or two roundings.
+/// The allowed error of P, which is a quotient of whole numbers and rounded once or twice.
 constexpr double kTolerance = 1e-12;
 
 std::string item_words(std::uint64_t number) {
@@ -15,7 +15,7 @@ std::string item_words(std::uint64_t number) {
          std::to_string(number / History::kPerWriter) + ": ";
 }
 
-/// Whether a read could see a write: no other write lies wholly between them.
+/// Whether a read may have seen a write: no other write lies wholly between the two.
 bool may_stand(const History::Update& write, const std::vector<History::Update>& all,
                const Span& read) {
   return write.when.call <= read.back &&
@@ -103,7 +103,8 @@ std::string History::mismatch_of_eviction(const Item& item) const {
   const std::uint64_t number = item.commit.number;
   const std::size_t capacity = options_.capacity_steps;
   const std::size_t rows = options_.chunk_steps;
-  // A writer fills a chunk from its first row on with an item per row, from its first item on.
+  // Each row has an item, and a writer fills a chunk from its first row on. So the row tells how
+  // many items of the chunk came before; the first chunk begins with the writer's first item.
   const std::uint64_t row = std::min<std::uint64_t>(item.key.slot() % rows, number % kPerWriter);
   const auto first = items_.find(number - row);
   if (first == items_.end()) {
@@ -129,7 +130,7 @@ std::string History::mismatch_of_eviction(const Item& item) const {
   return {};
 }
 
-/// Looks for a total with which each item's weight is one that it may have had.
+/// Looks for a total with which each drawn item has a weight that it may have had.
 std::string History::mismatch_of_weights(const Draw& draw) const {
   if (options_.shards != 1 || draw.items.empty()) {
     return {};

@@ -4,7 +4,8 @@
 
 namespace reprise::test {
 
-/// When a call began and returned, by a clock: a shared counter would order the threads.
+/// When a call began and returned, in nanoseconds of a clock. (A shared counter would order the
+/// threads.)
 struct Span {
   std::int64_t call = 0;
   std::int64_t back = 0;
@@ -22,30 +23,29 @@ Span timed(Call&& call) {
   return {begin, now()};
 }
 
-/// The calls of all threads to one buffer, each with its arguments, its answer and its span, and a
-/// check that a buffer may behave so.
+/// The calls of all threads to one buffer, each with its arguments, its result and its span, and a
+/// check that a correct buffer can behave so.
 ///
-/// Items are numbered: writer w, who lives all the time, commits w * kPerWriter + i for i = 0, 1,
-/// ... in one episode, in windows of one step, through one `Proportional` selector with alpha 1 and
-/// epsilon 0; priorities are whole.
+/// Items are numbered: writer w, which lives for the whole run, commits w * kPerWriter + i for i =
+/// 0, 1, ... in one episode, in windows of one step, through one `Proportional` selector with alpha
+/// 1 and epsilon 0; priorities are whole.
 ///
-/// Checked, each in every order of calls that real time allows:
+/// If calls overlap, either order is allowed. The checks are:
 ///  - an item that is drawn was committed before the draw returned;
 ///  - a key names one item, and an item has one key;
 ///  - a key is live and then stale, never live again: once an update was refused, no later one is
-///    applied and no later draw gives the item; after a draw or an applied update no earlier call
-///    was refused;
+///    applied and no later draw gives the item; before a draw or an applied update none was
+///    refused;
 ///  - with one shard an item leaves only when the capacity needs its place: as many items came
-///  after
-///    the first item of its chunk;
-///  - with one shard an item stays only while it may: those behind it fit the capacity, but for
-///    chunks that other writers had open;
+///    after the first item of its chunk;
+///  - with one shard an item stays only while it may: the items after it fit the capacity, except
+///    for chunks that other writers had open;
 ///  - the probabilities of one draw from one shard are the weights of one moment: there is a total
 ///    by which each item's weight is the committed priority or that of an update, none of them
 ///    overwritten before the draw began, and none 0;
 ///  - a draw does not find too few items after a commit has returned;
-///  - the size is at most the capacity, at least the commits that had returned and at most those
-///    that had begun.
+///  - the size is at most the capacity, at least the number of commits that had returned and at
+///    most the number of commits that had begun.
 class History {
  public:
   static constexpr std::uint64_t kPerWriter = 1U << 20U;
@@ -89,18 +89,19 @@ class History {
 
   void add(const Log& log);
 
-  /// Describes the first thing that no order of the calls explains; empty if there is none.
+  /// Describes the first thing that no order of overlapping calls explains; empty if there is none.
   [[nodiscard]] std::string first_mismatch();
 
  private:
-  /// Everything that is known about one item.
+  /// All calls that concern one item.
   struct Item {
     Commit commit{};
     ItemKey key{};
     bool keyed = false;
-    std::vector<Span> live;       ///< Draws of the item, and updates applied to it.
-    std::vector<Span> stale;      ///< Updates of it that were refused.
-    std::vector<Update> weighed;  ///< Its commit, and the updates applied.
+    std::vector<Span> live;   ///< Draws of the item, and updates applied to it.
+    std::vector<Span> stale;  ///< Updates of the item that were refused because its key was stale.
+    /// The writes of its priority: its commit, and the updates applied.
+    std::vector<Update> weighed;
   };
 
   std::string sort_by_item();

@@ -12,21 +12,22 @@ namespace reprise::test {
 
 /// An item of a batch, as its rows show it.
 struct CheckedItem {
-  bool right = false;      ///< If false, the other members have no meaning.
-  StepName name;           ///< Name of its first step.
-  Episode episode;         ///< The first step's, of a stream the last one's.
+  bool right = false;  ///< Whether the item is right. If not, the other members have no meaning.
+  StepName name;       ///< Name of its first step.
+  /// The episode of its first step; for an item of a stream, that of its last step.
+  Episode episode;
   std::uint64_t hash = 0;  ///< Hash of the name.
   bool of_stream = false;
 };
 
-/// Checks items by the rules of all episodes: where items begin, and what rows hold. Any thread.
+/// Checks items by the rules of `Episodes`: where items begin, and what rows contain. Thread-safe.
 class ItemCheck {
  public:
   ItemCheck(const World& world, const Episodes& episodes, const WindowRule& rule)
       : world_(world), episodes_(episodes), rule_(rule) {}
 
-  /// Describes what is wrong with the item, if anything. `cut_off`: an episode may be truncated
-  /// early.
+  /// Describes what is wrong with the item; empty if it is right. With `cut_off`, its episode may
+  /// have been truncated early.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, CheckedItem& checked,
                                      bool cut_off = false) const {
     const std::optional<StepName> name = world_.name_in(batch, item);
@@ -69,8 +70,8 @@ class ItemCheck {
   }
 
  private:
-  /// Describes what is wrong with an item of a stream whose period is 1, if anything. How an
-  /// episode ended is known only if a commit ended it.
+  /// Describes what is wrong with an item of a stream whose period is 1; empty if it is right. The
+  /// check knows how an episode ended only if a commit ended it.
   [[nodiscard]] std::string mismatch_of_stream(const Batch& batch, std::size_t item,
                                                CheckedItem& checked) const {
     checked.of_stream = true;

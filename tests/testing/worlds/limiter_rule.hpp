@@ -9,13 +9,14 @@ namespace reprise::test {
 /// The counts on which a limiter bases its decision.
 struct Counted {
   std::uint64_t items = 0;
-  std::uint64_t counted = 0;  ///< Steps if the limiter counts steps, else `items`.
+  std::uint64_t counted = 0;  ///< The number of steps if the limiter counts steps, else `items`.
   std::uint64_t inserts = 0;
-  std::uint64_t booked = 0;  ///< The most inserts that writers may have booked and not used.
+  /// An upper bound of the inserts that writers have booked and not used.
+  std::uint64_t booked = 0;
   std::uint64_t samples = 0;
 };
 
-/// Whether the limiter lets `n` items be drawn; none if that depends on what was booked.
+/// Whether the limiter lets `n` items be drawn; none if that depends on the booked inserts.
 [[nodiscard]] inline std::optional<bool> lets_sample(const RateLimiter& limiter,
                                                      const Counted& seen, std::uint64_t n) {
   if (std::holds_alternative<Unlimited>(limiter)) {

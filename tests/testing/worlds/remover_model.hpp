@@ -6,7 +6,8 @@
 
 namespace reprise::test {
 
-/// The library's removers as plain lists, for shards whose chunks a remover compares all.
+/// The library's removers written as plain lists, for shards so small that a remover compares all
+/// of their chunks.
 class RemoverModel {
  public:
   enum class Rule { Fifo, SecondChance, LeastRecently, LeastFrequently, LowestPriority };
@@ -41,7 +42,7 @@ class RemoverModel {
     filled_.remove_if([chunk](const Chunk& c) { return c.number == chunk; });
     victim_.reset();
   }
-  /// Notes the chunk of each drawn item; chunks that are not filled do not count.
+  /// Counts a draw for the chunk of each drawn item. Chunks that are not filled do not count.
   void sampled(std::span<const std::uint32_t> chunks) {
     ++batches_;
     std::size_t draws = 0;
@@ -60,7 +61,8 @@ class RemoverModel {
     }
   }
 
-  /// `order` has all chunks with items, by their first item; `priority` gives their mean weight.
+  /// Returns the chunk to evict. `order` has all chunks with items, ordered by their first item;
+  /// `priority` returns a chunk's mean weight.
   [[nodiscard]] std::uint32_t victim(const std::list<std::uint32_t>& order,
                                      const std::function<double(std::uint32_t)>& priority) {
     if (rule_ == Rule::Fifo || filled_.empty()) {
@@ -75,7 +77,8 @@ class RemoverModel {
  private:
   struct Chunk {
     std::uint32_t number;
-    std::size_t steps;  ///< Counts at the moment when it was filled, as the next four.
+    /// This and the next four are counts at the moment when the chunk was filled.
+    std::size_t steps;
     std::size_t last_batch;
     std::size_t all_chunks_then;
     std::size_t all_steps_then;
@@ -92,8 +95,8 @@ class RemoverModel {
     return sum;
   }
 
-  /// Draws per step by the mean since the chunk was filled, both with one draw to begin with;
-  /// halved with each capacity of newer steps.
+  /// The chunk's draws per step, divided by the mean draws per step since it was filled, where both
+  /// begin with one draw. Halved with each capacity of newer steps.
   [[nodiscard]] double frequency(const Chunk& chunk) const {
     const auto steps_of = static_cast<double>(chunk.steps);
     double share = (static_cast<double>(chunk.draws) + steps_of) /

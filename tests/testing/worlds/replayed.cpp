@@ -5,7 +5,8 @@
 namespace reprise::test {
 namespace {
 
-constexpr double kEnds = 0.05;  ///< Share of steps that end an episode, in either way.
+/// Share of the steps that end an episode; half of them terminate, half truncate it.
+constexpr double kEnds = 0.05;
 constexpr double kDraws = 0.2;  ///< Batches per step.
 constexpr std::size_t kBatch = 16;
 

@@ -6,11 +6,12 @@
 
 namespace reprise::test {
 
-/// A buffer that one thread uses: several writers with episodes of random lengths, a sampler whose
-/// batches are recorded, and updates. Everything follows from the seed.
+/// Random calls to a buffer in one thread: several writers with episodes of random lengths, a
+/// sampler whose batches are recorded, and updates. All calls follow from the seed.
 class Replayed {
  public:
-  /// The contents of a batch. Slots stand for keys, because generations differ after a load.
+  /// The contents of a batch. It has slots instead of keys, because generations differ after a
+  /// load.
   struct Noted {
     std::vector<std::uint64_t> ids;
     std::vector<std::uint32_t> slots;
@@ -27,10 +28,10 @@ class Replayed {
 
   Replayed(const Options& options, std::size_t writers, std::uint64_t seed,
            Draws draws = Draws::Stratified);
-  /// Continues `other` with a buffer loaded from its checkpoint.
+  /// Continues the calls of `other` with a buffer loaded from the checkpoint in `directory`.
   Replayed(const std::filesystem::path& directory, const Replayed& other);
 
-  /// Commits so many steps, with a batch and an update now and then.
+  /// Commits `count` steps, with a batch and an update now and then. Adds the batches to `batches`.
   void steps(std::size_t count, std::vector<Noted>* batches = nullptr);
   /// Ends the open episodes.
   void end_episodes();

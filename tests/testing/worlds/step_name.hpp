@@ -5,19 +5,20 @@
 
 namespace reprise::test {
 
-/// Names a step of an episode and the observation before it. A row's values follow from it.
+/// Names a step of an episode, and the observation before the step. The values in its row follow
+/// from the name.
 struct StepName {
   std::uint32_t writer = 0;
   std::uint32_t episode = 0;  ///< Number of the episode of this writer, from 0.
   /// Position in the episode. The position of the final observation is the episode's length.
   std::uint32_t position = 0;
-  std::uint32_t round = 0;  ///< Number of the buffer that it was written to.
+  std::uint32_t round = 0;  ///< Number of the buffer that the step was written to.
   std::uint64_t episode_id = 0;
 
   friend bool operator==(const StepName&, const StepName&) = default;
 
-  /// A bit in the number of a guest's writer. Such a writer counts its own episodes, so the episode
-  /// ids in its names are not those of the buffer.
+  /// A bit in the writer number of a guest process. Such a writer counts its own episodes, so the
+  /// episode ids in its names are not the buffer's.
   static constexpr std::uint32_t kOfGuest = std::uint32_t{1} << 31U;
   [[nodiscard]] bool of_guest() const noexcept { return (writer & kOfGuest) != 0; }
 

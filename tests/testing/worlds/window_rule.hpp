@@ -8,22 +8,22 @@ namespace reprise::test {
 /// it.
 enum class EpisodeState : std::uint8_t { Open, Ended, CutOff };
 
-/// The items that an episode has, or a writer's stream, as the documentation of `reprise::Window`
-/// says. Any thread.
+/// The items of an episode or of a writer's stream, by the documentation of `reprise::Window`.
+/// Thread-safe.
 class WindowRule {
  public:
   explicit WindowRule(const Window& window) : window_(window) {}
 
   [[nodiscard]] const Window& window() const noexcept { return window_; }
-  /// Null if items are transitions.
+  /// Null if the items are transitions.
   [[nodiscard]] const Sequences* sequences() const noexcept {
     return std::get_if<Sequences>(&window_);
   }
-  /// Steps of an item that is not cut short. If one begins with step p of an open episode, the
-  /// commit that makes the episode p + reach steps long decides it.
+  /// The number of steps of an item that is not cut short. If an item begins at position p of an
+  /// open episode, it is decided by the commit that makes the episode p + reach() steps long.
   [[nodiscard]] std::uint32_t reach() const noexcept;
 
-  /// Whether items are of streams; then steps and positions below are those of a stream, which
+  /// Whether items are of streams. Then steps and positions below are those of the stream, which
   /// never ends.
   [[nodiscard]] bool streams() const noexcept {
     return sequences() != nullptr && sequences()->end == SequenceEnd::Continue;
@@ -34,8 +34,8 @@ class WindowRule {
     return steps < reach() ? steps : reach() - 1;
   }
 
-  /// The steps of the item that begins at this position, in an episode of `steps` committed steps;
-  /// 0 if there is none, or if it is not decided yet.
+  /// The number of steps of the item that begins at this position, in an episode of `steps`
+  /// committed steps; 0 if no item begins there, or if it is not decided yet.
   [[nodiscard]] std::uint32_t length_at(std::uint64_t position, std::uint64_t steps,
                                         EpisodeState state) const noexcept;
 

@@ -19,7 +19,8 @@ bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-/// `scale` is the sum of the magnitudes of the `steps` terms that were added.
+/// Whether `value` is off by more than rounding explains. `expected` is a sum of `steps` terms, and
+/// `scale` the sum of their magnitudes.
 bool differs(float value, double expected, double scale, std::uint32_t steps) {
   const double rounding = 1e-6 * std::max(1.0, steps / 8.0);
   return !(std::abs(static_cast<double>(value) - expected) <= rounding * scale + 1e-30);
@@ -87,7 +88,8 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
       }
       break;
     case Content::Number:
-      // Multiples of 1/8 in [-16, 16): exact in floats, so that exchanged steps change the return.
+      // Multiples of 1/8 in [-16, 16) are exact in floats, so a return over exchanged steps
+      // differs.
       return std::bit_cast<std::uint32_t>(field.role() == Role::Discount
                                               ? kDiscounts[hash % kDiscounts.size()]
                                               : static_cast<float>(hash >> 56U) / 8.0F - 16.0F);
@@ -97,7 +99,7 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
       }
       break;
     case Content::Frame:
-      // Noise does not compress; other contents repeat after 256 bytes.
+      // One frame in four is noise, which does not compress; the others repeat every 256 bytes.
       return hash % 4 == 0 ? mix(hash + i) : hash + i % 32 * kStride;
     case Content::Version:
       if (i == 0) {
@@ -239,10 +241,10 @@ void World::append(Writer& writer, std::size_t steps, End end) const {
 
 // ---- reading ----
 
-/// An item of a batch, compared with what it has to show.
+/// An item of a batch, to be compared with the values that follow from its name.
 class World::Item {
  public:
-  /// `steps`: those of a stream, or none.
+  /// `steps` are the item's steps if it is of a stream, else empty.
   Item(const World& world, const Batch& batch, std::size_t item, const Window& window,
        const StepName& first, bool terminated, std::span<const StreamStep> steps)
       : world_(world),
@@ -308,19 +310,19 @@ class World::Item {
   }
 
  private:
-  /// The step or observation that a value shows; none stands for zero bytes.
+  /// The step or observation that a value shows; none if the value is zero bytes.
   using Shown = std::optional<StepName>;
 
   [[nodiscard]] Shown shown(std::uint64_t ahead) const {
     return first_.after(static_cast<std::int64_t>(ahead));
   }
   [[nodiscard]] Shown own(std::size_t step) const { return own_[step].name; }
-  /// Whether an episode ends with this step, as far as the item shows it.
+  /// Whether an episode ends with this step, as far as it shows in the item's steps.
   [[nodiscard]] bool ended(std::size_t step) const {
     return own_[step].end != End::Continue ||
            (step + 1 < own_.size() && own_[step + 1].name.position == 0);
   }
-  /// Frame k of the stack of the observation `ahead` steps after a step of the item.
+  /// Frame k of the frame stack at the observation `ahead` steps after step `step` of the item.
   [[nodiscard]] Shown frame(std::size_t step, std::uint64_t ahead, std::uint64_t k) const {
     const StepName& name = own_[step].name;
     const std::uint64_t newest = name.position + ahead;
@@ -332,7 +334,8 @@ class World::Item {
                       std::int64_t{name.position});
   }
 
-  /// Compares this item's part of a column: value k of `count` has to show `shown(k)`.
+  /// Compares this item's part of a column: value k of `count` has to be that of the step
+  /// `shows(k)`.
   template <class Shows>
   [[nodiscard]] std::string of_values(std::span<const std::byte> column, AnyField field,
                                       std::size_t count, Shows shows) const {
@@ -381,7 +384,8 @@ class World::Item {
                  ? std::string()
                  : "there is something beyond its last step";
     }
-    // Each frame is there once: those of the first stack, and the observation after each step.
+    // Each frame comes once: first the frames of the first stack, then the observation after each
+    // step.
     const std::size_t frames = batch_.frames(field).size() / (batch_.size() * bytes);
     return of_values(batch_.frames(field), field, frames, [&](std::size_t k) -> Shown {
       const std::uint64_t after = k - std::min<std::size_t>(k, stack_) + 1;
@@ -391,7 +395,8 @@ class World::Item {
     });
   }
 
-  /// Whether the stacks that were checked are those of the column, and zeros follow them.
+  /// Whether the checked stacks are where the item's part of the column begins, and zeros follow
+  /// them.
   [[nodiscard]] bool of_whole(std::span<const std::byte> column, std::span<const std::byte> stacks,
                               std::size_t used) const {
     const std::size_t one = column.size() / batch_.size();
@@ -399,7 +404,7 @@ class World::Item {
     return mine.data() == stacks.data() && is_zero(mine.subspan(used));
   }
 
-  /// Checks the returns and the discount that begin with step t.
+  /// Checks the returns and the discount of the target that begins with step t.
   [[nodiscard]] std::string of_target(std::uint32_t t) const {
     const std::size_t place = item_ * targets_ + t;
     std::uint32_t steps = 0;
@@ -426,7 +431,7 @@ class World::Item {
         return "the return is " + std::to_string(value) + ", expected " + std::to_string(returns);
       }
     }
-    // At a discount of 0, as after a termination, only 0 is right.
+    // A discount of 0, as after a termination, has no rounding: only 0 is right.
     const std::uint32_t last = n_step_ == 0 ? length_ : t + steps;
     discount = t >= length_ || own_[last - 1].end == End::Terminated ? 0.0 : discount;
     const float value = batch_.discounts()[place];
@@ -435,7 +440,7 @@ class World::Item {
                                                      : std::string();
   }
 
-  /// The discount of one step.
+  /// The factor by which one step discounts.
   [[nodiscard]] double factor(std::uint32_t step) const {
     double factor = gamma_;
     for (const AnyField field : world_.fields()) {
@@ -450,7 +455,7 @@ class World::Item {
   const StepName first_;
   const std::uint32_t length_;
   const bool of_stream_;
-  std::vector<StreamStep> own_;  ///< The item's steps.
+  std::vector<StreamStep> own_;  ///< The item's steps, with how they end.
   std::uint32_t stack_ = 1;
   bool zeros_ = false;
   std::uint32_t n_step_ = 0;

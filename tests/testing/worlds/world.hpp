@@ -11,9 +11,9 @@ struct StreamStep {
   End end = End::Continue;
 };
 
-/// Rows that can be checked by themselves: the values of a step follow from its name, which its
-/// first observation contains, and in a mutable column also from the number of the write. So any
-/// thread can check a batch without a record of what was written.
+/// Writes and checks rows whose values follow from the step's name, which its first observation
+/// contains; in a mutable column, also from the number of the write. So any thread can check a
+/// batch without a record of what was written.
 class World {
  public:
   struct Fields {
@@ -24,8 +24,8 @@ class World {
     bool compressed = false;
     bool mutable_columns = false;
     bool versions = false;  ///< Whether steps have the version of a policy.
-    /// Whether `change` is told of every write to a mutable column. Otherwise any value of one
-    /// write to the step is right.
+    /// Whether every write to a mutable column goes through `change`, which records it. Otherwise
+    /// the value of any write to the step is right.
     bool recorded = true;
   };
   static constexpr std::size_t kMinNameBytes = 32;
@@ -41,60 +41,61 @@ class World {
     return schema_.fields()[field.index()].bytes;
   }
 
-  /// The name of a step if only the episode's id decides it.
+  /// The name of a step in worlds where writers and episodes have no numbers, only episode ids.
   [[nodiscard]] static StepName name_of(std::uint64_t episode_id, std::uint64_t position) {
     return {0, static_cast<std::uint32_t>(episode_id), static_cast<std::uint32_t>(position), 0,
             episode_id};
   }
 
-  /// The version of the policy that made a step: it rises from episode to episode, and within one
-  /// it mostly does.
+  /// The version of the policy that made a step. It rises from episode to episode, and mostly
+  /// within an episode.
   [[nodiscard]] static std::int64_t version_of(const StepName& name) {
     return name.episode % 1024 + name.position / 4 + static_cast<std::int64_t>(name.hash() % 3);
   }
 
-  /// Begins an episode and writes its first observation. The name is `name` with the episode's id,
-  /// or follows from the id alone.
+  /// Begins an episode and writes its first observation. The step's name is `name` with the
+  /// buffer's episode id, or follows from that id alone.
   StepName begin(Writer& writer, StepName name) const;
   void begin(Writer& writer) const;
-  /// Writes the first observation alone, of an episode that was begun.
+  /// Writes only the first observation, for an episode that has been begun already.
   void write_first(Writer& writer, const StepName& name) const;
   /// Writes the columns of the episode's next step and the observation after it.
   void write_step(Writer& writer, const StepName& name) const;
   void write_step(Writer& writer) const;
-  /// Writes the recurrent states of that step.
+  /// Writes the recurrent states of the episode's next step.
   void write_states(Writer& writer, const StepName& name) const;
   void write_states(Writer& writer) const;
 
-  /// Commits steps, with their recurrent states if there are any, and begins an episode if none is
-  /// open. `end` is that of the last step.
+  /// Commits steps, with recurrent states if the schema has any, and begins an episode if none is
+  /// open. The last commit gets `end`.
   void append(Writer& writer, std::size_t steps = 1, End end = End::Continue) const;
 
-  /// Records write number `write` to a mutable column of a step, and returns the value.
+  /// Records write number `write` to a mutable column of a step, and returns the value to write.
   std::vector<std::byte> change(AnyField field, const StepName& name, std::uint64_t write);
 
-  /// Writes the value of a field of a step, or of the observation with which it begins. `write` is
-  /// the number of the write to a mutable column, 0 for the writer's own.
+  /// Writes the value of a field of a step, or of the observation with which it begins, to `to`.
+  /// `write` is the number of the write to a mutable column, 0 for the one at the append.
   void fill(std::span<std::byte> to, AnyField field, const StepName& name,
             std::uint64_t write = 0) const;
   [[nodiscard]] std::vector<std::byte> content(AnyField field, const StepName& name) const;
   [[nodiscard]] bool holds(std::span<const std::byte> value, AnyField field,
                            const StepName& name) const;
 
-  /// The name in an item's first step; none if a single bit of that row is wrong.
+  /// The name in an item's first step; none if that observation differs in any bit from what the
+  /// name gives.
   [[nodiscard]] std::optional<StepName> name_in(const Batch& batch, std::size_t item) const;
 
   /// The names in all steps of a sequence.
   [[nodiscard]] std::vector<std::optional<StepName>> names_in(const Batch& batch,
                                                               std::size_t item) const;
 
-  /// Describes the first thing wrong with an item of a batch whose length is right; empty if
-  /// nothing is. `terminated`: the episode terminates with the item's last step.
+  /// Describes the first thing wrong with an item of a batch; empty if it is right. The item's
+  /// length is not checked. `terminated`: the episode terminates with the item's last step.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
                                      bool terminated) const {
     return mismatch(batch, item, window, terminated, {});
   }
-  /// Does the same for an item of a stream, which has these steps.
+  /// Does the same for an item of a stream, whose steps are `steps`.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
                                      std::span<const StreamStep> steps) const {
     return mismatch(batch, item, window, false, steps);
@@ -102,7 +103,8 @@ class World {
 
  private:
   class Item;
-  /// What a value holds. `Plain` words count up from a hash, as do the later words of other kinds.
+  /// The kind of value in a field. Plain words count up from a hash, as do the later words of other
+  /// kinds.
   enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame, Version };
 
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
@@ -123,7 +125,7 @@ class World {
   std::vector<AnyField> fields_;
   std::vector<Content> contents_;
   bool recorded_;
-  /// The number of the last write, by field and hash of the step's name.
+  /// The number of the last write, by the field's index and the hash of the step's name.
   std::map<std::pair<std::size_t, std::uint64_t>, std::uint64_t> changes_;
 };
 
