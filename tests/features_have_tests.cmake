@@ -1,4 +1,5 @@
-# Fails unless the file FEATURES names tests, and each of them is in the file of TESTS that it names.
+# Fails unless the file FEATURES names tests, and each of them is in the file below TESTS that it
+# names.
 file(READ ${FEATURES} features)
 string(REGEX MATCHALL "`[a-z_]+/[a-z_]+_test[.]cpp` `[A-Za-z0-9]+[.][A-Za-z0-9]+`" named "${features}")
 list(LENGTH named count)
@@ -14,7 +15,7 @@ foreach(test IN LISTS named)
     message(SEND_ERROR "${FEATURES}: no such test: ${whole}")
   endif()
 endforeach()
-# What looks like a test and is not written so would go unnoticed.
+# Fails if a file is mentioned in another form, because its test would go unchecked.
 string(REGEX MATCHALL "_test[.]cpp" files "${features}")
 list(LENGTH files mentions)
 if(NOT mentions EQUAL count)

@@ -1,4 +1,4 @@
-# Fails unless the file PAGE shows the file PROGRAM whole.
+# Fails unless the file PAGE contains the whole file PROGRAM as a code block.
 file(READ ${PAGE} page)
 file(READ ${PROGRAM} program)
 string(FIND "${page}" "```cpp\n${program}```\n" place)

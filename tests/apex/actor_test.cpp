@@ -15,8 +15,8 @@ namespace {
 constexpr float kDiscount = 0.9F;
 constexpr float kScale = 0.1F;
 
-/// The n-step error by its definition: the rewards from step `first` on, then the value of what
-/// follows.
+/// The n-step error by its definition: the discounted rewards from step `first` on, plus the
+/// discounted value of the state after them, minus the value of the first.
 float error(const std::vector<float>& values, const std::vector<float>& rewards, std::size_t first,
             float next_value) {
   double sum = 0.0;

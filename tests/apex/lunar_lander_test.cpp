@@ -52,8 +52,8 @@ Policy at_random(std::uint64_t seed) {
   };
 }
 
-/// The controller that Gym publishes as a demonstration: point against the drift, hover lower as
-/// the pad comes nearer, and let the main engine win where both ask.
+/// The controller that Gym publishes as a demonstration: it points against the drift and hovers
+/// lower as the pad comes nearer. If both engines are wanted, the main engine wins.
 std::int32_t demonstrate(const Observation& s) {
   const float wanted_angle = std::fmin(0.4F, std::fmax(-0.4F, 0.5F * s[0] + s[2]));
   const float wanted_height = 0.55F * std::abs(s[0]);
@@ -104,7 +104,8 @@ TEST(LunarLander, RewardIsTheChangeOfShapingLessFuel) {
 }
 
 TEST(LunarLander, LeavingThePictureTerminatesWithMinusHundred) {
-  // Lean over to a quarter of a radian, then burn: far to the left, and never down.
+  // The lander leans over to a quarter of a radian and burns, so it leaves far to the left and
+  // never lands.
   const auto steps = play(1, [](const Observation& s) -> std::int32_t {
     const float turn = 0.25F - s[4] - s[5];
     if (turn > 0.1F) {

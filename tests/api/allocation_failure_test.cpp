@@ -3,7 +3,8 @@
 #include "testing/faults/allocation_sweep.hpp"
 #include "testing/test.hpp"
 
-/// Makes the k-th allocation of a call fail, for every k, also of calls that refuse with a message.
+/// These tests make the k-th allocation of a call fail, for every k, also in calls that throw for
+/// another reason.
 namespace reprise::test {
 namespace {
 
@@ -85,7 +86,7 @@ TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
   constexpr std::size_t kBatch = 2000;
   constexpr std::size_t kMostAllocations = 1000;
   Sampler sampler = line_.replay.sampler({.seed = 9, .parallel_gather_bytes = 1});
-  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // Now the sampler has allocated what it keeps.
+  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // The sampler has now allocated what it keeps.
   bool failed = true;
   for (std::size_t k = 1; failed && k < kMostAllocations; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
@@ -146,7 +147,8 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { (void)line_.replay.update_priorities(foreign_key, one); },
       [&] { (void)line_.replay.selector(9).update(key, one); },
       [&] { const VectorWriter writers(line_.replay, 0); },
-      [&] { const VectorWriter writers(line_.replay, 3); },  // This is one more than may be alive.
+      // One more writer than the buffer allows.
+      [&] { const VectorWriter writers(line_.replay, 3); },
       [&] { const Prefetcher prefetcher(sampler_, 4, {}, 0); },
       [&] { other.observation<float>("another field of another schema"); },
       [&] { const ReplayBuffer none(Schema(), {.capacity_steps = 1}); },
@@ -165,7 +167,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       } catch (const std::logic_error&) {
         refused = true;
       } catch (const std::runtime_error&) {
-        refused = true;  // There are too many writers.
+        refused = true;  // Thrown when there are too many writers.
       }
     });
     EXPECT_TRUE(refused);
@@ -187,7 +189,7 @@ TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
           ASSERT_TRUE(batch);
         },
         [&] { EXPECT_EQ(line.replay.stats().items, 40U) << "none was drawn"; });
-    // Nothing stays reserved for a batch that was not made.
+    // No item stays reserved for a batch that was not made.
     EXPECT_TRUE(sampler->sample(30, {.draws = draws, .timeout = 0ns}));
   }
 }
@@ -196,7 +198,7 @@ TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
   Line line;
   Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 100; ++number) {
-    const std::uint64_t from = number + number / 10;  // Every tenth begins an episode.
+    const std::uint64_t from = number + number / 10;  // Every tenth step begins an episode.
     sweep(
         [&] {
           (void)writer.add_transition(End::Continue, now(line.id, from), now(line.action, from),
@@ -254,8 +256,8 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
       failed = allocation_failed();
       ended.store(true);
     });
-    // Takes batches until `run` has ended, or enough; an earlier end is reported until `run`
-    // begins.
+    // Takes batches until `run` has ended, or until 20 are taken. Before `run` has begun, `next`
+    // fails too, so `ended` decides.
     int batches = 0;
     while (batches < 20) {
       if (prefetcher.next(10s)) {
@@ -310,7 +312,7 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   }
   const Blob shipment = packer.take();
   ReplayShard shard(shipped.replay);
-  // If a failed call kept a writer's place, a later one would be refused.
+  // If a failed call left a writer behind, the next call would be refused.
   sweep([&] { static_cast<void>(shard.append(shipment.bytes())); },
         [&] { EXPECT_TRUE(shipped.replay.stats().writers == 0 || shard.writers() == 1); });
   EXPECT_EQ(shipped.replay.stats().committed_steps, 2U);

@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-/// Counts the allocations of a call that was already made several times.
+/// Counts the allocations of `repeats` calls, after `warm_ups` calls that are not counted.
 template <class Call>
 std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
   for (int i = 0; i < warm_ups; ++i) {
@@ -20,7 +20,7 @@ std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
   return allocations() - before;
 }
 
-/// The steady state: a full buffer, so that each append evicts and chunks are reused.
+/// A full buffer in the steady state, in which each append evicts and chunks are reused.
 class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window>> {
  protected:
   SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
@@ -237,7 +237,7 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
         for (std::size_t i = 0; i < batch->size(); ++i) {
           priorities[i] = scale * static_cast<float>((number * 131 + i * 7919) % 1000);
         }
-        scale *= 0.98F;  // All priorities change, so that buckets of ranks are cut anew.
+        scale *= 0.98F;  // All priorities change, so that the rank buckets are divided anew.
         line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
         line.replay.episodes().update_priorities(line.writer().episode_id(), 0,
                                                  std::span(priorities).first(20));

@@ -9,7 +9,8 @@
 
 namespace {
 
-/// Seconds by which the wall clock was set back. While `running_back`, it goes back at each look.
+/// Seconds by which the wall clock was set back. While `running_back`, each reading sets it back
+/// more.
 std::atomic<long> set_back = 0;
 std::atomic<bool> running_back = false;
 /// Seconds by which the steady clock is ahead.
@@ -17,8 +18,8 @@ std::atomic<long> ahead = 0;
 
 }  // namespace
 
-/// Replaces the C library's function in the whole program. Only the wall clock runs backwards when
-/// asked to, and the steady clock jumps ahead.
+/// Replaces the C library's function in the whole program: the wall clock runs backwards while
+/// `running_back`, and the steady clock is `ahead`.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_REALTIME && running_back.load()) {
@@ -38,7 +39,7 @@ class WallClock : public testing::Test {
   ~WallClock() override { running_back.store(false); }
 };
 
-/// The steady clock jumps by an hour at each question to the hook while a mix waits.
+/// The steady clock jumps by an hour each time a waiting mixed sampler asks its hook.
 TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
   Line one;
   Line other;
@@ -67,7 +68,7 @@ TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
   EXPECT_LT(none.waited, 3h) << "the second part has what the first one left";
 }
 
-/// Processes whose writers ship to one shard with two places.
+/// Three processes ship the steps of their writers to one shard, which has room for two writers.
 TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   using Is = ShipmentOutcome::Is;
   const Options options = Small{.max_writers = 2, .chunk_steps = 16};
@@ -98,7 +99,8 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
   ahead.fetch_add(2 * 3600);
   EXPECT_TRUE(shard.is_silent(0));
-  static_cast<void>(shard.append_all(shipments_of(1, 0, {}).bytes(), 0ns));  // It lives.
+  // An empty request shows that process 1 is alive.
+  static_cast<void>(shard.append_all(shipments_of(1, 0, {}).bytes(), 0ns));
   EXPECT_FALSE(shard.is_silent(1));
   EXPECT_EQ(deliver(2, more).is, Is::Appended);
   EXPECT_EQ(shard.deliveries().silent_writers_closed, 1U);

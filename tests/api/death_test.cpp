@@ -1,12 +1,12 @@
 #include "testing/test.hpp"
 
-/// Actors that throw, leave or hang at the worst moment.
+/// Actors that throw, end or hang at the worst moment.
 namespace reprise::test {
 namespace {
 
 struct SimulatorError : std::exception {};
 
-/// After which part of an append the simulator throws.
+/// The part of an append after which the simulator throws.
 enum class Moment : std::uint8_t { Begun, Observed, Acted, Rewarded, Arrived };
 constexpr Moment kMoments[] = {Moment::Begun, Moment::Observed, Moment::Acted, Moment::Rewarded,
                                Moment::Arrived};
@@ -22,7 +22,7 @@ Options n_step_options() {
   return Small{.window = Transitions{.n_step = 3, .discount = 0.5F}};
 }
 
-/// Writes wrong values of a step, up to the given moment, and throws.
+/// Writes wrong values for a step, up to the given moment, and throws.
 [[noreturn]] void simulate_badly(Line& line, Writer& writer, Moment moment) {
   const bool first = !writer.in_episode();
   if (first) {
@@ -43,7 +43,7 @@ Options n_step_options() {
   throw SimulatorError();
 }
 
-/// Expects that every item is a committed step, with a window of its own episode.
+/// Expects that every item begins with a committed step and its window lies in that step's episode.
 void expect_true_windows(const Line& line, const Batch& batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::uint64_t number = batch.now(line.id)[i];
@@ -63,7 +63,7 @@ void expect_true_windows(const Line& line, const Batch& batch) {
 class SimulatorThrows : public testing::TestWithParam<After> {};
 
 TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
-  // The steps take three chunks, so each place in a chunk is tried.
+  // The steps take three chunks, so every row of a chunk is tried.
   constexpr std::uint64_t kSteps = 24;
   for (std::uint64_t committed = 0; committed < kSteps; ++committed) {
     for (const Moment moment : kMoments) {
@@ -109,7 +109,7 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
 INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kAfters));
 
 TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
-  // With REPRISE_TEST_SCALE=100 there are 10^5 deaths.
+  // REPRISE_TEST_SCALE=100 makes it 10^5 deaths.
   const std::size_t deaths = scaled(1000, 60);
   Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::atomic<std::uint64_t> committed = 0;
@@ -117,7 +117,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   const auto live = [&](std::uint64_t seed) {
     Rng rng(seed);
     try {
-      // A leaked chunk would soon be missed, so no append may have to wait long.
+      // No append may have to wait long; leaked chunks would soon be missed.
       Writer writer = line.replay.writer({.timeout = 30s});
       for (std::uint64_t step = rng.below(30); step-- > 0;) {
         const End end = rng.chance(0.1) ? End::Terminated : End::Continue;
@@ -153,7 +153,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   EXPECT_EQ(stats.writers, 0U);
   EXPECT_EQ(stats.retired_pinned, 0U);
   expect_accounted(line.replay);
-  // One writer can have all chunks at once, except the few that hold items.
+  // One writer can fill all chunks at once, except the few that hold items.
   Writer writer = line.replay.writer({.timeout = 0ns});
   for (std::uint64_t number = 0; number < 10 * stats.chunks * 8; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
@@ -226,7 +226,7 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
     }
   }
   EXPECT_EQ(line.replay.size(), 64U);
-  // Two shards evict in turn, so their ages differ by at most a chunk each.
+  // Two shards evict in turn, so the ages of their oldest items differ by at most a chunk each.
   EXPECT_GE(line.numbers().front(), steps - 64 - 2 * 8) << "the hung ones' items went too";
   EXPECT_EQ(line.numbers().back(), steps - 3) << "two items are open";
   // Writers that wake up continue where they were.

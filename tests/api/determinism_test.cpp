@@ -6,7 +6,7 @@
 namespace reprise::test {
 namespace {
 
-/// All batches of a series of calls that the seed decides.
+/// All batches of a series of random calls, which follows from the seed.
 std::vector<Replayed::Noted> history(std::uint64_t seed, std::size_t shards, Draws draws,
                                      const Remover& remover = Fifo{},
                                      const Selector& selector = Proportional{}) {
@@ -65,7 +65,7 @@ TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
   Options options = Small{};
   options.key_tag.reset();
   std::set<std::uint32_t> tags;
-  // Two of 4096 tags may be equal, but hardly six.
+  // Two of 4096 possible tags may be equal by chance, but all six hardly.
   for (int buffer = 0; buffer < 6; ++buffer) {
     Line line(options);
     line.append(0);

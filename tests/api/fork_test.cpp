@@ -8,7 +8,7 @@
 namespace reprise::test {
 namespace {
 
-/// A buffer with one of every object that it makes, in the middle of episodes.
+/// A buffer and one of each kind of object that it makes, in the middle of episodes.
 struct BufferInUse {
   Line line{Small{.window = Transitions{.n_step = 3}}};
   std::optional<Writer> writer{line.replay.writer()};
@@ -26,7 +26,8 @@ struct BufferInUse {
     keys.push_back(found.begin()->second);
   }
 
-  /// Makes every call that may lock, wait or append, and says which answer wrongly in a fork.
+  /// Makes every call that may lock, wait or append. Returns which of them did not refuse a forked
+  /// child.
   [[nodiscard]] std::string complaints() {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
@@ -57,7 +58,7 @@ struct BufferInUse {
     return all;
   }
 
-  /// Closes the buffer, then destroys everything in the members' order or the reverse.
+  /// Closes the buffer and destroys its objects, in the order of the members.
   void tear_down() {
     line.replay.close();
     writer.reset();
@@ -76,7 +77,7 @@ TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
 }
 
 TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
-  // The prefetcher has no free batch, and in the child nobody ever frees one.
+  // The prefetcher has no free batch, and no thread of the child will ever free one.
   BufferInUse used;
   constexpr std::size_t kDepth = 2;
   Prefetcher full(*used.sampler, 4, {}, kDepth);

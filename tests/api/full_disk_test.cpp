@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-// Rows in a mapped file on a full disk.
+// Buffers whose rows are in a mapped file on a full disk.
 
 namespace reprise::test {
 namespace {
@@ -36,7 +36,8 @@ TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
   EXPECT_EQ(error_of(make, directory.path()), 0);
 }
 
-/// Appends an episode of one step. Such episodes take two rows each, so more chunks than long ones.
+/// Appends an episode of one step. It takes two rows, so such episodes fill more chunks than long
+/// ones.
 CommitStatus append_alone(Line& line, Writer& writer, std::uint64_t number) {
   writer.begin_episode();
   writer.now(line.id) = number;
@@ -81,7 +82,7 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   int error = 0;
   while (error == 0 && number < 400) {
     try {
-      // A host that is slow leaves no room for a while, either.
+      // The commit may also time out, because the ring has no room while the host is slow.
       number += append_alone(line, writer, number) == CommitStatus::Committed ? 1U : 0U;
     } catch (const std::system_error& full) {
       error = full.code().value();
@@ -95,7 +96,7 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
 }
 
-/// Refuses to wait when it is asked for the second time, 50 ms after the first.
+/// Ends the wait when it is asked for the second time, 50 ms after the first.
 class AgainstWaiting final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -119,8 +120,8 @@ TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
 }
 
-/// Holds all chunks that were never used until the wait for the full disk times out, like another
-/// writer that asks the disk for room at that moment; gives them back when asked again.
+/// Takes all chunks that were never used, until the wait for the full disk times out, as another
+/// writer might that asks the disk for room at that moment. Returns them when it is asked again.
 class HasTheLastChunks final : public WaitHook {
  public:
   explicit HasTheLastChunks(shard::ChunkPool& pool) : pool_(pool) {}
@@ -184,7 +185,8 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   std::uint64_t number =
       until_full(0, [&](std::uint64_t n) { return append_alone(line, writer, n); });
   ASSERT_LT(number, 300U);
-  // The disk has room for one more chunk, which an episode fills; then its last two steps are open.
+  // The disk has room for one more chunk, which one episode fills; then its last two steps are
+  // open.
   disk_has_room_for(line.replay.stats().chunk_bytes);
   ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   ++number;
@@ -231,7 +233,8 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
     return error_of([&] { ASSERT_EQ(writers.commit(ends, priorities), CommitStatus::Committed); },
                     directory.path());
   };
-  // The first environment is a few steps ahead, so it takes the last chunk for which there is room.
+  // The first environment is a few steps ahead of the other, so it takes the last chunk that fits
+  // on the disk.
   for (std::uint64_t i = 500; i < 504; ++i) {
     writers[0].now(line.id) = i;
     ASSERT_EQ(line.append(writers[0], i), CommitStatus::Committed);

@@ -7,14 +7,14 @@
 namespace reprise::test {
 namespace {
 
-/// Hands keys from samplers to updaters with delay, so that some are old by then.
+/// Passes keys from samplers to updaters with a delay, so that some are stale by then.
 class Keys {
  public:
   void put(ItemKey key) {
     const std::lock_guard lock(mutex_);
     keys_.push_back(key);
   }
-  /// Takes the oldest key, or else the newest.
+  /// Takes the oldest key, or else the newest; none if there is none.
   std::optional<ItemKey> take(bool oldest) {
     const std::lock_guard lock(mutex_);
     if (keys_.empty()) {
@@ -30,14 +30,15 @@ class Keys {
   std::deque<ItemKey> keys_;
 };
 
-/// A small buffer with writers, a sampler and an updater, whose calls are all recorded.
+/// A small buffer with writers, a sampler and an updater in threads of their own, whose calls are
+/// all recorded.
 class Recorded {
  public:
   explicit Recorded(std::uint64_t seed) : rng_(seed), line_(random_options(rng_)) {}
 
-  /// Runs the threads and checks the history; empty if it is right.
+  /// Runs the threads and checks the history. Describes what is wrong; empty if nothing is.
   std::string mismatch() {
-    // They live to the end, so that each fills its chunks alone, as `History` assumes.
+    // Writers live to the end, so that each fills its chunks alone, as `History` assumes.
     std::vector<Writer> writers;
     for (std::size_t w = 0; w < kWriters; ++w) {
       writers.push_back(line_.replay.writer());
@@ -68,7 +69,7 @@ class Recorded {
 
  private:
   static constexpr std::size_t kWriters = 2;
-  static constexpr std::size_t kSteps = 60;  ///< Steps of each writer.
+  static constexpr std::size_t kSteps = 60;  ///< Steps that each writer appends.
 
   static Options random_options(Rng& rng) {
     Options options = Small{.capacity_steps = rng.between(1, 40)};
@@ -149,7 +150,7 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
   }
 }
 
-/// Two items of one writer, of which the first was drawn. The capacity is 1, so it may be evicted.
+/// Two items of one writer. The first was drawn. The capacity is 1, so the first may be evicted.
 class HistoryOfTwo : public testing::Test {
  protected:
   static History history(const History::Log& log, std::size_t capacity = 1) {

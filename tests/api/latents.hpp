@@ -4,8 +4,8 @@
 
 namespace reprise::test {
 
-/// A value from which the number of the write can be read, if the step is known.
-using Latent = std::array<std::uint16_t, 7>;  // Its bytes are no multiple of a word.
+/// A value that depends on the step, and tells the number of the write if the step is known.
+using Latent = std::array<std::uint16_t, 7>;  // The 14 bytes are no multiple of a word.
 
 inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
   Latent latent;
@@ -16,7 +16,7 @@ inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
   return latent;
 }
 
-/// The number of the write; none if this is no whole value of the step.
+/// The number of the write that gave this value; none if it is not a whole value of this step.
 inline std::optional<std::uint64_t> write_of(std::uint64_t step,
                                              std::span<const std::uint16_t> value) {
   const std::uint64_t write = value[0];
@@ -54,7 +54,7 @@ struct Latents {
     return writer.commit(end);
   }
 
-  /// A batch of every item, once.
+  /// A batch that has every item once.
   [[nodiscard]] Batch all() {
     Sampler sampler = replay->sampler({.parallel_gather_bytes = kGatherAlone});
     static_cast<void>(replay->size());
@@ -66,8 +66,8 @@ struct Latents {
     return batch;
   }
 
-  /// The latents of an item's steps as numbers of writes. Checks that each is a whole value of its
-  /// step, and that the other fields are as they were appended.
+  /// The numbers of the writes that an item's steps show. Checks that each value is a whole value
+  /// of its step, and that the other fields are as they were appended.
   [[nodiscard]] std::vector<std::uint64_t> writes(const Batch& batch, std::size_t item) const {
     const std::size_t steps = batch.now(id).size() / batch.size();
     std::vector<std::uint64_t> writes;
@@ -90,7 +90,7 @@ struct Latents {
     return writes;
   }
 
-  /// Writes value `number` to the first step of an item.
+  /// Writes the value of write `number` to the first step of an item.
   UpdateResult write(ItemKey key, std::uint64_t step, std::uint64_t number) {
     return replay->update({&key, 1}, latent, latent_of(step, number));
   }

@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// Options for small chunks in few shards, so that all of them are reused.
+/// Options with small chunks in few shards, so that a test reuses all chunks.
 inline Options options_in(const Storage& storage, const Window& window = Transitions{.n_step = 3}) {
   return {.capacity_steps = 400,
           .window = window,

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-// Rows in a mapped file behave as rows in memory; some tests are of what only files do.
+// Rows in a mapped file behave like rows in memory. Some tests are about what only files do.
 
 namespace reprise::test {
 namespace {
@@ -72,7 +72,7 @@ TEST(MappedFileStorage, IsReportedByStatistics) {
   Line memory(options_in(Memory{}));
   Line file(options_in(MappedFile{directory.path()}));
   const Stats before = file.replay.stats();
-  // Disk space for the capacity is reserved from the beginning.
+  // Disk space for the whole capacity is reserved when the buffer is made.
   EXPECT_GE(before.file_bytes, 400 / 24 * before.chunk_bytes);
   for (Line* const line : {&memory, &file}) {
     Writer writer = line->replay.writer();
@@ -161,7 +161,7 @@ TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
   EXPECT_EQ(ReplayBuffer::load(checkpoint.path()).buffer.stats().file_bytes, 0U);
   line.replay = std::move(loaded);
   EXPECT_EQ(line.numbers(), numbers);
-  // The steps go from the file into a checkpoint, and from there into a second file.
+  // Steps that were loaded into a file go into a checkpoint, and from there into another file.
   Writer writer = line.replay.writer();
   writer.begin_episode();
   writer.now(line.id) = 5000;
@@ -202,8 +202,8 @@ TEST(MappedFileStorage, IsNotTouchedByAForkedChild) {
 }
 
 TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
-  // The file's pages leave memory at once, so draws read them again, and appends overwrite them
-  // unread.
+  // MADV_PAGEOUT removes the file's pages from memory at once, so draws read them again, and
+  // appends overwrite pages that were not read.
   const std::string path = std::filesystem::temp_directory_path().string();
   Options options = options_in(MappedFile{path});
   options.chunk_steps = 1000;  // A chunk has several pages.
@@ -219,8 +219,8 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
         char* rest = nullptr;
         const std::uintptr_t begin = std::strtoull(map.c_str(), &rest, 16);
         const std::uintptr_t end = std::strtoull(rest + 1, nullptr, 16);
-        // The system may ignore the advice; then the test sees less.
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): the system writes them as numbers.
+        // The system may ignore the advice; the test is weaker then.
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): the system writes addresses as numbers.
         ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
       }
     }

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-// `Stats::touched_bytes` is the memory that the process uses, to within the bound in its header.
+// `Stats::touched_bytes` is the memory that the process uses, within the bound given in its header.
 
 namespace reprise::test {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kHugePage = 2048 * kKiB;
 
-/// Why huge pages make this test impossible here; empty if they do not.
+/// The reason why this system cannot show what a buffer uses; empty if it can.
 std::string cannot_show() {
   if (kAddressSanitizer || kThreadSanitizer) {
     return "the sanitizer takes memory of its own";
@@ -27,7 +27,7 @@ std::string cannot_show() {
   return "";
 }
 
-/// Bytes that the process has in memory; 0 if the system does not say.
+/// Bytes of the process that are in memory; 0 if the system does not report them.
 std::size_t resident_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   std::string word;
@@ -61,20 +61,22 @@ struct Filled {
   }
 };
 
-/// How many buffers are filled, and how far their memory may be from `touched_bytes`.
+/// The buffers to fill, and how far their memory may be from `touched_bytes`.
 struct Case {
   Options options;
   std::size_t steps = 0;  ///< Steps appended to each buffer.
-  std::size_t pages = 0;  ///< Bytes more that partly filled pages may take.
+  std::size_t pages = 0;  ///< Additional bytes that partly filled pages may take.
   std::size_t buffers = 1;
   double least = 0.9;  ///< The least memory, as a share of `touched_bytes`.
   std::size_t most = std::numeric_limits<std::size_t>::max();
 };
 
-/// It runs in a process of its own, because memory that another test freed would be reused.
+/// Compares the memory used with `touched_bytes`. A child process runs this, because memory that
+/// another test freed would be reused.
 void expect_told(const Case& wanted) {
   expect_of_child([&wanted]() -> std::string {
-    { const Filled first({.capacity_steps = 100}, 100); }  // This brings the program into memory.
+    // Brings the program's own pages into memory.
+    { const Filled first({.capacity_steps = 100}, 100); }
     std::vector<std::unique_ptr<Filled>> filled;
     filled.reserve(wanted.buffers);
     const std::size_t before = resident_bytes();
@@ -102,7 +104,7 @@ class Memory : public ::testing::Test {
   }
 };
 
-/// The bytes of pages that each shard and selector fills partly.
+/// The bytes of the pages that each shard and selector fills only in part.
 constexpr std::size_t kSmallPages = 32 * kKiB;
 
 TEST_F(Memory, OfALargeBufferIsWhatIsTold) {
@@ -140,11 +142,12 @@ TEST_F(Memory, OfManyShardsIsWhatIsTold) {
 }
 
 TEST_F(Memory, OfABufferThatIsHardlyFilledIsAHugePageMorePerShardAndArray) {
-  // The buffer has rows, priorities, and three arrays of weights.
+  // Each shard has five arrays: rows, priorities, and three of weights.
   expect_told({.options = {.capacity_steps = std::size_t{1} << 20U},
                .steps = 10'000,
                .pages = std::size_t{4} * 5 * kHugePage});
-  // The chunks of all possible writers would fill huge pages. Each has room for its counts.
+  // The chunks of all possible writers would fill huge pages, but must not be touched, except 128
+  // bytes per writer for the chunks' counts.
   expect_told({.options = {.capacity_steps = 20'000, .max_writers = 2048},
                .steps = 20'000,
                .pages = 4 * kSmallPages + std::size_t{2048} * 128});

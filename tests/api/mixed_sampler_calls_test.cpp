@@ -78,7 +78,7 @@ TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOn
   Line late(options_of(3));
   MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
   const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
-  // A new batch may have the address of one that was destroyed.
+  // A new batch may get the address of one that was destroyed.
   std::optional<Batch> gone = two.one.replay.make_batch(6);
   ASSERT_EQ(all.sample_into(*gone, kAtOnce).code, Code::TimedOut);
   gone.reset();
@@ -133,14 +133,15 @@ TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
   EXPECT_EQ(both.counts()[0], 4U);
   for (std::size_t i = 0; i < 8; ++i) {
     const std::uint64_t number = batch->now(one.action)[i];
-    // The shares were 3 of 6 each; when the second part is drawn, its total is 6.
+    // Both totals were 3 when the shares were decided, so each part draws 4. When the second part
+    // is drawn, its total is 6.
     const double expected = number == 0 ? 0.5 : number == kOther + 2 ? 0.25 : 0.125;
     EXPECT_EQ(batch->probabilities()[i], expected) << number;
     EXPECT_NEAR(batch->weights()[i], 1.0 / (3.0 * expected), 1e-6);
   }
 }
 
-/// The second buffer loses all weight while the call waits for the first one.
+/// The second buffer loses all weight while the call waits for the first.
 TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
   Options held = options_of(1);
   held.rate_limiter = MinSize{2};
@@ -242,7 +243,7 @@ TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
   steep.append_many(kOther, 10);
   MixedSampler both({{one.replay, 2}, {steep.replay, 2}});
   const SampleResult batch = require_batch(both.sample());
-  constexpr float kTooSteep = 1e6F;  // To the power of 8 it is no finite float.
+  constexpr float kTooSteep = 1e6F;  // Its 8th power is above the largest float.
   EXPECT_EQ(
       both.update_priorities(batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, 1.0F}).applied,
       4U);

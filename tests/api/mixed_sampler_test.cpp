@@ -13,7 +13,8 @@ void expect_weights(const SampleResult& batch, const std::vector<double>& raw, d
   }
 }
 
-/// Samplers of equal buffers draw the same items.
+/// Each part of a mixed batch has the items that a plain sampler of an equal buffer draws with that
+/// part's seed.
 TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
   for (const Draws draws :
        {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement, Draws::Epoch}) {
@@ -62,7 +63,7 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
   }
 }
 
-/// Expects draws in proportion to the weights of both buffers.
+/// Makes counts that expect draws in proportion to the weights of both buffers.
 DrawCounts by_weight(Two& two) {
   DrawCounts counts;
   for (const auto& [number, weight] : two.weights()) {
@@ -71,7 +72,7 @@ DrawCounts by_weight(Two& two) {
   return counts;
 }
 
-/// The importance weight (N * P)^-beta of each item, computed by hand.
+/// The importance weight (N * P)^-beta of each item, computed by its definition.
 std::vector<double> raw_weights(const SampleResult& batch, double beta, const Line& line,
                                 const std::map<std::uint64_t, float>& weights) {
   std::vector<double> made;
@@ -115,7 +116,7 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
   Two two;
   const auto weights = two.weights();
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
-    // The last batch has less than one item for the smaller share.
+    // With n = 1, the smaller share is less than one item.
     for (const std::size_t n : {1U, 3U, 32U}) {
       MixedSampler both({two.one.replay, two.other.replay}, n, {.seed = 11 + n});
       DrawCounts counts = by_weight(two);
@@ -123,14 +124,14 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
         const SampleResult batch = require_batch(both.sample({.draws = draws}));
         counts.count(numbers_of(batch, two.one));
       }
-      // Stratified draws may be nearer to the distribution, but no farther.
+      // Stratified draws may be nearer to the distribution than independent ones, but not farther.
       EXPECT_LT(counts.z(), 4.0) << n;
       EXPECT_TRUE(draws == Draws::Stratified || counts.z() > -4.0) << n;
     }
   }
 }
 
-/// Which part is drawn and where in it depend on different random numbers.
+/// Which part is drawn from, and which of its items, depend on different random numbers.
 TEST(MixedSampler, ByTheCommonTotalTheFirstBatchesOfManySeedsPassChiSquare) {
   Two two;
   DrawCounts counts = by_weight(two);
@@ -173,7 +174,7 @@ TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
   const SampleResult batch = require_batch(both.sample());
   EXPECT_EQ(both.counts()[0], 4U);
   for (std::size_t i = 0; i < 8; ++i) {
-    // The agent's items weigh 4 * 1^0.5 in all, the others 2 * (1 + 3)^0.5.
+    // The first buffer's items weigh 4 * 1^0.5 in all, the second's 2 * (1 + 3)^0.5.
     EXPECT_NEAR(batch->probabilities()[i], i < 4 ? 1.0 / 8 : 2.0 / 8, 1e-6);
   }
 }
@@ -229,7 +230,7 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
   Line other(options_of(2));
   Line late(options_of(3));
   MixedSampler all({{one.replay, 8}, {other.replay, 4}, {late.replay, 2}}, {.fresh = 0.5F});
-  // One item outweighs all others, so that no other is drawn by weight.
+  // One item outweighs all others, so that no other item is drawn by weight.
   one.append(0, 1e30F);
   one.append_many(1, 2, 1e-3F);
   other.append(kOther, 1e30F);
@@ -274,7 +275,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     EXPECT_EQ(drawn[i], i < 40 || i == 160 ? 3U : kOther + 5) << i;
   }
-  // Updates keys of one part only, and of an item that has left.
+  // Updates keys of one part only, one of which is of an item that has left.
   two.one.replay.clear();
   const UpdateResult late = both.update_priorities(std::vector{after->keys()[0], after->keys()[50]},
                                                    std::vector{4.0F, 4.0F});
@@ -294,10 +295,10 @@ TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
   }
 }
 
-/// Writers append and evict, and the second buffer loses all weight and gets it back, while both
-/// kinds of batch are drawn and updated.
+/// Writers append and evict, and the second buffer loses all weight and gets it back, while batches
+/// of both kinds of mixture are drawn and updated.
 TEST(MixedSampler, GivesWholeRowsBesideWritersAndUpdates) {
-  constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // No writer counts up to this.
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // No writer counts up to this number.
   Line one(options_of(1));
   Line other(options_of(2));
   Writer writer = one.replay.writer();

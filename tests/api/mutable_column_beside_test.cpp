@@ -5,12 +5,12 @@
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
-// Mutable columns used by several threads, and in checkpoints.
+// Mutable columns used by several threads at once, and in checkpoints.
 
 namespace reprise::test {
 namespace {
 
-/// Threads that read a half written value wait for the other half.
+/// A thread that reads a half-written value waits for the other half.
 TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   Options options = options_of(Sequences{.length = 3, .period = 1});
   options.shards = 1;
@@ -26,7 +26,8 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     storage::ChunkStore& store = core_of(*world.replay)->store();
     const storage::MutableField field = core_of(*world.replay)->chunk_layout().mutable_fields()[1];
     const auto [chunk, row] = store.place(batch.keys()[item].slot());
-    // The last step of the last window, which the writer of a full chunk repeats in its next one.
+    // The row of the last step of the last window. When the chunk is full, the writer repeats that
+    // row in its next chunk.
     std::byte* const bytes = store.row(chunk, row + 2);
     const Latent latent = latent_of(batch.now(world.id)[3 * item + 2], 7);
     const auto* const from = reinterpret_cast<const std::byte*>(latent.data());
@@ -38,7 +39,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
         read(world, writer, batch.keys()[item]);
         done.store(true);
       });
-      // This is long enough for a reader that does not wait to be seen.
+      // A reader that does not wait would finish in this time.
       const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
       while (!done.load() && std::chrono::steady_clock::now() < enough) {
         std::this_thread::yield();
@@ -68,7 +69,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     EXPECT_EQ(loaded.writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
   });
   read_by([](Latents& world, Writer& writer, ItemKey) {
-    // The chunk of 8 rows is full, so its last rows are repeated in the next one.
+    // The chunk of 8 rows gets full, so its last rows are repeated in the next one.
     for (std::uint64_t step = 7; step <= 9; ++step) {
       world.append(writer, step);
     }
@@ -79,7 +80,8 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   });
 }
 
-/// A checkpoint has the values at its save, even if nothing else in the chunk has changed.
+/// A checkpoint has the values at the time of the save, even if nothing else in the chunk has
+/// changed.
 TEST(MutableColumn, IsSavedAgainWhereItChanged) {
   for (const bool in_file : {false, true}) {
     for (const bool compressed : {false, true}) {
@@ -103,7 +105,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
                                                         batch.now(world.id).begin());
       const ItemKey key = batch.keys()[item];
       EXPECT_EQ(world.write(key, 3, 8).applied, 1U);
-      // A save that fails has saved nothing.
+      // A failed save must not count as the save of this chunk.
       SaveOptions failing;
       failing.progress = [](const SaveProgress&) { throw std::runtime_error("enough"); };
       EXPECT_THROW(world.replay->save(directory.path(), failing), std::runtime_error);
@@ -120,7 +122,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
         const std::uint64_t expected = restored.now(world.id)[i] == 3 ? 8 : 0;
         EXPECT_EQ(loaded.writes(restored, i), std::vector<std::uint64_t>{expected});
       }
-      // A loaded buffer shares chunks with its checkpoint, and records what changes afterwards.
+      // A loaded buffer shares chunks with its checkpoint until their values change.
       EXPECT_EQ(loaded.write(key, 3, 9).applied, 1U);
       const SaveResult fourth = loaded.replay->save(directory.path());
       EXPECT_GT(fourth.chunks_reused, 0U);
@@ -133,7 +135,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
   }
 }
 
-/// The episode is open, and windows reach into rows which are not decided.
+/// The episode is open, and windows extend into rows whose items are not decided.
 TEST(MutableColumn, OfAnOpenChunkIsSavedAsFarAsWindowsReadIt) {
   const ScratchDirectory directory;
   Options options = options_of(Sequences{.length = 3, .period = 1});

@@ -60,7 +60,7 @@ TEST(MutableColumn, RefusesWhatItIsNotFor) {
   refused({"'other' is a mutable column", "allowed: columns that do not change"},
           [&] { const ReplayShard shard(replay, 1); });
   EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{0});
-  // The call has no keys and no values.
+  // A call with no keys and no values is allowed.
   EXPECT_EQ(replay.update({}, world.latent, {}).applied, 0U);
 }
 
@@ -75,11 +75,11 @@ TEST(MutableColumn, CostsNothingWhereThereIsNone) {
   EXPECT_EQ(reserved(Role::MutableColumn), reserved(Role::Column) + 4 * rows);
 }
 
-/// A model: the value of each row, by the slot in its key. A row that repeats a step at the
-/// beginning of a chunk has some value that the step has had.
+/// A model of the values: one for each row, which is known by the slot in its key. A row that
+/// repeats a step at the beginning of a chunk may have any value that the step has had.
 class Model {
  public:
-  /// Checks the write that a window shows of a row's step.
+  /// Checks that the value shown for a row's step, as the number of its write, is the row's value.
   void see(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
     const auto [known, added] = rows_.try_emplace({slot, step}, write);
     if (!added) {
@@ -143,7 +143,7 @@ TEST_P(Windows, AgreeWithAPlainStore) {
         }
         every_key.insert(batch.keys()[i].bits);
       }
-      // Takes some of the items, one of them twice, and a key that may be stale.
+      // Chooses some of the items, one of them twice, and a key that may be stale.
       std::vector<ItemKey> keys;
       std::vector<std::uint16_t> values;
       const bool whole = rng.chance(0.5);
@@ -185,7 +185,7 @@ TEST_P(Windows, AgreeWithAPlainStore) {
   }
 }
 
-/// A later chunk repeats the values that the step has when the chunk begins.
+/// A chunk that repeats steps of the chunk before repeats their values at that moment.
 TEST(MutableColumn, IsRepeatedAsItIsWhereAChunkEnds) {
   for (const bool compressed : {false, true}) {
     SCOPED_TRACE(compressed);

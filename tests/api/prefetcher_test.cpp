@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U))
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Line line;
   line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
-  (void)line.replay.size();  // Ingests all steps before two threads draw.
+  (void)line.replay.size();  // Ingests all steps, so that both samplers draw from the same items.
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler ahead = line.replay.sampler({.seed = 8});
   Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
@@ -45,7 +45,7 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
   const std::jthread thread = run(prefetcher);
   for (std::size_t taken = 1; taken <= 50; ++taken) {
     ASSERT_TRUE(prefetcher.next());
-    // One more may be under way, and the learner has one.
+    // One more batch may be in preparation, and the learner has one.
     EXPECT_LE(line.replay.stats().sampled_batches, taken + GetParam() + 1);
   }
 }
@@ -128,12 +128,12 @@ TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
     Prefetcher full(of_the_other, 4, {}, kDepth);
     std::jthread thread = run(full);
     yield_while([&] { return line.replay.stats().sampled_batches < kDepth + 1; });
-    // There are few rounds, because on a busy machine each waits for all other threads.
+    // There are few rounds, because each waits for all other threads, and the machine may be busy.
     for (std::size_t i = 0; i < round % 8; ++i) {
       std::this_thread::yield();
     }
     line.replay.close();
-    thread.join();  // No stop request wakes the thread.
+    thread.join();  // No stop is requested; the closed buffer has to end the thread.
   }
 }
 
@@ -192,8 +192,8 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
 }
 
-/// What the handler of SIGUSR1 does at the moment of the signal. It may do more than other
-/// handlers, because `next` neither allocates nor locks.
+/// What the handler of SIGUSR1 calls. It may do more than other signal handlers, because the
+/// interrupted `next` neither allocates nor locks.
 std::function<void()>& on_signal() {
   static std::function<void()> call;
   return call;
@@ -208,7 +208,7 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   Rng rng(kSeed);
   std::stop_source stop;
   Options options = Small{};
-  // It stops the thread after one batch.
+  // The selector stops the thread after one batch.
   options.selectors = {HookedFifo{[&] { stop.request_stop(); }}};
   Line line(options);
   line.append(0);
@@ -240,7 +240,7 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   EXPECT_EQ(early_ends, 0U) << "the end was told before the last batch was given out";
 }
 
-/// Mixes of two buffers, in exact parts or by the common total.
+/// A prefetcher of a mixture of two buffers, in exact parts or by the common total.
 class PrefetcherOfAMix : public testing::TestWithParam<bool> {
  public:
   static Options tagged(std::uint16_t tag) { return Small{.key_tag = tag}; }
@@ -261,7 +261,8 @@ TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
   for (Line* line : {&one, &other}) {
     Writer writer = line->replay.writer();
     line->append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
-    (void)line->replay.size();  // Ingests all steps before two threads draw.
+    // Ingests all steps, so that both mixed samplers draw from the same items.
+    (void)line->replay.size();
   }
   const auto mix = mixed();
   const auto same = mixed();
@@ -305,7 +306,7 @@ TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
   }
 }
 
-/// By the common total a buffer without items is not drawn from, even if it is closed.
+/// By the common total a buffer without items is not drawn from, so it may be closed.
 TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   Line one(PrefetcherOfAMix::tagged(1));
   Line other(PrefetcherOfAMix::tagged(2));
@@ -319,7 +320,7 @@ TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   }
 }
 
-/// A source of which every second batch fails.
+/// A batch source whose every second batch fails.
 class Halting final : public ForwardingSource {
  public:
   using ForwardingSource::ForwardingSource;

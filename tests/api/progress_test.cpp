@@ -1,8 +1,8 @@
 #include "testing/fixtures/removers.hpp"
 #include "testing/test.hpp"
 
-// With any options, some writer or sampler makes progress, and a sampler whose batch fits the
-// buffer gets batches.
+// Under any options, some writer or sampler makes progress, and a sampler gets batches if they fit
+// the buffer.
 
 namespace reprise::test {
 namespace {
@@ -15,7 +15,7 @@ struct Trial {
   Draws draws = Draws::Stratified;
   std::size_t writers = 1;
   std::size_t samplers = 1;
-  std::size_t episode = 1;  ///< Steps of an episode.
+  std::size_t episode = 1;  ///< Number of steps in an episode.
 };
 
 Window random_window(Rng& rng) {
@@ -64,7 +64,7 @@ RateLimiter random_limiter(Rng& rng, const Options& options, std::size_t batch) 
   }
 }
 
-/// Draws options at random; none if the constructor or `sample` refuses them.
+/// Random options; none if the buffer's constructor or `sample` refuses them.
 std::optional<Trial> random_trial(std::uint64_t seed) {
   Rng rng(seed);
   Trial trial;
@@ -116,8 +116,8 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Waits until both sides have done what a trial asks for, or until the time is up and one of
-  /// them has made progress. False if nobody made progress for long.
+  /// Waits until writers and samplers have made the calls that a trial needs. After 20 ms it is
+  /// enough if anyone makes progress. Returns false if nobody does for long.
   bool goes_on() {
     const std::uint64_t steps = 3 * trial_.options.capacity_steps + 200;
     const auto enough = Clock::now() + 20ms;
@@ -168,7 +168,7 @@ class Attempt {
     for (std::uint64_t number = 0;; ++number) {
       const End end =
           number % trial_.episode == trial_.episode - 1 ? End::Terminated : End::Continue;
-      // Writers have to give the priorities for heaps.
+      // The options may have selectors that need a priority for each item, such as heaps.
       const std::vector<float> priorities(begun_completing(writer, number, end), 1.0F);
       if (line_.append(writer, number, end, priorities) != CommitStatus::Committed) {
         return;
@@ -176,7 +176,7 @@ class Attempt {
       commits_.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  /// The items that the step completes, which `completing` does not know before the episode begins.
+  /// The number of items that the step completes. `completing` needs an open episode to tell.
   std::size_t begun_completing(Writer& writer, std::uint64_t number, End end) {
     if (!writer.in_episode()) {
       writer.begin_episode();
@@ -185,7 +185,7 @@ class Attempt {
     return writer.completing(end);
   }
   [[nodiscard]] std::uint64_t batches() const { return batches_[0] + batches_[1]; }
-  /// Draws batches; the second sampler's are smaller.
+  /// Draws batches until it fails; those of the second sampler are smaller.
   void sample(std::size_t number) {
     Sampler sampler = line_.replay.sampler({.seed = number, .parallel_gather_bytes = kGatherAlone});
     const std::size_t n = number == 0 ? trial_.batch : (trial_.batch + 3) / 4;
@@ -206,7 +206,7 @@ class Attempt {
   std::vector<std::jthread> threads_;
 };
 
-/// Whether the buffer is certain to hold enough for a batch at some time, with room to spare.
+/// Whether the buffer certainly holds enough items for a batch at some time.
 bool surely_feasible(const Trial& trial) {
   const Options& o = trial.options;
   if (!std::holds_alternative<Transitions>(o.window)) {

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-// The ranges of a mapped file that a sampler asks the system to read ahead.
+// The ranges of a mapped file for which a sampler asks the system to read ahead.
 
 namespace reprise::test {
 namespace {
@@ -17,7 +17,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kFrame = 3000;
 
-/// A buffer of short episodes, with frames that compress or do not.
+/// A buffer of short episodes, whose frames are compressed or not.
 struct Film {
   explicit Film(bool compressed, const Storage& storage)
       : replay(make_schema(compressed), {.capacity_steps = 900,
@@ -63,7 +63,8 @@ struct Film {
   ReplayBuffer replay;
 };
 
-/// The bytes of a batch's windows in rows and in frame rooms, each as one range.
+/// The bytes of the windows of a batch: one range of rows, and one of compressed frames, per
+/// window.
 struct Windows {
   Windows(buffer::BufferCore& core, std::span<const ItemKey> keys) {
     storage::ChunkStore& store = core.store();
@@ -110,7 +111,7 @@ bool covers(const std::vector<Bytes>& asked, Bytes bytes) {
   return true;
 }
 
-/// Adds up the bytes of the ranges, each from the beginning of its first page.
+/// Adds up the bytes of the ranges, each counted from the beginning of its first page.
 std::size_t bytes_from_pages(const std::vector<Bytes>& ranges) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::size_t bytes = 0;

@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// The numbers of the second buffer's steps begin here, so a row says which buffer it is from.
+/// Numbers of the second buffer's steps begin here, so a row tells which buffer it is from.
 inline constexpr std::uint64_t kOther = 1000;
 
 inline Options options_of(std::uint16_t tag, const Selector& selector = kRaw) {

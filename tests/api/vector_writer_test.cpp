@@ -3,7 +3,8 @@
 namespace reprise::test {
 namespace {
 
-/// E environments with the state (environment, time); time begins at 100 k in the k-th episode.
+/// E environments whose observation is (environment, time); in the k-th episode time begins at 100
+/// k.
 class Vectorised {
  public:
   static constexpr std::size_t kEnvironments = 3;
@@ -46,7 +47,8 @@ class Vectorised {
     writers.next(state, next);
   }
 
-  /// Advances the environments after a step with these ends, and returns new first observations.
+  /// Advances the environments after steps with these ends, and writes the first observations of
+  /// new episodes.
   void advance(std::span<const End> ends) {
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       if (ends[e] == End::Continue) {
@@ -58,7 +60,7 @@ class Vectorised {
     writers.now(state, states());
   }
 
-  /// Commits three steps of each environment, and writes the next.
+  /// Commits three steps of each environment, and writes the fourth.
   void write_the_fourth() {
     for (int t = 0; t < 3; ++t) {
       write_step();
@@ -67,7 +69,8 @@ class Vectorised {
     }
     write_step();
   }
-  /// The limiter takes the first environment's fourth step, and after a draw all that come.
+  /// The limiter lets the first environment's fourth step through and holds the second's; after a
+  /// draw it lets all through.
   void hold_at_the_second() {
     ASSERT_NO_FATAL_FAILURE(write_the_fourth());
     ASSERT_EQ(writers.commit(go_on), CommitStatus::TimedOut);
@@ -103,7 +106,7 @@ void expect_consistent(const Vectorised& world, const SampleResult& batch) {
   }
 }
 
-/// Compares with a map of what each environment did, by environment and time.
+/// Compares the batches with a map of every environment's steps, by environment and time.
 TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
   Vectorised world;
   // The reward and end of each step.
@@ -300,7 +303,7 @@ TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
   expect_accounted(world.replay);
 }
 
-/// Options that let so many inserts through before anything is sampled.
+/// Options that let `inserts` inserts through before anything is sampled.
 Options inserts_let_through(double inserts) {
   Options options = Vectorised::default_options();
   options.rate_limiter =
@@ -326,7 +329,7 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   world.advance(ends);
   EXPECT_EQ(world.writers.completing(ends), 3U) << "the next commit is one of its own";
 
-  // The weights by environment and time, whose sum is 45.
+  // The expected weights by environment and time; their sum is 45.
   const float weights[3][4] = {
       {1.0F, 1.0F, 3.0F, 5.0F}, {1.0F, 1.0F, 7.0F}, {1.0F, 1.0F, 11.0F, 13.0F}};
   const SampleResult batch = require_batch(sampler.sample(11, {.timeout = 0ns}));

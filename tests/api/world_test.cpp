@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-/// The bytes of an item in each column of a batch that `World` checks.
+/// The bytes of an item in each column of a batch that `World` checks, by the column's name.
 std::vector<std::pair<std::string, std::span<std::byte>>> columns_of(const World& world,
                                                                      const Batch& batch,
                                                                      std::size_t item,
@@ -76,7 +76,7 @@ TEST_P(WorldOf, SeesEveryByteThatIsNotWhatItsStepHad) {
       const bool terminated = batch.positions()[item] + batch.lengths()[item] == 7;
       ASSERT_EQ(world.mismatch(batch, item, GetParam(), terminated), "");
       for (const auto& [name, bytes] : columns_of(world, batch, item, with_returns)) {
-        // In computed numbers it changes the byte of the exponent, because others may be rounded.
+        // Computed numbers may be rounded, so the test changes the byte of their exponent only.
         const bool computed = name.starts_with("returns") || name == "discounts";
         for (std::size_t b = computed ? 3 : 0; b < bytes.size(); b += computed ? 4 : 1) {
           std::byte& byte = bytes[b];

@@ -68,15 +68,16 @@ class Subject {
                                : reprise::End::Continue);
     }
   }
-  /// Ends open episodes, because a load decides their last steps itself and gives them new keys.
+  /// Ends open episodes, because a load decides the last steps of open episodes and gives them new
+  /// keys.
   void end_episodes() {
     for (reprise::Writer& writer : writers_) {
       step(writer, reprise::End::Truncated);
     }
   }
 
-  /// Draws a batch by each selector, prints it and sets new priorities. Keys of steps written after
-  /// a load have generations that differ from load to load: only slots are printed.
+  /// Draws a batch by each selector, prints it and sets new priorities. Prints whole keys, or only
+  /// their slots: generations of steps written after a load differ from load to load.
   void draw(const char* when, bool whole_keys) {
     for (std::size_t s = 0; s < samplers_.size(); ++s) {
       const auto batch = samplers_[s].sample(kBatch, {.beta = 0.7F, .timeout = {}});
@@ -148,7 +149,7 @@ class Subject {
     }
   }
 
-  /// The values of item i in a column.
+  /// Prints the values of item i in a column.
   template <class T>
   static void show(std::span<const T> column, std::size_t i) {
     const std::size_t each = column.size() / kBatch;

@@ -24,7 +24,8 @@ TEST(Divider, DividesLikeTheOperatorWhereRoundingIsTightest) {
     divisors.insert(divisors.end(), {power - 1, power, power + 1});
   }
   for (const std::uint32_t d : divisors) {
-    const std::uint32_t last = kLargest / d * d;  // The largest multiple, with its neighbours.
+    // The largest multiple of d, which is tested with its neighbours.
+    const std::uint32_t last = kLargest / d * d;
     for (const std::uint32_t n : {0U, 1U, d - 1, d, last - 1, last, kLargest - 1, kLargest}) {
       expect_like_division(n, d);
     }

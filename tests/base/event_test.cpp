@@ -92,7 +92,7 @@ TEST(Event, OneWakeWakesEveryOlderTicket) {
   EXPECT_EQ(event.waiting(), 0U);
 }
 
-/// Sleeps until the value is there, as every sleeper in the library does.
+/// Sleeps until `value` is `wanted`, in the way of every sleeper in the library.
 void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uint64_t wanted) {
   const Event::Registration registration(event);
   for (;;) {

@@ -62,7 +62,8 @@ TEST(Life, CloseWakesTheOthersWhicheverEventIsTakenOut) {
 }
 
 TEST(Life, OfAForkInTheMiddleOfARegistrationHasNothingToDestroy) {
-  // Memory that a registration allocates or frees could be half in a child's list at a fork.
+  // Life must own no memory: a fork in the middle of an allocation would leave it half done in the
+  // child.
   EXPECT_TRUE(std::is_trivially_destructible_v<Life>);
   EXPECT_TRUE((std::is_nothrow_constructible_v<Life::WokenByClose, Life&, Event&>));
 }

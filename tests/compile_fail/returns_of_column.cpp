@@ -1,6 +1,6 @@
 #include <reprise/batch.hpp>
 
-// Only rewards are summed, not every column of float.
+// Only rewards have returns; other columns of float do not.
 void read(const reprise::Batch& batch, reprise::Reward reward, reprise::ScalarColumn<float> other) {
 #ifdef WITH_MISTAKE
   static_cast<void>(reward);

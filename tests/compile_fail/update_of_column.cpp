@@ -2,7 +2,7 @@
 
 #include <array>
 
-// Only mutable columns change, not every column.
+// Only mutable columns can be updated.
 void write(reprise::ReplayBuffer& replay, reprise::ItemKey key, reprise::Column<float> fixed,
            reprise::MutableColumn<float> latent) {
   const std::array values{1.0F, 2.0F};

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-// A column of int32 is not read as float.
+// A column of int32 cannot be read as float.
 void read(const reprise::Batch& batch, reprise::ScalarColumn<std::int32_t> action) {
 #ifdef WITH_MISTAKE
   const std::span<float> actions = batch.now(action);

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// A column of int32 gives a reference to int32.
+// A writer returns a reference to int32 for a column of int32.
 void write(reprise::Writer& writer, reprise::ScalarColumn<std::int32_t> action) {
 #ifdef WITH_MISTAKE
   float& place = writer.now(action);

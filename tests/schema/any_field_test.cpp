@@ -1,5 +1,5 @@
-// Fields whose type is known only at run time: the bytes are those of typed handles, and misuse
-// throws where typed handles do not compile.
+// Fields whose type is known only at run time: they give the same bytes as typed handles, and
+// misuse throws where typed handles do not compile.
 #include "testing/test.hpp"
 
 namespace reprise::test {

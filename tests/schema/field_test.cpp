@@ -18,7 +18,7 @@ T random_value(Rng& rng) {
   }
 }
 
-/// An array, because std::vector<bool> is not contiguous.
+/// An array of n values, because std::vector<bool> is not contiguous.
 template <class T>
 struct Values {
   explicit Values(std::size_t n) : size(n), data(std::make_unique<T[]>(n)) {}
@@ -42,7 +42,7 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
   const std::vector<std::vector<std::size_t>> shapes = {{1}, {3}, {5, 7}, {2, 1, 9}, {257}};
   for (const auto& shape : shapes) {
     SCOPED_TRACE(testing::PrintToString(shape));
-    // Single bytes between the fields make the offsets of others unaligned.
+    // Fields of one byte in between make the offsets of the other fields unaligned.
     Schema schema;
     const auto odd = schema.observation<std::uint8_t>("odd");
     const auto seen = schema.observation<T>("seen", shape);

@@ -73,7 +73,7 @@ TEST(Schema, RefusesWhatItCannotHoldAndStaysAsItWas) {
   shape_refused({4, 0}, "0");
   shape_refused({std::size_t{1} << 46U}, "");
   shape_refused({std::numeric_limits<std::size_t>::max()}, "");
-  shape_refused({std::size_t{1} << 32U, std::size_t{1} << 32U}, "");  // The product is 0.
+  shape_refused({std::size_t{1} << 32U, std::size_t{1} << 32U}, "");  // The product overflows to 0.
   for (int i = 2; i < 64; ++i) {
     schema.column<float>("field " + std::to_string(i));
   }

@@ -6,15 +6,15 @@
 namespace reprise {
 namespace {
 
-/// A tree beside a plain vector. Leaves are multiples of 2^-12 and so small that every sum is
-/// exact, so both have to agree bit for bit.
+/// A tree beside a plain vector of its leaves. Leaves are multiples of 2^-12 and so small that
+/// every sum is exact, so the two have to agree bit for bit.
 template <class Leaf>
 class Pair {
  public:
   Pair(std::size_t capacity, std::uint64_t seed)
       : tree_(capacity), leaves_(capacity, Leaf{0}), random_(seed), lowest_(seed % 2 ? -1000 : 0) {}
 
-  /// Makes one random change to both.
+  /// Makes the same random change to the tree and the vector.
   void step() {
     const std::size_t first = random_.below(leaves_.size());
     const std::size_t last = random_.between(first, leaves_.size());
@@ -60,7 +60,8 @@ class Pair {
     ASSERT_NO_FATAL_FAILURE(expect_search());
   }
 
-  /// Compares each range that begins at `first` and ends by `end`, and the one to the tree's end.
+  /// Compares each range that begins at `first` and ends at or before `end`, and the range from
+  /// `first` to the tree's end.
   void expect_ranges_from(std::size_t first, std::size_t end) {
     double sum = 0.0;
     Leaf min = std::numeric_limits<Leaf>::infinity();
@@ -85,7 +86,7 @@ class Pair {
   typename std::vector<Leaf>::iterator at(std::size_t leaf) {
     return leaves_.begin() + static_cast<std::ptrdiff_t>(leaf);
   }
-  /// A whole number; 0 one time in three.
+  /// A random whole number; 0 in at least one of three cases.
   Leaf any_value() {
     const auto whole = static_cast<int>(random_.below(1000)) + (random_.chance(0.5) ? lowest_ : 0);
     return random_.below(3) == 0 ? Leaf{0} : static_cast<Leaf>(whole);
@@ -107,7 +108,7 @@ class Pair {
       return;
     }
     std::vector<double> targets{0.0, std::nextafter(tree_.total(), 0.0)};
-    for (std::size_t i = 0; i < 600; ++i) {  // They are more than a block.
+    for (std::size_t i = 0; i < 600; ++i) {  // Enough targets for more than one block.
       targets.push_back(random_.unit() * tree_.total());
       // Many targets lie exactly where a leaf begins.
       targets.push_back(std::floor(targets.back()));
@@ -137,7 +138,7 @@ class SegmentTreeProperty : public testing::Test {};
 using LeafTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(SegmentTreeProperty, LeafTypes);
 
-/// More steps could halve a leaf below 2^-12.
+/// With more steps, halving could make a leaf no multiple of 2^-12.
 constexpr int kSteps = 12;
 
 TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsOverEveryRangeOfSmallTrees) {
@@ -174,14 +175,15 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsInLargeTrees) {
   }
 }
 
-/// A number of any size up to 2^60, computed without library functions that may differ.
+/// A random number of any magnitude up to 2^60, computed without library functions whose results
+/// may differ between platforms.
 template <class Leaf>
 Leaf any_size(test::Rng& random) {
   const auto exponent = static_cast<std::uint64_t>(1023 - 60) + random.below(120);
   return static_cast<Leaf>(std::bit_cast<double>(exponent << 52U | random.next() >> 12U));
 }
 
-/// A tree after many changes to leaves of any size.
+/// A tree after many changes to its leaves, whose values have any magnitude.
 template <class Leaf>
 SegmentTree<Leaf> old_tree(test::Rng& random) {
   const std::size_t capacity = random.between(1, 5'000);

@@ -25,7 +25,7 @@ class SegmentTreeTest : public testing::Test {};
 using LeafTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(SegmentTreeTest, LeafTypes);
 
-// The searches in the tests of OpenAI Baselines' segment tree.
+// These are the searches in the tests of OpenAI Baselines' segment tree.
 TYPED_TEST(SegmentTreeTest, SearchesAsOpenAiBaselines) {
   SegmentTree<TypeParam> tree(4);
   tree.assign(2, TypeParam{1});
@@ -50,10 +50,12 @@ TYPED_TEST(SegmentTreeTest, TheTotalAndRoundingAboveItFallOnTheLastLeafAboveZero
 }
 
 TYPED_TEST(SegmentTreeTest, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
-  // Prefix sums of the nodes: 1, 1 (a tie, down to even), 1 + 2 u (a tie, up to even). The target
-  // 1 + u falls on the last, u from its start, which is its whole sum.
+  // Prefix sums of the nodes: 1, 1 (a tie, rounded down to even), 1 + 2 u (a tie, rounded up to
+  // even). The target 1 + u falls on the last node, u after its start; that remainder is the node's
+  // whole sum.
   constexpr auto kUnit = TypeParam(0x1p-52);
-  for (const std::size_t spread : {16U, 128U, 1024U}) {  // These are siblings on several levels.
+  // The leaves are siblings on different levels.
+  for (const std::size_t spread : {16U, 128U, 1024U}) {
     SegmentTree<TypeParam> tree(16 * spread);
     tree.assign(0, TypeParam{1});
     tree.assign(2 * spread, kUnit / 2);
@@ -103,7 +105,7 @@ TEST(SegmentTreeRange, SumsOfTheLargestLeavesAreFinite) {
   EXPECT_EQ(doubles.find_prefix_sum(0x1p989), 512U);
 }
 
-/// Expects a refusal with these words that leaves every leaf and sum unchanged.
+/// Expects the call to throw with these words and to leave every leaf and sum unchanged.
 template <class Leaf, class Call>
 void expect_refused(SegmentTree<Leaf>& tree, const Call& call,
                     std::initializer_list<std::string_view> words) {

@@ -1,4 +1,5 @@
-// The tree of largest values against a plain vector: few values, so that many are equal.
+// Compares the tree of largest values with a plain vector. There are few values, so that many are
+// equal.
 
 #include "tree/largest_tree.hpp"
 

@@ -1,4 +1,4 @@
-// Reports the instruction set that the library uses. Compiled for the targets of the kernels.
+// Reports the instruction set that the library uses. Compiled once for each target of the kernels.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tree/simd_dispatch_test.cpp"

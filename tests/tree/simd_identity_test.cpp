@@ -29,7 +29,8 @@ class Digest {
   std::uint64_t hash_ = 0xCBF29CE484222325U;
 };
 
-/// A float from 2^-60 to 2^60, computed without library functions that may differ.
+/// A random float from 2^-60 to 2^60, computed without library functions whose results may differ
+/// between platforms.
 float any_weight(base::Random& random) {
   const auto exponent = static_cast<std::uint32_t>(127 - 60 + random.next() % 120);
   return std::bit_cast<float>(exponent << 23U | static_cast<std::uint32_t>(random.next() >> 41U));

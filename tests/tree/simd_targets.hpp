@@ -7,7 +7,7 @@
 namespace reprise::tree {
 
 /// Runs the body once for each instruction set that this machine has and the kernels are compiled
-/// for, the last time without any.
+/// for, and last in plain C++.
 template <class Body>
 void for_each_target(Body body) {
   for (const std::int64_t target :

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Leaves, TreeOf, testing::Values(kMillion, 8 * kMillion)
 TEST_P(TreeOf, GivesEachLeafExactlyItsIntegersAfterAMillionUpdates) {
   for_each_target([&] {
     const Updated updated(GetParam());
-    // At a large scale every leaf, else runs of leaves all over the tree and at both ends.
+    // At a large scale, compare every leaf; else runs of leaves all over the tree and at both ends.
     const std::size_t stride = test::test_scale() >= 5.0 ? 1 : 8;
     std::vector<double> targets;
     std::vector<std::uint32_t> expected;
@@ -135,7 +135,8 @@ TEST(TreeDrift, StaysBelowOneInATrillionAfterTenMillionUpdates) {
     for (std::size_t done = 0; done < updates; done += kBatch) {
       for (std::size_t i = 0; i < kBatch; ++i) {
         places[i] = static_cast<std::uint32_t>(random.next() % kMillion);
-        // The values cover nine decades, so patched sums would keep errors of large ones.
+        // The values cover nine decades, so sums that were patched would keep the rounding errors
+        // of large ones.
         values[i] = static_cast<float>(std::exp2(30.0 * random.uniform() - 10.0));
       }
       tree.assign(places, values);
@@ -204,8 +205,8 @@ std::size_t resident_bytes() {
 }
 
 TEST(TreeSpikes, CostNoRebuild) {
-  // A few leaves of a tree of 1.4 GiB are in use. Adding up all others again would touch 0.4 GiB of
-  // nodes for the first time; sanitizers and the allocator need a few MiB.
+  // A few leaves of a tree of 1.4 GiB are in use. Summing all leaves again would touch 0.4 GiB of
+  // nodes for the first time; sanitizers and the allocator may take a few MiB.
   constexpr std::size_t kLeaves = std::size_t{1} << 28U;
   constexpr std::size_t kMost = std::size_t{64} << 20U;
   WeightTree tree(kLeaves);
@@ -233,7 +234,8 @@ TEST(TreeEnds, AreReachedAtZeroAndJustBelowTheTotalWhateverZerosLieBeyond) {
       base::Random random(leaves);
       WeightTree tree(leaves);
       for (int i = 0; i < 200; ++i) {
-        // The first and last positive leaf anywhere, of any weight, and some between them.
+        // The first and last positive leaf may be anywhere and of any weight, with some leaves
+        // between.
         std::vector<std::uint32_t> places;
         std::vector<float> weights;
         for (std::size_t k = 2 + random.next() % 5; k > 0; --k) {

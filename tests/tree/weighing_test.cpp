@@ -19,12 +19,12 @@ std::vector<float> weighed(const std::vector<float>& priorities, float alpha, fl
   return weights;
 }
 
-/// Any float from 0 to the largest, including denormals.
+/// A random float from 0 to the largest, including denormals.
 float any_priority(base::Random& random) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(random.next() % 0x7F800000U));
 }
 
-/// The difference in units of the last place of the float nearest to the exact value.
+/// The error of `value`, in units in the last place of the float nearest to the exact value.
 double ulps(float value, long double exact) {
   const auto nearest = static_cast<float>(exact);
   if (std::isinf(nearest) || std::isinf(value)) {

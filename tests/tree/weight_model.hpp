@@ -6,7 +6,8 @@
 
 namespace reprise::tree {
 
-/// A WeightTree as plain loops. Whole weights have exact sums, so both agree bit for bit.
+/// A WeightTree written as plain loops. Whole weights have exact sums, so the two agree bit for
+/// bit.
 class WeightModel {
  public:
   explicit WeightModel(std::size_t leaves) : weights_(leaves, 0.0F) {}
@@ -31,7 +32,7 @@ class WeightModel {
   float max() const {
     return weights_.empty() ? 0.0F : *std::max_element(weights_.begin(), weights_.end());
   }
-  /// The leaves that rising targets hit.
+  /// The leaves in which ascending targets fall.
   std::vector<std::uint32_t> find(std::span<const double> rising) const {
     std::vector<std::uint32_t> found;
     std::size_t leaf = 0;
@@ -60,12 +61,12 @@ inline Found find(const WeightTree& tree, std::vector<double> targets) {
   return found;
 }
 
-/// Rising positions: both ends of the range, and some between.
+/// Ascending targets: both ends of the range, and some between.
 inline std::vector<double> targets_for(double total, std::size_t count, base::Random& random) {
   std::vector<double> targets{0.0, std::nextafter(total, 0.0)};
   for (std::size_t i = 0; i < count; ++i) {
     targets.push_back(random.uniform() * total);
-    // With whole weights this is exactly on a boundary.
+    // With whole weights, this target is exactly where a leaf begins.
     targets.push_back(std::floor(targets.back()));
   }
   std::sort(targets.begin(), targets.end());
@@ -92,7 +93,7 @@ inline void expect_equal(const WeightTree& tree, const WeightModel& model, base:
   }
 }
 
-/// Expects the same bits in a new tree to which the weights are written once (invariant I9).
+/// Expects the tree to have the same bits as a new tree to which the weights are written once (I9).
 inline void expect_as_if_fresh(const WeightTree& tree, base::Random& random) {
   std::vector<float> weights(tree.leaves());
   for (std::uint32_t leaf = 0; leaf < weights.size(); ++leaf) {
@@ -109,7 +110,7 @@ inline void expect_as_if_fresh(const WeightTree& tree, base::Random& random) {
   }
 }
 
-/// A whole weight up to `most`; 0 one time in three.
+/// A random whole weight up to `most`; 0 in at least one of three cases.
 inline float whole_weight(base::Random& random, std::uint64_t most) {
   return random.next() % 3 == 0 ? 0.0F : static_cast<float>(random.next() % (most + 1));
 }

@@ -10,7 +10,7 @@
 namespace reprise::tree {
 namespace {
 
-/// Weights of any positive size, with zeros, denormals and the largest among them.
+/// Weights of any magnitude, including zeros, denormals and the largest float.
 rc::Gen<float> any_weight() {
   return rc::gen::weightedOneOf<float>(
       {{2, rc::gen::just(0.0F)},
@@ -31,7 +31,7 @@ struct Write {
   }
 };
 
-/// A batch in any order, or a run, for a tree with so many leaves.
+/// A write to a tree with `leaves` leaves: a batch in any order, or a run.
 rc::Gen<Write> any_write(std::uint32_t leaves) {
   return rc::gen::exec([leaves] {
     Write write;

@@ -17,7 +17,7 @@ std::vector<std::size_t> all_sizes() {
   return sizes;
 }
 
-/// Makes one random call on both.
+/// Makes the same random call on the tree and the model.
 void step(WeightTree& tree, WeightModel& model, base::Random& random) {
   std::vector<float>& weights = model.weights();
   const std::size_t first = random.next() % weights.size();
@@ -35,7 +35,7 @@ void step(WeightTree& tree, WeightModel& model, base::Random& random) {
       break;
     }
     default: {
-      std::vector<std::uint32_t> leaves(random.next() % 1200);  // They are more than two blocks.
+      std::vector<std::uint32_t> leaves(random.next() % 1200);  // More leaves than two blocks.
       std::vector<float> values(leaves.size());
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         leaves[i] = static_cast<std::uint32_t>(random.next() % weights.size());
@@ -127,10 +127,12 @@ TEST(WeightTree, TargetsOutsideAreClampedToTheFirstAndLastPositiveLeaf) {
 }
 
 TEST(WeightTree, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
-  // Prefix sums of the nodes: 1, 1, 1 (a tie, down to even), 1 + 2 u (a tie, up to even). The
-  // target 1 + u falls on the last, u from its start, which is its whole sum.
+  // Prefix sums of the nodes: 1, 1, 1 (a tie, rounded down to even), 1 + 2 u (a tie, rounded up to
+  // even). The target 1 + u falls on the last node, u after its start; that remainder is the node's
+  // whole sum.
   constexpr float kUnit = 0x1p-52F;
-  for (const std::uint32_t spread : {16U, 128U, 1024U}) {  // These are siblings on three levels.
+  // The leaves are siblings on three levels.
+  for (const std::uint32_t spread : {16U, 128U, 1024U}) {
     WeightTree tree(std::size_t{16} * spread);
     tree.assign(std::vector{0U, 2 * spread, 3 * spread}, std::vector{1.0F, kUnit / 2, kUnit});
     const Found found = find(tree, {1.0 + static_cast<double>(kUnit)});
