@@ -51,7 +51,7 @@ TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
   }
 }
 
-/// Rows are copied while steps are appended and cleared.
+/// Samplers copy rows while writers append and the buffer is cleared.
 TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
   Line line(three_shards());
   std::atomic<int> busy = 2;
@@ -99,18 +99,18 @@ TEST(Clear, IsWhatACheckpointSaves) {
 TEST(ResetPriorities, GivesEveryItemThePriority) {
   Line line(Small{.max_times_sampled = 2, .shards = 3});
   line.append_many(0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
-  line.replay.selector().reset(4.0F);  // The steps before were not ingested.
+  line.replay.selector().reset(4.0F);  // `reset` ingests the steps before it.
   EXPECT_EQ(line.replay.selector().totals().weight, 120.0);
   EXPECT_EQ(line.replay.selector().totals().largest, 4.0F);
   EXPECT_EQ(line.replay.stats().applied_updates, 0U);
-  // Exhausted items stay, but cannot be drawn.
+  // Exhausted items stay in the buffer, but cannot be drawn.
   Sampler sampler = line.replay.sampler();
   ASSERT_TRUE(sampler.sample(30, {.draws = Draws::WithoutReplacement, .timeout = {}}));
   ASSERT_TRUE(sampler.sample(20, {.draws = Draws::WithoutReplacement, .timeout = {}}));
   line.replay.selector().reset();
   EXPECT_EQ(line.replay.selector().totals().weight, 10.0);
   EXPECT_EQ(line.replay.selector().totals().items, 10U);
-  // A buffer with another exponent weighs the priority by that.
+  // A selector with exponent 2 weighs the new priority by that exponent.
   Line other;
   other.append_many(0, 10);
   other.replay.selector().set_alpha(2.0F);

@@ -20,7 +20,7 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
   for (std::size_t i = 0; i < kSteps; ++i) {
     priorities[i] = static_cast<float>(i % 5);
   }
-  // The window of the last step is not complete yet.
+  // The window of the last step is not complete, so that step is no item yet.
   const auto [applied, stale] =
       line.replay.episodes().update_priorities(writer.episode_id(), 0, priorities);
   EXPECT_EQ(applied, kSteps - 1);

@@ -1,6 +1,6 @@
 #include "testing/test.hpp"
 
-// I13: with `Fifo` no step stays much longer than the capacity, however steps arrive.
+// With `Fifo` no step stays much longer than the capacity, however steps arrive (invariant I13).
 
 namespace reprise::test {
 namespace {
@@ -13,10 +13,12 @@ struct Inflow {
   std::size_t chunk_steps = 0;
   std::size_t max_writers = 16;
   std::uint64_t episode = 60;  ///< Steps per episode.
-  std::uint64_t life = 0;  ///< Episodes of a writer before another takes its place; 0: it stays.
-  /// If not 0, the first writer is slow: it appends one step in `pause`, and the others the rest.
+  /// Episodes after which a writer is replaced by another one; 0 if it stays.
+  std::uint64_t life = 0;
+  /// If not 0, the first writer is slow: it appends one of every `pause` steps, the others the
+  /// rest.
   std::uint64_t pause = 0;
-  std::uint32_t max_sampled = 0;  ///< The limit of draws; nothing is drawn before the end.
+  std::uint32_t max_sampled = 0;  ///< `max_times_sampled`. Nothing is drawn before the end.
 
   friend std::ostream& operator<<(std::ostream& to, const Inflow& of) {
     return to << of.capacity << " steps, " << of.writers << " writers of " << of.max_writers << ", "
@@ -36,7 +38,8 @@ Options options_of(const Inflow& of) {
                .shards = of.shards};
 }
 
-/// The greatest age: the capacity, what writers hold open, and one chunk per shard.
+/// The greatest age that is allowed, in steps: the capacity, a chunk per writer that it holds open,
+/// and a chunk per shard.
 std::uint64_t oldest_allowed(const Inflow& of, const ReplayBuffer& replay) {
   return of.capacity + (of.writers + of.shards) * replay.options().chunk_steps;
 }

@@ -24,7 +24,7 @@ void set_limiter(Options& options, RateLimiter limiter) {
   options.rate_limiter = limiter;
 }
 
-/// One wrong option for each function that checks some; their other refusals are tested with them.
+/// One bad option for each function that checks options. Tests of those functions have the others.
 std::vector<BadOption> bad_options() {
   return {
       {"CapacityZero", [](Options& o) { o.capacity_steps = 0; }, {"capacity_steps", "0"}},

@@ -22,8 +22,8 @@ void expect_refused(const Options& options, std::initializer_list<std::string_vi
 }
 
 TEST(Plan, AddsUpTheChunksThatKeepTheCapacityResident) {
-  // A chunk of 21 rows holds at least 10 items. So there are 100 chunks of items, 3 open chunks of
-  // writers, 3 * 2 chunks that lost items while they were open, and 2 * 3 that are partial or
+  // A chunk of 21 rows holds at least 10 items. So there are 100 chunks of items, 3 that writers
+  // have open, 3 * 2 that lost items while they were open, and 3 * 2 that are partly filled or
   // pinned.
   const Plan made =
       plan({.capacity_steps = 1000, .max_writers = 3, .chunk_steps = 21, .shards = 2});
@@ -42,7 +42,8 @@ TEST(Plan, ChoosesChunksByAQuarterOfTheCapacityWithinBounds) {
   EXPECT_EQ(rows(10, 100, {.n_step = 1000}), 16U * 1001) << "16 windows, though that is over 2048";
 }
 
-/// If 0 were possible, one tag in 4096 would be 0; 20,000 tags miss that once in 130 runs.
+/// If 0 were possible, one tag in 4096 would be 0. Among 20,000 tags there is none only once in 130
+/// runs.
 TEST(Plan, ARandomTagIsNeverThatOfAKeyOfZeros) {
   for (int i = 0; i < 20'000; ++i) {
     ASSERT_NE(plan({.capacity_steps = 9}).options.key_tag, 0);
@@ -124,7 +125,7 @@ TEST(Plan, RefusesMoreRowsThanSlotsHaveNumbersShowingTheSum) {
        "allowed: at most 2144724992"});
 }
 
-/// The number after "at most " in the message of a refusal.
+/// The number after "at most " in the message with which these options are refused.
 std::size_t bound_of(const Options& options, std::size_t observation_bytes) {
   try {
     plan(options, observation_bytes);

@@ -6,7 +6,7 @@ namespace {
 
 using Probabilities = std::map<std::uint64_t, double>;
 
-/// A buffer of four items with the priorities 1, 2, 3 and 4, in one shard or in two.
+/// A buffer of four items with the priorities 1, 2, 3 and 4. The parameter is the number of shards.
 class Priorities : public testing::TestWithParam<std::size_t> {
  protected:
   Priorities() : line_(options()), writer_(line_.replay.writer()) {

@@ -1,4 +1,4 @@
-// ReplayBuffer::set_alpha and decay while others append, draw and update.
+// `set_alpha` and `decay` while other threads append, draw and update.
 //
 // Every priority is a power of 4 and every alpha or decay a power of 2, so that weights are powers
 // of 2 and no conversion rounds.
@@ -19,9 +19,10 @@ Options many_shards(std::size_t capacity) {
                .shards = 3};
 }
 
-/// Expects weights that are squares of the given priorities, and powers of 16 for other items.
+/// Expects the weights of the given items to be the squares of their priorities, and the weights of
+/// other items to be powers of 16.
 void expect_squares(Line& line, const std::map<std::uint64_t, float>& given) {
-  // One item of a known priority gives the unit of all weights.
+  // One item of known priority gives the unit of all weights.
   double unit = 0.0;
   const auto probabilities = line.probabilities(1 << 16);
   for (const auto& [number, priority] : given) {
@@ -36,7 +37,8 @@ void expect_squares(Line& line, const std::map<std::uint64_t, float>& given) {
     if (given.contains(number)) {
       ASSERT_NEAR(weight / std::pow(given.at(number), 2.0), 1.0, 1e-12) << "item " << number;
     } else {
-      // The item got the maximum of that moment, 4^k for some k, so it weighs 16^k now.
+      // The item got the highest priority of that moment, which is 4^k for some k, so it weighs
+      // 16^k now.
       const double k = std::log2(weight) / 4;
       ASSERT_NEAR(k, std::round(k), 1e-9) << "item " << number << " weighs " << weight;
       ASSERT_LE(std::abs(k), 4.1) << "item " << number << " weighs " << weight;
@@ -50,7 +52,8 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   const std::uint64_t appended = scaled(4000, 400);
   Line line(many_shards(kItems + appended));
   Rng rng(1);
-  std::map<std::uint64_t, float> given;  // By number; items without one have an initial priority.
+  // Priorities by number; items that are missing here have an initial priority.
+  std::map<std::uint64_t, float> given;
   for (std::uint64_t i = 0; i < kItems; ++i) {
     given[i] = any_priority(rng);
     line.append(i, given[i]);
@@ -59,7 +62,8 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   std::atomic<std::size_t> busy = kUpdaters + 1;
   std::vector<std::map<std::uint64_t, float>> last(kUpdaters);
   std::vector<std::jthread> threads;
-  start(threads, kUpdaters, [&](std::size_t u) {  // Updates the items whose number has remainder u.
+  // Thread u updates the items whose number has remainder u.
+  start(threads, kUpdaters, [&](std::size_t u) {
     Rng own(100 + u);
     for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
       std::vector<ItemKey> some;
@@ -106,12 +110,13 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   constexpr std::uint64_t kItems = 60;
   Options options = many_shards(kItems);
   options.chunk_steps = 4;
-  options.max_times_sampled = 1U << 31U;  // With a limit, draws hold all locks.
+  // If there is a limit, draws hold the locks of all shards.
+  options.max_times_sampled = 1U << 31U;
   Line line(options);
   line.append_many(0, kItems, [&](std::uint64_t i) { return i % 2 == 0 ? 1.0F : 4.0F; });
   (void)line.replay.size();
   const std::size_t rounds = scaled(3000, 300);
-  // So few decays leave every weight within what a float holds.
+  // With no more decays than this, every weight stays in the range of a float.
   constexpr std::size_t kDecays = 24;
   std::atomic<std::size_t> drawn = 0;
   std::atomic<bool> done = false;
@@ -120,7 +125,8 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
     for (std::size_t decays = 0; !done.load();) {
       line.replay.selector().set_alpha(kAlphas[rng.below(kAlphas.size())]);
       if (drawn.load() * kDecays > decays * rounds) {
-        line.replay.selector().decay(0.5F);  // It would show as wrong shares of the shards.
+        // If a draw saw the decay in some shards only, their shares would be wrong.
+        line.replay.selector().decay(0.5F);
         ++decays;
       }
       line.replay.selector().set_alpha(1.0F);
@@ -128,7 +134,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
     }
   });
   Sampler sampler = line.replay.sampler();
-  // An item of priority 4 has 4^alpha times the P of one of priority 1, and all add up to 1.
+  // An item of priority 4 has 4^alpha times the P of an item of priority 1, and all P add up to 1.
   for (; drawn.load() < rounds; ++drawn) {
     const SampleResult batch = sampler.sample(16);
     if (!batch) {

@@ -1,11 +1,11 @@
-// ReplayBuffer::set_alpha and decay.
+// Tests `set_alpha` and `decay` of a selector.
 #include "testing/fixtures/not_finite.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
 namespace {
 
-/// Items numbered from 0 in one or several shards.
+/// Items numbered from 0. The parameter is the number of shards.
 class PriorityLife : public testing::TestWithParam<std::size_t> {
  protected:
   void make(const Proportional& selector) {
@@ -105,7 +105,7 @@ TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
   expect_weights({1, 1}, 0.0);
 }
 
-/// A user's own selector, whose shard selectors, those of `Fifo`, cannot set an exponent.
+/// A user's own selector, whose shard selectors are those of `Fifo` and cannot set an exponent.
 struct HalfAlpha {
   struct Rule final : SelectorRule {
     [[nodiscard]] Law law() const noexcept final { return Law::InOrder; }

@@ -27,7 +27,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
     const std::map<std::uint64_t, double> before = line.probabilities();
     line.replay.update_priorities(keys, read);
     EXPECT_EQ(line.probabilities(), before);
-    // More keys than a block takes, in another order.
+    // More keys than a block holds, in another order.
     std::vector<ItemKey> many;
     for (std::size_t i = 0; i < 5000; ++i) {
       many.push_back(keys[i * 17 % keys.size()]);
@@ -47,7 +47,7 @@ TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
   EXPECT_EQ(line.replay.selector().totals().items, 0U);
   line.append_many(0, 40, [](std::uint64_t i) { return static_cast<float>(i); });
   const SelectorTotals totals =
-      line.replay.selector().totals();  // The steps before were not ingested.
+      line.replay.selector().totals();  // `totals` ingests the steps before it.
   EXPECT_EQ(totals.weight, 39.0 * 40.0 * 79.0 / 6.0);
   EXPECT_EQ(totals.largest, 39.0F * 39.0F);
   EXPECT_EQ(totals.items, 40U);
@@ -69,7 +69,7 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
   expect_refusal([&] { (void)line.replay.selector(2).totals(); }, {"selector is 2"});
 }
 
-/// Reads beside `set_alpha` give only priorities that were set.
+/// Reads at the same time as `set_alpha` return only priorities that were set.
 TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
   Line line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
   line.append_many(0, 60, 16.0F);

@@ -4,13 +4,13 @@
 namespace reprise::test {
 namespace {
 
-/// Commits steps first to first + count - 1; the last one has the end.
+/// Commits steps first to first + count - 1, the last one with `end`.
 void append_to(Line& line, Writer& writer, std::uint64_t first, std::size_t count, End end) {
   line.append_many(writer, first, count - 1);
   line.append(writer, first + count - 1, end);
 }
 
-/// The keys of the steps with these numbers.
+/// The keys of the steps first to last - 1.
 std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uint64_t first,
                           std::uint64_t last) {
   std::vector<ItemKey> picked;
@@ -20,7 +20,7 @@ std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uin
   return picked;
 }
 
-/// The call has more keys than are sorted by shard at a time.
+/// The call has more keys than `remove` sorts by shard at a time.
 TEST(Remove, TakesManyKeysInAnyOrder) {
   Line line(Small{.capacity_steps = 8000, .episode_index = true, .chunk_steps = 100, .shards = 3});
   Writer writer = line.replay.writer();
@@ -65,7 +65,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
   }
 }
 
-/// Saves between removals refer to chunks of earlier checkpoints.
+/// Saves between removals reuse chunks of earlier checkpoints.
 TEST(Remove, IsKeptByCheckpoints) {
   for (const std::uint32_t limit : {0U, 1000U}) {
     const ScratchDirectory directory;
@@ -116,7 +116,8 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   const ScratchDirectory directory;
   Line line(Small{.capacity_steps = 500, .episode_index = true, .shards = 3});
   std::atomic<bool> running = true;
-  std::atomic<std::uint64_t> next = 0;  // No two steps have one number, as `keys` goes by it.
+  // No two steps have the same number, because `keys` finds items by their number.
+  std::atomic<std::uint64_t> next = 0;
   std::vector<std::jthread> threads;
   start(threads, 2, [&] {
     Writer writer = line.replay.writer();
@@ -132,7 +133,8 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   });
   Sampler sampler = line.replay.sampler({.seed = 3});
   std::size_t removed = 0;
-  // On a busy machine writers may evict most of a batch before its removal, so more rounds follow.
+  // On a busy machine writers may evict most of a batch before it is removed, so there are more
+  // rounds then.
   const auto too_few = [&](std::size_t round) { return removed <= 100 && round < 100'000; };
   for (std::size_t round = 0; round < scaled(2000, 300) || too_few(round); ++round) {
     const SampleResult batch = require_batch(sampler.sample(16));

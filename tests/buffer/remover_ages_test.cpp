@@ -5,9 +5,10 @@ namespace reprise::test {
 namespace {
 
 constexpr std::size_t kCapacity = 2000;
-constexpr std::size_t kLook = kCapacity / 50;  ///< Steps between two looks at the items.
+constexpr std::size_t kLook = kCapacity / 50;  ///< Number of steps between two looks at the items.
 
-/// A buffer of steps in episodes of 60, which records when each left and whether it was drawn.
+/// A buffer of steps in episodes of 60, which counts at what age each step left, and whether it was
+/// drawn before.
 class Watched {
  public:
   explicit Watched(Options options)
@@ -17,7 +18,8 @@ class Watched {
     }
   }
 
-  /// Appends some capacities of steps; `update` repeats a step's priority whenever it is drawn.
+  /// Appends `capacities` times the capacity of steps. With `update`, each drawn step gets a new
+  /// priority.
   template <class Priority>
   void append(double capacities, double draws_per_step, const Priority& priority,
               bool update = false) {
@@ -34,17 +36,17 @@ class Watched {
     }
   }
 
-  /// Makes the functions below count only what happens from now on.
+  /// Resets the counts, so that the functions below count only later steps.
   void count_anew() {
     left_ = never_drawn_ = young_ = 0;
     oldest_ = 0;
   }
   [[nodiscard]] double share_never_drawn() const { return share(never_drawn_); }
-  /// Share of the departed steps that left at less than a tenth of the capacity.
+  /// Share of the evicted steps that left at an age below a tenth of the capacity.
   [[nodiscard]] double share_gone_young() const { return share(young_); }
-  /// The greatest age, in capacities.
+  /// The greatest age of any step, in capacities.
   [[nodiscard]] double oldest() const { return oldest_; }
-  /// Share of the present steps that are older.
+  /// The steps in the buffer that are older than this, as a share of the capacity.
   [[nodiscard]] double share_older_than(double capacities) const {
     return static_cast<double>(std::ranges::count_if(
                there_, [&](const Item& item) { return age(item) > capacities; })) /
@@ -80,7 +82,7 @@ class Watched {
   void draw(bool update) {
     const SampleResult batch = sampler_.sample(kBatch, kAtOnce);
     if (!batch) {
-      return;  // Everything that is left weighs 0.
+      return;  // The remaining items weigh 0.
     }
     std::vector<float> priorities;
     for (std::size_t i = 0; i < kBatch; ++i) {
@@ -115,7 +117,7 @@ class Watched {
   Line line_;
   Sampler sampler_;
   std::vector<Writer> writers_;
-  std::vector<bool> drawn_;  ///< Whether each number was drawn.
+  std::vector<bool> drawn_;  ///< Whether the step of each number was drawn.
   std::vector<Item> there_;  ///< The items at the last look.
   std::size_t left_ = 0;
   std::size_t never_drawn_ = 0;
@@ -134,20 +136,20 @@ Options sharded_options(const Remover& remover, std::size_t shards = 1) {
                .shards = shards};
 }
 
-/// What a remover's header says about the steps that leave.
+/// What a remover's documentation promises about the steps that leave.
 struct Promise {
   std::string_view remover;
-  /// Steps that neither draws nor weights distinguish leave at this age in capacities, or later by
-  /// chance. Their mean age is 1.
+  /// The age, in capacities, at which a step leaves at the earliest, if draws and weights treat all
+  /// steps alike. The rest of its life is random; the mean age is 1.
   double by_chance_from;
   /// The greatest age of such a step, in capacities.
   double oldest;
-  /// What happens to a chunk that alone is drawn and has weight.
+  /// What happens to a chunk that is the only one drawn and the only one with weight.
   enum class Hot { LeavesLikeOthers, LeavesLater, Stays } hot;
 };
 using Hot = Promise::Hot;
 
-/// With 8 candidates, e^-8x of the chunks are not compared for x capacities.
+/// A remover that compares 8 chunks at a time passes over e^-8x of the chunks for x capacities.
 constexpr double kOldestOfCompared = 2.5;
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr Promise kPromises[] = {
@@ -160,7 +162,7 @@ constexpr Promise kPromises[] = {
 
 class RemoverAges : public testing::TestWithParam<NamedRemover> {
  protected:
-  /// Fails for a library remover that has no row above.
+  /// Fails for a library remover that has no row in kPromises.
   void SetUp() override {
     const auto* const found =
         std::ranges::find(kPromises, std::string_view(GetParam().name), &Promise::remover);
@@ -170,7 +172,7 @@ class RemoverAges : public testing::TestWithParam<NamedRemover> {
 
   void expect_promised(const Watched& watched, double draws_per_step, bool prioritized) const {
     const double from = promise_.by_chance_from;
-    const double mean = 1.0 - from;  // The mean of the exponential rest of a step's life.
+    const double mean = 1.0 - from;  // A step's remaining life is exponential, with this mean.
     EXPECT_LE(watched.share_gone_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
     EXPECT_LE(watched.share_never_drawn(),
               std::exp(-draws_per_step * from) / (1.0 + draws_per_step * mean) + 0.03);
@@ -204,7 +206,7 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
   }
 }
 
-/// Steps that were often drawn leave some time after the draws end.
+/// Steps that were often drawn leave some time after the draws have ended.
 TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
   Watched watched(sharded_options(GetParam().remover));
   watched.append(3.0, 8.0, kEven);

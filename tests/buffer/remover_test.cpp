@@ -5,7 +5,7 @@
 namespace reprise::test {
 namespace {
 
-/// With 9 rows a chunk of one long episode holds 8 steps.
+/// A chunk of 9 rows holds 8 steps of a long episode.
 constexpr std::size_t kRows = 9;
 constexpr std::size_t kSteps = 8;
 
@@ -19,8 +19,8 @@ class Removers : public testing::TestWithParam<NamedRemover> {};
 
 INSTANTIATE_TEST_SUITE_P(All, Removers, testing::ValuesIn(all_removers()), name_of);
 
-/// However badly a remover chooses, chunks that are partly evicted, left open or handed over must
-/// never use up the memory, because a writer would wait for ever.
+/// However badly a remover chooses, chunks that are partly evicted, left open or passed to another
+/// writer must not use up the memory, because a writer would wait for ever.
 TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
   for (std::uint64_t seed = 1; seed <= scaled(30, 4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -72,10 +72,10 @@ TEST(ARemoverOfTheUsers, DecidesWhatGoes) {
   EXPECT_NE(line.replay.options().remover.target<YoungestFirst>(), nullptr);
 }
 
-/// Records what a remover is told: chunks of its shard, with their steps and weights.
+/// A remover that records what the library tells it about the chunks of its shard.
 struct Watching {
   struct Seen {
-    std::vector<std::uint32_t> steps;    ///< Steps of chunks when they entered.
+    std::vector<std::uint32_t> steps;    ///< Number of steps of each chunk when it entered.
     std::vector<double> weights;         ///< Weights of these chunks in selector 0.
     std::vector<std::uint32_t> sampled;  ///< The chunk of each drawn item.
     std::size_t entered = 0;
@@ -98,7 +98,7 @@ struct Watching {
       filled_[chunk] = false;
       ++seen_.left;
     }
-    /// Chooses in turn the chunks that have not entered, and one that does not exist.
+    /// Returns in turn the chunks that are not filled, and one that does not exist.
     [[nodiscard]] std::uint32_t victim() noexcept override {
       do {
         answer_ = (answer_ + 1) % filled_.size();
@@ -131,7 +131,7 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
   EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
-  // Each of the 20 items is drawn twice.
+  // Each of the 20 items is drawn exactly twice.
   ASSERT_TRUE(for_now(line.replay.selector(1).sampler()).sample(40, kAtOnce));
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);

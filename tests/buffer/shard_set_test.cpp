@@ -12,7 +12,7 @@ namespace {
 using test::core_of;
 using test::Line;
 
-/// Calls a function whenever the selector is asked for its summary.
+/// Calls `asked` whenever the selector's summary is read.
 class Watched final : public test::WrappedSelector {
  public:
   Watched(std::unique_ptr<ShardSelector> selector, const std::function<void()>& asked)

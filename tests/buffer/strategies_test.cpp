@@ -1,7 +1,7 @@
 #include "testing/fixtures/another_value.hpp"
 #include "testing/test.hpp"
 
-/// Each entry in the tables of strategies has to do what its struct does.
+/// Each entry in the tables of strategies has to behave like the struct of its name.
 namespace reprise::test {
 namespace {
 
@@ -71,7 +71,7 @@ void set(Options& options, const RateLimiter& strategy) {
 }
 
 Options usual_options() {
-  return Small{.max_times_sampled = 1, .chunk_steps = 0};  // A queue needs a limit.
+  return Small{.max_times_sampled = 1, .chunk_steps = 0};  // `Queue` needs a draw limit.
 }
 
 TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
@@ -133,7 +133,7 @@ void expect_first(std::span<const StrategyKind<Family>> all,
   }
 }
 
-/// Checkpoints of older versions may hold fewer options than there are.
+/// Checkpoints of older versions may hold fewer values than there are options now.
 TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
   const std::vector<OptionValue> values(StrategyKind<Selector>::kMostOptions + 1, 1.0F);
   for (const StrategyKind<Selector>& kind : selectors()) {

@@ -10,7 +10,7 @@ TEST(WriterSlots, ThreadsNeverShareASlotAndNoStepIsLost) {
   constexpr std::size_t kThreads = 3;
   constexpr std::size_t kTurns = 3000;
   WriterSlots slots(kSlots);
-  // Plain memory, which only the owner of the slot touches.
+  // Plain memory, because only the owner of a slot accesses its element.
   std::array<std::size_t, kSlots> owned{};
   std::atomic<std::size_t> took{0};
   std::vector<std::jthread> threads;

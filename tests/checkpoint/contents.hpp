@@ -10,7 +10,7 @@ namespace reprise::test {
 using ByteVector = std::vector<std::byte>;
 
 [[nodiscard]] ByteVector random_bytes(Rng& rng, std::size_t n);
-/// Bytes that compress well.
+/// Random bytes that compress well.
 [[nodiscard]] ByteVector dull_bytes(Rng& rng, std::size_t n);
 
 struct ChunkContents {
@@ -22,14 +22,14 @@ struct ChunkContents {
 
 /// Everything in a checkpoint, as a plain value.
 struct Contents {
-  std::map<std::uint32_t, ChunkContents> chunks;  ///< By index.
+  std::map<std::uint32_t, ChunkContents> chunks;  ///< Chunks by their index.
   std::map<std::string, ByteVector> states;
 
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
-/// Imitates a buffer: each call fills open chunks, closes them, evicts closed ones and changes the
-/// states, as a buffer does between two saves.
+/// Imitates a buffer between two saves: each call of `next` fills open chunks, closes them, evicts
+/// closed ones and changes the states.
 class ContentsMaker {
  public:
   ContentsMaker(std::uint64_t seed, std::uint32_t chunks, std::size_t row_bytes = 8,
@@ -56,7 +56,7 @@ struct Saved {
   checkpoint::ManifestId id;
 };
 
-/// Makes one complete save, in which each chunk is written in two parts.
+/// Makes one complete save, which writes each chunk in two parts.
 Saved save(record::FileSystem& file_system, const std::string& directory, const Contents& contents,
            const SaveOptions& options = {}, std::optional<checkpoint::ManifestId> base = {},
            std::uint64_t full_bytes = checkpoint::Segments::kFullBytes);
@@ -71,7 +71,7 @@ struct Loaded {
 Loaded load(record::FileSystem& file_system, const std::string& directory,
             std::uint64_t before = ~std::uint64_t{0});
 
-/// Reads everything that a snapshot names.
+/// Reads every chunk and state that a snapshot names.
 Contents read_all(const checkpoint::Snapshot& snapshot);
 
 }  // namespace reprise::test

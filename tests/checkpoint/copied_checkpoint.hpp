@@ -6,7 +6,7 @@
 
 namespace reprise::test {
 
-/// The contents of a checkpoint, which a test changes and writes again with correct checksums.
+/// The contents of a checkpoint. A test changes them and writes them again with correct checksums.
 struct CopiedCheckpoint {
   using Contents = std::vector<std::byte>;
 
@@ -22,7 +22,7 @@ struct CopiedCheckpoint {
     }
   }
 
-  /// Writes it as the newest checkpoint of the directory.
+  /// Writes the contents as the newest checkpoint of the directory.
   void write(record::FileSystem& files, const std::string& directory) const {
     checkpoint::Saver saver(files, directory, {});
     for (const auto& [name, contents] : states) {

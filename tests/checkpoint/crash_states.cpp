@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kSectorBytes = 512;
 
-/// Copies part of a write into a file.
+/// Copies bytes `from` to `to` of a write into a file. If the file grows, `filler` fills the gap.
 void write_part(std::vector<std::byte>& file, const Operation& write, std::size_t from,
                 std::size_t to, std::byte filler) {
   if (from >= to) {
@@ -103,7 +103,7 @@ class Disk {
       write_part(file, write, 0, cut, filler);
       return;
     }
-    // Sectors are aligned in the file, wherever the write begins.
+    // Sectors are aligned to the file's beginning, not to the write's.
     for (std::size_t from = 0; from < size;) {
       const std::size_t to =
           std::min(size, from + kSectorBytes - (write.offset + from) % kSectorBytes);
@@ -117,7 +117,7 @@ class Disk {
   const Unsynced unsynced_;
   Rng& rng_;
   std::map<std::uint64_t, std::vector<std::byte>>
-      contents_;  ///< What is on the disk, by the number of the file.
+      contents_;  ///< Contents that are on the disk, by the number of the file.
   std::map<std::uint64_t, std::vector<const Operation*>> writes_;
   std::map<std::string, std::uint64_t> names_;
   std::vector<const Operation*> changes_;

@@ -5,13 +5,14 @@
 
 namespace reprise::test {
 
-/// Which operations since the last sync have reached the disk.
+/// Which operations after the last sync have reached the disk.
 enum class Unsynced { None, All, AtRandom };
 
 /// The files that a machine may find after a power failure: everything that was synced before, and
-/// of the rest what `unsynced` says. At random, each name that was made, changed or removed is
-/// there or not, and each write is there whole, not at all, or torn: sector by sector or up to some
-/// byte. Missing bytes are zeros or garbage if a later write made the file longer.
+/// the rest according to `unsynced`. If that is AtRandom, each creation, change or removal of a
+/// name has happened or not, and each write has happened in full, not at all, or in part: some
+/// sectors, or all up to some byte. If a later write made the file longer, missing bytes are zeros
+/// or garbage.
 MemoryFiles files_after_crash(std::span<const Operation> operations, Unsynced unsynced, Rng& rng);
 
 }  // namespace reprise::test

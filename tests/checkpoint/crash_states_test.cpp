@@ -16,10 +16,11 @@ using test::Operation;
 using test::save;
 using test::Unsynced;
 
-/// One or two chunks fill a data file, so some saves need several.
+/// One or two chunks fill a data file of this size, so some saves need several.
 constexpr std::uint64_t kFullBytes = 2000;
 
-/// The operations of several saves, a mark for each acknowledged one, and what they saved.
+/// The operations of several saves, with a mark after each completed save, and the contents that
+/// each save wrote.
 struct Life {
   std::vector<Operation> operations;
   std::vector<Contents> contents{{}};
@@ -28,7 +29,7 @@ struct Life {
 Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
   Life life;
   MemoryFileSystem system;
-  // Blocks have several sectors.
+  // With rows of 300 bytes, blocks have several sectors.
   ContentsMaker maker(seed, 6, 300);
   std::optional<ManifestId> base;
   for (int i = 0; i < saves; ++i) {
@@ -43,7 +44,7 @@ Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
   return life;
 }
 
-/// The number of the last save that was acknowledged within these operations.
+/// The number of the last save that was completed within these operations.
 std::uint64_t acknowledged(std::span<const Operation> operations) {
   std::uint64_t number = 0;
   for (const Operation& operation : operations) {
@@ -52,7 +53,8 @@ std::uint64_t acknowledged(std::span<const Operation> operations) {
   return number;
 }
 
-/// Loads what a crash left and compares it; then saves again if asked to.
+/// Loads what a crash left and compares it with the last completed save or a later one. With
+/// `then_save`, saves again afterwards.
 testing::AssertionResult survives(const Life& life, std::uint64_t acknowledged,
                                   const MemoryFiles& files, bool then_save) {
   MemoryFileSystem system(files);
@@ -117,7 +119,7 @@ TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
   RecordProperty("states", static_cast<int>(seen));
 }
 
-/// Tests the test: a save that syncs too little is caught.
+/// Tests the test: it must notice that a sync is missing.
 TEST(CrashStates, WouldShowASyncThatIsMissing) {
   const std::uint64_t seed = 42;
   test::Rng rng(seed);

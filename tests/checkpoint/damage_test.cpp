@@ -25,7 +25,7 @@ using test::save;
 
 constexpr std::size_t kDetectableBytes = 700;
 
-/// One save that is small enough to damage every bit of it.
+/// One save that is so small that a test can damage every bit of it.
 struct Small {
   MemoryFiles files;
   Contents contents;
@@ -39,7 +39,7 @@ Small small(int level) {
   return {system.files(), maker.now()};
 }
 
-/// Expects a load to fail, with a reason that names a file.
+/// Expects that a load fails because of damage, with a message that names a file.
 void expect_damage(const MemoryFiles& files, const std::string& what) {
   MemoryFileSystem system(files);
   SCOPED_TRACE(what);
@@ -83,7 +83,7 @@ TEST_P(Damage, ByTruncationAtEveryByteIsNoticed) {
 INSTANTIATE_TEST_SUITE_P(Plain, Damage, testing::Values(0));
 INSTANTIATE_TEST_SUITE_P(Zstd, Damage, testing::Values(1));
 
-/// Damages one or two files at random.
+/// Damages one or two random files.
 void damage_at_random(test::Rng& rng, MemoryFiles& files) {
   const auto pick = [&] {
     return std::next(files.begin(), static_cast<std::ptrdiff_t>(rng.below(files.size())));
@@ -151,7 +151,7 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
           << "seed " << seed << ", round " << round;
       ++loaded;
     } catch (const CheckpointError&) {
-      // No complete checkpoint was left.
+      // No complete checkpoint is left.
       continue;
     }
   }
@@ -159,7 +159,7 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
   EXPECT_LT(loaded, rounds);
 }
 
-/// Writes a manifest of any bytes with a correct checksum.
+/// Writes a manifest that consists of any bytes, with a correct checksum.
 void put_manifest(record::Folder& folder, std::uint64_t number, const ByteVector& bytes) {
   folder.try_remove(manifest_name(number));
   record::StoredFile file = folder.create(manifest_name(number));
@@ -179,7 +179,7 @@ ByteVector manifest_bytes(MemoryFileSystem& system) {
   return encode(read_manifest(folder, 1));
 }
 
-/// Somebody who forges a manifest can also forge its checksums.
+/// A person who forges a manifest can also forge its checksums.
 TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
   if (test::kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB shares out files that say that they are large";
@@ -230,7 +230,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
                                           {"manifest-00000000000000000001", "byte", why});
   };
   const auto unchanged = [](Manifest&) {};
-  // The list has two files of 24 bytes each.
+  // The list of files has two entries of 24 bytes each.
   refused(unchanged, "twice",
           [](ByteVector& bytes) { std::copy_n(bytes.begin() + 4, 16, bytes.begin() + 28); });
   refused([](Manifest& m) { m.chunks[0].at.file.sequence = 77; }, "does not name");
@@ -246,7 +246,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
   refused([](Manifest& m) { m.files.begin()->second = 63; }, "with room for");
 }
 
-/// Else a small file that claims one large state could take any amount of memory.
+/// Otherwise a small file that claims one large state could make a load take any amount of memory.
 TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
   const Small whole = small(0);
   MemoryFileSystem system(whole.files);
@@ -260,7 +260,7 @@ TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
                                         {"manifest-00000000000000000001", "with room for"});
 }
 
-/// The record begins before the file's first record, or ends after its last.
+/// The record begins before the file's first record, or ends after its last one.
 TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
   const Small whole = small(0);
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U,
@@ -274,7 +274,7 @@ TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
   }
 }
 
-/// The manifest is a sparse file that claims more bytes than any manifest may have.
+/// The manifest is a sparse file, larger than any manifest may be.
 TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
   const test::ScratchDirectory scratch;
   record::PosixFileSystem system;
@@ -287,7 +287,7 @@ TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
                                         {"manifest", std::to_string(bytes), "at most"});
 }
 
-/// Writes a record of zeros, 200 KB that decompress to 1 GiB.
+/// Writes a record of zeros that decompresses from 200 KB to 1 GiB.
 record::RecordPlace put_zeros(record::StoredFile& file) {
   const ByteVector zeros(record::kBlockBytes);
   const std::vector<record::Bytes> parts(4096, record::Bytes(zeros));
@@ -312,7 +312,7 @@ TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) 
                                         {"manifest", "not compressed"});
 }
 
-/// Changes a header, and corrects its checksum.
+/// Changes a byte of a file's header, and corrects the header's checksum.
 void edit_header(MemoryFileSystem& system, const std::string& name, std::size_t at,
                  std::byte value) {
   ByteVector bytes = system.files().at(name);
@@ -343,7 +343,7 @@ TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
 
 TEST(Versions, HeadersOfAnotherFileAreRefused) {
   const Small whole = small(0);
-  // The offsets of version, kind, number and sequence.
+  // The offsets of version, kind, number and sequence in the header.
   for (const std::size_t at : {8U, 12U, 16U, 24U}) {
     for (const std::string& name : {manifest_name(1), data_name({1, 0})}) {
       MemoryFileSystem system(whole.files);

@@ -8,7 +8,8 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// Version 1 of the format wrote these inputs, and every later version has to read them.
+/// These inputs were written in version 1 of the format. Every later version must be able to read
+/// them.
 TEST(FuzzCorpus, HoldsCheckpointsOfVersionOneThatCanBeLoaded) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(REPRISE_FUZZ_CORPUS)) {

@@ -1,5 +1,5 @@
-// A libFuzzer target that loads the input as a checkpoint directory.
-// FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION makes every checksum match and blocks small.
+// A libFuzzer target that loads the input as a checkpoint directory. With the macro
+// FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION every checksum matches, and blocks are small.
 #include "checkpoint/snapshot.hpp"
 #include "packed_file_system.hpp"
 #include "testing/library.hpp"
@@ -17,7 +17,7 @@ void read_all(const reprise::checkpoint::Snapshot& snapshot) {
   Reader reader(snapshot);
   std::vector<std::byte> bytes;
   for (const auto& chunk : snapshot.chunks()) {
-    // The size was verified, so the file has as many bytes.
+    // The snapshot has verified the size, so the file has at least that many bytes.
     bytes.resize(chunk.at.place.raw);
     const Room room(bytes);
     const std::size_t third = room.size() / 3;
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     std::vector<reprise::SkippedCheckpoint> skipped;
     read_all(reprise::checkpoint::open_latest(files, "input", {}, &skipped));
   } catch (const reprise::CheckpointError&) {
-    // An input may be refused only by this exception.
+    // The library may refuse an input only by this exception.
     return 0;
   }
   return 0;

@@ -1,5 +1,5 @@
-// A libFuzzer target that decodes the input as one of the states in a checkpoint of ReplayBuffer;
-// the first byte says which. A state that is accepted has to be encoded to the same bytes.
+// A libFuzzer target that decodes the input as a state in a checkpoint of ReplayBuffer; the first
+// byte chooses the kind of state. A state that is accepted must be encoded to the same bytes.
 #include "save/save.hpp"
 #include "save/stored_buffer.hpp"
 #include "save/stored_options.hpp"
@@ -57,7 +57,7 @@ void buffer(Bytes bytes, std::size_t selectors, bool ratio) {
   demand(std::ranges::equal(to.encoded(), bytes));
 }
 
-/// Decodes the state of a shard with so many chunks and rows.
+/// Decodes the state of a shard with `chunks` chunks of `rows` rows.
 void shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
            bool draws_limited, bool turns) {
   const reprise::save::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         shard(bytes, data[1], data[2], selectors, data[0] >= 128, (data[0] & 64U) != 0);
     }
   } catch (const reprise::CheckpointError&) {
-    // An input may be refused only by this exception.
+    // The library may refuse an input only by this exception.
     return 0;
   }
   return 0;

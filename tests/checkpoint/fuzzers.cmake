@@ -1,5 +1,5 @@
-# fuzz_checkpoint_reader and fuzz_checkpoint_states, libFuzzer programs. The code that reads
-# checkpoints and states is compiled again, with coverage for the fuzzer, without checksums.
+# Builds fuzz_checkpoint_reader and fuzz_checkpoint_states, libFuzzer programs. The code that reads
+# checkpoints and states is compiled again, with coverage for the fuzzer and without checksums.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "REPRISE_BUILD_FUZZERS needs clang; the compiler is ${CMAKE_CXX_COMPILER_ID}")
 endif()
@@ -24,7 +24,7 @@ target_link_options(reprise_fuzz_floor PUBLIC -fsanitize=fuzzer-no-link)
 reprise_own_target(reprise_fuzz_floor)
 
 add_executable(fuzz_checkpoint_reader checkpoint/fuzz_reader.cpp)
-# The decoders use strategies and schemas, which come from the library as it is.
+# The decoders use strategies and schemas, which come from the library as it was built.
 add_executable(
   fuzz_checkpoint_states
   checkpoint/fuzz_states.cpp
@@ -34,10 +34,12 @@ add_executable(
   ${PROJECT_SOURCE_DIR}/src/save/stored_buffer.cpp)
 target_link_libraries(fuzz_checkpoint_states PRIVATE reprise_fuzz_floor reprise::reprise)
 
-# Short runs. What a longer one finds worth keeping goes to a folder of its own first:
+# The tests are short runs. A longer run writes its findings to a folder of its own, from which the
+# useful ones are copied:
 #   fuzz_checkpoint_reader -runs=100000000 -max_len=3000 NEW_FOLDER tests/checkpoint/fuzz_corpus
-# -malloc_limit_mb finds lengths that are believed. fuzz_corpus holds whole checkpoints of each
-# version of the format, fuzz_seeds what leads to places that these do not reach.
+# With -malloc_limit_mb the fuzzer finds code that allocates by an unchecked length. fuzz_corpus has
+# whole checkpoints of each version of the format; fuzz_seeds has inputs that reach code which those
+# do not reach.
 foreach(subject reader states)
   set(fuzzer fuzz_checkpoint_${subject})
   target_link_libraries(${fuzzer} PRIVATE reprise_fuzz_floor)
@@ -54,8 +56,8 @@ foreach(subject reader states)
   set_tests_properties(fuzz.checkpoint_${subject} PROPERTIES LABELS fuzz)
 endforeach()
 
-# make_fuzz_corpus writes tests/checkpoint/fuzz_corpus anew, make_fuzz_seeds the same with the small
-# blocks of a fuzzer.
+# make_fuzz_corpus writes tests/checkpoint/fuzz_corpus anew. make_fuzz_seeds writes the same
+# contents with the small blocks of a fuzzer.
 add_executable(make_fuzz_corpus checkpoint/make_fuzz_corpus.cpp checkpoint/contents.cpp
                                 record/memory_file_system.cpp checkpoint/packed_files.cpp)
 target_link_libraries(make_fuzz_corpus PRIVATE reprise_testing)

@@ -19,13 +19,14 @@ using test::ByteVector;
 using test::Contents;
 using test::load;
 
-/// Bytes that differ for each chunk, generation and salt.
+/// Random bytes that differ for each chunk, generation and salt.
 ByteVector bytes_of(const ChunkId& id, std::uint64_t salt) {
   test::Rng rng((std::uint64_t{id.generation} << 32U) + id.index * 1000U + id.rows + salt);
   return test::random_bytes(rng, id.rows * 40U);
 }
 
-/// The contents of checkpoint `number` in every process; closed chunks stay for some saves.
+/// The contents of checkpoint `number`, the same in every process. Closed chunks stay the same for
+/// some saves.
 Contents contents_of(std::uint64_t number) {
   Contents contents;
   for (std::uint32_t i = 0; i < 12; ++i) {
@@ -40,7 +41,7 @@ Contents contents_of(std::uint64_t number) {
   return contents;
 }
 
-/// Saves one checkpoint after the other, and reports each acknowledged one through the pipe.
+/// Saves one checkpoint after the other, and writes the number of each completed save to the pipe.
 [[noreturn]] void save_for_ever(record::FileSystem& system, const std::string& directory,
                                 int pipe) {
   std::optional<ManifestId> base;
@@ -68,7 +69,8 @@ Contents contents_of(std::uint64_t number) {
   }
 }
 
-/// Runs `child` until it or `kill` ends it. Returns the last number that it reported, or `last`.
+/// Runs `child` in a process until it ends or `kill` ends it. Returns the last number that it
+/// reported, or `last` if it reported none.
 template <class Child, class Kill>
 std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
   std::array<int, 2> ends{};
@@ -99,7 +101,8 @@ std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
   return last;
 }
 
-/// Expects to load the last acknowledged checkpoint, or a later one, with all of its contents.
+/// Expects that the last completed checkpoint, or a later one, can be loaded with all of its
+/// contents.
 void check(record::FileSystem& system, const std::string& directory, std::uint64_t acknowledged,
            std::uint64_t& found) {
   try {
@@ -125,7 +128,8 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
   std::uint64_t found = 0;
   const std::size_t kills = test::scaled(200, 20);
   std::size_t done = 0;
-  // On a busy machine most saves are killed before their end, so there are more and later kills.
+  // On a busy machine most saves are killed before they end, so there are more kills, after longer
+  // delays.
   for (; (done < kills || acknowledged <= kills / 10) && !testing::Test::HasFailure(); ++done) {
     const auto delay = static_cast<useconds_t>(rng.below(6'000 * (1 + done / kills)));
     acknowledged = killed(
@@ -145,7 +149,7 @@ TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
   record::PosixFileSystem posix;
   std::uint64_t acknowledged = 0;
   std::uint64_t found = 0;
-  // Two saves make fewer calls, so each call of an incremental save is reached.
+  // Two saves make fewer than 250 calls, so each call of an incremental save is reached.
   for (std::size_t nth = 0; nth < 250 && !testing::Test::HasFailure(); ++nth) {
     acknowledged = killed(
         acknowledged,

@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/// The names in a directory, sorted by kind.
+/// The names in a directory, by kind of file, each kind sorted.
 struct Listing {
   std::vector<std::uint64_t> manifests;
   std::vector<checkpoint::DataName> data;

@@ -1,4 +1,4 @@
-// make_fuzz_corpus DIRECTORY writes the first inputs for the fuzzer of the reader.
+// make_fuzz_corpus DIRECTORY writes initial inputs for the fuzzer of the checkpoint reader.
 #include "contents.hpp"
 #include "packed_files.hpp"
 #include "testing/library.hpp"

@@ -5,10 +5,11 @@
 
 namespace reprise::test {
 
-/// A read-only directory over the bytes that `unpack` takes. It copies nothing, so that a fuzzer
-/// spends its time in the code under test. The bytes must outlive it.
+/// A read-only directory whose files are in a byte string packed like those that `unpack` takes. It
+/// copies nothing, so that a fuzzer spends its time in the code under test. The bytes must outlive
+/// the file system.
 ///
-/// Thread safety: any thread.
+/// Thread-safe.
 class PackedFileSystem final : public record::FileSystem {
  public:
   explicit PackedFileSystem(record::Bytes packed);
@@ -23,7 +24,7 @@ class PackedFileSystem final : public record::FileSystem {
     std::string name;
     record::Bytes contents;
   };
-  std::vector<Packed> files_;  ///< Each name is in it once.
+  std::vector<Packed> files_;  ///< The files; no name comes twice.
 };
 
 }  // namespace reprise::test

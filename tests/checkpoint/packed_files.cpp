@@ -39,7 +39,7 @@ std::vector<std::byte> pack(const MemoryFiles& files) {
   record::Encoder encoder;
   for (unsigned kind = 0; kind < 256; ++kind) {
     const auto found = files.find(name_of(static_cast<std::uint8_t>(kind)));
-    // Several values of `kind` stand for the same data file; the first one is used.
+    // Several values of `kind` stand for the same data file. `pack` uses the first.
     const bool first = kind < kManifests + 16U;
     if (found != files.end() && first) {
       encoder.u8(static_cast<std::uint8_t>(kind));

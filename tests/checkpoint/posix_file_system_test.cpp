@@ -24,7 +24,7 @@ using test::load;
 using test::save;
 using Kind = CheckpointError::Kind;
 
-/// Says how a call fails to fail as expected; empty if it fails so.
+/// Describes how a call does not fail with this kind and errno; empty if it does.
 std::string unless_fails(Kind kind, int error_number, const std::function<void()>& call) {
   try {
     call();
@@ -81,7 +81,7 @@ TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
   EXPECT_EQ(descriptors(), before);
 }
 
-/// A program that the process starts would otherwise hold the files, and the lock, until it ends.
+/// Otherwise a program that the process starts would hold the files, and the lock, until it ends.
 TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
   Saver saver(system_, directory(), {});
   saver.write_state("state", {});
@@ -95,10 +95,10 @@ TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
       EXPECT_NE(flags & FD_CLOEXEC, 0) << path;
     }
   }
-  EXPECT_EQ(ours, 3U);  // The directory, its lock and a data file are open.
+  EXPECT_EQ(ours, 3U);  // Only the directory, its lock and a data file are open.
 }
 
-/// A process may have lost the permission to open the directory again.
+/// A process may have lost the permission to open the directory a second time.
 TEST_F(PosixFiles, AreListedInTheOpenDirectoryWhateverIsAtItsPath) {
   std::unique_ptr<record::Directory> opened;
   ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
@@ -133,7 +133,7 @@ TEST_F(PosixFiles, OfOtherKindsAreDamage) {
     EXPECT_EQ(loaded.skipped[0].error.kind(), Kind::Damaged) << what;
     std::filesystem::remove(newest);
   };
-  // Opening a pipe for reading would wait for a writer.
+  // Opening a pipe for reading must not wait for a writer.
   ASSERT_EQ(::mkfifo(newest.c_str(), 0666), 0);
   passed_over("a pipe");
   ASSERT_EQ(::symlink(whole.c_str(), newest.c_str()), 0);
@@ -154,7 +154,7 @@ TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
 }
 
 TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
-  // The child inherits the lock's descriptor, and lives on.
+  // The child inherits the descriptor of the lock and outlives the save.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   pid_t child = -1;
@@ -184,7 +184,7 @@ TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
   EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
 }
 
-/// Runs `work` in a child in whose mount namespace `path` is a small file system.
+/// Runs `work` in a child process for which a file system of 256 KiB is mounted at `path`.
 void on_a_small_disk(const std::string& path, const std::function<std::string()>& work) {
   test::expect_of_child([&]() -> std::string {
     if (::unshare(CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||

@@ -122,7 +122,8 @@ TEST(StoreLife, TakesANumberAboveThatOfEveryFile) {
   }
 }
 
-/// A process that may not lock the directory may list it before a save and read it afterwards.
+/// A process without the permission to lock the directory may list it before a save and read it
+/// afterwards.
 TEST(StoreLife, ListsAgainWhatASaveRemovedMeanwhile) {
   MemoryFileSystem system;
   ContentsMaker maker(1, 5);

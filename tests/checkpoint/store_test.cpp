@@ -89,7 +89,7 @@ TEST(Store, AgreesWithPlainValuesOverManySaves) {
       const Listing listing = list(system);
       ASSERT_EQ(listing.manifests.size(), kept.size()) << "seed " << seed;
       EXPECT_TRUE(listing.other.empty());
-      // Every checkpoint that was kept can be read, newest first.
+      // Every checkpoint that was kept can be read; the newest is read first.
       std::uint64_t before = ~std::uint64_t{0};
       for (auto it = kept.rbegin(); it != kept.rend(); ++it) {
         const test::Loaded loaded = load(system, kDirectory, before);
@@ -118,7 +118,7 @@ TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
   EXPECT_EQ(next.result.chunks_moved, 0U);
   EXPECT_LT(next.result.bytes_written, full.result.bytes_written / 10);
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
-  // Readers read each file once from beginning to end.
+  // A reader reads each file once, from beginning to end.
   const Snapshot snapshot = open_latest(system, kDirectory);
   EXPECT_TRUE(std::ranges::is_sorted(snapshot.chunks(), {}, [](const ChunkEntry& chunk) {
     return std::pair(chunk.at.file, chunk.at.place.offset);
@@ -178,7 +178,7 @@ TEST(Store, MovesWhatIsLeftOutOfFilesThatAreMostlyUnused) {
 }
 
 /// A file of another save replaces one that the manifest names. The checksums of its blocks are
-/// right, but those of its records differ.
+/// right, but its records have other checksums than the manifest says.
 TEST(Store, DoesNotMoveARecordThatIsNotTheOneTheManifestNames) {
   MemoryFileSystem system;
   MemoryFileSystem other;
@@ -261,7 +261,7 @@ TEST(Store, BeginsAnotherFileOnceOneIsFull) {
     contents.chunks[i] = {{i, 0, 1, i < 6}, test::random_bytes(rng, 1000)};
   }
   save(system, kDirectory, contents, {}, {}, kFileBytes);
-  // Three records fill a file; closed chunks and open ones are in different files.
+  // Three records fill a file. Closed chunks and open chunks are in different files.
   std::vector<std::uint64_t> sizes;
   for (const DataName& name : list(system).data) {
     sizes.push_back(system.files().at(data_name(name)).size());

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-/// The calls by which `Saver` makes the operating system write in the order that it promises.
+/// The system calls by which `Saver` makes the operating system write in the promised order.
 namespace reprise::checkpoint {
 namespace {
 
@@ -18,7 +18,7 @@ using test::load;
 using test::save;
 using Calls = std::vector<std::string>;
 
-/// One or two chunks fill a data file.
+/// One or two chunks fill a data file of this size.
 constexpr std::uint64_t kFullBytes = 2000;
 
 class Syncs : public testing::Test {
@@ -30,7 +30,7 @@ class Syncs : public testing::Test {
     return save(system_, directory_, maker_.next(), {.keep = 1}, base, kFullBytes);
   }
   [[nodiscard]] std::string in(const std::string& name) const { return directory_ + "/" + name; }
-  /// The call "sync" for each data file of a checkpoint.
+  /// The recorded call "sync PATH" for each data file of a checkpoint.
   [[nodiscard]] Calls syncs_of_data(std::uint64_t number) const {
     Calls calls;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
@@ -65,7 +65,7 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
     Calls calls = test::take_noted_calls();
     const Calls data = syncs_of_data(number);
     EXPECT_GE(data.size(), 2U);
-    // The directory is made first; then the data is written and renamed; then the manifest is.
+    // First the directory is made; then the data is written and renamed; then the manifest.
     EXPECT_THAT(take(calls, 1), testing::ElementsAre("sync " + parent_));
     EXPECT_THAT(take(calls, data.size()), testing::UnorderedElementsAreArray(data));
     const std::string unfinished = in(unfinished_name(number));
@@ -73,7 +73,7 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
                 testing::ElementsAre("sync " + directory_, "sync " + unfinished,
                                      "rename " + unfinished + " " + manifest_name(number),
                                      "sync " + directory_));
-    // The older manifest is removed before its data.
+    // The older manifest is removed before its data files.
     if (number > 1) {
       EXPECT_THAT(take(calls, 1), testing::ElementsAre("remove " + in(manifest_name(number - 1))));
     }
@@ -87,7 +87,7 @@ TEST_F(Syncs, ThatFailAreErrorsOfTheSave) {
   const Contents saved = maker_.now();
   const Calls calls = test::take_noted_calls();
   ASSERT_THAT(calls, testing::Contains("sync " + directory_));
-  // The second save uses these paths.
+  // The second save syncs these paths.
   for (const std::string& broken : {parent_, directory_, in(data_name({2, 0})),
                                     in(data_name({2, 1})), in(unfinished_name(2))}) {
     SCOPED_TRACE(broken);

@@ -16,16 +16,17 @@ using device::Handle;
 using device::Ordinal;
 using device::Result;
 
-/// A driver with one device, number 3, whose memory is the host's. Every call is done at once.
+/// A fake driver with one device, number 3, whose memory is the host's. Each call completes at
+/// once.
 struct Fake {
-  std::vector<std::string> calls;  ///< Calls that concern streams, with their handles.
-  std::string failing;             ///< The call that answers with `error`.
+  std::vector<std::string> calls;  ///< Calls that concern streams, each with its handle.
+  std::string failing;             ///< The name of the call that returns `error`.
   Result error = 700;
   int contexts = 0;
   int current = 0;
   int handles = 0;
-  int blocks[2] = {};       ///< Blocks in the memory of the device and of the host.
-  int without_context = 0;  ///< Calls that need a current context and had none.
+  int blocks[2] = {};       ///< Number of blocks in the memory of the device and of the host.
+  int without_context = 0;  ///< Number of calls that need a current context and had none.
 };
 Fake* fake = nullptr;
 
@@ -154,7 +155,7 @@ class FakeCuda : public testing::Test {
   std::string why;
 };
 
-/// Makes a ring and its device, and draws.
+/// Makes a device and a ring on it, and draws a batch.
 void use_a_ring(std::string& why) {
   Line line;
   fill(line);
@@ -261,7 +262,7 @@ TEST(CudaDriver, IsTooOldWithoutAnyOfItsNames) {
   }
 }
 
-/// Copies a real device's memory to the host, when copies and work have ended.
+/// Copies memory of a real device to the host, after its copies and its work have ended.
 class Fetch {
  public:
   Fetch() {

@@ -15,7 +15,8 @@ Numbers numbers_of(std::span<const std::uint64_t> span) {
   return {span.begin(), span.end()};
 }
 
-/// Lets a device work on 60 batches, and expects it to read the same as a sampler draws.
+/// Lets a device work on 60 batches, and expects it to read the items that a sampler of the same
+/// seed draws.
 template <class AnyDevice>
 void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   Line line;
@@ -41,7 +42,7 @@ void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   EXPECT_EQ(read, 60);
 }
 
-/// Ends the wait as soon as it is asked.
+/// Ends the wait as soon as a call has waited at all.
 class EndsTheWait final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -102,12 +103,12 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
              .selectors = {kRaw},
              .rate_limiter = SampleToInsertRatio{
                  .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
-  fill(line);  // The 40 steps let four batches of 16 through, and no fifth.
+  fill(line);  // The 40 steps allow four batches of 16, but no fifth.
   Scripted device({.copies = true, .work = true});
   Sampler sampler = line.replay.sampler();
   DeviceRing ring(sampler, 16, device, 2);
   for (int i = 0; i < 4; ++i) {
-    // It would hang if it waited for a batch ahead.
+    // The call would hang here if it waited for the batch after this one.
     const SampleResult batch = ring.next(nullptr);
     ASSERT_TRUE(batch) << i << ": " << batch.status().message();
     EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
@@ -165,7 +166,7 @@ TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   Line line;
   fill(line);
   Scripted device({.copies = true, .work = true});
-  device.fail_at = 3;  // This is the second slab's memory on the device.
+  device.fail_at = 3;  // The number of the allocation of the second slab's memory on the device.
   Sampler sampler = line.replay.sampler();
   EXPECT_THROW(DeviceRing(sampler, 8, device, 2), std::bad_alloc);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());

@@ -24,7 +24,7 @@
 
 namespace reprise::test {
 
-/// Appends 40 steps with priorities from 1 on.
+/// Appends steps 0 to 39 with priorities 1 to 40.
 inline void fill(Line& line) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
@@ -32,10 +32,10 @@ inline void fill(Line& line) {
 
 inline constexpr std::align_val_t kAligned{256};
 
-/// A device whose copies and work are done as early, or as late, as the ring allows.
+/// A device that does copies and work as early, or as late, as the ring allows.
 class Scripted final : public Device {
  public:
-  /// What is done as early as possible.
+  /// Which of them it does as early as possible.
   struct Eager {
     bool copies = false;
     bool work = false;
@@ -109,10 +109,11 @@ class Scripted final : public Device {
     EXPECT_TRUE(work_.empty() && copies_.empty());
   }
 
-  std::map<void*, std::size_t> blocks[2];  ///< Blocks in the memory of the device and of the host.
+  /// Blocks and their bytes, in the memory of the device and of the host.
+  std::map<void*, std::size_t> blocks[2];
   int events = 0;
   int copies_under_way = 0;
-  int fail_at = -1;  ///< The number of the allocation that fails, from 0.
+  int fail_at = -1;  ///< The number of the allocation that fails, counted from 0; -1 if none does.
   bool fail_event = false;
   bool fail_copy = false;
 
@@ -121,7 +122,7 @@ class Scripted final : public Device {
     int asked = 0;
     int come = 0;
   };
-  /// A function returns false if it cannot be done yet.
+  /// Operations in order. A function returns false if it cannot be done yet.
   using Queue = std::deque<std::function<bool()>>;
 
   static bool step(Queue& queue) {
@@ -153,8 +154,8 @@ class Scripted final : public Device {
   int done_work_ = 0;
 };
 
-/// A device with a thread for its copies and one for the learner's work. Only the ring orders their
-/// accesses, so ThreadSanitizer finds what it does not order.
+/// A device with a thread for its copies and one for the learner's work. Only the ring orders the
+/// two threads' accesses, so ThreadSanitizer reports a missing order.
 class Threaded final : public Device {
  public:
   void* allocate(std::size_t bytes, bool /*on_host*/) override {
@@ -202,11 +203,11 @@ class Threaded final : public Device {
         come.wait(now, std::memory_order_acquire);
       }
     }
-    int asked = 0;  ///< Read and written by the caller's thread.
+    int asked = 0;  ///< Accessed only by the caller's thread.
     std::atomic<int> come{0};
   };
 
-  /// Does its work in order on a thread of its own.
+  /// Runs functions in order on a thread of its own.
   class Queue {
    public:
     void put(std::function<void()> one) {
@@ -235,7 +236,7 @@ class Threaded final : public Device {
     std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
   };
 
-  /// They are kept, because a thread may notify one after the wait for it has ended.
+  /// Marks are kept until the end, because a thread may notify one after the wait for it has ended.
   std::deque<Mark> marks_;
   Queue copies_;
   Queue work_;

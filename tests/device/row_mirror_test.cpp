@@ -7,12 +7,12 @@
 namespace reprise::test {
 namespace {
 
-/// The other end of a mirror: rows in memory of its own, read as a device reads them.
+/// A device's copy of the rows of a mirror, in memory of its own, read as a device reads it.
 class Copy {
  public:
   explicit Copy(RowMirror& mirror) : mirror_(mirror) {}
 
-  /// Returns how many rows were new.
+  /// Copies the mirror's new rows. Returns their number.
   std::size_t update() {
     const auto [rows, bytes] = mirror_.new_rows();
     const std::size_t one = mirror_.layout().row_bytes;
@@ -24,7 +24,7 @@ class Copy {
     }
     return rows.size();
   }
-  /// Where an item of the last batch begins.
+  /// The row with which an item of the last batch begins.
   [[nodiscard]] std::size_t first(std::size_t item) const {
     return static_cast<std::size_t>(mirror_.first_rows()[item]);
   }
@@ -45,7 +45,7 @@ class Copy {
   std::vector<std::byte> bytes_;
 };
 
-/// In words, the first thing wrong with the window of an item in the copy and the batch.
+/// Describes the first thing wrong with the window of an item, in the copy and in the batch.
 std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, const Batch& batch,
                      std::size_t item, std::uint32_t stack) {
   const std::size_t first = copy.first(item);
@@ -119,7 +119,7 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
       }
       const SampleResult batch = sampler.sample(rng.between(1, 20), {.timeout = 0ns});
       if (!batch || rng.chance(0.2)) {
-        continue;  // The rows of a draw that nobody asked for come with those of the next one.
+        continue;  // The copy gets the rows of this draw together with those of the next one.
       }
       copy.update();
       for (std::size_t i = 0; i < batch->size(); ++i) {
@@ -128,7 +128,7 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
       const ItemKey key = batch->keys()[0];
       const StepName name =
           World::name_of(copy.word(copy.first(0), 0), copy.word(copy.first(0), 8) >> 24U);
-      if (transitions) {  // A step of sequences may be in two chunks.
+      if (transitions) {  // A step of sequences may be in two chunks, with two values.
         replay.update({&key, 1}, latent, world.change(latent, name, rng.next()));
       }
     }

@@ -1,7 +1,7 @@
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
-// Episodes::sums.
+// Tests `Episodes::sums`.
 namespace reprise::test {
 namespace {
 
@@ -17,12 +17,13 @@ Sums sums_of(const ReplayBuffer& replay, std::span<const ItemKey> keys, std::siz
   return sums;
 }
 
-/// The keys of all items, whatever the window.
+/// The keys of all items. Works with every kind of window.
 std::vector<ItemKey> keys_in(Line& line) {
   std::map<std::uint64_t, ItemKey> keys;
   const std::size_t steps = line.replay.size();
   if (steps != 0) {
-    Sampler sampler = line.replay.selector(1).sampler();  // The batch is in its memory.
+    // The sampler is named, because the batch is in its memory.
+    Sampler sampler = line.replay.selector(1).sampler();
     const SampleResult all = sampler.sample(4 * steps, kAtOnce);
     for (std::size_t i = 0; all && i < all->size(); ++i) {
       keys[all->keys()[i].bits] = all->keys()[i];
@@ -35,14 +36,14 @@ std::vector<ItemKey> keys_in(Line& line) {
   return list;
 }
 
-/// Compares with sums over all items that there are. Priorities are small integers, and weights.
+/// Compares with sums over all items. Priorities are small integers, so weights and sums are exact.
 void expect_right(Line& line) {
   const std::vector<ItemKey> keys = keys_in(line);
   const Batch items = line.replay.gather(keys);
   std::vector<float> priorities(keys.size());
   ASSERT_EQ(line.replay.selector().priorities(keys, priorities), keys.size());
   const Sums sums = sums_of(line.replay, keys);
-  const Sums counts = sums_of(line.replay, keys, 1);  // The `Uniform` selector of `Line`.
+  const Sums counts = sums_of(line.replay, keys, 1);  // Selector 1 is the `Uniform` one of `Line`.
   ASSERT_EQ(sums.found, keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     double after = 0.0;
@@ -142,7 +143,8 @@ TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
     keys.push_back(*line.replay.episodes().find(line.writer().episode_id(), i));
   }
   const SampleResult drawn =
-      for_now(line.replay.selector(1).sampler()).sample(4, kAtOnce);  // 1 to 4.
+      // `Fifo` draws the items of priorities 1 to 4, which are exhausted then.
+      for_now(line.replay.selector(1).sampler()).sample(4, kAtOnce);
   ASSERT_TRUE(drawn);
   line.replay.remove(std::span(keys).last(1));
   const Sums sums = sums_of(line.replay, keys);
@@ -208,7 +210,7 @@ TEST(EpisodeSums, OfAnEpisodeAreBetweenItsLowestAndHighestBesideUpdates) {
     const Sums sums = sums_of(line.replay, keys);
     for (std::size_t k = 0; k < keys.size(); ++k) {
       if (std::isnan(sums.totals[k])) {
-        continue;  // The writer of the other episodes has replaced it.
+        continue;  // Steps of the other writer have evicted this item.
       }
       ASSERT_LE(sums.after[k], sums.totals[k]);
       ASSERT_LE(sums.totals[k], 2.0 * 500);

@@ -4,14 +4,14 @@
 
 namespace reprise::test {
 
-/// The results of one call.
+/// The results of one call of `Hindsight::relabel`.
 struct Goals {
   std::vector<std::uint64_t> goals;
   std::vector<std::int32_t> distances;
   std::size_t relabelled = 0;
 };
 
-/// The value of all goals before a call.
+/// The value of all goals before the call, which stands for a goal that was not changed.
 inline constexpr std::uint64_t kOwn = 1U << 30U;
 
 inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
@@ -20,7 +20,7 @@ inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
   return made;
 }
 
-/// Counts how often each distance occurs in so many calls for one item.
+/// Counts how often each distance occurs if one item is relabelled `calls` times.
 inline std::map<std::int32_t, int> count_distances(Hindsight& hindsight, ItemKey key, int calls) {
   const std::vector<ItemKey> keys(static_cast<std::size_t>(calls), key);
   std::map<std::int32_t, int> counts;
@@ -34,7 +34,7 @@ inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
   return Small{.chunk_steps = chunk_steps, .shards = shards};
 }
 
-/// Expects every distance from `first` to `last`, except 0, equally often.
+/// Expects each distance from `first` to `last`, except 0, to occur equally often.
 inline void expect_uniform(const std::map<std::int32_t, int>& counts, std::int32_t first,
                            std::int32_t last) {
   std::set<std::int32_t> expected;

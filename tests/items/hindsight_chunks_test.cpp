@@ -4,12 +4,12 @@
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
-/// Goals in episodes that are spread over several chunks.
+/// Relabelled goals in episodes that are spread over several chunks.
 namespace reprise::test {
 namespace {
 
-/// Appends whole episodes from number `first` on. The observations of an episode are consecutive
-/// numbers, the first of which is its number times steps + 1.
+/// Appends `episodes` whole episodes of `steps` steps. The observations of episode e are
+/// consecutive numbers from e * (steps + 1) on.
 void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_t episodes,
                      std::size_t steps) {
   for (std::uint64_t e = first; e < first + episodes; ++e) {
@@ -19,7 +19,7 @@ void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_
   }
 }
 
-/// Expects `Final` goals to be the last observation of the episode, unless that has left.
+/// Expects `Final` goals to be the last observation of the episode, unless that has been evicted.
 void expect_final_goals(Line& line, std::size_t steps) {
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
@@ -35,7 +35,7 @@ void expect_final_goals(Line& line, std::size_t steps) {
     const std::uint64_t goal = made.goals[i];
     ASSERT_EQ(goal, number + static_cast<std::uint64_t>(made.distances[i]));
     ASSERT_LE(goal, number - number % (steps + 1) + steps);
-    // If the goal's step is still an item, it is not the episode's last observation.
+    // If the step at the goal is an item, the goal is not the episode's last observation.
     cut += keys.contains(goal) ? 1U : 0U;
     ++i;
   }
@@ -52,7 +52,7 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
     Writer writer = line.replay.writer();
     append_episodes(line, writer, 0, 20, 170);
     expect_final_goals(line, 170);
-    // The open episode is tried at every place in its chunk.
+    // The open episode is tested with its end at every row of a chunk.
     for (std::uint64_t i = 0; i < 40; ++i) {
       line.append(writer, 20 * 171 + i);
       expect_final_goals(line, 170);
@@ -60,13 +60,13 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
   }
 }
 
-/// Counts the distances in calls for one item.
+/// Counts the distances of goals for one item.
 std::map<std::int32_t, int> distances_of(Line& line, HindsightGoal goal, ItemKey key) {
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 9});
   return count_distances(hindsight, key, 20'000);
 }
 
-/// Holds chunks back, so that no writer gets them.
+/// Takes free chunks out of the pool, so that no writer gets them.
 class Withheld {
  public:
   explicit Withheld(Line& line) : pool_(core_of(line.replay)->shards()[0].chunks()) {
@@ -101,7 +101,7 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(115)), -15, 1);
 }
 
-/// The chunk that the late writer left belongs to another writer by then.
+/// The chunk that the late writer left belongs to another writer when its episode goes on.
 TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
   Line line(options_of(1, 16));
   Writer late = line.replay.writer({.timeout = 0ns});
@@ -120,7 +120,7 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
   ASSERT_EQ(keys.at(200).slot() / 16, chunk);
   EXPECT_EQ(distances_of(line, HindsightGoal::Final, keys.at(200)).begin()->first, 17);
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(216)), -16, 1);
-  // The steps that it had there have left.
+  // The steps that the late writer had in that chunk have been evicted.
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(116)), -1, 2);
 }
 
@@ -142,7 +142,7 @@ TEST(HindsightOverChunks, AreFoundAfterALoad) {
     const std::uint64_t step = 18 * 41 + 20;
     ASSERT_EQ(line.keys(), saved);
     expect_uniform(distances_of(line, HindsightGoal::Episode, saved.at(step)), -20, 20);
-    // Episodes that begin afterwards are right too.
+    // Episodes that begin after the load are right too.
     Writer again = line.replay.writer();
     append_episodes(line, again, 30, 5, 40);
     expect_final_goals(line, 40);
@@ -155,13 +155,14 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     options.window = Transitions{.frame_stack = frame_stack};
     options.remover = LowestPriority{};
     Line line(options);
-    // The number of the first step in the third chunk.
+    // The number of the first step in the third chunk, after the repeated context rows.
     const std::uint64_t third = 31 - frame_stack;
     line.append_many(0, 60, [=](std::uint64_t number) {
-      return number < 15 || number >= third ? 1.0F : 0.0625F;  // The second chunk is evicted first.
+      // The second chunk has the lowest priorities, so it is evicted first.
+      return number < 15 || number >= third ? 1.0F : 0.0625F;
     });
     const std::uint32_t left = line.keys().at(20).slot() / 16;
-    const float low = 0.125F;  // Later steps go next, so that the other chunks stay.
+    const float low = 0.125F;  // Later steps are evicted next, so that the other chunks stay.
     line.append(60, End::Truncated, {&low, 1});
     std::map<std::uint64_t, ItemKey> keys;
     std::uint64_t number = 100;
@@ -170,8 +171,9 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
       line.append(number + 1, End::Terminated, {&low, 1});
       number += 3;
     };
-    // Appends until other steps have the memory of the second chunk, and the row where the episode
-    // entered it holds a step or, after context, the final observation of an episode.
+    // Appends until other steps are in the memory of the second chunk, and the row with which the
+    // episode's part began holds a step or, if context rows are repeated, an episode's final
+    // observation.
     while (keys.empty() || keys.rbegin()->second.slot() / 16 != left) {
       ASSERT_LT(number, 1000U);
       append();
@@ -189,7 +191,8 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
   }
 }
 
-/// A damaged checkpoint may give the last row of a full chunk a header, as if another row followed.
+/// A damaged checkpoint may give the last row of a full chunk a header that claims another row
+/// after it.
 TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
   Line line(options_of(1, 16));
   line.append_many(100, 14);

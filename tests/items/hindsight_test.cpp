@@ -4,7 +4,8 @@
 namespace reprise::test {
 namespace {
 
-/// Counts the distances for a step of an episode of eleven, in one chunk or in three small ones.
+/// Counts the distances for a step of an episode of eleven steps, in one chunk or in several small
+/// ones.
 std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step, int calls,
                                          std::uint32_t chunk_steps = 32) {
   Line line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));

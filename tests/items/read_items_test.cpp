@@ -7,7 +7,7 @@ Options indexed(std::size_t shards) {
   return Small{.episode_index = true, .shards = shards};
 }
 
-/// Expects slot i to show the step with this number, as in a drawn batch.
+/// Expects slot i to show step `number` as a drawn batch would.
 void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint64_t number) {
   EXPECT_EQ(batch.now(line.id)[i], number);
   EXPECT_EQ(batch.next(line.id)[i], number + 1);
@@ -18,7 +18,7 @@ void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint6
   EXPECT_EQ(batch.probabilities()[i], 0.0);
 }
 
-/// Expects slot i to be marked as empty, whatever it showed before.
+/// Expects slot i to be marked as empty, with zeros in place of its earlier values.
 void expect_nothing(const Line& line, const Batch& batch, std::size_t i) {
   EXPECT_EQ(batch.now(line.id)[i], 0U);
   EXPECT_EQ(batch.next(line.id)[i], 0U);
@@ -39,8 +39,8 @@ TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", shards " << shards);
     Rng rng(seed + shards);
     Line line(indexed(shards));
-    std::map<std::uint64_t, ItemKey> keys;  // Keys of all items, also of those that have left.
-    // More keys than a block takes, some twice, into a batch that keeps old contents.
+    std::map<std::uint64_t, ItemKey> keys;  // Keys of all items, including those that have left.
+    // Gathers more keys than a block holds, some twice, into a batch with earlier contents.
     Batch batch = line.replay.make_batch(5003);
     for (std::uint64_t first = 1; first < 400; first += 40) {
       line.append_many(first, 40);
@@ -135,7 +135,7 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   Batch of_stranger = stranger.replay.make_batch(2);
   expect_refusal([&] { (void)line.replay.gather(std::vector{key}, of_stranger); },
                  {"gather: the batch is of another schema or window than the buffer"});
-  // A position beyond the highest must not wrap around.
+  // The sum of a position and the number of steps must not wrap around.
   const std::uint64_t episode = line.writer().episode_id();
   Batch beyond_all = line.replay.make_batch(3000);
   EXPECT_EQ(line.replay.episodes().gather(episode, ~std::uint64_t{0} - 10, 3000, beyond_all), 0U);
