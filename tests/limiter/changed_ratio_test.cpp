@@ -1,15 +1,15 @@
 #include "limiter/limiter.hpp"
 #include "testing/test.hpp"
 
-// ReplayBuffer::set_samples_per_insert.
+// Tests `ReplayBuffer::set_samples_per_insert`.
 namespace reprise::test {
 namespace {
 
 using limiter::Limiter;
 using Answer = Limiter::Answer;
 
-/// The limiter as a plain sum: what each step was worth when it was booked. Numbers are such that
-/// doubles are exact.
+/// A model of the limiter as a plain sum of what each step was worth when it was booked. The
+/// numbers are chosen so that doubles are exact.
 struct Plain {
   SampleToInsertRatio ratio;
   double writers = 1.0;
@@ -21,7 +21,7 @@ struct Plain {
     const double fair = ratio.error_buffer / (2.0 * writers * ratio.samples_per_insert);
     return static_cast<std::size_t>(std::clamp(fair, 1.0, 64.0));
   }
-  /// What the next steps are worth; the first min_size steps are worth nothing.
+  /// The number of samples that the next `steps` steps allow. The first min_size steps allow none.
   [[nodiscard]] double worth(std::size_t steps) const {
     const std::size_t counted =
         std::max(inserts + steps, ratio.min_size) - std::max(inserts, ratio.min_size);
@@ -150,7 +150,7 @@ TEST(ChangedRatio, WakesAWriterThatItHolds) {
   Line line(Small{.rate_limiter = SampleToInsertRatio{
                       .samples_per_insert = 5.0, .min_size = 1, .error_buffer = 32.0}});
   Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 7);  // They are worth 30 samples, the next one 5.
+  line.append_many(writer, 0, 7);  // These steps allow 30 samples, and the next one 5 more.
   std::jthread actor(
       [&] { EXPECT_EQ(line.append(writer, 7), CommitStatus::Committed) << "the ratio is lower"; });
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
@@ -158,7 +158,7 @@ TEST(ChangedRatio, WakesAWriterThatItHolds) {
   actor.join();
 }
 
-/// With a higher ratio the batch and the step of a writer would wait for each other.
+/// With the higher ratio, the batch and a writer's step would wait for each other.
 TEST(ChangedRatio, WakesASamplerWhoseBatchItCouldNeverLetThrough) {
   Line line(Small{.rate_limiter = SampleToInsertRatio{
                       .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 16.0}});

@@ -6,14 +6,14 @@ namespace {
 
 using Answer = Limiter::Answer;
 constexpr std::size_t kCapacity = 1000;
-constexpr std::size_t kMany = 500;  ///< So many items can be sampled that MinSize never waits.
+constexpr std::size_t kMany = 500;  ///< With this many items, MinSize never waits.
 
-/// The limiter for so many writers, each of which may book an insert.
+/// A limiter for `writers` writers, each of which may book inserts ahead.
 Limiter limiter_of(const SampleToInsertRatio& ratio, std::size_t writers) {
   return Limiter(ratio, kCapacity, writers);
 }
 
-/// Books inserts while `items` can be sampled.
+/// Books inserts while the buffer has `items` items. Returns how many were booked.
 std::size_t book_inserts(Limiter& limiter, std::size_t items) {
   return limiter.book_inserts([items] { return items; });
 }
@@ -96,7 +96,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
     const double buffer = std::max(1.0, ratio) * std::exp(4.0 * rng.unit());
     const std::size_t min_size = rng.between(1, 60);
     Limiter limiter = limiter_of({ratio, min_size, buffer}, rng.between(1, 20));
-    // The largest batch that the limiter accepts.
+    // Finds the largest batch that the limiter accepts.
     std::size_t batch = static_cast<std::size_t>(2.0 * buffer) + 2;
     const auto refused = [&] {
       try {
@@ -113,7 +113,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
       continue;
     }
     std::size_t resident = 0;
-    // Random walks drift to either gate, or stay between them.
+    // Random walks of the balance drift to one of its bounds, or stay between them.
     const double inserting = rng.unit();
     for (int i = 0; i < 2000; ++i) {
       bool sampled = false;
@@ -144,7 +144,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
         limiter.return_samples(batch);
       }
       if (rng.chance(0.02)) {
-        resident = rng.below(resident + 1);  // Some items are evicted.
+        resident = rng.below(resident + 1);  // Evicts some of the items.
       }
     }
   }

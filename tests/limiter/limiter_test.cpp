@@ -6,7 +6,7 @@ namespace {
 constexpr SampleToInsertRatio kRatio{
     .samples_per_insert = 2.0, .min_size = 10, .error_buffer = 100.0};
 
-/// The most inserts that a writer may book ahead of the balance.
+/// An upper bound of the inserts that a writer may book ahead of the balance.
 constexpr std::uint64_t kLargestBlock = 256;
 
 Options ratio_options(const SampleToInsertRatio& ratio = kRatio) {
@@ -28,14 +28,15 @@ TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
       yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     }
     line.append_many(writer, 0, 20);
-    learner.join();  // The writer is still alive, because its end would wake the sampler too.
+    learner.join();  // The writer still exists, so only its steps can have woken the sampler.
   }
 }
 
 TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
   Line line(Small{.rate_limiter = Unlimited{}});
   const SampleStatus status =
-      for_now(line.replay.sampler()).sample(4).status();  // The call has no timeout.
+      // There is no timeout, so a wait would never end.
+      for_now(line.replay.sampler()).sample(4).status();
   EXPECT_EQ(status.code, SampleStatus::Code::NothingToDraw);
   EXPECT_EQ(status.items, 0U);
   EXPECT_EQ(status.needed, 0U);
@@ -49,7 +50,7 @@ TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
   Line line(ratio_options());
   Writer writer = line.replay.writer({.timeout = 2ms});
   const std::uint64_t committed = line.append_until_held(writer);
-  // The balance is -error_buffer at 2 * (I - 10) = 100.
+  // The balance reaches -error_buffer when 2 * (inserts - 10) = 100, so after 60 inserts.
   EXPECT_GE(committed, 60U - 1);
   EXPECT_LE(committed, 60U + kLargestBlock);
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
@@ -88,7 +89,7 @@ TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
     drawn += 10;
     result = sampler.sample(10, kAtOnce);
   }
-  // The balance is error_buffer at S = 100 + 2 * (40 - 10).
+  // The balance reaches error_buffer when samples = 100 + 2 * (40 - 10).
   EXPECT_LE(drawn, 160U);
   EXPECT_GE(drawn, 150U);
   EXPECT_EQ(result.status().code, SampleStatus::Code::TimedOut);

@@ -8,7 +8,7 @@ using Answer = Limiter::Answer;
 using Gate = QueueGate<base::StdSync>;
 constexpr std::size_t kMostItems = 1000;
 
-/// A look at the shards that fails the test, because it is not needed.
+/// Fails the test if the gate counts the items in the shards where it should not need to.
 std::size_t no_look() {
   ADD_FAILURE() << "looked though there was room left";
   return 0;
@@ -64,7 +64,8 @@ TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
   Gate gate(10, 10);
   ASSERT_EQ(gate.book_inserts(no_look), 10U);
   std::size_t meanwhile = 0;
-  // While this writer looks and sees 4 items, another one looks, sees as many, and books 6.
+  // While this writer counts the items and finds 4, another writer does the same and books 6
+  // inserts.
   const std::size_t booked = gate.book_inserts([&]() -> std::size_t {
     if (meanwhile == 0) {
       meanwhile = gate.book_inserts([] { return 4; });
@@ -95,7 +96,8 @@ TEST(QueueGate, AdmitsABatchWhenItsItemsAreThereAndReservesThem) {
 TEST(QueueGate, CountsNothingForABatchThatAnotherOneOvertook) {
   Gate gate(10, 1);
   bool overtaken = false;
-  // Between this sampler's look and its reservation another one reserves and draws the same items.
+  // After this sampler has counted the items and before it reserves them, another one reserves and
+  // draws the same items.
   EXPECT_FALSE(gate.reserve(6, [&]() -> std::size_t {
     if (overtaken) {
       return 0;
@@ -121,7 +123,7 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
   constexpr std::size_t kBatch = 10;
   const std::size_t batches = test::scaled(5000, 500);
   Gate gate(kQueued, kBooked);
-  // Signed, so that items drawn twice show as a negative number.
+  // The count is signed, so that items drawn twice show as a negative number.
   std::atomic<std::int64_t> waiting{0};
   std::atomic<bool> done{false};
   std::array<std::int64_t, kWriters> most{};

@@ -4,12 +4,13 @@
 #include "testing/test.hpp"
 #include "writer/writer_core.hpp"
 
-// No item is exhausted here; queue_gate_test.cpp tests what that does to a queue.
+// No items are exhausted in these tests; queue_gate_test.cpp tests what exhausted items do to a
+// queue.
 namespace reprise::test {
 namespace {
 
 constexpr std::size_t kSize = 64;
-constexpr std::size_t kBlock = 4;  ///< Inserts booked at a time: 64 / (2 * 8 writers).
+constexpr std::size_t kBlock = 4;  ///< Inserts that a writer books at a time: 64 / (2 * 8 writers).
 
 Options queue_options(std::size_t size = kSize) {
   return Small{.capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
@@ -98,10 +99,11 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
   EXPECT_EQ(committed, kSize) << "now it knows";
 }
 
-/// The shard with the exhausted items is locked, so the other one is asked to make room.
+/// The shard with the exhausted items is locked, so the other shard is asked to evict.
 TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   Options options = queue_options(40);
-  options.capacity_steps = 64;  // The queue of 40, and a block of 2 for each of 8 writers, fit.
+  // The capacity holds the queue of 40 items and a block of 2 inserts for each of 8 writers.
+  options.capacity_steps = 64;
   options.window = Transitions{};
   options.selectors = {Fifo{}};
   options.max_times_sampled = 1;
@@ -113,7 +115,7 @@ TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   ASSERT_TRUE(sampler.sample(28, kAtOnce));
   line.append_many(28, 28);
   ASSERT_TRUE(sampler.sample(28, kAtOnce));
-  line.append_many(56, 40);  // Most of them are in the other shard.
+  line.append_many(56, 40);  // Most of these items are in the other shard.
   buffer::ShardSet& shards = core_of(line.replay)->shards();
   const std::size_t drawn = shards[0].hints().chunks() != 0 ? 0 : 1;
   {

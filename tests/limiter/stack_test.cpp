@@ -1,13 +1,13 @@
 #include "testing/test.hpp"
 
-// `Lifo` and `Queue` with items that are drawn once make a stack between writers and samplers.
+// `Lifo` and `Queue` make a stack between writers and samplers, if each item is drawn once.
 namespace reprise::test {
 namespace {
 
 using Numbers = std::vector<std::uint64_t>;
 
-/// `room` is the number of items that may wait at a time, including what writers overshoot by. The
-/// capacity is the least for which `Queue` promises to lose nothing.
+/// `room` is the number of items that may be in the queue at a time, including those that writers
+/// insert beyond `size`. The capacity is the least for which `Queue` promises to lose no items.
 Options stack_options(std::size_t size, std::size_t room, std::size_t shards) {
   Options options = Small{.selectors = {Lifo{}},
                           .max_times_sampled = 1,
@@ -33,7 +33,7 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
     Numbers model;
     std::uint64_t next = 0;
     for (int turn = 0; turn < 400; ++turn) {
-      // Numbers of items rise and fall, which leaves few items in many chunks.
+      // The number of items rises and falls, which leaves few items in many chunks.
       for (std::size_t pushes = rng.below(7); pushes != 0; --pushes) {
         const End end = rng.chance(0.05) ? End::Terminated : End::Continue;
         const bool room = model.size() < size;
@@ -67,7 +67,8 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kSamplers = 2;
   constexpr std::size_t kStacked = 32;
-  constexpr std::size_t kBooked = 2;  ///< Inserts booked at a time: 32 / (2 * 8 writers).
+  /// Inserts that a writer books at a time: 32 / (2 * 8 writers).
+  constexpr std::size_t kBooked = 2;
   constexpr std::uint64_t kOfWriter = 1'000'000;
   const std::size_t steps = scaled(6000, 600);
   for (const std::size_t n : {1U, 4U}) {

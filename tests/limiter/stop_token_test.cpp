@@ -7,7 +7,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Limiters that hold a writer sooner or later if nobody samples.
+/// Limiters that hold a writer sooner or later if nothing is sampled.
 std::vector<RateLimiter> holding_limiters() {
   return {Queue{16},
           SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}};
@@ -23,7 +23,7 @@ std::stop_token stopped_token() {
   return source.get_token();
 }
 
-/// Appends until the answer is not Committed, and returns it.
+/// Appends until a commit does not return Committed. Returns its status.
 CommitStatus append_while_committed(Line& line, Writer& writer) {
   CommitStatus status = CommitStatus::Committed;
   for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
@@ -81,7 +81,7 @@ TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
   learner.join();
   EXPECT_EQ(status.code, Code::Stopped);
   EXPECT_TRUE(status.held_by_ratio);
-  // The balance is 12 samples ahead, less 5 - 1 steps.
+  // 12 samples were drawn, and 5 - 1 steps count as inserts, so samples are 8 ahead.
   EXPECT_EQ(status.balance.ahead, 8.0);
   EXPECT_NE(status.message().find("samples are 8 ahead of 1 per insert, of 8 allowed"),
             std::string::npos)
@@ -97,7 +97,7 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
   writer.begin_episode();
   CommitStatus status = CommitStatus::Committed;
   {
-    // While the lock is held, nobody can make room in the full chunks.
+    // While the lock is held, no thread can evict, so no chunk gets free.
     const base::MutexLock lock(core->shards()[0].mutex);
     std::jthread actor([&] {
       while (status == CommitStatus::Committed) {
@@ -141,7 +141,7 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
   other.join();
 }
 
-/// Closing the buffer ends all calls, as a stop request does.
+/// A closed buffer ends all calls, as a stop request does.
 TEST(StopToken, AtRandomMomentsEndsEveryCall) {
   const std::size_t runs = scaled(400, 40);
   for (std::size_t run = 0; run < runs; ++run) {
@@ -155,7 +155,7 @@ TEST(StopToken, AtRandomMomentsEndsEveryCall) {
     std::stop_source source;
     std::vector<std::jthread> threads;
     start(threads, rng.between(1, 3), [&] {
-      SCOPED_TRACE(seed);  // Each thread has traces of its own.
+      SCOPED_TRACE(seed);  // Each thread needs a trace of its own.
       Writer writer = line.replay.writer({.stop = source.get_token()});
       EXPECT_EQ(append_while_committed(line, writer),
                 closes ? CommitStatus::Closed : CommitStatus::Stopped);

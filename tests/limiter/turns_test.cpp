@@ -4,7 +4,7 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-// The call that has waited longest is let in first (I12).
+// Of all calls that wait, the one that has waited longest is let in first (I12).
 namespace reprise::test {
 namespace {
 
@@ -15,13 +15,13 @@ struct Case {
   RateLimiter limiter;
   std::uint32_t max_times_sampled = 0;
   Draws draws = Draws::Stratified;
-  /// Inserts that a writer books at a time; 0 if the limiter holds no writer.
+  /// Inserts that a writer books at a time; 0 if the limiter never holds writers.
   std::size_t block = 0;
 
   friend std::ostream& operator<<(std::ostream& to, const Case& one) { return to << one.name; }
 };
 
-/// Every limiter under which samplers compete: one step allows one draw.
+/// Every limiter under which samplers compete. Each step allows one draw.
 std::vector<Case> cases() {
   const SampleToInsertRatio ratio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 512.0};
   return {{"Ratio", ratio, 0, Draws::Stratified, 32},
@@ -39,14 +39,14 @@ std::size_t waiting_writers(const ReplayBuffer& replay) {
   return replay.stats().writers_for_limiter.waiting_now;
 }
 
-/// Refuses to wait on once it is told to.
+/// Ends the wait once `refuse` is set.
 class Hook final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return !refuse; }
   std::atomic<bool> refuse = false;
 };
 
-/// A thread that calls `sample`. The constructor returns when it waits.
+/// A thread that calls `sample`. The constructor returns when the call waits.
 class Call {
  public:
   Call(Line& line, std::size_t n, SampleOptions options) {
@@ -69,7 +69,7 @@ class Call {
   std::jthread thread_;
 };
 
-/// A thread that commits a block of inserts. The constructor returns when it waits.
+/// A thread that commits a block of inserts. The constructor returns when a commit waits.
 class Block {
  public:
   Block(Line& line, std::size_t steps) {
@@ -105,7 +105,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
                  .max_writers = 8,
                  .shards = 2};
   }
-  /// Draws everything that may be drawn.
+  /// Draws as many items as the limiter lets through. Returns their number.
   std::size_t draw_all() {
     Sampler sampler = line.replay.sampler();
     std::size_t drawn = 0;
@@ -116,7 +116,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
     }
     return drawn;
   }
-  /// Appends so many more steps, each of which allows one draw.
+  /// Appends `steps` more steps, each of which allows one draw.
   void supply(std::size_t steps) {
     if (!writer) {
       writer = std::make_unique<Writer>(line.replay.writer());
@@ -124,20 +124,20 @@ class TurnsOf : public testing::TestWithParam<Case> {
     line.append_many(*writer, next_, steps);
     next_ += steps;
   }
-  /// Makes samplers wait from now on.
+  /// Uses up the draws that are allowed, so that samplers wait from now on.
   void let_samplers_wait() {
     supply(32);
     draw_all();
     how.timeout = kNoTimeout;
   }
-  /// Makes writers wait from now on.
+  /// Uses up the inserts that are allowed, so that writers wait from now on.
   void let_writers_wait() {
     Writer first = line.replay.writer({.timeout = 0ns});
     while (line.append(first, next_) == CommitStatus::Committed) {
       ++next_;
     }
   }
-  /// Draws until there is room for a block of inserts.
+  /// Makes room for a block of inserts by drawing as many items.
   void draw_a_block() {
     ASSERT_TRUE(for_now(line.replay.sampler()).sample(GetParam().block, kAtOnce));
   }
@@ -150,7 +150,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
   std::uint64_t next_ = 0;
 };
 
-/// Else another call, made once this one is seen to wait, might be let in before it.
+/// Otherwise a call that begins after this one is seen to wait might be let in before it.
 TEST_P(TurnsOf, WhoBeginsToWaitStandsInLineAlready) {
   class Looks final : public WaitHook {
    public:
@@ -250,8 +250,8 @@ TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
     return;
   }
   let_writers_wait();
-  // A queue has room as soon as one shard was drawn from. It may let one writer in for a part of a
-  // block and another for the rest, so each has room for at least one step.
+  // A queue has room as soon as one shard was drawn from. It may let one writer in for part of a
+  // block and another for the rest. So these writers need only one step each.
   const bool in_parts = std::holds_alternative<Queue>(GetParam().limiter);
   std::vector<std::unique_ptr<Block>> blocks;
   for (int i = 0; i < 5; ++i) {
@@ -282,8 +282,8 @@ TEST_P(TurnsOf, AWriterThatGivesUpHandsItsTurnOn) {
   EXPECT_EQ(third.end(), CommitStatus::Committed);
 }
 
-/// If a call is let in and ends at that moment, what it was let in for is given back: nothing is
-/// counted that was neither drawn nor appended.
+/// A call that is let in at the moment when it gives up must return what it was let in for, so that
+/// the balance counts only steps and draws that happened.
 TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
   for (std::uint64_t seed = 0; seed < scaled(20, 3); ++seed) {
     Line many(options());
@@ -341,7 +341,7 @@ struct Asked : limiter::Turns::Turn {
   int asked = 0;
 };
 
-/// A gate that lets in as many calls as it has room for.
+/// Lets in as many calls as `room`.
 struct Gate {
   bool operator()(limiter::Turns::Turn& turn) {
     ++static_cast<Asked&>(turn).asked;
@@ -350,7 +350,7 @@ struct Gate {
   int room = 0;
 };
 
-/// Whether the call need not wait behind others.
+/// Whether the call is let in without waiting for others.
 bool comes(limiter::Turns& turns, limiter::Turns::Turn& turn) {
   const std::stop_token never;
   limiter::WaitTerms terms(nullptr, 0ns, never, nullptr);

@@ -5,7 +5,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Answers with a function of how often it was asked before.
+/// A hook whose answer is a function of the number of earlier questions.
 class CountedHook final : public WaitHook {
  public:
   explicit CountedHook(std::function<bool(int)> answer) : answer_(std::move(answer)) {}
@@ -24,7 +24,7 @@ class CountedHook final : public WaitHook {
   std::chrono::nanoseconds last_{0};
 };
 
-/// Options in which only the limiter can hold a writer: steps are sampled at most once.
+/// Options with which only the limiter can hold a writer, because each item is drawn at most once.
 Options holding_options() {
   return Small{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }

@@ -62,7 +62,8 @@ TEST(AppendLog, CountsOnlyWhatItKeeps) {
   AppendLog log(100);
   for (std::uint64_t episode = 0; episode < 50; ++episode) {
     for (std::uint64_t position = 0; position < 64; position += 2) {
-      log.note(episode, position);  // The step before is missing, so all before it are forgotten.
+      // The step before this position is missing, so the log forgets all steps before it.
+      log.note(episode, position);
     }
   }
   EXPECT_EQ(log.age(0, 62), 49U * 32U);

@@ -68,7 +68,7 @@ TEST(Metrics, SayWhatStatsSay) {
   EXPECT_EQ(values.at("reprise_samples_per_insert{buffer=\"replay\"}"), 11.0 / 200.0);
 }
 
-/// The members of `Stats` that have one of these types.
+/// The names of the members of `Stats` whose type is one of `types`.
 std::set<std::string> members(const std::set<std::string>& types) {
   std::ifstream in(std::string(REPRISE_HEADERS) + "/options.hpp");
   std::set<std::string> found;
@@ -156,7 +156,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
                       .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
   auto& [served, line, meter, writer, sampler] = measured;
   const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
-  // Each kind gets a different number of waits.
+  // Each kind of wait happens a different number of times.
   EXPECT_FALSE(meter.sample(sampler, 4, brief));
   writer.set_timeout(brief.timeout);
   for (int held = 0; held < 2;) {
@@ -176,7 +176,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
   const auto of = [](const std::string& metric, const std::string& what) {
     return "reprise_" + metric + "{buffer=\"replay\",what=\"" + what + "\"}";
   };
-  // The wait is also in the latency of a call.
+  // The time of the wait is also part of the latency of the call.
   EXPECT_GE(served.value("reprise_call_seconds_sum{buffer=\"replay\",call=\"sample\"}"), 0.004);
   EXPECT_EQ(served.value(of("waiting_now", "samplers_for_limiter")), 1.0);
   EXPECT_GT(served.value(of("waiting_for_seconds", "samplers_for_limiter")), 0.0);
@@ -245,7 +245,7 @@ TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
   }
   EXPECT_EQ(append(step), CommitStatus::TimedOut);
   static_cast<void>(meter.sample(sampler, 20));
-  // The ages are 0 to 19.
+  // The drawn items have the ages 0 to 19.
   EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay),
             (Buckets{{1.0, 2.0}, {4.0, 3.0}, {16.0, 12.0}, {64.0, 3.0}}));
   EXPECT_EQ(served.value("reprise_sample_age_steps_sum{buffer=\"replay\"}"), 190.0);
@@ -276,7 +276,8 @@ TEST(Meter, ObservesAgesInSteps) {
   Measured measured(newest_first());
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
-  // The newest 20 items, each once. The youngest is the last step whose n-step window is complete.
+  // Draws the newest 20 items, each once. The newest item is the last step whose n-step window is
+  // complete.
   const SampleResult batch = test::require_batch(meter.sample(sampler, 20));
   Buckets expected;
   for (const std::uint64_t position : batch->positions()) {
@@ -287,7 +288,8 @@ TEST(Meter, ObservesAgesInSteps) {
   EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay), expected);
   EXPECT_GE(expected.size(), 3U);
 
-  // Steps of other calls have no age, and count for nobody else's.
+  // Steps that were not appended through the meter have no age, and do not count in the ages of
+  // others.
   Writer other = line.replay.writer();
   line.append_many(other, 100, 5);
   static_cast<void>(meter.sample(sampler, 5));
@@ -302,14 +304,14 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   for (int i = 0; i < 5; ++i) {
-    static_cast<void>(meter.sample(sampler, 3));  // There are only these three items.
+    static_cast<void>(meter.sample(sampler, 3));  // The buffer has only three items.
   }
-  // Each item was drawn for the 1st to 5th time; the bounds are 1, 2, 4 and 8.
+  // Each item is drawn five times; the histogram's bounds are 1, 2, 4 and 8 draws.
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay),
             (Buckets{{1.0, 3.0}, {2.0, 3.0}, {4.0, 6.0}, {8.0, 3.0}}));
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 45.0);
 
-  // The items in the same slots begin with no draws.
+  // New items in the same slots begin with no draws.
   measured.append_many(40, 1'000);
   static_cast<void>(meter.sample(sampler, 3));
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay).at(1.0), 6.0);

@@ -11,14 +11,14 @@
 
 namespace reprise::metrics {
 
-/// One server for all tests, which the end of the program stops, because its destructor takes
-/// seconds. The metrics of a test leave it when their `Metrics` is destroyed.
+/// One server for the tests of the whole program. It is never destroyed, because its destructor
+/// takes seconds. A test's metrics are removed from it when their `Metrics` is destroyed.
 inline prometheus::Exposer& server() {
   static auto& exposer = *new prometheus::Exposer("127.0.0.1:0", 1);
   return exposer;
 }
 
-/// The metrics of some buffers, and what a server of them answers.
+/// Metrics of buffers, and what the server answers about them.
 class Served {
  public:
   Served() { server().RegisterCollectable(metrics.collectable()); }
@@ -27,7 +27,7 @@ class Served {
     return test::http_get(static_cast<std::uint16_t>(server().GetListeningPorts().front()),
                           "/metrics");
   }
-  /// Values by metric and labels, written as in reprise_items{buffer="replay"}.
+  /// The served values, by metric and labels written as in reprise_items{buffer="replay"}.
   [[nodiscard]] std::map<std::string, double> values() const {
     std::map<std::string, double> found;
     std::istringstream lines(text());
@@ -48,7 +48,8 @@ class Served {
   Metrics metrics;
 };
 
-/// The count of values up to each bound of a histogram at which the count changes.
+/// Returns the number of values in each bucket of a histogram, by the bucket's upper bound. Empty
+/// buckets are left out.
 using Buckets = std::map<double, double>;
 inline Buckets buckets(const Served& served, const std::string& name, const std::string& labels) {
   Buckets found;
@@ -71,7 +72,7 @@ inline Buckets buckets(const Served& served, const std::string& name, const std:
 
 constexpr const char* kReplay = "buffer=\"replay\"";
 
-/// Appends like `Line::append`, but through the meter.
+/// Appends like `Line::append`, but commits through the meter.
 inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t number,
                            End end = End::Continue, std::span<const float> priorities = {}) {
   if (!writer.in_episode()) {
@@ -91,7 +92,7 @@ struct Measured {
   CommitStatus append(std::uint64_t number, End end, std::span<const float> priorities = {}) {
     return metrics::append(line, meter, writer, number, end, priorities);
   }
-  /// Appends steps first to first + count - 1, in an episode that goes on.
+  /// Appends steps first to first + count - 1 in one episode, and leaves it open.
   void append_many(std::uint64_t first, std::uint64_t count) {
     for (std::uint64_t number = first; number < first + count; ++number) {
       EXPECT_EQ(append(number, End::Continue), CommitStatus::Committed);

@@ -8,8 +8,8 @@
 #include <csignal>
 #include <filesystem>
 
-// Guests that are killed, stopped or short-lived, and hosts that are killed. Children are forked
-// before the host has a thread.
+// Tests of guests that are killed, stopped or short-lived, and of hosts that are killed. Children
+// are forked before the host has a thread.
 
 namespace reprise::test {
 namespace {
@@ -29,11 +29,13 @@ Options options_for(std::size_t steps) {
       .chunk_steps = 64};
 }
 
-/// Guests that are killed at random moments, a few at a time: some since their process began, and
-/// writers also since their first step, however slow the machine is.
+/// Guests that are killed at random moments, a few at a time. Some delays begin when the process
+/// starts; some writers' delays begin with their first step, so that they append even on a slow
+/// machine.
 class Lives {
  public:
-  static constexpr std::uint64_t kMostSteps = 3'000;  ///< Of one guest, in each environment.
+  /// Steps that one guest appends in each environment.
+  static constexpr std::uint64_t kMostSteps = 3'000;
   static constexpr std::size_t kAtOnce = 4;
 
   Lives(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed), progress_(count) {}
@@ -51,7 +53,7 @@ class Lives {
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] Progress& progress(std::uint64_t life) noexcept { return progress_[life]; }
 
-  /// Runs in a child: forks every guest, and kills it.
+  /// Runs in a child: forks every guest, and kills each at its moment.
   void run(const std::string& address) {
     Rng rng(seed_);
     using Clock = std::chrono::steady_clock;
@@ -191,7 +193,7 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
         ASSERT_NO_FATAL_FAILURE(found.expect(life, e, there));
         steps += there;
         if (there != 0 && NamedSteps::end({life, e, there - 1}) == End::Continue) {
-          // The guest may have ended this episode itself, before its next step.
+          // The guest may have cut this episode itself, before its next step.
           ++(NamedSteps::cuts({life, e, there}) ? maybe_cut : cut);
         }
       }
@@ -231,7 +233,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
     for (std::uint64_t step = 0; step < 5; ++step) {
       commit_of_vector(named, writers, step);
     }
-    // This episode never has a step, so the buffer does not count it as cut.
+    // This episode has no steps, so the buffer does not count it as cut.
     writer.begin_episode();
     stage->store(Done);
     ::pause();
@@ -255,7 +257,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
   EXPECT_EQ(replay.size(), 10U);
 }
 
-/// Writers that live for a moment. Every second one ends without a message.
+/// Each writer lives for a moment. Every second one exits without a message to the host.
 TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
   const std::size_t count = scaled(600, 40);
   constexpr std::uint64_t kSteps = 20;
@@ -284,7 +286,7 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
           *wrong += alive.front().join() ? 0 : 1;
           alive.erase(alive.begin());
         }
-        std::this_thread::sleep_until(begin + life * 5ms);  // That makes 200 a second.
+        std::this_thread::sleep_until(begin + life * 5ms);  // This makes 200 writers a second.
       }
       for (Forked& one : alive) {
         *wrong += one.join() ? 0 : 1;
@@ -350,7 +352,7 @@ TEST(StoppedGuest, HoldsUpNobody) {
     all_go_on(1, 2'000);
     stopped.signal(SIGCONT);
     all_go_on(0, 200);
-    // A learner that is stopped in the middle of a draw holds up nobody either.
+    // A learner that is stopped in the middle of a draw blocks no other process either.
     learner.stop();
     const std::uint64_t committed = progress[1].committed + 2'000;
     yield_while([&] { return progress[1].committed < committed; });
@@ -364,8 +366,8 @@ TEST(StoppedGuest, HoldsUpNobody) {
 
 enum class Ends : std::uint8_t { Killed, KilledBesideItsChild, DestroyedBesideItsChild };
 
-/// The host's process, in which `Host::run` serves a buffer whose limiter lets nothing through.
-/// Once `child` is -1, it forks a child of its own, which has copies of its sockets.
+/// A process in which `Host::run` serves a buffer whose limiter lets nothing through. Once `child`
+/// is -1, the host forks a child, which inherits copies of its sockets.
 Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>& child) {
   return Forked([&child, address, how] {
     const NamedSteps named;
@@ -389,7 +391,8 @@ Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>&
   });
 }
 
-/// A writer of a guest waits for room, or a sampler for items, until the host is killed.
+/// Lets a guest's writer wait for room, or its sampler for items, until the host is killed. Expects
+/// the call to return that the buffer is closed.
 void expect_closed_once_the_host_dies(const std::string& address, bool writes,
                                       const std::function<void()>& kill) {
   const NamedSteps named;
@@ -419,7 +422,7 @@ void expect_closed_once_the_host_dies(const std::string& address, bool writes,
     }
   });
   yield_while([&] { return !waits; });
-  std::this_thread::sleep_for(50ms);  // Most likely the call sleeps by now.
+  std::this_thread::sleep_for(50ms);  // By now the call most likely sleeps.
   kill();
   waiting.join();
   EXPECT_TRUE(closed);

@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Processes that have no file descriptor left, or whose system lacks a kind of them.
-// UndefinedBehaviorSanitizer takes descriptors to look at the first object of each kind, so calls
-// are made once while there are some.
+// Tests of processes that have no file descriptor left, or whose system lacks one kind of them.
+// UndefinedBehaviorSanitizer needs descriptors when it first checks an object of a type, so each
+// kind of call is made once before descriptors run out.
 
 namespace reprise::test {
 namespace {
@@ -20,10 +20,10 @@ using process::Channel;
 using process::Message;
 using process::Says;
 
-/// Lets a process open files with numbers below a limit only.
+/// While it exists, a process can only open files with numbers below a limit.
 class FewFiles {
  public:
-  /// This process may open so many more.
+  /// Lets this process open `more` more files.
   explicit FewFiles(rlim_t more)
       : FewFiles(0,
                  static_cast<rlim_t>(process::Descriptor(::dup(STDERR_FILENO)).number()) + more) {}
@@ -34,14 +34,16 @@ class FewFiles {
   }
   FewFiles(const FewFiles&) = delete;
   FewFiles& operator=(const FewFiles&) = delete;
-  ~FewFiles() { ::prlimit(process_, RLIMIT_NOFILE, &usual_, nullptr); }  // It may have ended.
+  // The process may have ended.
+  ~FewFiles() { ::prlimit(process_, RLIMIT_NOFILE, &usual_, nullptr); }
 
  private:
   pid_t process_;
   rlimit usual_{};
 };
 
-/// A runaway program has left its host no file descriptor, or not even one to say so.
+/// The host's process has no file descriptor left for a guest's memory, or not even one for the
+/// connection in which it would say so.
 TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
   const std::string address = "@reprise-full-" + std::to_string(::getpid());
   const Forked host([&] {
@@ -73,7 +75,9 @@ TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
   }
   expect_refusal<std::runtime_error>([&] { static_cast<void>(guests.back().writer()); }, {refusal});
   guests.erase(guests.begin() + 1, guests.end());
-  for (int round = 0; round < 2; ++round) {  // After the second one the host knows that they left.
+  // The host notices during the first call that guests have left, so it answers the second without
+  // them.
+  for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(guests.front().stats().guests, 1U);
   }
   may_open(3);
@@ -95,7 +99,7 @@ TEST(HostWithoutDescriptors, HangsUpOnWhoeverWaitsWhenItCloses) {
   EXPECT_FALSE(waits.receive());
 }
 
-/// A host whose system has no pidfds, in which each guest takes one descriptor.
+/// On this host's system there are no pidfds, so each guest takes only one descriptor.
 TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) {
   const std::string address = "@reprise-old-" + std::to_string(::getpid());
   const Forked host([&] {
@@ -124,7 +128,8 @@ TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) 
   }
 }
 
-/// Its message is whole, and so are those that are read together with it.
+/// A message whose file cannot be received is complete otherwise, and so are messages received with
+/// it.
 TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
@@ -176,7 +181,7 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
     if (!draws(sampler, 1) || !told(0, [&] { draws(sampler, 100); }) || !draws(sampler, 100)) {
       throw std::logic_error("not told of the memory of a batch, or not drawn");
     }
-    // Enough for a connection, but not for a writer's memory.
+    // Two descriptors suffice for the connection, but not for the writer's memory.
     if (!told(2, [&] { static_cast<void>(attached.writer()); })) {
       throw std::logic_error("not told of the memory of a writer");
     }

@@ -16,11 +16,11 @@
 
 namespace reprise::test {
 
-/// A forked child that ends with this object, and with the process that made it. That process may
-/// have only one thread then, because a child has none of the others.
+/// A forked child, which is killed when this object is destroyed or the parent process ends. The
+/// parent must have only one thread at the fork, because the child does not have the others.
 class Forked {
  public:
-  /// Runs `work` in the child, which ends with status 0 afterwards, or with 1 if it throws.
+  /// Runs `work` in the child, which then exits with status 0, or with 1 if `work` throws.
   template <class Work>
   explicit Forked(Work&& work) {
     std::fflush(nullptr);
@@ -36,7 +36,7 @@ class Forked {
     if (::getppid() != maker) {
       ::_exit(1);
     }
-    std::signal(SIGALRM, SIG_DFL);  // The parent's guard against tests that hang.
+    std::signal(SIGALRM, SIG_DFL);  // Removes the parent's guard against tests that hang.
     try {
       work();
     } catch (const std::exception& error) {
@@ -57,18 +57,18 @@ class Forked {
 
   [[nodiscard]] pid_t id() const noexcept { return child_; }
   void signal(int number) const noexcept {
-    if (child_ > 0) {  // Otherwise it would be for all processes.
+    if (child_ > 0) {  // Otherwise the signal would go to other processes too.
       ::kill(child_, number);
     }
   }
-  /// Returns once it has stopped, which takes a moment.
+  /// Stops the child, and returns once it has stopped.
   void stop() const noexcept {
     signal(SIGSTOP);
     int status = 0;
     while (::waitpid(child_, &status, WUNTRACED) < 0 && errno == EINTR) {
     }
   }
-  /// Waits for the child's end. Returns whether it ended by itself, with status 0.
+  /// Waits until the child ends. Returns whether it exited with status 0.
   bool join() noexcept {
     int status = 0;
     pid_t ended = -1;
@@ -89,7 +89,7 @@ class Forked {
   pid_t child_ = -1;
 };
 
-/// An array that the process shares with children that it forks later.
+/// An array in memory that the process shares with children that it forks later.
 template <class T>
 class Common {
  public:
@@ -118,11 +118,11 @@ class Common {
   T* data_;
 };
 
-/// The system resources of this process that hosts and guests use.
+/// The system resources in use by this process that hosts and guests take.
 struct Holdings {
   std::size_t descriptors = 0;
-  std::size_t mappings = 0;  ///< Mappings of memory without a name.
-  std::size_t names = 0;     ///< Files in /dev/shm and /tmp with names like those of this library.
+  std::size_t mappings = 0;  ///< Anonymous mappings of memory.
+  std::size_t names = 0;     ///< Files in /dev/shm and /tmp with names as this library makes them.
 
   [[nodiscard]] static Holdings now() {
     Holdings found;

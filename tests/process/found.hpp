@@ -6,7 +6,7 @@
 
 namespace reprise::test {
 
-/// All items of the buffer, by guest and environment.
+/// All items of a buffer, by guest and environment.
 struct Found {
   struct Step {
     std::uint32_t length;
@@ -37,8 +37,8 @@ struct Found {
     EXPECT_EQ(different, drawn) << "a step is there twice";
   }
 
-  /// Checks that the first `count` steps of an environment are there, with the windows that they
-  /// have if the open episode was cut after the last one.
+  /// Checks that exactly the first `count` steps of an environment are items, with the windows that
+  /// they have if the open episode was cut after the last one.
   void expect(std::uint64_t life, std::uint64_t environment, std::uint64_t count) {
     const auto& all = steps[{life, environment}];
     ASSERT_EQ(all.size(), count);

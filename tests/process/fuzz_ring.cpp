@@ -1,5 +1,5 @@
-// A libFuzzer target: guests that write anything into their memory and messages. Whatever they do,
-// the host stays within its memory, and the buffer accounts for every step.
+// A libFuzzer target of guests that write anything into their memory and messages. Whatever they
+// do, the host must stay within its memory, and the buffer must account for every step.
 #include "buffer/buffer_core.hpp"
 #include "process/session.hpp"
 #include "testing/fixtures/core_of.hpp"
@@ -24,7 +24,7 @@ void demand(bool condition) {
   }
 }
 
-/// The bytes of an input, followed by zeros.
+/// The bytes of an input; zeros after its end.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -85,7 +85,7 @@ Options options_of(std::size_t kind) {
   return options;
 }
 
-/// One connection of each kind.
+/// One connection for a writer, and one for a sampler.
 class Guests {
  public:
   Guests(ReplayBuffer& replay, Input& input)
@@ -120,7 +120,7 @@ class Guests {
     const std::size_t e = input_.below(kEnvironments);
     switch (input_.below(9)) {
       case 0:
-      case 1: {  // Such a row is likely to be taken.
+      case 1: {  // The host is likely to accept such a row.
         std::byte* const row = layout_.row(memory_.data(), e, published_[e]);
         input_.fill({row + sizeof(StepHeader), input_.below(32)});
         const StepHeader header{.end = static_cast<std::uint8_t>(input_.below(8) == 0 ? 1 : 0),
@@ -162,12 +162,13 @@ class Guests {
  private:
   static constexpr std::size_t kEnvironments = 2;
   static constexpr std::size_t kRows = 8;
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;  ///< The largest batch.
+  /// The largest memory of a batch.
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;
 
   void publish(std::size_t e, std::uint64_t more) {
     RingLayout::words(memory_.data(), e).publish(published_[e] += more);
   }
-  /// Does what Server::serve and Server::handle do.
+  /// Makes the same calls as Server::serve and Server::handle.
   void serve(Channel* channel) {
     if (writer_) {
       try {
@@ -215,7 +216,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       guests.step();
     }
   }
-  // Whatever fields hold, weights and probabilities are numbers.
+  // Whatever values the fields have, weights and probabilities must be numbers.
   Sampler sampler = replay.sampler();
   if (const SampleResult batch = sampler.sample(8, {.timeout = std::chrono::nanoseconds(0)})) {
     for (std::size_t i = 0; i < batch->size(); ++i) {

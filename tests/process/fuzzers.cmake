@@ -1,5 +1,5 @@
-# fuzz_ring, a libFuzzer program. The library that serves guests is compiled again, with coverage
-# for the fuzzer; the other libraries are used as they are.
+# Builds fuzz_ring, a libFuzzer program. The library that serves guests is compiled again, with
+# coverage for the fuzzer; the other libraries are used as they were built.
 get_target_property(reprise_sources reprise_process SOURCES)
 
 add_executable(fuzz_ring process/fuzz_ring.cpp ${reprise_sources})

@@ -32,7 +32,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   EXPECT_EQ(sampler.sample(4, {.stop = stop.get_token()}).status().code,
             SampleStatus::Code::Stopped);
   host.signal(SIGCONT);
-  const Line line;  // Used for the handles of its fields.
+  const Line line;  // Only the handles of its fields are used.
   for (const std::size_t n : {4U, 64U, 5U}) {
     const auto batch = require_batch(sampler.sample(n));
     for (std::size_t i = 0; i < n; ++i) {
@@ -62,7 +62,8 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
   Hosted hosted(line.replay);
   hosted.serve();
   std::vector<process::Channel> guests;
-  for (int i = 0; i < 100; ++i) {  // It takes a moment until all have been hung up on.
+  // With many guests, it takes the host a moment to hang up on all of them.
+  for (int i = 0; i < 100; ++i) {
     guests.push_back(raw_channel(hosted.address()));
     guests.back().send(process::Says::Hello, process::bytes_of(process::Hello()));
     ASSERT_TRUE(answer(guests.back()));
@@ -77,7 +78,7 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
   }
 }
 
-/// This happens while the host closes, because it hangs up its listener before its guests.
+/// A host that closes hangs up its listener before its guests, so this can happen.
 TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
   for (const bool accepts : {false, true}) {
     const ScratchDirectory scratch;
@@ -114,7 +115,7 @@ TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
 TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
   SharedLine line(Small{.window = Transitions{.n_step = 5}});
   VectorWriter writers = line.guest.vector_writer(3);
-  writers[1].now(line.id) = 0;  // A vector writer begins episodes by itself.
+  writers[1].now(line.id) = 0;  // A vector writer has begun the episode already.
   line.append_many(writers[1], 0, 10);
   { const Writer gone = std::move(writers[1]); }
   yield_while([&] { return line.replay.size() < 10; });

@@ -6,7 +6,8 @@
 namespace reprise::test {
 namespace {
 
-/// The parts of what a call throws, each after the number of its kind; empty if it does not throw.
+/// The parts of the refusal that a call throws, each with the number of its kind before it; empty
+/// if the call does not throw.
 template <class Call>
 std::string refusal_of(const Call& call) {
   std::string parts;
@@ -124,7 +125,7 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
     EXPECT_EQ(none.status().code,
               how == 0 ? SampleStatus::Code::Stopped : SampleStatus::Code::Closed);
     later.join();
-    if (how == 0) {  // The connection works as before.
+    if (how == 0) {  // The connection must still work.
       line.append_many(0, 5);
       EXPECT_TRUE(sampler.sample(4));
     } else {

@@ -4,14 +4,16 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-// Guests stand in one line with the calls of the host: whoever waits longest is let in first (I12).
+// Guests wait in one queue with the calls of the host: the call that has waited longest is let in
+// first (I12).
 
 namespace reprise::test {
 namespace {
 
 using process::Says;
 
-/// A buffer that allows one draw of `batch` items for each step, and one step for each such draw.
+/// Options under which each step allows one draw of `batch` items, and each such draw allows one
+/// step.
 Options by_turns(double batch) {
   return Small{.capacity_steps = 10'000,
                .rate_limiter = SampleToInsertRatio{
@@ -40,7 +42,7 @@ TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
     channel.send(Says::Sample,
                  process::bytes_of(process::SampleCall{
                      .number = round, .items = kBatch, .timeout_ns = kNoTimeout.count()}));
-    // The host answers it once it has come to the draw.
+    // The host answers this message after it has begun the draw.
     channel.send(Says::AskStats, process::bytes_of(round));
     ASSERT_EQ(answer(channel)->says, Says::Stats);
     std::jthread behind([&] { EXPECT_TRUE(last.sample(kBatch)); });

@@ -1,7 +1,7 @@
 #include "process/hosted.hpp"
 #include "testing/test.hpp"
 
-// Calls that wait for a host that does not answer, because no thread serves in these tests.
+// Calls that wait for a host that does not answer, because no thread serves it in these tests.
 
 namespace reprise::test {
 namespace {
@@ -13,7 +13,8 @@ struct Refuses final : WaitHook {
   std::atomic<bool> refuses = false;
 };
 
-/// The error that a call throws when its wait is ended.
+/// The code of the error that a call throws when its wait ends; 0 if there is none, or if the host
+/// is gone.
 template <class Call>
 std::error_code ended(const Call& call) {
   try {
@@ -25,7 +26,8 @@ std::error_code ended(const Call& call) {
   return {};
 }
 
-/// A guest that was attached while a thread served its host, which none does any more.
+/// A guest whose host was served by a thread until it had attached and drawn, and is not served
+/// now.
 struct Asked : SharedLine {
   explicit Asked(const AttachOptions& options) : SharedLine(Small{}, {}, options) {
     append_many(0, 40);
@@ -67,7 +69,7 @@ TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
             std::errc::operation_canceled);
   hook.refuses = false;
   asked.hosted.serve();
-  // Answers to requests that were given up come first, and are dropped.
+  // The host first answers the requests that were given up; the guest drops these answers.
   EXPECT_EQ(asked.guest.stats().guests, 1U);
   EXPECT_EQ(asked.guest.update_priorities(asked.keys, asked.priorities).applied, 8U);
   EXPECT_EQ(asked.sampler.update_priorities(asked.keys, asked.priorities).applied, 8U);
@@ -90,7 +92,7 @@ TEST(GuestWait, IsForAnAnswerUpToATimeout) {
             std::errc::timed_out);
 }
 
-/// The close also ends the waits of processes that have connected but were not accepted yet.
+/// The close also ends the wait of a process that has connected but was not accepted yet.
 TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
   SharedLine line;
   line.hosted.thread = {};
@@ -116,7 +118,7 @@ TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
   EXPECT_THROW((void)line.guest.writer(), std::runtime_error);
 }
 
-/// An update of more keys than a socket holds.
+/// The message of the update is larger than a socket's buffer.
 TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
   Refuses hook;
   Asked asked({.hook = &hook});
@@ -132,7 +134,8 @@ TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
   std::atomic<int> closed = 0;
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < 3; ++i) {  // One waits for the host, the others for its call.
+    // One of the threads waits for the host, the others wait for that thread's call.
+    for (int i = 0; i < 3; ++i) {
       threads.emplace_back([&] {
         try {
           (void)asked.guest.stats();

@@ -44,14 +44,15 @@ std::vector<Case> cases() {
   };
 }
 
-/// Appends the same random steps by a writer of the buffer's process and by one of a guest.
+/// Appends the same random steps to two buffers: by a writer in the buffer's process, and by a
+/// guest's.
 class GuestWriter : public ::testing::TestWithParam<Case> {
  protected:
   GuestWriter() {
     GetParam().add(schema_);
     const Options options = Small{.capacity_steps = 400,
                                   .window = GetParam().window,
-                                  // The maximum would depend on the order of ingestion.
+                                  // Another rule would depend on the order of ingestion.
                                   .selectors = {Proportional{.initial = InitialPriority::Constant}},
                                   .max_writers = 2,
                                   .chunk_steps = 16};
@@ -59,7 +60,7 @@ class GuestWriter : public ::testing::TestWithParam<Case> {
     there_ = std::make_unique<ReplayBuffer>(schema_, options);
   }
 
-  /// Writes random bytes, or a number from 0 to 1 if the field allows nothing else.
+  /// Writes random bytes; in float fields, random numbers from 0 to 1.
   void write(std::span<std::byte> to, const FieldSpec& spec, Rng& rng) const {
     if (spec.dtype == DType::F32) {
       for (std::size_t at = 0; at < to.size(); at += sizeof(float)) {
@@ -134,7 +135,8 @@ TEST_P(GuestWriter, LeavesTheBufferAsAWriterOfItsProcessDoes) {
   Writer& here = *of_here;
   Writer& there = *of_there;
   Rng rng(7);
-  // Only this thread ingests meanwhile. Otherwise chunks would be taken in another order.
+  // Only this thread makes the buffers ingest, because otherwise chunks might be taken in another
+  // order.
   for (int i = 0; i < 3'000; ++i) {
     if (!here.in_episode() || rng.one_in(40)) {
       here.begin_episode();
@@ -167,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Of, GuestWriter, ::testing::ValuesIn(cases()),
 TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
   SharedLine line(Small{.capacity_steps = 1'000}, {.ring_steps = 16});
   Writer writer = line.guest.writer({.timeout = 0ns});
-  line.hosted.thread = {};  // Nobody serves any more.
+  line.hosted.thread = {};  // From now on no thread serves.
   std::uint64_t taken = line.append_until_held(writer);
   EXPECT_GE(taken, 12U);
   EXPECT_LE(taken, 16U);
@@ -177,7 +179,7 @@ TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
   for (; taken < 500; ++taken) {
     ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
   }
-  writer.begin_episode();  // Then its last step is an item, too.
+  writer.begin_episode();  // This ends the episode, so that its last step is an item too.
   line.hosted.await_steps(500);
   yield_while([&] { return line.replay.size() != 500; });
   EXPECT_EQ(line.numbers(), numbers_between(0, 500));
@@ -214,7 +216,7 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
   Writer writer = line.guest.writer({.timeout = 30ms});
   std::uint64_t taken = 0;
   std::uint64_t committed = 0;
-  while (committed < 30) {  // Before that, it waits for a host that is slow.
+  while (committed < 30) {  // Until then a refused step waits for a slow host, not for the limiter.
     while (line.append(writer, taken) == CommitStatus::Committed) {
       ++taken;
     }

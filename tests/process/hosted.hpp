@@ -7,7 +7,7 @@
 
 namespace reprise::test {
 
-/// A buffer that a thread serves to guests.
+/// A buffer, and a thread that serves it to guests.
 struct Hosted {
   explicit Hosted(ReplayBuffer& buffer, const HostOptions& options = {})
       : replay(buffer), host(buffer, options) {}
@@ -15,7 +15,7 @@ struct Hosted {
   void serve() {
     thread = std::jthread([this](const std::stop_token& stop) { host.run(stop); });
   }
-  /// Waits until the buffer has so many steps, decided or not.
+  /// Waits until the buffer has `steps` committed steps, whether their items are decided or not.
   void await_steps(std::uint64_t steps) const {
     yield_while([&] { return replay.stats().committed_steps < steps; });
   }
@@ -26,7 +26,7 @@ struct Hosted {
   std::jthread thread;
 };
 
-/// A line whose buffer a thread serves, and a guest of it.
+/// A line whose buffer a thread serves, and a guest attached to it.
 struct SharedLine : Line {
   explicit SharedLine(const Options& options = Small{}, const HostOptions& how = {},
                       const AttachOptions& as = {})

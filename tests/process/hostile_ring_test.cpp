@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Guests that write into their shared memory what no guest of this library would write.
+// Guests that write something into their shared memory that no guest of this library would write.
 
 namespace reprise::test {
 namespace {
@@ -23,7 +23,7 @@ TEST(HostileRegion, ThatIsTooSmallOrMayShrinkIsRefused) {
   EXPECT_THROW((void)process::Region::map(std::move(unsealed), 8192), std::runtime_error);
 }
 
-/// A row that no writer would leave like this.
+/// The host gives up on a writer whose row is invalid, and keeps the steps before that row.
 TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
   struct Damage {
     const char* what;
@@ -73,7 +73,7 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
   EXPECT_EQ(world.committed(), 0U);
 }
 
-/// The host takes any values of fields, and draws by none of them.
+/// The host accepts any values of fields. They change no probability and no weight.
 TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   HostileWorld world(Small{.window = Transitions{.n_step = 3}});
   world.append_many(0, 40);
@@ -82,7 +82,7 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   constexpr std::uint64_t kSteps = 10;
   for (std::uint64_t step = 0; step <= kSteps; ++step) {
     std::byte* const row = writer.row(step);
-    std::fill(row, writer.layout.priorities(row), std::byte{0xFF});  // NaN, as a float.
+    std::fill(row, writer.layout.priorities(row), std::byte{0xFF});  // As a float, this is NaN.
     writer.header(step, {.end = step == kSteps - 1 ? std::uint8_t{1} : std::uint8_t{0},
                          .first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
   }
@@ -108,7 +108,7 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   expect_accounted(world.replay);
 }
 
-/// A step that the limiter has refused stays as it was, whatever becomes of its row.
+/// A step that the limiter has refused stays as it was, even if the guest overwrites its row.
 TEST(HostileRing, CannotChangeAStepThatWasRefused) {
   for (const StepHeader::Is is : {StepHeader::Is::Cut, StepHeader::Is::Step}) {
     HostileWorld world(Small{.rate_limiter = SampleToInsertRatio{
@@ -126,7 +126,7 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
     }
     ASSERT_LT(row, 100U);
     const std::uint64_t before = world.committed();
-    writer.header(row - 1, {.is = is, .end = 2});  // This row was refused.
+    writer.header(row - 1, {.is = is, .end = 2});  // The limiter has refused this row.
     for (std::uint64_t more = 0; more < 4; ++more) {
       writer.header(row + more, {});
     }
@@ -164,7 +164,7 @@ TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
   EXPECT_EQ(world.replay.stats().dead_guest_steps, 0U);
 }
 
-/// Guests in their own processes that overwrite all memory that they share with the host.
+/// Guests in processes of their own overwrite all memory that they share with the host.
 TEST(HostileMemory, IsNobodysButTheGuests) {
   const std::string address = "@reprise-scribble-" + std::to_string(::getpid());
   const std::size_t rounds = scaled(60, 6);
@@ -218,7 +218,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
         if (!result) {
           continue;
         }
-        // Overwrites the memory of the batch, while the host draws the next batch into it.
+        // Overwrites the batch's memory while the host draws the next batch into it.
         const auto keys = result->keys();
         auto* const memory = reinterpret_cast<std::byte*>(const_cast<ItemKey*>(keys.data()));
         const std::jthread other([&](const std::stop_token& stop) {
@@ -232,7 +232,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
         try {
           (void)sampler.update_priorities(std::span(reinterpret_cast<const ItemKey*>(memory), 200),
                                           priorities);
-        } catch (const std::invalid_argument&) {  // No buffer has such keys.
+        } catch (const std::invalid_argument&) {  // The keys are invalid for this buffer.
         }
       }
     }
@@ -249,14 +249,14 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
     for (std::size_t i = 0; i < scaled(4'000, 400); ++i, ++number) {
       ASSERT_EQ(line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue),
                 CommitStatus::Committed);
-      if (i >= 3) {  // The first item is there after three steps; later steps may bring none.
+      if (i >= 3) {  // The first item exists after three steps; later steps may add none.
         ASSERT_TRUE(sampler.sample(16, {.timeout = 60s}));
       }
     }
     (void)writers.join();
     (void)samplers.join();
     number = 0;
-    for (; number < 600; ++number) {  // The buffer has no other items then.
+    for (; number < 600; ++number) {  // After this, the buffer has no other items.
       ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
     }
   }

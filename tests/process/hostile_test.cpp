@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-// Peers that send what no guest of this library sends. The host still serves the others.
+// Peers that send what no guest of this library sends. The host must still serve its other guests.
 
 namespace reprise::test {
 namespace {
@@ -37,7 +37,8 @@ std::vector<std::byte> random_bytes(Rng& rng, std::size_t count) {
 TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
   HostileWorld world;
   const std::string own = Greeting().text();
-  // A version with a NUL after it, one as long as its room, and one shorter than this version's.
+  // The version is short and has a NUL after it, or fills its field. The message is whole, or
+  // shorter than that of this version.
   for (const bool whole : {true, false}) {
     for (const bool full : {true, false}) {
       Hello hello;
@@ -62,7 +63,7 @@ TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
   world.expect_served();
 }
 
-/// A host of another version, and a host without a version.
+/// A host of another version, and a host that sends no version.
 TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
   const std::string address = "@reprise-raw-" + std::to_string(::getpid());
   process::Listener listener(address);
@@ -178,7 +179,7 @@ TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
   send_bytes(half, std::vector<std::byte>(5));
   Channel deaf = raw_channel(world.hosted.address());
   deaf.send(Says::Hello, process::bytes_of(Hello()));
-  // Asks until the host gives up, because its answers are not read.
+  // Sends requests until the host gives up, because its answers are not read.
   const std::uint64_t number = 1;
   const base::Life life;
   process::HostWait host(life, {.timeout = 60s});
@@ -223,7 +224,7 @@ TEST(HostilePeer, LeavesNoDescriptorsBehind) {
     for (int i = 0; i < 20; ++i) {
       Channel channel = raw_channel(world.hosted.address());
       for (int k = 0; k < 10; ++k) {
-        // Sends the head of a message that never comes.
+        // Sends the head of a message, but never the rest.
         std::array<std::uint32_t, 3> head{1000, 1, 0};
         iovec part{head.data(), k == 0 ? sizeof(head) : 1};
         alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
@@ -262,7 +263,7 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
         process::bytes_of(SampleCall{
             .number = number, .items = 4, .timeout_ns = timeout.count(), .memory_bytes = memory}));
   };
-  // Does what a guest does whose host was stopped for longer than the guest waits.
+  // Sends what a guest sends if its host was stopped for longer than the guest waits.
   ask(1, 1h, 0);
   ask(2, 0ns, 0);
   auto message = answer(channel);
@@ -280,7 +281,8 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   ASSERT_TRUE(answered);
   EXPECT_EQ(answered->status.code, SampleStatus::Code::Stopped);
   world.append_many(0, 20);
-  // The memory comes until the guest says that it has it, because it may have dropped an answer.
+  // The host sends the memory with each answer until the guest confirms it, because the guest may
+  // have dropped an answer.
   std::uint64_t memory = 0;
   for (std::uint64_t next = 13; next < 16; ++next) {
     ask(next, 10s, next == 15 ? memory : 0);

@@ -6,11 +6,11 @@
 
 namespace reprise::test {
 
-/// The steps of writers that may die at any moment. A step's contents follow from its number, which
-/// names the guest, the environment, and how many steps came before it there.
+/// Steps of writers that may die at any moment. A step's contents follow from its number, which
+/// names the guest, the environment, and how many steps came before in that environment.
 class NamedSteps {
  public:
-  static constexpr std::size_t kEnvironments = 3;  ///< Of a vector writer.
+  static constexpr std::size_t kEnvironments = 3;  ///< Environments of a vector writer.
   static constexpr std::size_t kWords = 4;
   static constexpr std::uint32_t kAhead = 3;
   static constexpr float kDiscount = 0.5F;
@@ -37,7 +37,7 @@ class NamedSteps {
         name(schema.column<std::uint64_t>("name")),
         check(schema.column<std::uint64_t>("check")) {}
 
-  /// How a step ends its episode.
+  /// The end with which this step is committed.
   [[nodiscard]] static End end(const Name& name) noexcept {
     switch (mix(name.number()) % 24) {
       case 0:
@@ -48,7 +48,7 @@ class NamedSteps {
         return End::Continue;
     }
   }
-  /// Whether a step begins an episode although the episode before has not ended.
+  /// Whether this step begins an episode although the one before was not ended.
   [[nodiscard]] static bool cuts(const Name& name) noexcept {
     return name.environment == 0 && name.life % 2 == 0 &&
            mix(name.number() ^ 0x55555555U) % 29 == 0;
@@ -57,7 +57,7 @@ class NamedSteps {
     return name.step == 0 || end(name.back(1)) != End::Continue || cuts(name);
   }
 
-  /// Writes a step before its commit; begins an episode if the step is the first of one.
+  /// Writes a step without committing it. Begins an episode if the step is the first of one.
   void write(Writer& writer, const Name& of) const {
     if (begins(of)) {
       if (!writer.in_episode() || writer.episode_steps() != 0) {
@@ -70,7 +70,7 @@ class NamedSteps {
     words(of, false, writer.next(observation));
   }
 
-  /// Checks an item, drawn at any moment. Returns what is wrong with it; empty if nothing is.
+  /// Checks an item of a batch. Describes what is wrong with it; empty if nothing is.
   [[nodiscard]] std::string error_in(const Batch& batch, std::size_t i) const {
     const Name of = Name::of(batch.now(name)[i]);
     const auto say = [&](const char* what) {
@@ -115,7 +115,8 @@ class NamedSteps {
   ScalarColumn<std::uint64_t> check;
 
  private:
-  /// The observation after a step, or the one with which an episode begins.
+  /// Writes the observation after a step, or if `first` the one with which the step's episode
+  /// begins.
   static void words(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
     for (std::size_t w = 0; w < to.size(); ++w) {
       to[w] = mix(of.number() * 8 + w + (first ? kWords : 0));
@@ -132,12 +133,12 @@ class NamedSteps {
   }
 };
 
-/// What a guest reports of itself, in memory that outlives it.
+/// What a guest reports about itself, in memory that outlives the guest.
 struct Progress {
-  std::atomic<std::uint64_t> begun;      ///< Commits that were begun.
-  std::atomic<std::uint64_t> committed;  ///< Commits that were answered with `Committed`.
-  std::atomic<std::uint64_t> drawn;      ///< Batches that were drawn.
-  std::atomic<bool> wrong;               ///< Whether it has seen an error.
+  std::atomic<std::uint64_t> begun;      ///< Number of commits that the guest has begun.
+  std::atomic<std::uint64_t> committed;  ///< Number of commits that returned `Committed`.
+  std::atomic<std::uint64_t> drawn;      ///< Number of batches that the guest has drawn.
+  std::atomic<bool> wrong;               ///< Whether the guest has found an error.
 };
 
 }  // namespace reprise::test

@@ -10,7 +10,7 @@
 
 namespace reprise::test {
 
-/// A guest's writer without checks: writes into its memory whatever a test wants.
+/// A guest's writer without checks, which writes into its memory whatever a test wants.
 class RawWriter {
  public:
   explicit RawWriter(const std::string& address, std::size_t environments = 1)
@@ -41,14 +41,14 @@ class RawWriter {
   std::byte* memory;
 };
 
-/// A connection that has not sent its greeting yet.
+/// A connection to the host at this address, on which nothing was sent yet.
 inline process::Channel raw_channel(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::seconds(60)});
   return process::Channel(process::connect(address, host.wait, true));
 }
 
-/// The next message; nothing once the other end has hung up.
+/// Waits for the next message; none if the other end has hung up.
 inline std::optional<process::Message> answer(process::Channel& channel) {
   for (;;) {
     const bool open = channel.receive();
@@ -60,13 +60,13 @@ inline std::optional<process::Message> answer(process::Channel& channel) {
   }
 }
 
-/// Its guest keeps to the protocol.
+/// A served buffer with one guest that keeps to the protocol, beside the hostile ones of a test.
 struct HostileWorld : SharedLine {
   explicit HostileWorld(const Options& options = Small{},
                         const HostOptions& of_host = {.ring_steps = 16})
       : SharedLine(options, of_host) {}
   void expect_served() { EXPECT_EQ(guest.stats().guests, 1U); }
-  /// Waits until only the good guest is attached, and only its steps may be missing.
+  /// Waits until the buffer has no writers, so that every hostile guest's steps are counted.
   void await_alone() {
     yield_while([&] { return replay.stats().writers != 0; });
   }

@@ -12,7 +12,7 @@ namespace {
 
 using Answer = ServiceClient::Answer;
 
-/// A call: the test wants an answer of so many bytes, each of this value.
+/// A call of the test's service: it asks for an answer of `bytes` bytes, each of this value.
 struct Request {
   std::uint64_t bytes = 0;
   std::uint64_t value = 0;
@@ -40,7 +40,7 @@ bool is(const Answer& answer, const Request& request) {
          });
 }
 
-/// Waits for the next answer; nothing if the host is gone.
+/// Waits for the next answer; none if the host is gone.
 std::optional<Answer> next(ServiceClient& client) {
   const std::array<ServiceClient*, 1> one{&client};
   for (;;) {
@@ -65,7 +65,7 @@ TEST(Service, AnswersCallsOfAnySizeByTheirNumbers) {
   const std::vector<Request> requests = {{1, 1},         {4096, 2}, {5000, 3},
                                          {3U << 20U, 4}, {7, 5},    {70'000, 6}};
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    client.ask(100 + i, bytes_of(requests[i]));  // Nobody serves yet.
+    client.ask(100 + i, bytes_of(requests[i]));  // No thread serves yet.
   }
   served.hosted.serve();
   std::set<std::uint64_t> seen;
@@ -85,7 +85,7 @@ TEST(Service, TakesACallThatIsLargerThanTheSocketWhileTheCallerDoesOtherThings) 
   });
   ServiceClient client(served.hosted.address());
   const std::vector<std::byte> call(9U << 20U);
-  client.ask(1, call);  // It returns although nobody serves yet.
+  client.ask(1, call);  // `ask` returns although no thread serves yet.
   EXPECT_FALSE(client.take());
   served.hosted.serve();
   ASSERT_TRUE(next(client));
@@ -201,7 +201,7 @@ TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
   EXPECT_FALSE(answer(channel));
 }
 
-/// A call is under way when the host dies.
+/// A call is in progress when the host dies.
 TEST(Service, EndsAtOnceWhenTheHostDies) {
   const std::string address = "@reprise-service-dies-" + std::to_string(::getpid());
   Forked host([&] {

@@ -126,7 +126,7 @@ FaultyFileSystem::Fate FaultyFileSystem::next(Call call) {
     case Fault::How::Short:
       break;
   }
-  // Every call from the n-th on is halved, so that consecutive calls are too.
+  // All calls from the n-th on are halved, so that a retry of the rest is halved too.
   return Fate::Halved;
 }
 

@@ -5,7 +5,8 @@
 
 namespace reprise::test {
 
-/// The calls of `record::FileSystem` and of what it opens, each of which a test can let fail.
+/// The calls of `record::FileSystem` and of the objects that it opens. A test can make each of them
+/// fail.
 enum class Call : std::uint8_t {
   OpenDirectory,
   Create,
@@ -23,13 +24,13 @@ enum class Call : std::uint8_t {
 inline constexpr std::size_t kCalls = 12;
 const char* name_of(Call call);
 
-/// What happens to the n-th call of a kind.
+/// The fault that happens to the n-th call of one kind.
 struct Fault {
   enum class How : std::uint8_t {
-    Fails,         ///< It does nothing and answers `error`; later calls work.
-    FailsForGood,  ///< It and all later calls of its kind answer `error`.
-    DoneButFails,  ///< It does its work and answers `error`.
-    Short,         ///< Reads and writes move half of the bytes, at least one.
+    Fails,         ///< The call does nothing and returns `error`; later calls work.
+    FailsForGood,  ///< This call and all later calls of its kind return `error`.
+    DoneButFails,  ///< The call does its work, but returns `error`.
+    Short,         ///< From this call on, reads and writes move half of the bytes, at least one.
   };
 
   Call call = Call::Write;
@@ -38,29 +39,29 @@ struct Fault {
   int error = 0;
 };
 
-/// Another file system with a fault in it. Thread safety: one thread at a time.
+/// Forwards to another file system, with one fault. Not thread-safe.
 class FaultyFileSystem final : public record::FileSystem {
  public:
   FaultyFileSystem(record::FileSystem& inner, const Fault& fault) : inner_(inner), fault_(fault) {}
-  /// Without a fault, `before` is called before each call.
+  /// Makes no fault, but calls `before` before each call.
   FaultyFileSystem(record::FileSystem& inner, std::function<void()> before)
       : inner_(inner), before_(std::move(before)) {}
 
   int open_directory(const std::string& path, record::IfAbsent if_absent,
                      std::unique_ptr<record::Directory>& directory) override;
 
-  /// The number of calls of a kind until now.
+  /// The number of calls of this kind so far.
   [[nodiscard]] std::size_t calls(Call call) const {
     return calls_[static_cast<std::size_t>(call)];
   }
   [[nodiscard]] bool struck() const { return calls(fault_.call) > fault_.nth; }
 
-  /// Counts a call, and says what happens to it.
+  /// Counts a call, and returns what has to happen to it.
   enum class Fate : std::uint8_t { Works, Fails, WorksButFails, Halved };
   Fate next(Call call);
   [[nodiscard]] int error() const { return -fault_.error; }
 
-  /// Makes a call that has no result except its answer.
+  /// Makes a call whose only result is its return value, with the fault if it is due.
   template <class Work>
   int run(Call call, const Work& work) {
     switch (next(call)) {

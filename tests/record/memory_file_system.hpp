@@ -12,13 +12,14 @@
 
 namespace reprise::test {
 
-/// A call to a file system, with all that decides what a crash leaves of it.
+/// A recorded call to a file system, with everything that determines what a crash leaves of it.
 struct Operation {
   enum class Kind : std::uint8_t { Create, Write, SyncFile, Rename, Remove, SyncDirectory, Mark };
 
   Kind kind = Kind::Mark;
-  std::uint64_t file = 0;  ///< A number for each file ever made; for a mark, its value.
-  std::string name;        ///< For a renaming, the old name.
+  /// The number of the file, which is never reused; for a mark, the mark's value.
+  std::uint64_t file = 0;
+  std::string name;  ///< The file's name; for a renaming, the old name.
   std::string to;
   std::uint64_t offset = 0;
   std::vector<std::byte> bytes;
@@ -26,10 +27,10 @@ struct Operation {
 
 using MemoryFiles = std::map<std::string, std::vector<std::byte>>;
 
-/// A name for the directory of a file system that has but one.
+/// The name of the single directory of a memory file system.
 inline constexpr const char* kDirectory = "checkpoints";
 
-/// A file system in memory with a single directory, which records its calls. Any thread.
+/// A file system in memory with a single directory, which records its calls. Thread-safe.
 class MemoryFileSystem final : public record::FileSystem {
  public:
   MemoryFileSystem() = default;
@@ -38,16 +39,16 @@ class MemoryFileSystem final : public record::FileSystem {
   int open_directory(const std::string& path, record::IfAbsent if_absent,
                      std::unique_ptr<record::Directory>& directory) override;
 
-  /// All files, with their contents.
+  /// Copies of all files.
   [[nodiscard]] MemoryFiles files() const;
-  /// Replaces a file's contents, or makes it.
+  /// Creates a file with these contents, or replaces the contents.
   void put(const std::string& name, std::vector<std::byte> bytes);
   void erase(const std::string& name);
 
-  /// Records a mark of the test among the operations.
+  /// Records a mark, with which tests find a place among the operations.
   void mark(std::uint64_t value);
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
-  /// Switches recording off where many bytes are written.
+  /// Turns recording on or off; off saves memory where many bytes are written.
   void record(bool yes) { recording_ = yes; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using test::ByteVector;
 
-/// Cuts bytes into parts at random, some of them empty.
+/// Cuts bytes into parts at random places. Some parts are empty.
 std::vector<Bytes> cut(test::Rng& rng, const ByteVector& bytes) {
   std::vector<Bytes> parts;
   Bytes rest(bytes);

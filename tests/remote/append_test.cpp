@@ -18,7 +18,8 @@ Options options_of(const Window& window) {
                  .key_tag = 9};
 }
 
-/// Appends the same steps to two buffers: to one by its writers, to the other by shipments.
+/// Appends the same steps to two buffers: to `direct` by its own writers, to `shipped` by
+/// shipments.
 class Twins {
  public:
   explicit Twins(const Window& window, bool with_states = false, bool compressed = false)
@@ -28,13 +29,14 @@ class Twins {
         packer(world.schema(), options_of(window), 77),
         shard(shipped) {}
 
-  /// Adds a writer to each buffer.
+  /// Adds a writer to each buffer. Returns the number of the new environment.
   std::size_t add_environment() {
     writers.push_back({direct.writer(), packer.writer()});
     return writers.size() - 1;
   }
 
-  /// Appends steps of one environment with random priorities and ends, also ends without a step.
+  /// Appends steps of one environment with random priorities and ends. Some episodes are cut
+  /// instead.
   void step(std::size_t environment, std::size_t steps) {
     for (std::size_t i = 0; i < steps; ++i) {
       auto& pair = writers[environment];
@@ -47,7 +49,7 @@ class Twins {
         pair[0].begin_episode();
         pair[1].begin_episode();
       }
-      // Both by the id that the episode has in the process.
+      // The same name in both buffers, by the episode id in `direct`.
       const StepName name = World::name_of(pair[0].episode_id(), pair[0].episode_steps());
       for (Writer& writer : pair) {
         if (begins) {
@@ -70,7 +72,7 @@ class Twins {
     return blob.empty() ? AppendResult{} : shard.append(blob.bytes());
   }
 
-  /// Returns how the buffers differ for somebody who draws; empty if they do not.
+  /// Describes a difference between the batches or counts of the buffers; empty if there is none.
   std::string difference() {
     const Stats a = direct.stats();
     const Stats b = shipped.stats();
@@ -145,7 +147,7 @@ TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
   }
   twins.ship();
   twins.writers.clear();
-  const AppendResult result = twins.ship();  // The shipment has an end and no step.
+  const AppendResult result = twins.ship();  // This shipment has the end of an episode and no step.
   EXPECT_EQ(result.steps, 0U);
   EXPECT_EQ(twins.difference(), "");
 }

@@ -4,8 +4,8 @@
 
 namespace reprise::test {
 
-/// Returns the first part in which two batches differ by a bit; empty if there is none. Rows after
-/// the last step of a sequence do not count.
+/// Returns the name of the first part in which two batches differ in any bit; empty if there is
+/// none. Ignores rows after the last step of a sequence.
 inline std::string difference(const ReplayBuffer& replay, const Batch& a, const Batch& b) {
   const auto differ = [](auto one, auto other) {
     return one.size_bytes() != other.size_bytes() ||

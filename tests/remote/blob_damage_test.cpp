@@ -10,7 +10,8 @@ namespace {
 
 using Take = std::function<void(const Bytes&)>;
 
-/// Each damage of a blob is refused and changes nothing. The whole blob is taken afterwards.
+/// Expects that each damage of the blob is refused and changes nothing, and that the intact blob is
+/// accepted afterwards.
 void expect_refused_when_damaged(Blobs& blobs, const Bytes& whole, const Take& take) {
   const std::string before = blobs.state();
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -49,7 +50,7 @@ TEST(BlobDamage, OfAnAnswerIsRefused) {
   EXPECT_THROW(blobs.client.answer(0, answer), std::invalid_argument) << "it came before";
 }
 
-/// The size and the checksum in the header are right, but a row is missing or too many.
+/// The size and the checksum in the header are right, but rows are missing or too many.
 TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsDrawsHaveIsRefused) {
   Blobs blobs;
   const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
@@ -80,7 +81,7 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
 TEST(BlobDamage, ARequestForADrawOfNoKindIsRefused) {
   Blobs blobs;
   const std::string before = blobs.state();
-  // `DrawRequest::unique_frames` and `Targets::n_step` of the last draw.
+  // These bytes are `DrawRequest::unique_frames` and `Targets::n_step` of the last draw.
   for (const std::size_t behind : {12U, 7U}) {
     Bytes request = blobs.request;
     request.at(request.size() - behind) = std::byte{2};
@@ -103,8 +104,9 @@ TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
   EXPECT_EQ(blobs.state(), before);
 }
 
-/// Damage under a right checksum, as from a hostile or broken sender. It may be taken or refused,
-/// but nothing outside of it is read or written, and the buffer stays consistent.
+/// Damaged blobs with correct checksums, as a hostile or broken sender may send. They may be
+/// accepted or refused, but must not make the code read or write outside of them, and the buffer
+/// must stay consistent.
 TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
   Rng random(11);
   for (std::size_t i = 0; i < scaled(3000, 300); ++i) {
@@ -114,7 +116,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
          std::array<const Bytes*, 3>{&blobs.shipment, &blobs.request, &answer}) {
       Bytes damaged = *whole;
       for (std::size_t hits = 1 + random.next() % 4; hits-- != 0;) {
-        // Most damage is in the structure.
+        // Half of the changes are within the first 200 bytes, which hold the structure.
         const std::size_t within =
             random.next() % 2 == 0 ? std::min<std::size_t>(200, whole->size()) : whole->size();
         damaged[random.next() % within] = static_cast<std::byte>(random.next());
@@ -127,7 +129,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
         if (whole == &blobs.shipment) {
           (void)blobs.shard.append(damaged, 0ns);
         } else if (whole == &blobs.request) {
-          // A batch of terabytes would be refused, but takes too long for a test.
+          // A draw of very many items would be refused in the end, but takes too long for a test.
           std::uint64_t items = 0;
           std::memcpy(&items,
                       damaged.data() + damaged.size() -

@@ -14,7 +14,8 @@ inline Bytes copy_of(const Blob& blob) {
   return {blob.bytes().begin(), blob.bytes().end()};
 }
 
-/// Writes the checksum of the present bytes, so that the checks after it are reached.
+/// Writes the size and the checksum of the blob's present bytes, so that a reader goes on to its
+/// other checks.
 inline void sign(Bytes& blob) {
   if (blob.size() < 64) {
     return;
@@ -25,8 +26,8 @@ inline void sign(Bytes& blob) {
   std::memcpy(blob.data(), &checksum, sizeof(checksum));
 }
 
-/// A shard with some steps, and one blob of each kind: of sequences with recurrent states, or of
-/// transitions whose batch has unique frames.
+/// A shard with some steps, and one blob of each kind. The items are sequences with recurrent
+/// states, or transitions whose batches have unique frames.
 class Blobs {
  public:
   explicit Blobs(bool sequences = true)
@@ -77,7 +78,7 @@ class Blobs {
     return made;
   }
 
-  /// Everything that a refused blob must leave as it was.
+  /// Everything that a refused blob must leave unchanged.
   [[nodiscard]] std::string state() {
     const Stats stats = replay.stats();
     const ShardTotals totals = client.totals(0);

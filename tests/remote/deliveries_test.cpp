@@ -31,7 +31,7 @@ TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
   EXPECT_EQ(shards.lines[0]->replay.stats().sampled_items, before.sampled_items);
   shards.client->answer(0, answer.bytes());
   (void)shards.client->finish(*ticket);
-  shards.ask(0);  // Says that the client has it.
+  shards.ask(0);  // This request confirms that the client has the answer.
   EXPECT_FALSE(state_of(shard.exchange(request.bytes()).bytes()).done);
   EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
 }
@@ -70,7 +70,7 @@ TEST(Exchange, AnswersInTheRoomThatTheCarrierHas) {
   const Room room = [&](std::size_t size) {
     asked = size;
     Blob made(size);
-    std::ranges::fill(made.bytes(), std::byte{0xff});  // The room may hold an earlier answer.
+    std::ranges::fill(made.bytes(), std::byte{0xff});  // The memory may hold an earlier answer.
     return made;
   };
   const Blob answer = shards.shards[0]->serve(shards.client->request(0).bytes(), room);
@@ -92,11 +92,12 @@ TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
   yield_while([&] {
     (void)shard.exchange(other.request(0).bytes());
     (void)shard.exchange(request.bytes());
-    return line.replay.stats().applied_updates == 1;  // It is worked on again in the end.
+    // In the end the shard forgets the request, and applies its update again.
+    return line.replay.stats().applied_updates == 1;
   });
 }
 
-/// Processes whose writers ship to one shard with two places.
+/// Processes whose writers ship to one shard, which has room for two writers.
 class Delivered : public testing::Test {
  protected:
   struct Remote {

@@ -1,5 +1,5 @@
-// A libFuzzer target: a shard and a client take blobs, one after the other, that the input has
-// changed and whose checksums are right.
+// A libFuzzer target: a shard and a client read several blobs, which the input has changed and
+// whose checksums are correct.
 #include "remote/blobs.hpp"
 #include "testing/library.hpp"
 
@@ -16,7 +16,7 @@ using reprise::test::Bytes;
 constexpr std::size_t kHead = 64;
 constexpr std::size_t kRequestHead = 40;
 
-/// The values in an input, one after the other, followed by zeros.
+/// The values in an input; zeros after its end.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
@@ -38,7 +38,7 @@ class Input {
   std::span<const std::uint8_t> left_;
 };
 
-/// Changes the length of a blob, and bytes after the head that all blobs of a kind share.
+/// Changes a blob's length, and bytes after the head that is the same in all blobs of a kind.
 void change(Bytes& blob, Input& input) {
   constexpr std::size_t kFrom = 40;
   if (const std::size_t length = input.number(); length != 0) {
@@ -53,7 +53,8 @@ void change(Bytes& blob, Input& input) {
   }
 }
 
-/// Limits draws to 63 items without a wait, as gigabytes and years would be allowed.
+/// Limits the draws of a request to 63 items without a wait, because valid requests may ask for
+/// gigabytes and wait for years.
 void make_small(Bytes& request) {
   std::uint64_t updates = 0;
   if (request.size() < kHead + kRequestHead) {
@@ -112,7 +113,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     } catch (const std::runtime_error&) {  // NOLINT(bugprone-empty-catch): too many writers.
     }
   }
-  // The buffer is consistent, whatever came.
+  // The buffer must be consistent, whatever blobs it got.
   if (blobs.replay.size() > blobs.replay.stats().resident_steps) {
     std::abort();
   }

@@ -15,8 +15,8 @@ Options options_of(std::size_t capacity, std::size_t max_writers) {
                .chunk_steps = kChunk};
 }
 
-/// Shards, and writers with a packer each, whose environments step in turn. Steps are numbered in
-/// the order in which they are made, over all writers.
+/// Shards, and writers with a packer each, whose environments append in turn. Steps are numbered in
+/// the order of their appending, over all environments.
 class Spread {
  public:
   Spread(std::size_t writers, std::size_t environments, std::size_t shards, std::size_t capacity,
@@ -36,7 +36,7 @@ class Spread {
     }
   }
 
-  /// Appends a step of each environment. All episodes end together.
+  /// Appends one step in each environment. All environments' episodes end at the same time.
   void step(std::size_t episode_steps) {
     for (Writer& writer : environments_) {
       const bool ends = writer.in_episode() && writer.episode_steps() + 1 == episode_steps;
@@ -87,7 +87,7 @@ class Spread {
 
 constexpr std::size_t kEndless = ~std::size_t{0};
 
-/// Writers, environments of each, shards, and steps of an episode.
+/// The numbers of writers, environments per writer, shards, and steps per episode.
 class SpreadOf : public testing::TestWithParam<
                      std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>> {};
 
@@ -97,8 +97,8 @@ TEST_P(SpreadOf, EpisodesFillsAllShardsAndKeepsNothingOld) {
   const std::size_t run = kCapacity / shards / 16;
   Spread spread(writers, environments, shards, kCapacity, run);
   const std::size_t all = writers * environments;
-  constexpr std::size_t kRounds = 10;  // Between two shipments.
-  // Two runs of each environment, or an episode, may go to each other shard.
+  constexpr std::size_t kRounds = 10;  // Steps of each environment between two shipments.
+  // Two runs of each environment, or an episode if that is shorter, may go to each other shard.
   const std::size_t under_way = all * (kRounds + (shards - 1) * std::min(2 * run, episode_steps));
   const std::size_t within = kCapacity + shards * kChunk + under_way;
   for (std::size_t shipments = 0; spread.made < 3 * kCapacity; ++shipments) {
@@ -142,7 +142,8 @@ TEST(Lanes, EpisodesThatEndTogetherGoToAllShardsAlike) {
 TEST(Lanes, CountTheStepsThatEpisodesHadAndNotThoseExpectedOfThem) {
   Spread spread(1, 1, 2, 30'000, 1000);
   for (int episode = 0; episode < 40; ++episode) {
-    const std::size_t steps = episode % 2 == 0 ? 100 : 10;  // Not what the packer expects.
+    // The packer expects other lengths.
+    const std::size_t steps = episode % 2 == 0 ? 100 : 10;
     for (std::size_t i = 0; i < steps; ++i) {
       spread.step(steps);
     }
@@ -155,7 +156,8 @@ TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardWithEveryStepInOne) {
   Spread spread(1, 1, 2, 2000, 100);
   for (int i = 0; i < 450; ++i) {
     spread.step(kEndless);
-    if (i % 7 == 0 || i == 200) {  // Also between the last step of a run and the next.
+    // Some shipments are made between the last step of a run and the next.
+    if (i % 7 == 0 || i == 200) {
       spread.ship();
     }
   }
@@ -238,7 +240,7 @@ TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
 
 TEST(Lanes, BetweenEpisodesAWritersPlaceIsForOthers) {
   Spread spread(4, 1, 2, 1000, 1000);
-  for (std::size_t s = 0; s < 2; ++s) {  // Each shard has places for two of the four writers.
+  for (std::size_t s = 0; s < 2; ++s) {  // Each shard has room for two of the four writers.
     spread.lines[s] = std::make_unique<Line>(options_of(500, 2));
     spread.servers[s] = std::make_unique<ReplayShard>(spread.lines[s]->replay, s);
   }

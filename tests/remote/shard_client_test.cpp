@@ -21,7 +21,7 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   shards.client->drop(tickets[0]);
   const Blob second = shards.client->request(0);
   EXPECT_THROW((void)shards.client->finish(tickets[1]), std::logic_error);
-  // Answers may come in another order than the requests.
+  // Answers may arrive in another order than that of the requests.
   const Blob first_answer = shards.shards[0]->exchange(first.bytes());
   shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
   shards.client->answer(0, first_answer.bytes());
@@ -112,7 +112,8 @@ TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
   shards.ask(1);
-  shards.client->lose(0);  // Shard 1 gets more places, and is lost before it fills them.
+  // The client allots shard 0's items to shard 1, which is lost before it draws them.
+  shards.client->lose(0);
   shards.client->lose(1);
   shards.ask(2);
   const ShardClient::Origins origins = shards.client->finish(*ticket);
@@ -152,8 +153,8 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   shards.client->lose(0);
   EXPECT_EQ(shards.client->totals(0).items, 0U);
   EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
-  // The shard comes back with its steps, as from a checkpoint, and with the tag of its earlier
-  // keys. The client does not know that yet, so updates that are given now count.
+  // The shard restarts with its steps, as from a checkpoint, and with the same key tag. The client
+  // has not noticed yet, so updates that it gets now still count.
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
   EXPECT_EQ(update(), 0U);
   shards.ask(0);
@@ -162,12 +163,13 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   shards.ask(0);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 2U);
   EXPECT_NEAR(shards.client->totals(0).total, 4.0, 1e-6);
-  // The shard comes back as another buffer.
+  // The shard restarts as another buffer, with another tag.
   Options options = shard_options();
   options.key_tag = 8;
   shards.lines[0] = std::make_unique<Line>(options);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
-  // The client does not know yet: what it sends is refused, and then for the successor to judge.
+  // The client has not noticed yet, so its request is refused. Then it sends the update to the new
+  // buffer, which finds the key stale.
   EXPECT_EQ(update(), 0U);
   const Blob refused = shards.shards[0]->exchange(shards.client->request(0).bytes());
   EXPECT_FALSE(state_of(refused.bytes()).done);
@@ -204,7 +206,7 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
   const std::vector<float> priorities(3, 2.0F);
   EXPECT_EQ(shards.client->update(given, of, incarnations, priorities), 0U);
   (void)shards.client->request(0);
-  (void)shards.client->request(0);  // A request without draws.
+  (void)shards.client->request(0);  // This request has no draws.
   EXPECT_EQ(shards.client->stale_updates(), 0U);
   shards.client->lose(0);
   EXPECT_EQ(shards.client->stale_updates(), 3U);
@@ -217,7 +219,8 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
   shards.append(0, 1.0F);
   shards.ask(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
-  for (const float priority : {3.0F, 5.0F, 7.0F}) {  // Two under way, one queued.
+  // Two of the updates are in requests, and one is queued.
+  for (const float priority : {3.0F, 5.0F, 7.0F}) {
     EXPECT_EQ(shards.update(key, priority), 0U);
     if (priority < 7.0F) {
       (void)shards.client->request(0);
@@ -238,9 +241,9 @@ TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces)
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
   shards.ask(1);
-  shards.client->lose(1);  // The batch has its items of this shard.
+  shards.client->lose(1);  // The batch has got this shard's items already.
   EXPECT_EQ(shards.client->reallotted(), 0U);
-  shards.client->lose(0);  // Its places would go to shards 1 and 2.
+  shards.client->lose(0);  // The client would have to allot shard 0's items to shards 1 and 2.
   EXPECT_THAT(shards.client->waits_for(*ticket), testing::ElementsAre(2U));
   shards.ask(2);
   const ShardClient::Origins origins = shards.client->finish(*ticket);
@@ -260,7 +263,7 @@ TEST(ReplayShard, CountsKeysOfNoPlaceInItAsStale) {
     shards.ask(0);
     return shards.client->totals(0).stale_updates;
   };
-  // A key of another buffer with the same tag and more places.
+  // A key from another buffer, which has the same tag and more slots.
   EXPECT_EQ(update(ItemKey::make(0xFFFFFFF0U, key.generation(), key.tag())), 1U);
   EXPECT_EQ(update(ItemKey::make(1U << 20U, key.generation(), key.tag())), 2U);
   EXPECT_EQ(update(key), 2U);

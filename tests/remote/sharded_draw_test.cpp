@@ -40,8 +40,9 @@ TEST(AllotCounts, AreWholeNumbersBesideTheExactOnesAndExactInTheMean) {
   }
 }
 
-/// Four shards of very unequal totals, while steps are appended and priorities change. `lag`: for
-/// how many batches the client goes on with old totals.
+/// Draws from four shards of very unequal totals, while steps are appended and priorities change.
+/// The client gets the shards' new totals only after every `lag`-th batch. With `losses`, shards
+/// are lost during draws.
 void expect_exact_draws(std::size_t lag, bool losses) {
   Shards shards(4);
   Rng random(17 + lag);
@@ -73,7 +74,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       }
     }
     if (losses && b % 5 == 0) {
-      // The shard is lost with its answer under way, or after others have answered.
+      // The shard is lost while its answer is on the way; other shards may have answered.
       const std::size_t lost = random.next() % 4;
       for (std::size_t s = 0; s < 4; ++s) {
         if (s != lost && random.next() % 2 == 0) {
@@ -122,12 +123,12 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     const double off = batch_estimate / sum_of_weights - 1.0;
     estimate += off;
     squares += off * off;
-    // The client does not know the totals of these new priorities.
+    // The client has no totals with these new priorities yet.
     if (b % 3 == 0) {
       std::array<float, 16> priorities{};
       for (std::size_t i = 0; i < priorities.size(); ++i) {
         float& weight = shards.weight_of(shards.numbers(batch)[i]);
-        // The last update of a repeated key counts.
+        // If a key repeats, its last update counts.
         weight = priorities[i] = static_cast<float>(std::pow(20.0, origins.shards[i])) *
                                  static_cast<float>(1 + random.next() % 8);
       }
@@ -135,11 +136,13 @@ void expect_exact_draws(std::size_t lag, bool losses) {
                                       std::span(origins.incarnations).first(16), priorities),
                 0U);
     }
-    // A request carries the updates, and its answer the totals. Without a request the client lags.
+    // A request carries updates, and its answer carries totals. Without requests the client's
+    // totals get old.
     if (losses || lag == 0 || b % lag == 0) {
       shards.ask_all();
     }
-    for (std::size_t s = 0; s < 4; ++s) {  // Updates reach the shards before the next batch.
+    // Updates reach the shards before the next batch, but the client gets no answers.
+    for (std::size_t s = 0; s < 4; ++s) {
       if (lag != 0) {
         const Blob request = shards.client->request(s);
         (void)shards.shards[s]->exchange(request.bytes());

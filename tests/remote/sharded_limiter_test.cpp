@@ -24,8 +24,8 @@ TEST(ShardedLimiter, WithoutARatioHoldsNoWriter) {
   EXPECT_TRUE(limiter.admit(5));
 }
 
-/// Writers append nine tenths of the steps to one shard. The ratio of the sums stays within its
-/// bound, and nobody is held for ever.
+/// Nine tenths of the steps are appended to one shard. The ratio of the summed counts must stay
+/// within its bound, and nothing may wait for ever.
 TEST(ShardedLimiter, HoldsTheRatioOfTheSumsWithUnequalShards) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   Rng random(3);
@@ -85,7 +85,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
       }
     }
     EXPECT_NE(limiter.admit(16), samples_ahead);
-    // The shard with all items dies. Writers are let through until there are enough items again.
+    // The shard with all items is lost. Writers are let through until there are enough items again.
     limiter.tell(0, 0);
     EXPECT_FALSE(limiter.admit(16));
     for (items = 0; items < kRatio.min_size;) {
@@ -104,7 +104,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
 
 TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
-  limiter.restore(1000, 3600);  // The ratio is balanced.
+  limiter.restore(1000, 3600);  // With these counts the ratio is balanced.
   limiter.tell(0, 1000);
   EXPECT_EQ(limiter.balance().ahead, 0.0);
   EXPECT_THROW((void)limiter.insert(51), std::invalid_argument);

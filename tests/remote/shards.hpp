@@ -13,7 +13,7 @@ inline Options shard_options(std::size_t capacity = 512) {
                .shards = 2};
 }
 
-/// Shards with steps of numbers that no other shard has, and the weight of each.
+/// Shards whose steps have numbers that no other shard has, and the weight of each step.
 class Shards {
  public:
   static constexpr std::uint64_t kApart = 1'000'000;
@@ -48,7 +48,7 @@ class Shards {
     return weights[number / kApart][number % kApart];
   }
 
-  /// Updates an item of shard 0.
+  /// Gives an item of shard 0 this priority, through the client.
   std::size_t update(ItemKey key, float priority) {
     constexpr std::uint32_t kShard = 0;
     const std::uint64_t incarnation = shards[0]->incarnation();

@@ -16,7 +16,8 @@ Options options_of(std::size_t max_writers = 4) {
 using Items =
     std::map<std::uint64_t, std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, double>>;
 
-/// Each item by its action: the ids that it begins and ends with, its steps, its probability.
+/// Each item by its action: its first and its next observation, its number of steps, and its
+/// probability.
 Items items_of(Line& line) {
   Items items;
   const std::map<std::uint64_t, double> probabilities = line.probabilities();
@@ -30,7 +31,7 @@ Items items_of(Line& line) {
   return items;
 }
 
-/// A buffer whose writers are of this process, and one to which a packer's steps are shipped.
+/// A buffer with writers of its own, and a buffer to which a packer's steps are shipped.
 struct Both {
   Line direct{options_of()};
   Line shipped{options_of()};
@@ -96,7 +97,8 @@ TEST(StepPacker, TakesEpisodesAndLooseTransitionsAsABufferDoes) {
     std::size_t taken = 0;
     ASSERT_EQ(writer.add_episode(5, End::Terminated, episode, taken, priorities),
               CommitStatus::Committed);
-    for (const std::uint64_t i : {20U, 21U, 22U, 40U, 41U}) {  // Behind 22 another episode begins.
+    // After step 22 a new episode begins.
+    for (const std::uint64_t i : {20U, 21U, 22U, 40U, 41U}) {
       ASSERT_EQ(
           writer.add_transition(i == 41 ? End::Truncated : End::Continue, now(line.id, i),
                                 now(line.action, i), now(line.reward, 1.0F), next(line.id, i + 1)),
@@ -139,7 +141,8 @@ TEST(StepPacker, HasSoManyWritersAsTheShardsMayHave) {
     writers.push_back(both.packer->writer());
   }
   EXPECT_THROW((void)both.packer->vector_writer(2), std::runtime_error);
-  writers.push_back(both.packer->writer());  // The one that was made for it is gone.
+  // The writer that was made for the refused vector writer is gone.
+  writers.push_back(both.packer->writer());
   EXPECT_THROW((void)both.packer->writer(), std::runtime_error);
   for (std::size_t w = 0; w < 4; ++w) {
     both.shipped.append(writers[w], w, End::Terminated);
@@ -153,12 +156,13 @@ TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
   std::optional<Writer> writer(both.packer->writer());
   both.shipped.append_many(*writer, 0, 4);
   (void)both.ship();
-  // The first new writer gets another place, because the old one still has its own. The second one
-  // gets the place that the old one has given back.
+  // The first new writer gets another place, because the old writer has not been destroyed yet. The
+  // second one gets the old writer's place.
   writer.emplace(both.packer->writer());
   writer.emplace(both.packer->writer());
   both.shipped.append_many(*writer, 100, 4);
-  const Blob lost = both.packer->take();  // The end of the first episode and steps of the second.
+  // This shipment, with the end of the first episode and steps of the second, is lost.
+  const Blob lost = both.packer->take();
   both.shipped.append_many(*writer, 104, 4);
   EXPECT_EQ(both.ship().restarted, 1U) << "it is not the episode that is under way there";
   EXPECT_EQ(both.shipped.numbers(), (std::vector<std::uint64_t>{0, 1, 2, 3, 104, 105}));
@@ -175,7 +179,7 @@ TEST(StepPacker, ThatIsGoneClosesItsWriters) {
   moved = StepPacker(both.shipped.schema, options_of());
   EXPECT_EQ(both.shipped.append(writer, 4), CommitStatus::Closed);
   EXPECT_EQ(moved.steps(), 0U);
-  writer.begin_episode();  // It is allowed, as for a writer whose buffer is closed.
+  writer.begin_episode();  // The call is allowed, as for a writer whose buffer is closed.
 }
 
 TEST(StepPacker, RefusesAForkedChild) {
