@@ -7,7 +7,7 @@ namespace {
 
 const SampleOptions kEpoch{.draws = Draws::Epoch, .timeout = 0ns};
 
-/// The numbers of the items in the next batch of n.
+/// The numbers of the items in the sampler's next batch of n items.
 std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t n) {
   const SampleResult batch = sampler.sample(n, kEpoch);
   EXPECT_TRUE(batch) << batch.status().message();

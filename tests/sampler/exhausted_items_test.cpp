@@ -5,8 +5,8 @@
 
 #include <ranges>
 
-// Items drawn as often as `max_times_sampled` allows are exhausted: they stay until they are
-// evicted, but are evicted before items that may still be drawn.
+// Items that were drawn `max_times_sampled` times are exhausted. They stay in the buffer until they
+// are evicted, but are evicted before items that may still be drawn.
 
 namespace reprise::test {
 namespace {
@@ -40,7 +40,8 @@ Options options_of(const Case& of) {
                  .shards = of.shards};
 }
 
-/// A sampler never lacks items for long: each step brings one more, or evicts an exhausted one.
+/// A sampler must not lack items for long: each appended step adds an item, or evicts an exhausted
+/// one.
 TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
   const std::vector<Case> cases{
       {1'000, 4, 1, 500, 64},
@@ -80,7 +81,7 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
   }
 }
 
-/// The shards that the writer does not append to evict their exhausted items as well.
+/// Exhausted items are evicted from all shards, not only from the one to which the writer appends.
 TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
@@ -120,7 +121,8 @@ TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
   }
 }
 
-/// Wherever exhausted items lie, writers find a chunk, because few chunks are evicted in part.
+/// Wherever exhausted items lie, writers find a free chunk, because only few chunks may be evicted
+/// in part.
 TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   for (const std::size_t shards : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
@@ -149,9 +151,9 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   }
 }
 
-/// The worst case for memory: drawn items grow from young to old by less than a chunk at a time, so
-/// that each chunk is exhausted just behind the one that is being emptied; and episodes are so
-/// short that a chunk holds few steps.
+/// The worst case for memory. Items are drawn from young to old, less than a chunk at a time, so
+/// that each chunk is exhausted just after the one that is being emptied. Episodes are so short
+/// that a chunk holds few steps.
 TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
   struct {
     std::size_t capacity, chunk_steps, batch, per_batch;
@@ -180,7 +182,7 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
   }
 }
 
-/// One item has draws left, but fewer than the batch takes, so the call waits.
+/// One item has draws left, but fewer than the batch needs, so the call waits.
 TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
   Line line(Small{.max_times_sampled = 3});
   line.append_many(0, 3);

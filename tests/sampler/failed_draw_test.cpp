@@ -3,19 +3,19 @@
 #include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/test.hpp"
 
-/// A draw that fails after it has begun leaves nothing behind that harms others.
+/// A draw that fails in the middle must not leave anything behind that disturbs other calls.
 namespace reprise::test {
 namespace {
 
 using Code = SampleStatus::Code;
 
-/// After so many calls the shard selector has no weight any more.
+/// The numbers of calls after which a shard selector has no weight any more.
 struct Left {
   std::atomic<std::size_t> draws = std::numeric_limits<std::size_t>::max();
   std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();
 };
 
-/// A shard selector whose items lose their weight while a draw is between two locks.
+/// A shard selector whose items lose their weight while a draw holds none of the shards' locks.
 class Vanishing final : public WrappedSelector {
  public:
   Vanishing(std::unique_ptr<ShardSelector> uniform, Left& left)
@@ -46,7 +46,7 @@ Options options_with(const Selector& selector, std::size_t shards) {
 
 class FailedDraw : public testing::Test {
  protected:
-  /// A chunk that is still pinned cannot be evicted.
+  /// Fails if a chunk is still pinned, because it could not be evicted.
   static void expect_every_chunk_can_be_evicted(Line& line, Writer& writer) {
     line.append_many(writer, 1000, 500);
     EXPECT_EQ(line.replay.size(), 64U);
@@ -77,7 +77,7 @@ TEST_F(FailedDraw, InItsSecondRoundLeavesNoPinsOfTheFirst) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
-  // The hints, which are read without a lock, still say that both shards have weight.
+  // The hints, which are read without a lock, still show weight in both shards.
   left_[0].draws = 1;
   left_[1].draws = 0;
   EXPECT_EQ(for_now(line.replay.sampler()).sample(8, kAtOnce).status().code, Code::NothingToDraw);
@@ -117,7 +117,7 @@ TEST(DrawnBatch, OfAQueueWakesTheSamplersThatItsReservationHeld) {
   ASSERT_EQ(line.replay.size(), 4U);
   const base::Event::Registration held(core_of(line.replay)->items_event);
   const std::uint32_t ticket = held.ticket();
-  // All items may be drawn once more.
+  // Each item may be drawn once more.
   ASSERT_TRUE(for_now(line.replay.sampler()).sample(4, kAtOnce));
   EXPECT_NE(held.ticket(), ticket);
 }

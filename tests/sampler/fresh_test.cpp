@@ -4,7 +4,7 @@
 namespace reprise::test {
 namespace {
 
-/// The numbers of a batch's fresh items.
+/// The numbers of the fresh items in a batch of n items.
 std::vector<std::uint64_t> fresh_of(const Line& line, Sampler& sampler, std::size_t n,
                                     const SampleOptions& how = kAtOnce) {
   const SampleResult batch = sampler.sample(n, how);
@@ -35,7 +35,7 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
     }
   }
   EXPECT_EQ(sorted(all), numbers_between(0, 600));
-  // A queue that is behind gives the oldest items of each shard.
+  // If more items are waiting than samplers draw, the oldest of each shard come first.
   line.append_many(600, 300);
   std::vector<std::uint64_t> first = fresh_of(line, sampler, 60);
   ASSERT_EQ(first.size(), 60U);
@@ -129,12 +129,12 @@ TEST(Fresh, RefusesWhatItCannotBePutBefore) {
   }
 }
 
-/// Samplers share the queue while writers append and items are evicted.
+/// Samplers draw fresh items at the same time, while writers append and items are evicted.
 TEST(FreshRace, NoItemIsFreshTwice) {
   for (std::size_t round = 0; round < scaled(20, 4); ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << round);
     Options options = Small{.shards = 1 + round % 3};
-    // In some rounds nothing is evicted, so each item has to be fresh once.
+    // In odd rounds nothing is evicted, so each item must be fresh exactly once.
     options.capacity_steps = round % 2 == 0 ? 64 : 4000;
     Line line(options);
     Sampler last = line.replay.sampler({.fresh = 1.0F});
@@ -143,7 +143,7 @@ TEST(FreshRace, NoItemIsFreshTwice) {
     std::atomic<int> writing = 2;
     std::mutex mutex;
     std::set<std::uint64_t> seen;
-    // The number of the batch in which each was fresh, from 1 on.
+    // The number of the batch, from 1 on, in which each item was first drawn.
     std::map<std::uint64_t, int> drawn;
     std::atomic<int> batches = 0;
     const auto note = [&](Sampler& sampler, std::size_t n) {

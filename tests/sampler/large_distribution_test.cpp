@@ -1,4 +1,4 @@
-// The distribution of draws from large buffers, after a million updates, while others append.
+// The distribution of draws from large buffers, after a million updates and while writers append.
 
 #include "testing/statistics/chi_square.hpp"
 #include "testing/test.hpp"
@@ -14,8 +14,8 @@ std::size_t up_to(std::size_t full) {
   return std::min(full, scaled(full / 10, full / 1000));
 }
 
-/// A buffer of items whose weights are known by slot. Its capacity is twice the number of items, so
-/// that nothing is evicted while others append.
+/// A buffer of items whose weights the test keeps by slot. Its capacity is twice the number of
+/// items, so that nothing is evicted while writers append.
 class LargeBuffer {
  public:
   explicit LargeBuffer(std::size_t items) : line_(options(items)) {
@@ -33,9 +33,9 @@ class LargeBuffer {
   ReplayBuffer& replay() { return line_.replay; }
   [[nodiscard]] std::size_t items() const { return keys_.size(); }
 
-  /// Starts threads that append items of weight 0: trees change all the time, but the distribution
-  /// must not. Each update and each draw allows some more appends, and waits for those allowed
-  /// before, so that the threads go on to the end at any speed without filling the memory.
+  /// Starts threads that append items of weight 0, which change the trees all the time but not the
+  /// distribution. Each update and each draw allows some more appends, after waiting for those
+  /// allowed before. So the threads append until the end at any speed, and do not fill the memory.
   void append_beside() {
     for (std::size_t t = 0; t < kAppending; ++t) {
       appending_.emplace_back([this, t](const std::stop_token& stop) {
@@ -57,7 +57,7 @@ class LargeBuffer {
   void stop_appending() { appending_.clear(); }
   [[nodiscard]] std::size_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
-  /// Updates weights to whole numbers, one in seven 0, so that every sum is exact.
+  /// Sets weights to whole numbers, one in seven of them 0, so that every sum is exact.
   void update(std::size_t updates, std::uint64_t seed) {
     Rng rng(seed);
     std::array<ItemKey, kUpdateBatch> keys;
@@ -73,7 +73,8 @@ class LargeBuffer {
     }
   }
 
-  /// The z-score of a chi-square test over so many draws, whose probabilities it checks.
+  /// Draws `draws` items and checks their probabilities. Returns the z-score of a chi-square test
+  /// of their counts.
   double z_of_draws(std::size_t draws, std::uint64_t seed) {
     const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
     std::vector<double> probabilities(weights_);
@@ -103,8 +104,8 @@ class LargeBuffer {
         .capacity_steps = 2 * items, .max_writers = kFilling, .chunk_steps = 1024, .shards = 4};
   }
 
-  /// Finds the slots that hold items. Nothing was evicted yet, so every key is of generation 0, and
-  /// an update tells whether its slot holds an item.
+  /// Finds the slots that hold items. Nothing was evicted yet, so every key has generation 0, and
+  /// an update with it is applied if its slot holds an item.
   void find_items() {
     EXPECT_GT(line_.replay.size(), 0U);
     const Stats stats = line_.replay.stats();
@@ -119,7 +120,7 @@ class LargeBuffer {
     }
   }
 
-  /// Allows each thread so many more appends.
+  /// Allows each thread `more` more appends, after waiting for those allowed before.
   void let_append(std::size_t more) {
     const std::size_t before = allowed_.load(std::memory_order_relaxed);
     yield_while([&] { return appended() < appending_.size() * before; });
@@ -133,7 +134,8 @@ class LargeBuffer {
   std::vector<ItemKey> keys_;
   std::vector<double> weights_;  ///< By slot; 0 if there is no item.
   std::atomic<std::size_t> appended_{0};
-  std::atomic<std::size_t> allowed_{0};  ///< Appends that each thread may have made by now.
+  /// Number of appends that each thread may have made by now.
+  std::atomic<std::size_t> allowed_{0};
   // Declared last, because the threads use the members above.
   std::vector<std::jthread> appending_;
 };
@@ -149,7 +151,7 @@ TEST_P(LargeDistribution, PassesChiSquareAfterAMillionUpdatesBesideAppendingThre
   const std::size_t before_draws = buffer.appended();
   const double z = buffer.z_of_draws(up_to(10'000'000), 4);
   const std::size_t beside_draws = buffer.appended() - before_draws;
-  // Weights change again before the next draws.
+  // Weights change once more between the draws.
   ASSERT_NO_FATAL_FAILURE(buffer.update(kUpdateBatch, 5));
   const double later = buffer.z_of_draws(up_to(1'000'000), 6);
   buffer.stop_appending();
@@ -165,13 +167,13 @@ INSTANTIATE_TEST_SUITE_P(Items, LargeDistribution,
                          [](const auto& items) { return std::to_string(items.param); });
 
 TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms) {
-  // A float tree or 24 random bits could not reach every one of these items.
+  // With a float tree, or random numbers of 24 bits, some of these items could never be drawn.
   const std::size_t items = std::size_t{1} << 21U;
   Line line(Small{.capacity_steps = items, .chunk_steps = 2048});
   line.append_many(0, items,
                    [&](std::uint64_t i) { return 0.1F + static_cast<float>(i % 7) * 0.3F; });
   Sampler sampler = line.replay.sampler({.seed = 12});
-  // The number is not scaled, because with fewer draws the test would show nothing.
+  // The test scale does not apply, because with fewer draws the test would show nothing.
   constexpr std::size_t kDraws = 10'000'384 / kBatch * kBatch;
   std::vector<std::uint64_t> counts;
   for (std::size_t drawn = 0; drawn < kDraws; drawn += kBatch) {
@@ -184,8 +186,8 @@ TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms)
       ++counts[key.slot()];
     }
   }
-  // The buffer decides which slot holds which item, and other tests check sums over classes of
-  // equal weight. So this one counts the items that were never drawn.
+  // The buffer decides which slot holds which item, and other tests check the sums over items of
+  // equal weight. So this test counts the items that were never drawn.
   double never = static_cast<double>(items);
   for (const std::uint64_t count : counts) {
     never -= count > 0 ? 1.0 : 0.0;

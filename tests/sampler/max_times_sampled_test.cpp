@@ -13,7 +13,7 @@ void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::ui
   }
 }
 
-/// The uniform selector that `Line` adds is not used, because its draws would count.
+/// The uniform selector that `Line` adds is not used, because its draws would count too.
 TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
   for (const std::uint32_t times : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
@@ -26,7 +26,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
         samplers.push_back(line.replay.selector(s).sampler({.seed = s}));
       }
       const SampleOptions options{.draws = draws, .timeout = 0ns};
-      // Each batch is smaller, until even single items cannot be drawn.
+      // Batches get smaller, until not even a single item can be drawn.
       for (std::size_t n : {7U, 5U, 3U, 1U}) {
         bool any = true;
         while (any) {

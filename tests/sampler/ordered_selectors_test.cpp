@@ -15,7 +15,8 @@ Options ordered_options(std::size_t shards, Selector selector) {
 TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   std::function<void()> before_draw;
   Options options = ordered_options(2, HookedFifo{[&] { before_draw(); }});
-  options.rate_limiter = Unlimited{};  // A draw of more items than there are fails at once.
+  // Under this limiter, a draw of more items than the buffer has fails at once.
+  options.rate_limiter = Unlimited{};
   Line line(options);
   shard::Shard& first = core_of(line.replay)->shards()[0];
   shard::Shard& second = core_of(line.replay)->shards()[1];

@@ -2,7 +2,8 @@
 #include "testing/laws/own_selectors.hpp"
 #include "testing/test.hpp"
 
-/// Selectors that use no class of the library, compared with library selectors that do the same.
+/// Selectors that use no class of the library, compared with library selectors that behave the
+/// same.
 namespace reprise::test {
 namespace {
 
@@ -15,7 +16,7 @@ Options options_with(const Selector& selector) {
           .key_tag = 1};
 }
 
-/// Returns invalid weights: below 0, infinite and NaN.
+/// A selector whose weights are invalid: below 0, infinite or NaN.
 struct OwnNonsense {
   struct Rule final : SelectorRule {
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
@@ -42,7 +43,7 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
   const auto key = [&](std::size_t i) {
     return std::next(keys.begin(), static_cast<long>(i))->second;
   };
-  // The rule is asked only about the highest priority of a call, so this call is not refused.
+  // The library checks only the weight of a call's highest priority, so this call is not refused.
   const std::vector<ItemKey> changed{key(0), key(1), key(2), key(3)};
   const std::vector<float> priorities{1.0F, 2.0F, 3.0F, 4.0F};
   EXPECT_EQ(line.replay.update_priorities(changed, priorities).applied, 4U);
@@ -70,10 +71,10 @@ TEST(OwnSelector, WithoutAnExponentHasNoneToSet) {
   }
 }
 
-/// A function for `SelectorHandle::set_alpha` that the user's selector does not define.
+/// The function that the user's selector lacks, of those that `SelectorHandle::set_alpha` needs.
 enum class Without { RuleSet, RuleAlpha, ShardSet };
 
-/// Draws by weight, with an exponent of 1 that cannot be changed.
+/// Draws by weight. Its exponent is 1 and cannot be changed, because a function is missing.
 template <Without kWithout>
 struct OwnRigid {
   struct Rule final : SelectorRule {

@@ -10,7 +10,7 @@ TEST(Recency, DrawsOldItemsHoweverUnlikely) {
     options.capacity_steps = 2'000;
     LawCheck check(law_named("RecencyOfFew"), options, 1);
     check.append_random(2'000);
-    // The oldest item is 10^-91 times as likely as the youngest.
+    // The oldest item has 10^-91 times the probability of the youngest.
     EXPECT_TRUE(for_now(check.line.replay.sampler())
                     .sample(2'000, {.draws = Draws::WithoutReplacement, .timeout = {}}))
         << "each item once";

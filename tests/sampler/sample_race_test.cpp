@@ -3,7 +3,8 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-/// Weights change during draws. Schedule points (preset `schedule`) leave more time for that.
+/// Weights change during draws. The preset `schedule` has schedule points, which give this more
+/// time.
 namespace reprise::test {
 namespace {
 
@@ -17,7 +18,7 @@ TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
     Line line(Small{.shards = 1 + round % 3});
     std::vector<std::jthread> threads;
     start(threads, 2, [&] {
-      SCOPED_TRACE(seed);  // Each thread has traces of its own.
+      SCOPED_TRACE(seed);  // Each thread needs a trace of its own.
       Sampler sampler = line.replay.sampler();
       for (int i = 0; i < 4; ++i) {
         EXPECT_EQ(sampler.sample(4).status().code, Code::Ok);
@@ -43,7 +44,7 @@ class WeightsThatVanish : public testing::Test {
 
   static Options options() { return Small{.shards = kShards}; }
 
-  /// Makes shards lose all weight and get it back; one of them always has some.
+  /// Makes shards lose all weight and get it back. One of them always has weight.
   void toggle(std::uint64_t seed) {
     Rng rng(seed);
     std::size_t lit = 0;
@@ -62,8 +63,8 @@ class WeightsThatVanish : public testing::Test {
 
   std::size_t shard_of(ItemKey key) const { return key.slot() / slots_per_shard_; }
 
-  /// All items that have weight have the same. So if a batch took its items from one shard, no
-  /// other had a share, and each item of that shard was equally likely.
+  /// All items with weight have the same weight. So if all items of a batch are from one shard, no
+  /// other shard had a share, and each item of that shard must have been equally likely.
   void expect_whole_share(const Batch& batch) const {
     std::set<std::size_t> shards;
     for (const ItemKey key : batch.keys()) {
@@ -96,7 +97,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
     for (std::size_t i = 0; i < scaled(20'000, 1000); ++i) {
       const SampleResult batch = sampler.sample(
           6, {.draws = i % 2 == 0 ? Draws::Stratified : Draws::Independent, .timeout = 0ns});
-      // Between two looks, another shard may have become the one that has weight.
+      // While the sampler goes from shard to shard, the weight may move, so that it finds none.
       if (!batch) {
         ASSERT_EQ(batch.status().code, Code::NothingToDraw);
         continue;
@@ -114,7 +115,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   learners.clear();
   stop_.store(true, std::memory_order_relaxed);
   toggler.join();
-  // A chunk that is still pinned shows when it is retired.
+  // A chunk that is still pinned would be counted when it is retired.
   Writer writer = line_.replay.writer();
   line_.append_many(writer, 0, 500);
   EXPECT_EQ(line_.replay.size(), 64U);
@@ -134,7 +135,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
     }
   });
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
-  // The other items of its shard are less likely than any item was before.
+  // The other items of this item's shard are now less likely than any item was before.
   const float heavy = 1000.0F;
   line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
   first.let_go();
@@ -151,7 +152,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
     }
     expect_whole_share(*batch);
   });
-  // When the sampler waits for the lock, half of the draws are allotted to each shard.
+  // Once the sampler waits for this lock, it has allotted half of the draws to each shard.
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
   set(1, 0.0F);
   first.let_go();

@@ -36,7 +36,7 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
   EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
 }
 
-/// The items that ended the first wait leave before they are drawn.
+/// The items for which the call waited are cleared before they are drawn, so the call waits again.
 TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
   ReplayBuffer* cleared = nullptr;
   Line line(Small{.selectors = {HookedFifo{[&] {

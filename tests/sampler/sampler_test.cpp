@@ -4,7 +4,7 @@
 namespace reprise::test {
 namespace {
 
-/// Appends items 0 to count - 1 with a priority, and weight, of number + 1.
+/// Appends items 0 to count - 1. The priority of each, which is also its weight, is its number + 1.
 void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
   line.append_many(writer, 0, count, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
@@ -122,7 +122,7 @@ TEST(Sampler, MixesTwoBuffersIntoOneBatch) {
     }
   }
   EXPECT_EQ(largest_of_one, 1.0F);
-  // A second fill of the middle leaves the rest unchanged.
+  // Filling the middle of the batch again must not change the rest.
   const std::vector<std::uint64_t> before(batch.now(one.id).begin(), batch.now(one.id).end());
   ASSERT_EQ(from_other.sample_into(batch, 4, 4).code, SampleStatus::Code::Ok);
   EXPECT_EQ(batch.size(), 24U);

@@ -1,14 +1,14 @@
 #include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/test.hpp"
 
-/// `ShardSelector` promises that it is called per run or per batch, never per item.
+/// `ShardSelector` promises that its functions are called once per run or batch, not once per item.
 namespace reprise::test {
 namespace {
 
 constexpr std::size_t kItems = 1000;
 constexpr std::size_t kShards = 4;
 
-/// Counts the calls of a shard's selector.
+/// A shard selector that counts the calls of its functions.
 class CountedSelector : public WrappedSelector {
  public:
   CountedSelector(std::unique_ptr<ShardSelector> selector, std::atomic<std::size_t>& calls)
@@ -52,7 +52,7 @@ Selector counted(std::atomic<std::size_t>& calls) {
                   }};
 }
 
-/// Counts the calls for a batch of n and the update of its items.
+/// Counts the calls of shard selectors for one batch of n items and the update of their priorities.
 std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
   std::atomic<std::size_t> calls = 0;
   Line line(Small{.capacity_steps = kItems,
@@ -79,7 +79,8 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
       const std::size_t few = calls_for(5, draws, limit);
       const std::size_t many = calls_for(500, draws, limit);
       EXPECT_GT(few, 0U);
-      // A hundred times the items need only some more rounds in 4 shards, if items may not repeat.
+      // A batch of a hundred times as many items needs only a few more rounds over the 4 shards,
+      // and only if items may not repeat.
       EXPECT_LT(many, few + 200);
     }
   }
@@ -87,7 +88,7 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
 
 #ifdef REPRISE_DCHECK
 
-/// Half of its weight comes before all items and half after them, in two intervals.
+/// Half of its weight lies before all items and half after them, so its items are in two intervals.
 class SplitSelector final : public CountedSelector {
  public:
   using CountedSelector::CountedSelector;

@@ -50,20 +50,21 @@ TEST_P(DrawLaws, HoldForTheDrawsOfItemsAtRest) {
       ASSERT_NO_FATAL_FAILURE(
           check.draw(5'000, {.beta = 0.5F, .normalise = Normalise::Not, .draws = draws}));
     }
-    // Stratified draws may be nearer to the law, but no farther.
+    // Stratified draws may be nearer to the law than independent ones, but not farther.
     EXPECT_LT(check.z(), 5.0);
     EXPECT_TRUE(draws == Draws::Stratified || check.z() > -5.0) << check.z();
   }
 }
 
-/// The second case counts draws, which uses another plan.
+/// The limit of the second case is never reached, but it makes draws use another plan, which
+/// counts.
 TEST_P(DrawLaws, GiveImportanceWeights) {
   for (const std::uint32_t limit : {0U, 1'000'000U}) {
     Options options = LawCheck::options(shards);
     options.max_times_sampled = limit;
     LawCheck check(law, options, 1);
     check.append_random(120);
-    // The lowest priority of the buffer moves from shard to shard.
+    // The item with the lowest priority is in another shard each time.
     for (const std::uint64_t lowest : {60U, 61U, 62U, 63U, 64U}) {
       check.set_priority(lowest, 1.0F / static_cast<float>(lowest));
       for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
@@ -86,7 +87,7 @@ TEST_P(SelectorLaws, HoldWhileItemsComeChangeAndLeave) {
   for (std::size_t round = 0; round < scaled(500, 100) && !HasFailure(); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
     check.append_random(rng.below(10));
-    // The last of these were not ingested yet.
+    // The items that were appended last need not be ingested yet.
     if (law.alpha >= 0.0F && rng.chance(0.02)) {
       check.set_alpha(rng.chance(0.5) ? 0.5F : 1.25F);
     }
@@ -136,7 +137,7 @@ TEST_P(SelectorLaws, HoldOfWhatIsNotOutdated) {
   EXPECT_TRUE(law.in_order || std::abs(check.z()) < 5.0) << check.z();
 }
 
-/// Each batch follows the law of what earlier ones left, until nothing is left.
+/// With a draw limit, each batch follows the law for the items that are left, until none is.
 TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
   constexpr std::size_t kDrawnThrice = 64;
   static_assert(static_cast<int>(Draws::WithoutReplacement) == 2);
@@ -156,7 +157,7 @@ TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
                      .draws = n == 1 ? static_cast<Draws>(seed % 3) : Draws::Stratified,
                      .timeout = {}});
       if (drawn == kDrawnThrice) {
-        // Counted early, because in the end each item is drawn three times by any law.
+        // Counts are taken early, because in the end each item is drawn three times under any law.
         counts.add(check.counts());
       }
     }
@@ -194,7 +195,7 @@ TEST_P(SelectorLaws, HoldWithoutReplacement) {
       << "what was hidden is as it was";
 }
 
-/// Whatever the distribution of each batch was, 1 / (N * P) of the draws is 1 on average.
+/// Whatever the distribution was at each batch, the mean of 1 / (N * P) over the draws is 1.
 TEST_P(DrawLaws, ReportWhatTheyDrewWithWhileOthersUpdate) {
   LawCheck check(law, shards);
   std::vector<float> priorities(100);

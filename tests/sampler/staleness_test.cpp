@@ -3,29 +3,28 @@
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
-// Items whose version of the policy is more than `max_staleness` behind are outdated: nothing draws
-// them. The laws of the selectors (selector_laws_test.cpp) and the conformance suite say the same
-// of random calls.
+// Items whose policy version is more than `max_staleness` behind are outdated: no selector draws
+// them. selector_laws_test.cpp and the conformance suite check the same with random calls.
 namespace reprise::test {
 namespace {
 
 using Numbers = std::vector<std::uint64_t>;
 
-/// Commits a step that a policy of this version made.
+/// Commits a step that was made by a policy of this version.
 CommitStatus append(Line& line, Writer& writer, std::uint64_t number, std::int64_t version) {
   writer.set_version(version);
   return line.append(writer, number);
 }
 
-/// Commits steps `first` to `end` - 1, whose versions are their numbers.
+/// Commits steps `first` to `end` - 1. The version of each is its number.
 void append_as_versions(Line& line, std::uint64_t first, std::uint64_t end) {
   for (std::uint64_t number = first; number < end; ++number) {
     append(line, line.writer(), number, static_cast<std::int64_t>(number));
   }
 }
 
-/// The highest priority in the buffer is not that of an outdated item, even if the selector keeps
-/// hidden items in its lists.
+/// An outdated item must not determine the highest priority in the buffer, even if the selector
+/// keeps hidden items in its lists.
 TEST(Staleness, LeavesNoPriorityBehind) {
   for (const Selector& selector : {Selector(kRaw), Selector(RankBased{}), Selector(MaxHeap{})}) {
     Line line(Small{.selectors = {selector}, .max_staleness = 0});
@@ -34,7 +33,7 @@ TEST(Staleness, LeavesNoPriorityBehind) {
     line.append(1, 2.0F);
     ASSERT_EQ(line.replay.size(), 2U);
     line.replay.set_version(1);
-    line.append(2);  // It gets the highest priority in the buffer.
+    line.append(2);  // This item gets the highest priority in the buffer.
     const std::vector<ItemKey> keys = line.key_list();
     std::vector<float> priorities(keys.size());
     EXPECT_EQ(line.replay.selector().priorities(keys, priorities), 2U);
@@ -50,7 +49,7 @@ TEST(Staleness, LetsOutdatedItemsLeaveFirst) {
     append(line, old, i, 1);
   }
   for (std::uint64_t i = 32; i < 64; ++i) {
-    append(line, young, i, 0);  // Later steps, of an earlier version.
+    append(line, young, i, 0);  // These steps are later, but of an earlier version.
   }
   line.replay.set_version(1);
   EXPECT_EQ(line.numbers(), numbers_between(0, 32));
@@ -138,7 +137,7 @@ TEST(Staleness, IsOfTheVersionThatTheWriterSaidLast) {
     if (step == 1) {
       writer.set_version(7);
     } else if (step == 3) {
-      writer.now(version) = 2;  // A value of its own, as of a dataset.
+      writer.now(version) = 2;  // The step has a version of its own, as a step from a dataset may.
     }
     writer.next(id) = step + 1;
     ASSERT_EQ(writer.commit(step == 3 ? End::Terminated : End::Continue), CommitStatus::Committed);
@@ -209,7 +208,7 @@ TEST(Staleness, IsInACheckpoint) {
       << error.what();
 }
 
-/// Versions at the ends of their range.
+/// Versions at both ends of their range.
 TEST(Staleness, HoldsOfAnyVersion) {
   constexpr auto kNewest = std::numeric_limits<std::int64_t>::max();
   Line line(Small{.max_staleness = 0});

@@ -21,7 +21,7 @@ void wait_until(const std::function<bool()>& holds) {
   }
 }
 
-/// The numbers of all steps, in rising order.
+/// The numbers of all steps in the buffer, ascending.
 std::vector<std::uint64_t> numbers_in(Line& line) {
   Sampler sampler = line.replay.sampler();
   const SampleResult all = sampler.sample(line.replay.size(), {.draws = Draws::Epoch});
@@ -161,7 +161,7 @@ TEST(Autosave, ARunThatGoesOnOwesNoBurst) {
       }
     }
   }
-  // What the run did after its last save is lost, in inserts as in samples.
+  // What happens after the last save is lost: inserts and samples alike.
   for (std::uint64_t i = 400; i < 500; ++i) {
     line.append(i);
     while (sampler.sample(kBatch, {.timeout = 0ns})) {

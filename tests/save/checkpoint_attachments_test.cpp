@@ -1,4 +1,4 @@
-// The user's attachments are in a checkpoint completely, or the checkpoint is not there.
+// A checkpoint has all of the user's attachments, or there is no checkpoint.
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
@@ -28,7 +28,8 @@ TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
   const ScratchDirectory directory;
   Ten ten;
   const std::vector<float> first{1.0F, 2.0F, 3.0F};
-  const std::vector<float> second(300'000, 0.5F);  // It takes more than one block of the file.
+  // This attachment takes more than one block of the file.
+  const std::vector<float> second(300'000, 0.5F);
   ten.replay.save(directory.path(),
                   {.attachments = {attachment("parameters", first), attachment("empty", {})}});
   const LoadResult result = ReplayBuffer::load(directory.path());

@@ -4,13 +4,13 @@
 #include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/test.hpp"
 
-/// Saves that run while writers move between tiny chunks in the middle of long episodes.
+/// Tests of saves during which writers go from one tiny chunk to the next, in long episodes.
 namespace reprise::test {
 namespace {
 
 constexpr std::uint32_t kNStep = 3;
 
-/// Calls a function once, when items have entered.
+/// A shard selector that calls `call` once, after items were inserted.
 class Interrupted final : public WrappedSelector {
  public:
   Interrupted(std::unique_ptr<ShardSelector> inner, std::function<void()>& call)
@@ -36,14 +36,14 @@ Options options_with(Selector selector) {
                .shards = 2};
 }
 
-/// The number of a writer's first step; its steps are in one episode.
+/// The number of a writer's first step. All steps of a writer are in one episode.
 constexpr std::uint64_t first_of(std::uint64_t writer) {
   return writer << 32U;
 }
 
-/// Loads what was saved. The `committed[writer]` steps that each writer had committed before the
-/// save have to be there, except the last, which no decided window reaches. No step may be there
-/// twice, and each has to have its place in the episode.
+/// Loads the checkpoint. It must have the `committed[writer]` steps that each writer had committed
+/// before the save, except the last, which is in no decided window. No step may be there twice, and
+/// each must have its position in the episode.
 void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
                            const std::vector<std::uint64_t>& committed) {
   Line loaded;
@@ -52,7 +52,7 @@ void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
   ASSERT_EQ(items, loaded.replay.stats().items);
   std::map<std::uint64_t, ItemKey> key_of;
   Sampler sampler = loaded.replay.selector(1).sampler({.parallel_gather_bytes = kGatherAlone});
-  // A stratified draw of so many items leaves none out.
+  // With this many stratified draws, every item is drawn at least once.
   const SampleResult batch = sampler.sample(std::max<std::size_t>(1, 4 * items), kAtOnce);
   ASSERT_EQ(static_cast<bool>(batch), items != 0) << batch.status().message();
   for (std::size_t i = 0; batch && i < batch->size(); ++i) {
@@ -74,8 +74,8 @@ void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
   }
 }
 
-/// When the save has ingested the first shard, and so has seen the first writer's chunk, that
-/// writer moves to a chunk of the second shard, which the save then sees too.
+/// After the save has ingested the first shard, and so has the first writer's chunk there, that
+/// writer goes on in a chunk of the second shard, which the save then finds too.
 TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
   const std::uint64_t seed = 31;
   Rng rng(seed);
@@ -100,7 +100,7 @@ TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
     const std::uint64_t other = rng.chance(0.5) ? 1 : 2;
     const std::uint64_t steps = rng.between(1, 12);
     go_on(0, rng.between(1, 12));
-    (void)line.replay.size();  // Ingests all that is decided.
+    (void)line.replay.size();  // Ingests every decided item.
     go_on(other, rng.between(1, 5));
     const std::vector<std::uint64_t> before = committed;
     interruption = [&] { std::thread([&] { go_on(0, steps); }).join(); };

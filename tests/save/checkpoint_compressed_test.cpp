@@ -7,7 +7,7 @@
 #include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
 
-/// Checkpoints of buffers that compress fields.
+/// Checkpoints of buffers with compressed fields.
 namespace reprise::test {
 namespace {
 
@@ -27,7 +27,7 @@ void append(const World& world, Writer& writer, std::size_t steps, Rng& rng) {
   }
 }
 
-/// Draws, and expects the contents to be as they were written.
+/// Draws batches, and expects every item to be as it was written.
 void look(const World& world, ReplayBuffer& replay) {
   Sampler sampler = replay.sampler({.seed = 9, .resume = std::nullopt});
   for (int round = 0; round < 20; ++round) {
@@ -64,7 +64,7 @@ TEST_P(CompressedCheckpoint, HoldsWhatWasWrittenAndGoesOn) {
       append(world_, second, 20 + seed, rng);
       replay.save(directory.path());
       append(world_, first, 30, rng);
-      replay.save(directory.path());  // Both checkpoints share the closed chunks.
+      replay.save(directory.path());  // The two checkpoints share the closed chunks.
       append(world_, second, 30, rng);
     }
     ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
@@ -117,7 +117,7 @@ TEST_P(CompressedCheckpoint, OfOtherFieldsIsAMismatch) {
                                   {"compressed observation 'frame'", "where this buffer has"});
 }
 
-/// One row points to the frame of the row before it.
+/// In the checkpoint, one row refers to the frame of the row before.
 TEST_P(CompressedCheckpoint, WithFramesThatOverlapIsRefused) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {600});
@@ -143,7 +143,7 @@ TEST_P(CompressedCheckpoint, WithFramesThatOverlapIsRefused) {
                                   {"row 3: field 'frame' cannot be decompressed"});
 }
 
-/// The damage has correct checksums.
+/// The damaged checkpoints have correct checksums.
 TEST_P(CompressedCheckpoint, IsRefusedOrHarmlessWhereItIsDamaged) {
   MemoryFileSystem source;
   Rng rng(5);

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-/// Directories in which the operating system refuses to save or load.
+/// Directories in which the operating system does not allow to save or load.
 namespace reprise::test {
 namespace {
 
@@ -60,7 +60,7 @@ TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
                  scratch.path());
 }
 
-/// Gives up root's rights, which override all permissions, while it exists.
+/// While it exists, the process does not have root's rights, which override all permissions.
 class Nobody {
  public:
   Nobody() {
@@ -87,7 +87,7 @@ std::string data_file(const std::string& directory) {
 }
 
 TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
-  // A child gives up its rights, and makes the buffer that it uses.
+  // A child process gives up its rights. It makes a buffer of its own.
   expect_of_child([]() -> std::string {
     const ScratchDirectory scratch;
     EXPECT_EQ(::chmod(scratch.path().c_str(), 0777), 0);
@@ -101,14 +101,15 @@ TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
     mode(path, 0);
     expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path);
     expect_refused([&] { (void)ReplayBuffer::load(path); }, Kind::Io, EACCES, path);
-    // The directory may be read, but not written.
+    // The directory can be read, but not written.
     mode(path, 0555);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
       mode(entry.path(), 0444);
     }
     expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path + "/");
     EXPECT_EQ(ReplayBuffer::load(path).buffer.size(), 10U);
-    // The checkpoint is not damaged, so no older one is loaded.
+    // The newest checkpoint cannot be read, but is not damaged, so the load does not use an older
+    // one.
     mode(path, 0777);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
       mode(entry.path(), 0666);

@@ -8,7 +8,8 @@
 
 #include <cerrno>
 
-/// The newest checkpoint has correct checksums but wrong contents, or fails after it was verified.
+/// Tests in which the newest checkpoint has correct checksums but wrong contents, or is damaged
+/// after the load has verified it.
 namespace reprise::test {
 namespace {
 
@@ -26,7 +27,7 @@ class TwoCheckpoints {
     save();
   }
 
-  /// The files of both, after a change to each.
+  /// The files of both checkpoints, after a change to each.
   [[nodiscard]] MemoryFiles with(const Change& first, const Change& second) const {
     MemoryFileSystem files;
     const std::array changes{&first, &second};
@@ -56,7 +57,7 @@ struct LoadedSize {
   std::vector<SkippedCheckpoint> skipped;
 };
 
-/// The number of steps that a load gives, and what it skipped.
+/// The number of steps that a load restores, and the checkpoints that it skipped.
 LoadedSize loaded(record::FileSystem& files, const LoadOptions& options = {},
                   ReplayBuffer* like = nullptr) {
   Line line;
@@ -137,7 +138,7 @@ TEST(CheckpointFallback, WithNothingLeftTheErrorIsThatOfTheNewest) {
   }
 }
 
-/// Loading an older checkpoint without damage to the newer would be a silent loss.
+/// If the newer checkpoint is not damaged, loading the older one would silently lose data.
 TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   const TwoCheckpoints two;
   MemoryFileSystem newer(two.with({}, [](CopiedCheckpoint& c) {
@@ -145,7 +146,7 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   }));
   EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(newer); }).kind(), Kind::Unsupported);
 
-  // Damage of the newer one is reported, whatever else is wrong with the older one.
+  // If the newer one is damaged, the error is about it, whatever is wrong with the older one.
   MemoryFileSystem both(
       two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{9}; },
                [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
@@ -161,7 +162,7 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
             Kind::Mismatch);
 }
 
-/// Counts the calls to a file system while `work` is done.
+/// Counts the calls to the file system that `work` makes.
 template <class Work>
 std::size_t calls_of(MemoryFileSystem& files, const Work& work) {
   std::size_t calls = 0;
@@ -183,7 +184,7 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
   for (const auto& [file, bytes] : sound.files()) {
     name = file.starts_with("data-") ? std::max(name, file) : name;
   }
-  // Damages one byte of each block at a time, or one between blocks.
+  // Damages one byte of one block, or one byte between blocks.
   const std::size_t size = sound.files().at(name).size();
   for (std::size_t at = 64; at < size; at += 37) {
     SCOPED_TRACE(testing::Message() << name << ", byte " << at);
@@ -203,7 +204,8 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
   }
 }
 
-/// A process that may not lock the directory starts again when a save removes what it verified.
+/// A process without the permission to lock the directory starts again if a save removes the
+/// checkpoint that it has verified.
 TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
   MemoryFileSystem files;
   Line line;
@@ -248,7 +250,8 @@ TEST(CheckpointFallback, AStopIsLookedAtWhileFilesAreReadToo) {
       ++cancelled;
     }
   }
-  // Only the calls for the last chunk remain: open, size, header, record.
+  // After the last cancelled call, only the calls for the last chunk remain: open, size, header,
+  // record.
   EXPECT_GE(cancelled + 4, all - verified);
 }
 

@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-/// Makes each call of a save or load fail once.
+/// Makes each file system call of a save or load fail once.
 namespace reprise::test {
 namespace {
 
@@ -25,7 +25,7 @@ bool harmless(const Fault& fault) {
   return fault.how == How::Short || (fault.how == How::Fails && fault.error == EINTR);
 }
 
-/// The items of a buffer, and the probability of each.
+/// The items of a buffer by number, with their probabilities.
 std::map<std::uint64_t, double> contents(Line& line) {
   return line.probabilities(256);
 }
@@ -39,7 +39,7 @@ class Saved {
  public:
   Saved() : line_(tiny_options()), writer_(line_.replay.writer()) {}
 
-  /// Appends some steps, in some new chunks.
+  /// Appends some steps, some of them in new chunks.
   void go_on() {
     for (int i = 0; i < 5; ++i, ++number_) {
       ASSERT_EQ(line_.append(writer_, number_, static_cast<float>(1 + number_ % 7)),
@@ -58,7 +58,8 @@ class Saved {
   std::uint64_t number_ = 0;
 };
 
-/// Loads the checkpoint; `skipped` receives what the load skipped.
+/// Loads the checkpoint. Returns its items with their probabilities; `skipped` gets the checkpoints
+/// that the load skipped.
 std::map<std::uint64_t, double> loaded_numbers(record::FileSystem& files,
                                                std::vector<SkippedCheckpoint>* skipped = nullptr,
                                                const buffer::BufferCore* like = nullptr) {
@@ -71,7 +72,7 @@ std::map<std::uint64_t, double> loaded_numbers(record::FileSystem& files,
   return contents(line);
 }
 
-/// The data files in the directory that no manifest names, and the unfinished files.
+/// The unfinished files in the directory, and the data files that no manifest names.
 std::vector<std::string> strays(MemoryFileSystem& system) {
   record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   std::set<checkpoint::DataName> named;
@@ -90,7 +91,7 @@ std::vector<std::string> strays(MemoryFileSystem& system) {
   return result;
 }
 
-/// Makes one save with a fault, and returns whether the fault occurred.
+/// Makes one save with a fault. Returns whether the fault occurred.
 bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
   SCOPED_TRACE(text(fault));
   buffer.save(files);
@@ -106,13 +107,15 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
     EXPECT_TRUE(faulty.struck()) << error.what();
     EXPECT_FALSE(harmless(fault)) << error.what();
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
-    // If an interrupted call had done its work, a second try finds it done.
+    // If the call did its work but failed, the retry finds the work done, with an error of another
+    // kind.
     if (fault.how != How::DoneButFails) {
       EXPECT_EQ(error.kind(), Kind::Io) << error.what();
       EXPECT_EQ(error.error_number(), fault.error);
     }
   }
-  // Only the clean-up afterwards, which syncs the directory a third time, may fail silently.
+  // Only the clean-up after the save, which syncs the directory a third time, may fail without an
+  // error.
   if (fault.call == Call::Write || fault.call == Call::SyncFile ||
       (fault.call == Call::SyncDirectory && fault.nth < 2)) {
     EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
@@ -154,7 +157,7 @@ TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
   }
 }
 
-/// A buffer whose next save copies the used rest of a file of its base.
+/// A buffer whose next save copies the chunks in use from a sparsely used file of its base.
 struct Sparse {
   Sparse() {
     for (int i = 0; i < 4; ++i) {
@@ -208,7 +211,8 @@ TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
   EXPECT_GT(failed, 0U);
 }
 
-/// A save that fails after writing all chunks has saved nothing, so the next one writes them.
+/// A save that fails after it has written all chunks has saved nothing, so the next save writes
+/// them again.
 TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
@@ -275,7 +279,7 @@ struct Two {
   std::map<std::uint64_t, double> second;
 };
 
-/// Makes one load, with a fault, of files with two checkpoints; returns whether the fault occurred.
+/// Makes one load with a fault from files with two checkpoints. Returns whether the fault occurred.
 bool load_with(const Two& two, Saved& like, const Fault& fault) {
   SCOPED_TRACE(text(fault));
   MemoryFileSystem files(two.files);
@@ -286,7 +290,7 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
     if (skipped.empty()) {
       EXPECT_TRUE(found == two.second);
     } else {
-      // The fault may come before the newest checkpoint was verified, or after.
+      // The fault may occur before or after the newest checkpoint is verified.
       EXPECT_EQ(fault.error, EIO) << "no reason to take an older checkpoint";
       EXPECT_TRUE(found == two.first);
     }
@@ -295,7 +299,7 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
     EXPECT_EQ(error.error_number(), fault.error);
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
     EXPECT_FALSE(harmless(fault)) << error.what();
-    // There is one fault, and a complete older checkpoint.
+    // After this one fault, the older checkpoint could be loaded.
     EXPECT_FALSE(fault.error == EIO && fault.how == How::Fails && fault.call == Call::Read)
         << error.what();
   }

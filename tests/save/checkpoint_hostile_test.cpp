@@ -11,7 +11,8 @@
 
 #include <sys/resource.h>
 
-/// Checkpoints with correct checksums and wrong contents, which no disk makes, but a person may.
+/// Checkpoints with correct checksums and wrong contents. No fault of a disk makes them, but a
+/// person may.
 namespace reprise::test {
 namespace {
 
@@ -40,7 +41,7 @@ void expect_refused(const CopiedCheckpoint& bad, std::initializer_list<std::stri
   expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); }, words);
 }
 
-/// Changes a few bytes, often to a limit.
+/// Changes a few bytes, often to the limit of a number.
 void damage(Contents& contents, Rng& rng) {
   if (contents.empty()) {
     return;
@@ -68,11 +69,11 @@ void damage(Contents& contents, Rng& rng) {
   }
 }
 
-/// Uses a buffer that was loaded.
+/// Uses the loaded buffer: draws, updates and appends.
 void use(ReplayBuffer& replay) {
   const auto* const queue = std::get_if<Queue>(&replay.options().rate_limiter);
   if (queue != nullptr && queue->size < 20) {
-    return;  // No batch can be that large.
+    return;  // A batch of 20 items could never be drawn.
   }
   Sampler sampler = replay.sampler({.resume = std::nullopt});
   for (int i = 0; i < 3; ++i) {
@@ -122,7 +123,7 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   EXPECT_GT(refused, rounds / 10);
 }
 
-/// The same checkpoint with another state of this name.
+/// The same checkpoint, with another state in place of the one of this name.
 template <class State>
 MemoryFiles with_state(CopiedCheckpoint checkpoint, const char* name, std::uint32_t version,
                        const State& state) {
@@ -138,7 +139,7 @@ MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
   return with_state(good, "options", save::kStateVersionWords, options);
 }
 
-/// An older version accepted a queue whose items never leave.
+/// In an older version, `Queue` needed no draw limit, so items never left the queue.
 TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimiter) {
   Options old = options();
   old.max_times_sampled = 0;
@@ -190,7 +191,7 @@ TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
   }
 }
 
-/// The peak memory of this process in MiB.
+/// The peak memory of this process, in MiB.
 std::int64_t peak_mib() {
   rusage usage{};
   EXPECT_EQ(::getrusage(RUSAGE_SELF, &usage), 0);
@@ -202,7 +203,8 @@ bool same_size(const Options& a, const Options& b) {
          a.chunk_steps == b.chunk_steps && a.shards == b.shards;
 }
 
-/// Puts numbers in the options to their limits: no memory is taken that the files do not fill.
+/// Sets sizes in the options to extreme numbers. A load must not take memory for more than the
+/// files contain.
 TEST(HostileCheckpoint, SizesAreNotBelieved) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
@@ -247,14 +249,14 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   EXPECT_LE(peak_mib(), before + (kAddressSanitizer ? 200 + 256 : 200));
 }
 
-/// One item of a chunk as it is stored.
+/// An item of a chunk, in the parts that the chunk stores.
 struct StoredItem {
   storage::ItemHeader header;
   float priority = 0.0F;
   std::uint64_t order = 0;
 };
 
-/// The window reads rows before or after those of its chunk, or the item is impossible.
+/// The item's window reads rows outside of its chunk, or the item is impossible.
 TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   Line line(options());
   line.append_many(0, 7);
@@ -302,7 +304,7 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
 }
 
-/// The item has the number of another chunk's state, or of none.
+/// The item refers to a recurrent state of another chunk, or to none.
 TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
   RecurrentLine line({.capacity_steps = 100,
                       .window = Sequences{.length = 3, .period = 1},
@@ -322,7 +324,7 @@ TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
   }
 }
 
-/// A gather would read rows behind those of the item.
+/// A gather would read rows after those of the item.
 TEST(HostileCheckpoint, AStreamWithOtherRowsThanItsItemsIsRefused) {
   Line line(Small{.window = Sequences{.length = 3, .period = 1, .end = SequenceEnd::Continue}});
   line.append(0, End::Terminated);
@@ -340,7 +342,7 @@ TEST(HostileCheckpoint, AStreamWithOtherRowsThanItsItemsIsRefused) {
   }
 }
 
-/// Expects a checkpoint to be refused with these words after a change to one state.
+/// Expects that a checkpoint is refused with the words `why` after a change to one state.
 void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
                           const std::string& why, const std::function<void(Contents&)>& change) {
   CopiedCheckpoint bad = good;
@@ -361,7 +363,7 @@ TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
   Line line;
   line.append_many(0, 20);
   const CopiedCheckpoint good = saved(line, std::vector{base::Random(1).state()});
-  // After the version and the count of evicted steps comes the number of chunks ever used.
+  // After the version and the number of evicted steps comes the number of chunks ever used.
   expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
   expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
   expect_state_refused(good, "shard-0", "steps evicted", put(4, (std::uint64_t{1} << 47U) + 1));
@@ -375,14 +377,14 @@ TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
                        put(-32, base::Random::State{}));
 }
 
-/// The state of the shard contains the image and values of its only chunk twice.
+/// The state of the shard has the image and the values of its only chunk twice.
 TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   constexpr std::ptrdiff_t kItems = 5;
   Line line;
   line.append_many(0, kItems);
   const CopiedCheckpoint good = saved(line);
-  // The state ends with the number of chunks, each with 8 numbers, a byte and a turn, and with a
-  // value of each item for each of the two selectors.
+  // The state ends with the number of chunks; the image of each, which is 8 numbers, a byte and a
+  // turn; and for each of the two selectors a value of each item.
   constexpr std::ptrdiff_t kValues = kItems * std::ptrdiff_t{sizeof(float)};
   constexpr std::ptrdiff_t kChunk = 8 * std::ptrdiff_t{sizeof(std::uint32_t)} + 1 + 8;
   ASSERT_EQ(line.replay.options().selectors.size(), 2U);
@@ -398,7 +400,7 @@ TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   });
 }
 
-/// The number is large but true, so it is accepted.
+/// The large capacity is correct, so the checkpoint is accepted.
 TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "it takes memory for addresses";

@@ -11,11 +11,11 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-/// How a checkpoint stores options, and which options a load refuses.
+/// How a checkpoint stores options, and which stored options a load refuses.
 namespace reprise::test {
 namespace {
 
-/// Options none of which has its default.
+/// Options none of which has its default value.
 Options unusual_options() {
   return {
       .capacity_steps = 300,
@@ -61,7 +61,7 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   const Options& loaded = core->options();
   EXPECT_EQ(loaded.capacity_steps, saved.capacity_steps);
   EXPECT_EQ(loaded.window, saved.window);
-  ASSERT_EQ(loaded.selectors.size(), 4U);  // `Line` adds one.
+  ASSERT_EQ(loaded.selectors.size(), 4U);  // `Line` adds a selector.
   expect_same<Proportional>(loaded.selectors[0], saved.selectors[0]);
   expect_same<MinHeap>(loaded.selectors[1], saved.selectors[1]);
   expect_same<RankBased>(loaded.selectors[2], saved.selectors[2]);
@@ -76,7 +76,8 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   EXPECT_EQ(loaded.key_tag, saved.key_tag);
 }
 
-/// Options with a strategy of this kind of which one option, or none, is not the default.
+/// For each strategy and each of its options, expects that options in which only that one is not
+/// the default are decoded as they were encoded. Does the same with defaults alone.
 template <class Family, class Put>
 void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
   for (const auto& kind : kinds) {
@@ -106,14 +107,15 @@ TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
   expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
 }
 
-/// Two words of version 1 were replaced by another one that does the same.
+/// Two enumerators of version 1 were replaced by one of another enumeration that means the same.
 TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
   record::Encoder to;
   save::encode(
       to,
       Options{.capacity_steps = 9, .window = Sequences{}, .selectors = {MinHeap{}}, .key_tag = 0});
   const std::vector<std::byte> bytes = std::move(to).take();
-  // The numbers after capacity, kind and count, and after length, period and burn_in.
+  // The places of the enumerators: the first is after capacity, kind, count, length, period and
+  // burn_in.
   const std::size_t end = 8 + 2 + 3 * 8;
   const std::size_t initial = 8 + 2 + 5 * 8 + 4 + 8 + 8 + 4 + 2;
   const auto loaded = [&](std::uint8_t word, std::uint8_t number) {
@@ -134,7 +136,8 @@ TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
   EXPECT_EQ(loaded(3, 3), std::pair(Overlap, FromCaller));
 }
 
-/// The error of `decode` for these bytes after the byte at `at` was changed.
+/// The kind of the error that `decode` throws for these bytes, after the byte at `at` was changed
+/// to `value`.
 template <class Decode>
 CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std::uint8_t value,
                               Decode decode) {
@@ -145,7 +148,7 @@ CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std:
   return error.kind();
 }
 
-/// A checkpoint of a newer version must not be replaced by an older checkpoint.
+/// If a load called this damage, it would use an older checkpoint instead.
 TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   record::Encoder to;
   save::encode(to, Options{.capacity_steps = 9, .key_tag = 0});
@@ -153,7 +156,7 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   const auto decode_options = [](record::Decoder& from) {
     (void)save::decode_options(from, save::kStateVersionWords);
   };
-  const std::size_t window = sizeof(std::uint64_t);  // After the capacity.
+  const std::size_t window = sizeof(std::uint64_t);  // The window is stored after the capacity.
   EXPECT_EQ(refused(options, window, static_cast<std::uint8_t>(windows().size()), decode_options),
             CheckpointError::Kind::Unsupported);
   const auto more = static_cast<std::uint8_t>(windows()[0].options().size() + 1);
@@ -165,7 +168,7 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   save::encode(fields, schema);
   const std::vector<std::byte> stored = std::move(fields).take();
   const auto decode_schema = [](record::Decoder& from) { (void)save::decode_schema(from); };
-  // The role and the type come before the shape, which for a scalar is only its length, 0.
+  // Role and type are stored before the shape; a scalar's shape is only its length, 0.
   const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);
   EXPECT_EQ(refused(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
             CheckpointError::Kind::Unsupported);
@@ -181,7 +184,7 @@ TEST(CheckpointOptions, FieldsThatDifferInWhatIsRequiredAreRefused) {
   record::Encoder to;
   save::encode(to, schema);
   std::vector<std::byte> stored = std::move(to).take();
-  // This is the role of the last field.
+  // This byte is the role of the last field.
   stored[stored.size() - 2 - sizeof(std::uint32_t)] |= std::byte{0x80};
   record::Decoder from(stored, "test");
   EXPECT_THROW((void)save::decode_schema(from), CheckpointError);
@@ -209,7 +212,8 @@ TEST(CheckpointOptions, OptionsThatAnOlderVersionLackedGetTheirDefaults) {
   for (const StrategyOption& option : windows()[0].options()) {
     all += std::visit([](auto value) { return sizeof(value); }, option.value);
   }
-  constexpr std::ptrdiff_t kValues = sizeof(std::uint64_t) + 2;  // After capacity, kind and count.
+  // The values are stored after capacity, kind and count.
+  constexpr std::ptrdiff_t kValues = sizeof(std::uint64_t) + 2;
   bytes.at(kValues - 1) = std::byte{1};
   bytes.erase(bytes.begin() + kValues + sizeof(std::uint64_t),
               bytes.begin() + kValues + static_cast<std::ptrdiff_t>(all));
@@ -244,7 +248,7 @@ TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
   refused("the remover", [](Options& o) { o.remover = SecondChance{}; });
 }
 
-/// A rule whose exponent may rise up to a bound.
+/// A rule whose exponent has a highest value.
 template <int kMost>
 struct Bounded {
   struct Rule final : SelectorRule {
@@ -270,7 +274,7 @@ struct Bounded {
   }
 };
 
-/// Loading an older checkpoint instead would be a silent loss.
+/// Loading an older checkpoint instead would silently lose data.
 TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsNamed) {
   Options options = Small{.selectors = {Uniform{}, Bounded<4>{}}};
   Line line(options);

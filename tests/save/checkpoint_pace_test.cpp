@@ -5,7 +5,7 @@
 
 #include <semaphore>
 
-/// A save keeps to its pace, and to its number of threads.
+/// A save keeps to its limits of bytes per second and of threads.
 namespace reprise::test {
 namespace {
 
@@ -19,7 +19,7 @@ TEST(CheckpointPace, TakesAsLongAsItsBytesAllow) {
   const SaveResult saved = line.replay.save(directory.path(), {.bytes_per_second = kRate});
   const std::chrono::duration<double> took = Clock::now() - start;
   EXPECT_GT(saved.chunks_written, 1U);
-  // The 64 steps have at least the bytes of their fields. This lower bound holds on any machine.
+  // The 64 steps have at least the bytes of their fields, so this is a lower bound on any machine.
   EXPECT_GE(took.count(), 50.0 * static_cast<double>(line.replay.schema().step_bytes()) / kRate);
   EXPECT_EQ(ReplayBuffer::load(directory.path()).buffer.size(), line.replay.size());
 }
@@ -55,13 +55,13 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
   Line line;
   line.append_many(0, 100);
   std::stop_source stop;
-  // At this pace a chunk takes minutes.
+  // At this pace, a save of one chunk takes minutes.
   SaveOptions options{.bytes_per_second = 1, .stop = stop.get_token()};
   std::binary_semaphore written(0);
   options.progress = [&written](const SaveProgress&) { written.release(); };
   std::jthread stopper([&] {
     written.acquire();
-    // By then the save is probably asleep. If not, the test proves less, but does not fail.
+    // By then the save most likely sleeps. If it does not, the test shows less, but does not fail.
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
   });
@@ -69,7 +69,7 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
             CheckpointError::Kind::Cancelled);
 }
 
-/// Each thread writes its own files, which have to be synced.
+/// More threads would cost more: each writes files of its own, which have to be synced.
 TEST(CheckpointThreads, AreOneWhereLittleIsNew) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "the first save is shared out over oneTBB";
@@ -95,7 +95,8 @@ TEST(CheckpointThreads, AreOneWhereLittleIsNew) {
   append(kSteps / 10);
   std::set<std::thread::id> threads;
   SaveOptions options;
-  // Gives other threads time to begin. If it is too short, the test proves less, but does not fail.
+  // Gives other threads time to begin. If the time is too short, the test shows less, but does not
+  // fail.
   options.progress = [&threads](const SaveProgress&) {
     threads.insert(std::this_thread::get_id());
     std::this_thread::sleep_for(2ms);

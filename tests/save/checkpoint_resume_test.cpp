@@ -4,7 +4,7 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-/// A loaded buffer continues the chunks and episode numbers of the earlier writers.
+/// The writers of a loaded buffer continue the chunks and the episode numbers of the saved writers.
 namespace reprise::test {
 namespace {
 
@@ -14,8 +14,8 @@ void save_and_restore(Line& line) {
   core_of(line.replay) = save::load(files, kDirectory, {}, core_of(line.replay).get()).core;
 }
 
-/// An open chunk that goes on after a load has keys of two generations. It cannot have a third, so
-/// the next load has to close it.
+/// An open chunk that is continued after a load has keys of two generations. It cannot have a
+/// third, so the next load has to close it.
 TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
   Line line(Small{.chunk_steps = 32});
   std::map<std::uint64_t, ItemKey> keys;
@@ -92,7 +92,7 @@ TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
   EXPECT_EQ(back.ahead, 8 - 2.0 * 29) << "another limiter counts all at its own ratio";
 }
 
-/// Selectors are asked for a chunk's items in blocks.
+/// A save reads the values of a chunk's items from the selectors in blocks.
 TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
   Line line(Small{.capacity_steps = 2000, .max_times_sampled = 1000, .chunk_steps = 2000});
   line.append_many(0, 1500, [&](std::uint64_t i) { return static_cast<float>(1 + i % 97); });
@@ -102,7 +102,8 @@ TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
   EXPECT_EQ(line.probabilities(40'000), before);
 }
 
-/// Chunks are evicted and filled anew while the first one is written; none of them is saved.
+/// While the save writes the first chunk, other chunks are evicted and filled again. None of those
+/// is saved.
 TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
   Line line;
   line.append_many(0, 99);
@@ -128,7 +129,7 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
   EXPECT_TRUE(std::ranges::includes(before, left));
 }
 
-/// The writer may be writing the headers of rows after the last decided item, and the columns of
+/// A writer may be writing the headers of the rows after the last decided item, and the columns of
 /// the last row that a window reads.
 TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
   Line line(Small{.window = Transitions{.n_step = 3}});
@@ -157,18 +158,18 @@ TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
   EXPECT_GT(behind, 0U);
 }
 
-/// Changes the number of blocks of episode numbers in a checkpoint.
+/// Changes the number of blocks of episode numbers in a checkpoint from `from` to `to`.
 void set_episode_blocks(MemoryFileSystem& files, std::uint64_t from, std::uint64_t to) {
   CopiedCheckpoint copy(files, kDirectory);
-  // It stands after the version and seven other counts.
+  // The number is stored after the version and seven other counts.
   std::byte* const at = copy.states.at("buffer").data() + sizeof(std::uint32_t) + 7 * sizeof(from);
   ASSERT_EQ(std::memcmp(at, &from, sizeof(from)), 0);
   std::memcpy(at, &to, sizeof(to));
   copy.write(files, kDirectory);
 }
 
-/// A save beside writers may find this: a writer takes its first block after the number of blocks
-/// was written and before its position is.
+/// A save beside writers may produce this, if a writer takes its first block of episode numbers
+/// after the save has written the number of blocks, and before it writes the writer's position.
 TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   Line line;
   Writer writer = line.replay.writer();

@@ -2,7 +2,7 @@
 #include "testing/test.hpp"
 #include "testing/worlds/world.hpp"
 
-/// Checkpoints of streams, which go on across ends of episodes.
+/// Checkpoints of buffers whose items are streams, which continue across the ends of episodes.
 namespace reprise::test {
 namespace {
 
@@ -25,7 +25,7 @@ void append(const World& world, Stream& to, std::size_t steps, Rng& rng) {
   }
 }
 
-/// Expects each item of a stream, as it was written, and no other.
+/// Expects each item of the stream to be as it was written, and no other item.
 void expect_items(const World& world, const ReplayBuffer& replay,
                   std::span<const StreamStep> steps) {
   const Window window = replay.options().window;
@@ -68,7 +68,7 @@ TEST(StreamCheckpoint, HasTheItemsDecidedAndItsWritersBeginNewStreams) {
       append(world, all.back(), rng.between(1, 60), rng);
     }
     replay.save(directory.path());
-    append(world, all[0], 20, rng);  // Nothing of this is in the checkpoint.
+    append(world, all[0], 20, rng);  // These steps are not in the checkpoint.
     all[0].steps.resize(all[0].steps.size() - 20);
     ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
     EXPECT_EQ(loaded.stats().pending_steps, 0U);

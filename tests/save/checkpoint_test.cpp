@@ -135,7 +135,7 @@ TEST(Checkpoint, KeepsKeysFromBeforeAndRefusesLaterOnes) {
   EXPECT_EQ(loaded.update_priorities(keys, std::span(ones).first(keys.size())).applied,
             keys.size());
   const std::vector<ItemKey> late(after.begin(), after.end());
-  // They stay stale, whatever is appended now.
+  // These keys stay stale, whatever is appended now.
   Writer again = loaded.writer();
   for (std::uint64_t i = 0; i < 300; i += 20) {
     again.begin_episode();
@@ -169,7 +169,7 @@ TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
       EXPECT_EQ(batch->next(line.id)[i], number + length);
       EXPECT_GT(batch->discounts()[i], 0.0F);  // The episode was truncated.
     }
-    // The writer continues after it.
+    // The writer continues the chunk after the truncated episode.
     Writer again = loaded.writer();
     again.begin_episode();
     again.now(line.id) = 100;
@@ -220,7 +220,7 @@ TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
   two.append_many(0, 5);
   EXPECT_EQ(kind_of([&] { two.replay.restore(directory.path()); }, "capacity_steps"),
             Kind::Mismatch);
-  EXPECT_EQ(two.replay.size(), 5U);  // The buffer is unchanged.
+  EXPECT_EQ(two.replay.size(), 5U);  // The refused restore has not changed the buffer.
   EXPECT_EQ(two.append(5), CommitStatus::Committed);
   EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path() + "/none"); }, "none"),
             Kind::Missing);
@@ -241,8 +241,8 @@ TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   EXPECT_EQ(line.probabilities(4096, 1), before);
 }
 
-/// A writer that leaves without having begun an episode leaves the chunk it took over to others,
-/// which may bring the rows of an open episode.
+/// A writer that is destroyed before it begins an episode leaves its chunk to other writers. They
+/// may be in the middle of an episode, and then repeat rows of it in the chunk.
 TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEpisode) {
   for (std::uint64_t steps = 8; steps < 15; ++steps) {
     SCOPED_TRACE(testing::Message() << steps << " steps");
@@ -299,7 +299,7 @@ TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
     Writer writer = line.replay.writer();
     line.append(writer, 0, 0.5F);
     (void)line.replay.size();
-    line.append_many(writer, 1, 12);  // They get the highest priority, 0.5.
+    line.append_many(writer, 1, 12);  // These items get the highest priority, 0.5.
     line.append(writer, 13, End::Truncated);
     const auto before = line.numbers();
     line.replay.save(directory.path());
@@ -308,7 +308,8 @@ TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
     Writer again = line.replay.writer();
     line.append(again, 20, End::Truncated);
     std::vector<ItemKey> keys = line.key_list();
-    // The order tells: in one heap a given 0.6 comes first, in the other one last.
+    // The order shows the new item's priority, 0.5: an item of 0.6 is first in one heap and last in
+    // the other.
     EXPECT_EQ(line.replay.stats().committed_steps, stats.committed_steps + 1);
     const std::size_t given = keys.size() - 2;
     line.replay.update_priorities(std::span(keys).subspan(given, 1), std::vector<float>{0.6F});

@@ -21,7 +21,7 @@ Allotted allot_draws(const Shares& shares, bool stratified, std::uint64_t seed, 
   return result;
 }
 
-/// Checks what holds for any shares.
+/// Checks what must hold for any shares.
 void expect_sound(const Shares& shares, const Allotted& allotted) {
   const std::size_t n = allotted.fractions.size();
   EXPECT_EQ(std::accumulate(allotted.counts.begin(), allotted.counts.end(), std::size_t{0}), n);
@@ -36,7 +36,7 @@ void expect_sound(const Shares& shares, const Allotted& allotted) {
   }
 }
 
-/// The positions in the whole total, shard by shard.
+/// The positions of all draws as fractions of the total over all shards, shard by shard.
 std::vector<double> positions(const Shares& shares, const Allotted& allotted) {
   std::vector<double> result;
   double start = 0.0;
@@ -49,7 +49,7 @@ std::vector<double> positions(const Shares& shares, const Allotted& allotted) {
   return result;
 }
 
-/// Random shares, some of which are 0, but not all.
+/// Random shares. Some are 0, but not all.
 Shares random_shares(test::Rng& rng) {
   Shares shares(rng.between(1, 9));
   std::generate(shares.begin(), shares.end(),
@@ -94,7 +94,7 @@ TEST(Allot, StratifiedDrawsTakeOnePositionFromEachStratum) {
 }
 
 TEST(Allot, WhatRoundingLeavesBeyondTheSumGoesToTheLastShardWithAShare) {
-  // More is missing than rounding ever leaves, so that some draws fall there.
+  // The shares lack more than rounding ever leaves, so that some draws fall in that gap.
   const Shares shares{0.25, 0.25, 0.0};
   for (const bool stratified : {false, true}) {
     const Allotted allotted = allot_draws(shares, stratified, 7, 64);
@@ -105,7 +105,7 @@ TEST(Allot, WhatRoundingLeavesBeyondTheSumGoesToTheLastShardWithAShare) {
 }
 
 TEST(Allot, FractionsReachIntoTheLastBitButNotOne) {
-  // The share is so small that a position just below its end divides to 1.
+  // The second share is so small that a position just below its end, divided by it, rounds to 1.
   const Shares shares{1.0 - 0x1p-53, 0x1p-53};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     expect_sound(shares, allot_draws(shares, true, seed, 3));

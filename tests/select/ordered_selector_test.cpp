@@ -8,7 +8,8 @@ namespace {
 
 using Leaves = std::vector<std::uint32_t>;
 
-/// A heap in one shard, beside arrays of priorities, -1 without an item, and of hidden items.
+/// A heap in one shard, beside arrays of the items' priorities (-1 if there is no item) and of
+/// hidden items.
 class Heap {
  public:
   Heap(const Selector& strategy, bool highest, std::size_t leaves)
@@ -71,7 +72,7 @@ class Heap {
   [[nodiscard]] bool visible(std::size_t leaf) const {
     return priorities_[leaf] >= 0.0F && !hidden_[leaf];
   }
-  /// The lowest leaf of the best priority.
+  /// The lowest leaf among those of the best priority.
   [[nodiscard]] std::size_t first() const {
     std::size_t best = 0;
     for (std::size_t leaf = 0; leaf < priorities_.size(); ++leaf) {

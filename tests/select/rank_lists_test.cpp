@@ -14,14 +14,15 @@ std::set<std::uint32_t> leaves_in(const RankLists& lists, std::uint16_t bucket) 
 }
 
 TEST(RankLists, HoldWhatAModelHoldsAlsoInBucketsOfManyBlocks) {
-  constexpr std::size_t kLeaves = 10000;  // They need more than one directory.
+  constexpr std::size_t kLeaves = 10000;  // So many leaves need more than one directory.
   constexpr std::size_t kUsed = 5;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     test::Rng rng(seed);
     RankLists lists(kLeaves);
     std::vector<std::set<std::uint32_t>> model(kUsed);
-    // In waves, so that buckets grow to nearly all leaves and shrink to nothing.
+    // Leaves are mostly added, then mostly removed, and so on, so that buckets grow to nearly all
+    // leaves and shrink to none.
     for (int wave = 0; wave < 6; ++wave) {
       const double adding = wave % 2 == 0 ? 0.9 : 0.1;
       const std::size_t favourite = rng.below(kUsed);

@@ -12,8 +12,8 @@ using test::rank_probabilities;
 using test::Rng;
 using test::total_variation;
 
-/// A rule and its shard selectors, without locks; item i is leaf i / shards of shard i % shards.
-/// Beside them is the raw priority of every item, -1 where there is none.
+/// A rule and its shard selectors, without locks: item i is leaf i / shards of shard i % shards.
+/// `model` has the raw priority of every item, -1 if there is none.
 class Ranked {
  public:
   explicit Ranked(std::size_t leaves, std::size_t shards = 3, float alpha = 0.7F)
@@ -51,7 +51,7 @@ class Ranked {
     });
   }
 
-  /// The probability of each item, from the selectors' weights.
+  /// The probability of each item, computed from the selectors' weights.
   std::vector<double> probabilities() {
     std::vector<double> all(model.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -112,7 +112,7 @@ TEST(RankRule, FewItemsAreExactAfterEveryChange) {
   }
 }
 
-/// Sources of priorities with very different distributions.
+/// A source of random priorities. The sources have very different distributions.
 using Source = float (*)(Rng&);
 struct Kind {
   const char* name;
@@ -159,7 +159,7 @@ TEST_P(RankRuleOf, IsWithinLessThanAHundredthOfTheExactDistribution) {
     }
     ranked.refresh();
     EXPECT_LT(ranked.error(), 0.004) << "fresh";
-    // A steady state: learners change priorities, and new items get the highest one.
+    // In the steady state, learners change priorities, and new items get the highest one.
     for (int round = 0; round < 60; ++round) {
       for (int change = 0; change < 500; ++change) {
         ranked.set(rng.below(kItems), GetParam().next(rng));

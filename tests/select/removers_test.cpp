@@ -6,7 +6,7 @@ namespace {
 
 using Chunks = std::vector<std::uint32_t>;
 
-/// The chunks of a shard, invented by a test.
+/// The chunks of a shard, with steps and weights that a test sets.
 class MadeUpChunks final : public ShardChunks {
  public:
   explicit MadeUpChunks(std::uint32_t chunks, std::uint32_t steps = 10)
@@ -33,7 +33,7 @@ class MadeUpChunks final : public ShardChunks {
   std::vector<double> weights_[2];
 };
 
-/// A remover over invented chunks, some of which have entered.
+/// A remover for such chunks, some of which have entered.
 struct RemoverOfChunks {
   explicit RemoverOfChunks(const Remover& remover, std::uint32_t count = 8,
                            std::initializer_list<std::uint32_t> entered = {})
@@ -77,7 +77,7 @@ TEST(Remover, ThatWasMovedFromIsFifo) {
   Remover remover = SecondChance{};
   const Remover moved = std::move(remover);
   EXPECT_NE(moved.make_shard_remover(MadeUpChunks(4)), nullptr);
-  // NOLINTNEXTLINE(bugprone-use-after-move): what is left is specified.
+  // NOLINTNEXTLINE(bugprone-use-after-move): the state after a move is specified.
   EXPECT_EQ(remover.make_shard_remover(MadeUpChunks(4)), nullptr);
 }
 
@@ -128,8 +128,8 @@ TEST(LowestPriority, ReadsTheNamedSelectorAsItIsNow) {
   EXPECT_EQ(tested.part->victim(), 1U);
 }
 
-/// Of k candidates picked from many chunks, the lowest is expected at 1 / (k + 1) of the sorted
-/// chunks, with a standard deviation of sqrt(k / (k + 2)) / (k + 1).
+/// If k candidates are picked from many chunks, the expected place of the lowest is 1 / (k + 1) of
+/// the sorted chunks, with a standard deviation of sqrt(k / (k + 2)) / (k + 1).
 TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
   constexpr std::uint32_t kChunks = 2000;
   constexpr int kChoices = 2000;
@@ -138,7 +138,7 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
     RemoverOfChunks tested(LowestPriority{.candidates = candidates}, kChunks);
     for (std::uint32_t c = 0; c < kChunks; ++c) {
       tested.part->enters(c);
-      // The weights differ and are not sorted: 1009 and 2000 have no common divisor.
+      // The weights differ and are not sorted, because 1009 and 2000 have no common divisor.
       tested.chunks.set_weight(c, static_cast<double>(c * 1009 % kChunks));
     }
     double sum = 0.0;
@@ -151,7 +151,8 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
   }
 }
 
-/// Whatever enters and leaves, a victim is present, and the same calls choose the same one.
+/// Whatever chunks enter and leave, a victim is one of those present, and the same calls choose the
+/// same one.
 TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
   for (const Remover& remover : {Remover(LeastRecentlySampled{.candidates = 2}),
                                  Remover(LeastFrequentlySampled{.candidates = 2}),

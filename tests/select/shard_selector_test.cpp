@@ -7,7 +7,7 @@
 namespace reprise {
 namespace {
 
-/// A shard selector that defines only what has to be defined, over a vector of weights.
+/// A shard selector over a vector of weights, which overrides only the functions that it has to.
 class LeastSelector final : public ShardSelector {
  public:
   explicit LeastSelector(std::vector<float> weights) : leaves(std::move(weights)) {}
@@ -32,7 +32,7 @@ class LeastSelector final : public ShardSelector {
   std::vector<float> leaves;
 };
 
-/// They are more than are hidden at a time, and every second one is hidden.
+/// More leaves than are hidden at a time. Every second one is hidden.
 constexpr std::uint32_t kLeaves = 1'001;
 
 std::vector<std::uint32_t> every_other() {
@@ -85,7 +85,8 @@ TEST(ShardSelectorOfMixture, DrawsAlikeWhereNothingHasWeight) {
   EXPECT_NEAR(selector->summary().total, 1.0, 1e-6);
 }
 
-/// An item of any age is as likely as one at the age where weights end, and never impossible.
+/// Items older than the age at which weights end are as likely as items of that age, so no item
+/// gets impossible.
 TEST(ShardSelectorOfRecency, WeighsWhatComesTogetherHoweverFarApart) {
   const auto rule = Recency{.p = 0.1F}.make_selector_rule();
   const auto selector = rule->make_shard_selector(4);

@@ -1,4 +1,4 @@
-// Changes of all weights at once: decay, and another exponent.
+// Changes of all weights at once: a decay, or another exponent.
 #include "select/tree_selector.hpp"
 #include "storage/chunk_store.hpp"
 #include "testing/fixtures/rng.hpp"
@@ -26,7 +26,7 @@ using Leaves = std::vector<std::uint32_t>;
 
 constexpr SelectorSummary kNowhere{};
 constexpr float kLargest = std::numeric_limits<float>::max();
-/// The smallest weight that a change of all weights leaves.
+/// The smallest positive weight that a change of all weights gives.
 constexpr float kSmallest = std::numeric_limits<float>::min();
 
 WeightRule rule(float alpha, InitialPriority initial = InitialPriority::MaximumInBuffer) {
@@ -41,7 +41,7 @@ std::unique_ptr<TreeSelector> filled(const WeightRule& rule, const Floats& prior
 }
 
 #if defined(__SSE2__)
-/// Makes the thread read and write denormal numbers as 0 while it lives.
+/// While it exists, the thread reads and writes denormal numbers as 0.
 class WithoutDenormals {
  public:
   WithoutDenormals() { _mm_setcsr(before_ | 0x8040U); }
@@ -54,8 +54,8 @@ class WithoutDenormals {
 };
 #endif
 
-/// The weight of each leaf, seen by a draw in the middle of its range of prefix sums; 0 for leaves
-/// so light that a draw cannot hit them.
+/// The weight of each leaf, as reported by a draw at the middle of its range of prefix sums; 0 for
+/// leaves so light that no draw can hit them.
 std::vector<double> drawn_weights(const TreeSelector& selector,
                                   const std::vector<double>& expected) {
   const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
@@ -109,7 +109,7 @@ TEST(Decay, RoundsEachProductOnceHoweverOftenItComes) {
   const Floats priorities{1.0F, 3.0F, 0.7F, 123.456F};
   const auto selector = filled(rule(1.0F), priorities);
   std::vector<double> expected(priorities.begin(), priorities.end());
-  for (int i = 0; i < 50'000; ++i) {  // They fall to 2^-72.
+  for (int i = 0; i < 50'000; ++i) {  // The weights fall to 2^-72 of their values.
     selector->decay(0.999F);
     for (double& weight : expected) {
       weight = double{static_cast<float>(weight * double{0.999F})};
@@ -130,7 +130,7 @@ TEST(Decay, LetsNothingVanishAndKeepsWhatIsDrawnTrue) {
     EXPECT_GE(selector->summary().min_positive, kSmallest);
     EXPECT_TRUE(selector->all_positive(Leaves{0, 2}));
     EXPECT_FALSE(selector->all_positive(Leaves{1}));
-    // However small the weights are, the probabilities add up to 1.
+    // However small the weights are, the probabilities must add up to 1.
     const double last = i < 5 ? 3 * scale : total / 2;
     const std::vector<double> weights = drawn_weights(*selector, {total - last, 0.0, last});
     EXPECT_DOUBLE_EQ(weights[0] + weights[2], total);
@@ -243,7 +243,7 @@ TEST(SetAlpha, StaysWithinAFloatsRange) {
   EXPECT_EQ(selector->summary().min_positive, kSmallest);
   EXPECT_EQ(selector->summary().highest_seen, kLargest);
   EXPECT_FALSE(selector->all_positive(Leaves{2}));
-  // This value was checked when the exponent was smaller.
+  // This value was accepted when the exponent was smaller.
   selector->insert({3, Floats{1e30F}}, kNowhere);
   EXPECT_TRUE(std::isfinite(selector->summary().total));
   EXPECT_EQ(selector->summary().max, kLargest);
@@ -270,7 +270,7 @@ TEST(ChangesOfAllWeights, LoseNothingOnAThreadThatFlushesDenormalsToZero) {
 #endif
 }
 
-/// They are more leaves than are inserted at a time.
+/// The run has more leaves than are inserted at a time.
 TEST(TreeSelector, TheMaximumRunsAlongAcrossLongRuns) {
   Floats priorities(1500, kInitialPriority);
   std::vector<double> expected(1500, 1.0);
@@ -286,7 +286,7 @@ TEST(TreeSelector, TheMaximumRunsAlongAcrossLongRuns) {
   }
 }
 
-/// Compares random calls with plain arithmetic.
+/// Makes random calls, and compares the selector with plain arithmetic.
 class Life {
  public:
   explicit Life(std::uint64_t seed) : rng_(seed) { insert(0, kLeaves); }
@@ -314,7 +314,8 @@ class Life {
 
  private:
   static constexpr std::size_t kLeaves = 70;
-  static constexpr double kTolerance = 2e-5;  ///< Powers magnify earlier rounding errors.
+  /// Powers magnify the rounding errors of earlier changes.
+  static constexpr double kTolerance = 2e-5;
 
   [[nodiscard]] double least() const {
     double least = std::numeric_limits<double>::infinity();
@@ -365,7 +366,7 @@ class Life {
     const double any = rng_.chance(0.1) ? std::exp2(-50.0 * rng_.unit()) : 0.5 + 0.5 * rng_.unit();
     const auto factor = static_cast<float>(any);
     if (least() < 0x1p-70) {
-      return;  // Otherwise floats overflow or underflow.
+      return;  // Floats would overflow or underflow.
     }
     selector_.decay(factor);
     for (double& weight : weights_) {

@@ -5,7 +5,7 @@
 
 namespace reprise::shard {
 
-/// Checks the invariants of a shard whose lock is held. O(rows used).
+/// Checks the invariants of a shard whose lock is held. The cost is proportional to the rows used.
 struct Audit {
   static bool invariants_hold(const LockedShard& shard) {
     std::size_t queued = 0;
@@ -51,7 +51,7 @@ struct Audit {
   }
 
  private:
-  /// Whether all members of a limit agree with the counts of draws.
+  /// Whether all members of a draw limit agree with the counts of draws.
   static bool holds(const DrawLimit& limit, std::uint32_t end_chunk) {
     if (!limit.on()) {
       return true;

@@ -3,7 +3,7 @@
 #include "shard_world.hpp"
 #include "testing/test.hpp"
 
-// Which steps leave first if items have a limit of draws.
+// Tests which steps leave first if items have a draw limit.
 
 namespace reprise::shard {
 namespace {
@@ -17,7 +17,7 @@ WorldOptions limited(const WorldOptions& of) {
   return options;
 }
 
-/// Adds one step in a chunk of its own.
+/// Adds one step in a chunk of its own, which stays open.
 std::uint32_t add_one(ShardWorld& world, std::size_t s = 0) {
   const std::uint32_t chunk = world.take(s);
   world.append(chunk, {1.0F});
@@ -49,7 +49,7 @@ TEST(DrawLimit, CountsTheDrawsThatAreLoaded) {
   DrawLimit limit(store, queue, budget, selection, 0, 3, 4);
   ShardImage image(1, 4, 0, true);
   image.draws[0] = 2;
-  image.draws[1] = 7;  // The count is within the limit.
+  image.draws[1] = 7;  // A count above the limit counts as the limit.
   limit.restore(std::vector<std::uint32_t>{0, 1}, image, 0);
   EXPECT_EQ(limit.draws_left(4), 12U - 5U);
 }
@@ -101,7 +101,7 @@ TEST(DrawLimit, AnItemExhaustedBehindTheFrontMakesStepsBeforeItLeaveFirst) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
-/// If an open chunk were emptied, it would come back as a partial one.
+/// An emptied open chunk would become a partial chunk, so it must not be emptied as a whole one.
 TEST(DrawLimit, AnOpenChunkThatIsAllExhaustedIsNoWholeChunk) {
   ShardWorld world(limited({.chunks = 8, .capacity = 9, .most_partial = 1}));
   const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
@@ -135,7 +135,7 @@ TEST(DrawLimit, AFilledChunkThatIsAllExhaustedLeavesFirst) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
-/// Only so many chunks may be partial, because they hold memory for steps that have left.
+/// The number of partial chunks is limited, because they hold memory for steps that have left.
 TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
   ShardWorld world(limited({.chunks = 8, .capacity = 12, .most_partial = 1}));
   const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});

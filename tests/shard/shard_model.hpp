@@ -11,8 +11,8 @@ namespace reprise::shard {
 
 using test::RemoverModel;
 
-/// The contract of shards that share a budget, as plain code for one thread. Weights are whole
-/// numbers, so sums are exact.
+/// A model of shards that share a budget, as plain code for one thread. Weights are whole numbers,
+/// so sums are exact.
 class ShardModel {
  public:
   struct Chunk {
@@ -21,20 +21,20 @@ class ShardModel {
     std::map<std::uint32_t, float> items;  ///< The weight of each row that is an item.
     std::uint32_t generation = 0;
     std::size_t pins = 0;
-    std::uint64_t turn = 0;  ///< The turn of the news with which it got its first item.
+    std::uint64_t turn = 0;  ///< The turn at which the chunk's first item was ingested.
     std::uint64_t rung_at = 0;
     bool has_rung = false;
     bool rung = false;
     bool closing = false;
     bool closed = false;
-    bool retired = false;  ///< Retired, but not yet free.
+    bool retired = false;  ///< The chunk is retired, but not free yet.
   };
   struct Part {
     std::uint32_t first = 0;
     std::uint32_t untouched = 0;  ///< The next chunk that was never used.
     std::vector<std::uint32_t> open;
     std::vector<std::uint32_t> free;
-    /// Chunks that have rung; those left by the last ingest come first.
+    /// Chunks that have rung; first those that the last ingest left over.
     std::deque<std::uint32_t> bells;
     std::list<std::uint32_t> order;  ///< Chunks with items, oldest first.
     std::uint64_t ingested = 0;
@@ -72,7 +72,7 @@ class ShardModel {
   void publish(std::uint32_t c, std::span<const float> rows) {
     chunks_[c].rows.insert(chunks_[c].rows.end(), rows.begin(), rows.end());
   }
-  /// Returns whether the chunk had not rung before.
+  /// Rings a chunk's bell. Returns whether it was not on the list of bells before.
   bool ring(std::uint32_t c, bool closing) {
     chunks_[c].closing = closing;
     if (chunks_[c].rung) {
@@ -84,7 +84,7 @@ class ShardModel {
     parts_[shard_of(c)].bells.push_back(c);
     return true;
   }
-  /// Returns whether bells are left.
+  /// Ingests at most `max_chunks` chunks. Returns whether bells are left.
   bool ingest(std::size_t s, std::size_t max_chunks) {
     Part& part = parts_[s];
     evict(part);
@@ -101,7 +101,7 @@ class ShardModel {
     evict(part);
     return !part.bells.empty();
   }
-  /// Notes the chunk of each drawn item.
+  /// Tells the remover the chunk of each drawn item.
   void sampled(std::size_t s, std::span<const std::uint32_t> chunks) {
     parts_[s].remover.sampled(chunks);
   }
@@ -205,8 +205,8 @@ class ShardModel {
       }
     }
   }
-  /// Whether a shard may evict. With a remover that chooses, it has to be over its share; with
-  /// `Fifo` it has to have a chunk that is hardly younger than the oldest of all shards.
+  /// Whether a shard may evict. With `Fifo`, its oldest chunk must not be much younger than the
+  /// oldest of any shard; with another remover, it must hold more than its share of the capacity.
   [[nodiscard]] bool may_evict(const Part& part) const {
     if (rule_ != RemoverModel::Rule::Fifo) {
       return resident(static_cast<std::size_t>(&part - parts_.data())) >

@@ -6,7 +6,7 @@
 namespace reprise::shard {
 namespace {
 
-/// Makes random calls on shards and on their model.
+/// Makes the same random calls on shards and on their model.
 class Duet {
  public:
   Duet(const WorldOptions& options, RemoverModel::Rule rule, std::uint64_t seed)
@@ -46,7 +46,7 @@ class Duet {
       const std::set<Place> items = world_.items(s);
       ASSERT_EQ(items, model_.items(s));
       if (!items.empty()) {
-        // Looking draws every item twice, and the remover is told of it.
+        // `items` has drawn every item twice, and the remover was told so.
         std::vector<std::uint32_t> drawn;
         for (const Place& place : items) {
           drawn.insert(drawn.end(), 2, place.first);
@@ -93,7 +93,7 @@ class Duet {
     model_.publish(chunk, rows);
     const bool closing = rows.size() == room || rng_.chance(0.1);
     if (rng_.chance(0.1)) {
-      return;  // A writer stopped between publishing and ringing.
+      return;  // The writer is stopped between publishing and ringing.
     }
     ASSERT_EQ(world_.ring(chunk, closing), model_.ring(chunk, closing));
     if (closing) {
@@ -193,8 +193,8 @@ class Duet {
   ShardWorld world_;
   ShardModel model_;
   test::Rng rng_;
-  std::vector<std::uint32_t> writers_;   ///< Chunks that writers have.
-  std::vector<ShardWorld::Draw> draws_;  ///< Draws that still pin their chunks.
+  std::vector<std::uint32_t> writers_;   ///< The chunks that writers have open.
+  std::vector<ShardWorld::Draw> draws_;  ///< Draws whose chunks are still pinned.
   std::vector<ItemKey> keys_;
 };
 

@@ -9,9 +9,9 @@ constexpr std::uint32_t kChunks = 16;
 constexpr std::uint32_t kRows = 8;
 constexpr std::size_t kCapacity = 16;
 
-/// The contents of a row: the item's number, and values that follow from it. It is plain memory, so
-/// that a row which is reused while somebody reads it shows as torn, as another item, and as a data
-/// race.
+/// The contents of a row: the item's number, and a value that follows from it. They are plain
+/// memory, so that a row that is reused while a thread reads it shows as torn, as another item, or
+/// as a data race.
 struct Payload {
   std::uint64_t id;
   std::uint64_t proof;
@@ -21,11 +21,12 @@ struct Payload {
   }
 };
 
-/// How often each chunk was begun; plain memory that belongs to the owner of the chunk.
+/// How often each chunk was begun. Plain memory, because only the owner of a chunk accesses its
+/// element.
 using Begun = std::array<std::uint64_t, kChunks>;
 
-/// Two writers in one thread write a row each in turn, so that a bell rings while another one is
-/// answered. They fill chunk after chunk, and hand some over.
+/// Two writers in one thread that take turns in writing a row, so that one bell rings while another
+/// is answered. They fill chunk after chunk, and leave some to other writers.
 class WritingThread {
  public:
   WritingThread(ShardWorld& world, Begun& begun, std::uint64_t seed)
@@ -67,18 +68,18 @@ class WritingThread {
       }
     }
   }
-  /// Returns false if the chunk belongs to this writer no more.
+  /// Writes one row. Returns false if the chunk no longer belongs to this writer afterwards.
   bool write_row(std::uint32_t chunk) {
     const std::uint32_t row = world_.store.chunk(chunk).cursor;
     begun_[chunk] += row == 0 ? 1U : 0U;
     const Payload payload = Payload::of(rng_.next(), {chunk, row}, begun_[chunk] - 1);
     std::memcpy(world_.store.row(chunk, row), &payload, sizeof(payload));
-    // The first row is context, so that an error in where items begin shows.
+    // The first row is context and no item, so that an error in the place of the first item shows.
     const float priority = row == 0 ? ShardWorld::kMark : 1.0F;
     world_.publish(chunk, std::span(&priority, 1));
     items_ += row == 0 ? 0U : 1U;
     if (rng_.chance(0.02)) {
-      std::this_thread::yield();  // Other threads run between publish and ring.
+      std::this_thread::yield();  // Lets other threads run between publish and ring.
     }
     const bool full = row + 1 == kRows;
     world_.ring(chunk, full);
@@ -98,7 +99,7 @@ class WritingThread {
   std::uint64_t items_ = 0;
 };
 
-/// Draws, reads without the lock, and unpins; also updates old keys.
+/// Draws items, reads their rows without the lock, and unpins. It also updates with old keys.
 class ReadingThread {
  public:
   ReadingThread(ShardWorld& world, std::uint64_t seed) : world_(world), rng_(seed) {}
@@ -112,7 +113,7 @@ class ReadingThread {
     for (std::size_t i = 0; i < draw.places.size(); ++i) {
       const auto [chunk, row] = draw.places[i];
       if (rng_.chance(0.05)) {
-        std::this_thread::yield();  // Other threads run while the chunk is pinned.
+        std::this_thread::yield();  // Lets other threads run while the chunk is pinned.
       }
       Payload payload{};
       std::memcpy(&payload, world_.store.row(chunk, row), sizeof(payload));
@@ -147,7 +148,7 @@ std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (ChunkPool::*taker)(
   return chunks;
 }
 
-/// Two threads write so many rows each, and two read.
+/// Two threads write `rows` rows each, while two threads read.
 void stress(const Remover& remover, std::size_t rows) {
   constexpr std::uint64_t kSeed = 17;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
@@ -185,7 +186,7 @@ void stress(const Remover& remover, std::size_t rows) {
   EXPECT_EQ(counters.queued_chunks, 0U);
   EXPECT_EQ(counters.retired_pinned, 0U);
 
-  // Every chunk ever used is free, left open, or holds items; an open one may hold items too.
+  // Every chunk ever used is free, left open, or holds items; open chunks may hold items too.
   std::set<std::uint32_t> accounted;
   for (const Place& place : world.items()) {
     accounted.insert(place.first);

@@ -1,7 +1,7 @@
 #include "shard_world.hpp"
 #include "testing/test.hpp"
 
-// Tests of what the model of shards (shard_model_test.cpp) cannot show.
+// Tests of what shard_model_test.cpp cannot show.
 namespace reprise::shard {
 namespace {
 
@@ -31,7 +31,7 @@ TEST(Shard, WhoseOthersAreBusyEvictsWhatItHas) {
   ShardWorld world({.shards = 2, .chunks = 8, .rows = 2, .capacity = 2});
   world.add_closed({1.0F, 1.0F}, 0);
   world.ingest(0);
-  for (int i = 0; i < 4; ++i) {  // After so many turns, new chunks are not among the oldest.
+  for (int i = 0; i < 4; ++i) {  // After these turns, new chunks are not among the oldest.
     static_cast<void>(world.budget.turn_after(storage::kNoTurn));
   }
   world.add_closed({1.0F, 1.0F}, 1);

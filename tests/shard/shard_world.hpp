@@ -29,8 +29,9 @@ struct WorldOptions {
   std::size_t most_partial = 4;
 };
 
-/// Shards over one store and one budget, whose calls the test makes itself. Selector 0 weighs items
-/// by their priority, selector 1 weighs all alike, so that every item can be found through it.
+/// Shards over one store and one budget. The test makes the calls of writers and samplers itself.
+/// Selector 0 weighs items by their priority. Selector 1 gives all the same weight, so that every
+/// item can be found through it.
 class ShardWorld {
  public:
   static constexpr std::uint32_t kTag = 0x5a5;
@@ -66,7 +67,7 @@ class ShardWorld {
   [[nodiscard]] Shard& shard(std::size_t s = 0) { return *shards_[s]; }
   [[nodiscard]] std::size_t shard_of(std::uint32_t chunk) const { return chunk / chunks_; }
 
-  /// Writes and publishes rows after those in the chunk, without ringing.
+  /// Writes rows after those in the chunk and publishes them, without ringing the bell.
   void publish(std::uint32_t chunk, std::span<const float> priorities) {
     storage::Chunk& words = store.chunk(chunk);
     std::copy(priorities.begin(), priorities.end(), store.priorities(chunk) + words.cursor);
@@ -80,13 +81,13 @@ class ShardWorld {
     publish(chunk, std::span(priorities.begin(), priorities.size()));
     return ring(chunk, closing);
   }
-  /// Takes a chunk, fills it with items of these priorities and closes it.
+  /// Takes a chunk, fills it with items of these priorities, and closes it.
   std::uint32_t add_closed(std::initializer_list<float> priorities, std::size_t s = 0) {
     const std::uint32_t chunk = take(s);
     append(chunk, priorities, true);
     return chunk;
   }
-  /// Takes a chunk as a writer does; kNil if there is none.
+  /// Takes a chunk in the order in which a writer looks for one; kNil if there is none.
   std::uint32_t take(std::size_t s = 0) {
     for (const auto taker : {&ChunkPool::take_open, &ChunkPool::take_recycled}) {
       if (const std::uint32_t chunk = (shard(s).chunks().*taker)(); chunk != storage::kNil) {
@@ -95,7 +96,7 @@ class ShardWorld {
     }
     return take_fresh(s);
   }
-  /// Takes a chunk that was never used; in memory it always has room.
+  /// Takes a chunk that was never used. In memory this never fails for want of room.
   std::uint32_t take_fresh(std::size_t s = 0) {
     int error = 0;
     const std::uint32_t chunk = shard(s).chunks().take_fresh(error);
@@ -111,13 +112,13 @@ class ShardWorld {
     part.locked().publish_hints();
     return left;
   }
-  /// Evicts from shard s although the shards that should evict are locked.
+  /// Evicts from shard s, as if the shards that ought to evict were locked.
   void evict_though_others_are_busy(std::size_t s) {
     const base::MutexLock lock(shard(s).mutex);
     shard(s).locked().evict(true);
     shard(s).locked().publish_hints();
   }
-  /// Draws items and pins their chunks, unless no rows will be read.
+  /// Draws n items, and pins their chunks if `reads_rows`.
   Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0, bool reads_rows = true) {
     Draw result{0.0, std::vector<ItemKey>(n), std::vector<storage::Place>(n),
                 std::vector<std::uint32_t>(reads_rows ? n : 0), std::vector<float>(n)};
@@ -139,8 +140,8 @@ class ShardWorld {
       shard(shard_of(chunk)).unpin(std::span(&chunk, 1));
     }
   }
-  /// The keys of every item in a shard, with nothing left pinned. Twice as many draws as items of
-  /// equal weight leave none out.
+  /// The keys of all items in a shard. Leaves nothing pinned. With equal weights, twice as many
+  /// stratified draws as items give every item at least once.
   std::vector<ItemKey> keys(std::size_t s = 0) {
     const auto items = static_cast<std::size_t>(total(kUniform, s));
     if (items == 0) {
@@ -159,7 +160,7 @@ class ShardWorld {
     }
     return places;
   }
-  /// Updates weights, and returns how many keys were not stale.
+  /// Updates weights. Returns how many keys were not stale.
   std::size_t update(std::span<const ItemKey> keys, float weight, std::size_t s = 0) {
     std::vector<float> weights(keys.size(), weight);
     std::vector<std::uint32_t> leaves(keys.size());
@@ -170,7 +171,7 @@ class ShardWorld {
     return live;
   }
 
-  /// Counts draws of the items in these rows; those that reach the limit become exhausted.
+  /// Counts a draw of each item in these rows. Items that reach the limit become exhausted.
   void count_draws(std::uint32_t chunk, std::initializer_list<std::uint32_t> rows) {
     Shard& part = shard(shard_of(chunk));
     const base::MutexLock lock(part.mutex);
