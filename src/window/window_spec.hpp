@@ -61,8 +61,8 @@ class WindowSpec {
   /// std::invalid_argument if it does, which begins with `where` and ends with what is allowed.
   template <class... Where>
   void refuse_streams(std::string_view allowed, Where... where) const {
-    base::require(!continues_, where..., "window is ", name(), " with end = ",
-                  base::Enumerator{"Continue"}, "; allowed: ", allowed);
+    base::require(!continues_, where..., "window is ", name(),
+                  " with end = ", base::Enumerator{"Continue"}, "; allowed: ", allowed);
   }
   /// Most rows after an item's first that its window reads: in a stream an episode may end after
   /// each step.
