@@ -22,7 +22,7 @@ template <class T>
 concept Stored = std::is_trivially_copyable_v<T> &&
     (std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>);
 
-/// Numbers, strings and runs of bytes one after the other, little-endian and without padding.
+/// Appends numbers, lists and runs of bytes to one array, little-endian and without padding.
 ///
 /// Thread safety: as for a plain object.
 class Encoder {
@@ -78,7 +78,7 @@ class Decoder {
   [[nodiscard]] std::vector<T> list() {
     return values<T>(count(sizeof(T)));
   }
-  /// Reads values without a number before them.
+  /// Reads `count` values, which no number precedes.
   template <Stored T>
   [[nodiscard]] std::vector<T> values(std::uint64_t count) {
     const Bytes all = bytes(count * sizeof(T));
@@ -89,7 +89,8 @@ class Decoder {
   /// Reads a list of characters.
   [[nodiscard]] std::string_view string(std::size_t max_bytes);
   [[nodiscard]] Bytes bytes(std::uint64_t n);
-  /// Reads a number of elements that take at least `least_bytes` each.
+  /// Reads the number of the elements that follow. Throws if they cannot fit into the remaining
+  /// bytes, where each takes at least `least_bytes`.
   [[nodiscard]] std::uint32_t count(std::size_t least_bytes);
 
   [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }

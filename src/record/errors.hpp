@@ -16,7 +16,8 @@ template <class... Parts>
   return {CheckpointError::Kind::Damaged, base::text(problem...), file, offset};
 }
 
-/// An error for contents that no version of reprise writes, although the checksum matches.
+/// An error for contents that this version of reprise does not know. Their checksum matches, so a
+/// newer version wrote them.
 template <class... Parts>
 [[nodiscard]] CheckpointError of_newer_version(const std::string& file, std::uint64_t offset,
                                                const Parts&... what) {

@@ -17,16 +17,16 @@ namespace reprise::record {
 class File {
  public:
   virtual ~File() = default;
-  /// Bytes written.
+  /// Returns the number of bytes written.
   virtual std::int64_t write_at(Bytes bytes, std::uint64_t offset) = 0;
-  /// Bytes read, 0 at the end of the file.
+  /// Returns the number of bytes read, 0 at the end of the file.
   virtual std::int64_t read_at(Room room, std::uint64_t offset) = 0;
   virtual std::int64_t size() = 0;
   /// Contents and size are on the disk once it has returned 0.
   virtual int sync() = 0;
 };
 
-/// The lock is held until it is destroyed, also against other processes.
+/// A lock of a file, also against other processes, which is held until this object is destroyed.
 class Lock {
  public:
   virtual ~Lock() = default;
@@ -40,7 +40,7 @@ enum class LockMode : std::uint8_t { Shared, Exclusive };
 class Directory {
  public:
   virtual ~Directory() = default;
-  /// -EEXIST if there is such a file.
+  /// Creates a file for writing. -EEXIST if the name exists.
   virtual int create(const std::string& name, std::unique_ptr<File>& file) = 0;
   /// Opens for reading. -EINVAL unless the name is a regular file; a link is none.
   virtual int open(const std::string& name, std::unique_ptr<File>& file) = 0;
@@ -48,7 +48,7 @@ class Directory {
   virtual int rename(const std::string& from, const std::string& to) = 0;
   virtual int remove(const std::string& name) = 0;
   virtual int list(std::vector<std::string>& names) = 0;
-  /// The names, and the files that they refer to, are on the disk once it has returned 0.
+  /// Earlier calls of `create`, `rename` and `remove` are on the disk once it has returned 0.
   virtual int sync() = 0;
   /// Does not wait: -EWOULDBLOCK if the lock is taken. Exclusive creates the file.
   virtual int lock(const std::string& name, LockMode mode, std::unique_ptr<Lock>& lock) = 0;

@@ -51,8 +51,8 @@ struct FileHeader {
 static_assert(sizeof(FileHeader) == FileHeader::kBytes &&
               std::has_unique_object_representations_v<FileHeader>);
 
-/// Precedes the stored bytes of a block, which is a zstd frame if they are fewer than its raw
-/// bytes.
+/// Precedes the stored bytes of a block. They are a zstd frame if they are fewer than the block's
+/// raw bytes, and otherwise the raw bytes.
 struct BlockHeader {
   static constexpr std::size_t kBytes = 16;
 
@@ -67,8 +67,8 @@ struct RecordPlace {
   std::uint64_t offset = 0;
   std::uint64_t stored = 0;  ///< Bytes in the file, headers of the blocks included.
   std::uint64_t raw = 0;     ///< Bytes once decompressed.
-  /// XXH3-64 of the headers of its blocks, which contain the checksums of the data. So no record
-  /// passes for another, nor with its blocks in another order.
+  /// XXH3-64 of the headers of its blocks, which contain the checksums of the data. It detects
+  /// blocks of another record, and blocks in another order.
   std::uint64_t checksum = 0;
 
   [[nodiscard]] std::uint64_t end() const noexcept { return offset + stored; }
@@ -76,7 +76,7 @@ struct RecordPlace {
   friend bool operator==(const RecordPlace&, const RecordPlace&) = default;
 };
 
-/// Blocks of a record of so many bytes.
+/// The number of blocks of a record of `raw` uncompressed bytes.
 [[nodiscard]] constexpr std::uint64_t blocks_of(std::uint64_t raw) noexcept {
   return raw / kBlockBytes + (raw % kBlockBytes != 0 ? 1U : 0U);
 }

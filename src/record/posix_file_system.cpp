@@ -126,7 +126,8 @@ class PosixDirectory final : public Directory {
   }
 
   int list(std::vector<std::string>& names) override {
-    // A descriptor of its own, because closedir closes it, and nobody else shares its position.
+    // Opens the directory anew: closedir closes the descriptor, and no other thread may move its
+    // reading position.
     const int opened = open_at(".", O_RDONLY | O_DIRECTORY);
     if (opened < 0) {
       return -errno;

@@ -24,8 +24,8 @@ class RecordWriter {
   explicit RecordWriter(Compression compression)
       : level_(compression.level), raw_(level_ > 0 ? kBlockBytes : 0) {}
 
-  /// Writes the parts one after the other as one record from `offset` on, compressed only if the
-  /// level is not 0. Throws `Io`, `Cancelled`, `std::bad_alloc`.
+  /// Writes the parts one after the other as one record from `offset` on, compressed if `form` says
+  /// so and the level is not 0. Throws `Io`, `Cancelled`, `std::bad_alloc`.
   RecordPlace write(StoredFile& file, std::uint64_t offset, std::span<const Bytes> parts, Form form,
                     const std::stop_token& stop);
 

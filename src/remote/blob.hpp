@@ -39,26 +39,27 @@ struct BlobHeader {
   std::uint64_t bytes = 0;        ///< The size of the whole blob.
   /// The id of the writer, client or process; in an answer, the shard's incarnation.
   std::uint64_t origin = 0;
-  std::uint64_t number = 0;  ///< The number of the shipment or of the request.
-  std::uint64_t steps = 0;   ///< Steps in a shipment; in an answer, those committed in the shard.
+  /// The number of the shipment or of the request; in `Outcomes`, how many outcomes there are.
+  std::uint64_t number = 0;
+  std::uint64_t steps = 0;  ///< Steps in a shipment; in an answer, those committed in the shard.
 };
 static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeader>);
 
-/// A hash of schema and window. Blobs mean the same at both ends if it is equal there.
+/// A hash of schema and window. Two processes can read each other's blobs if both have the same.
 [[nodiscard]] std::uint64_t fingerprint(const Schema& schema, const Window& window);
 
 /// Writes the header, its size and its checksum into a blob whose other bytes are complete.
 void seal(Blob& blob, BlobHeader header) noexcept;
 
-/// Returns the header of a whole blob of any kind, which errors call by this name.
+/// Checks a whole blob of any kind, and returns its header. Error messages begin with `name`.
 [[nodiscard]] BlobHeader open_any(Bytes blob, const char* name);
-/// Returns the header of a whole blob of this kind, of any schema. `std::invalid_argument` for
-/// other bytes.
+/// Checks a whole blob of this kind, of any schema, and returns its header.
+/// `std::invalid_argument` for other bytes.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind);
 /// As `open`, for this schema and window.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint);
 
-/// Writes values one after the other into memory that is large enough.
+/// Writes values one after the other into a blob, after its header. The blob must be large enough.
 class BlobWriter {
  public:
   explicit BlobWriter(Blob& blob) noexcept : at_(blob.bytes().data() + sizeof(BlobHeader)) {}

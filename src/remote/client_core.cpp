@@ -207,7 +207,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
 
 void ClientCore::leave_out(Draft& draft, std::size_t shard) {
   reallotted_ += draft.leave_out(shard, random_);
-  // A shard that was lost after it had filled its runs may have been allotted more now.
+  // A shard that was lost after it had filled its runs may have been allotted new ones just now.
   for (bool again = true; again;) {
     again = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {
@@ -225,7 +225,8 @@ void ClientCore::lose(std::size_t number, bool restarted) {
   shard.totals.alive = false;
   shard.totals.total = 0.0;
   shard.totals.items = 0;
-  // In the order of requests, as the last of two updates of a key counts; queued ones come last.
+  // Collects the updates in the order in which they were made, because the last of two updates of a
+  // key counts.
   std::vector<ItemKey> keys;
   std::vector<float> priorities;
   const auto add = [&](const auto& from) {
@@ -297,7 +298,7 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check_shard(shards[i]);
   }
-  // Checked here, because a shard would refuse the whole request, with its draws.
+  // The priorities are checked here, because a shard would refuse the whole request with its draws.
   buffer::check_priorities("ShardClient::update", priorities, outline_.selectors.at(selector_));
   std::size_t stale = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -20,8 +20,8 @@
 
 namespace reprise::remote {
 
-/// What a `ShardClient` knows of the shards, its batches, and its requests without an answer.
-/// One thread at a time.
+/// The state of a `ShardClient`: the last totals of the shards, the unfinished batches, and the
+/// requests without an answer. One thread at a time.
 class ClientCore {
  public:
   /// Throws as `ShardClient`.
@@ -50,7 +50,7 @@ class ClientCore {
   [[nodiscard]] std::uint64_t stale_updates() const noexcept { return stale_updates_; }
   [[nodiscard]] std::uint64_t reallotted() const noexcept { return reallotted_; }
 
-  base::OneThread one_thread;  ///< Entered by the public calls.
+  base::OneThread one_thread;  ///< The calls of `ShardClient` enter it.
 
  private:
   /// A draw in a request: one run of one batch.
@@ -66,7 +66,7 @@ class ClientCore {
   };
   struct Shard {
     ShardTotals totals;
-    std::optional<std::uint32_t> key_tag;         ///< The tag of keys in its last answer.
+    std::optional<std::uint32_t> key_tag;         ///< The tag of its keys, from its last answer.
     std::map<std::uint64_t, InFlight> in_flight;  ///< Requests without an answer, by number.
     std::vector<ItemKey> keys;                    ///< Keys of the updates for the next request.
     std::vector<float> priorities;
@@ -84,7 +84,7 @@ class ClientCore {
   const std::uint64_t fingerprint_;
   const std::size_t selector_;
   base::Random random_;
-  const std::uint64_t id_;  ///< By which shards know it, besides the numbers of its requests.
+  const std::uint64_t id_;  ///< Tells shards which client a request is of.
   std::vector<Shard> shards_;
   std::map<ShardClient::Ticket, Draft> drafts_;
   ShardClient::Ticket next_ticket_ = 0;

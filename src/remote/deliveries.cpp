@@ -96,7 +96,7 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
   core_.life().check();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
-  hear(process);  // Before the turn, for which it may wait.
+  hear(process);  // First, because the process is not silent while its call waits for `turn_`.
   std::vector<ShipmentOutcome> outcomes;
   {
     const base::MutexLock lock(turn_);
@@ -177,7 +177,7 @@ void Deliveries::hear(std::uint64_t process) {
   heard_[process] = base::Clock::now();
 }
 
-/// Closes the writers of processes that were silent for so long. Says how many.
+/// Closes the writers of processes that were silent for longer than `silent`. Returns how many.
 std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
   std::set<std::uint64_t> gone;
   {

@@ -17,14 +17,14 @@
 
 namespace reprise::remote {
 
-/// The answer to a call that is not worked on.
+/// The answer to a call that is refused: `Closed` if the buffer is, otherwise `Refused`.
 [[nodiscard]] Blob refusal(buffer::BufferCore& core, std::uint64_t incarnation);
 
-/// Takes shipments of many writers with one call of their process, and knows which process has
-/// which writer: a killed one closes none. Any thread; one call at a time.
+/// Appends shipments of many writers with one call of their process. It remembers which process has
+/// which writer, because a killed process closes none. Any thread; one call at a time.
 class Deliveries {
  public:
-  /// All outlive it.
+  /// `core` and `writers` must outlive this object.
   Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::uint64_t incarnation,
              const ShardPatience& patience);
 
@@ -46,8 +46,9 @@ class Deliveries {
   const std::uint64_t incarnation_;
   const ShardPatience patience_;
   base::Mutex turn_;  ///< Keeps the shipments of one call together.
-  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(turn_);  ///< By writer.
-  mutable base::Mutex mutex_;                                                   ///< After `turn_`.
+  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(turn_);  ///< By writer id.
+  mutable base::Mutex mutex_;  ///< Locked after `turn_`.
+  /// When each process was last heard of.
   std::map<std::uint64_t, base::Clock::time_point> heard_ REPRISE_GUARDED_BY(mutex_);
   DeliveryCounts counts_ REPRISE_GUARDED_BY(mutex_);
 };

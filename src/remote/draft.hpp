@@ -18,8 +18,8 @@ namespace reprise::remote {
 /// all its places to the others, and its total becomes 0; the sum of the other totals then says
 /// with what probability each draw of the batch was made.
 ///
-/// Every shard with weight has a run in each round, possibly of no draw, and the batch is ready
-/// only once it has answered. Otherwise a loss would be noticed only if the shard was drawn from.
+/// Every shard with weight has a run, possibly of no draw, and the batch is ready only once all
+/// these shards have answered. Otherwise the loss of a shard without draws would not be noticed.
 ///
 /// One thread at a time.
 class Draft {
@@ -41,7 +41,7 @@ class Draft {
     bool filled = false;
   };
 
-  /// Needs a shard with weight, and room for [offset, offset + n) in the batch.
+  /// A shard must have weight, and the batch room for the places [offset, offset + n).
   Draft(window::BatchStore& batch, std::size_t offset, std::size_t n, const SampleOptions& options,
         std::vector<Known> known, base::Random& random);
 
@@ -64,7 +64,7 @@ class Draft {
 
   /// Gives the shard's places to the others. Returns how many there were.
   std::size_t leave_out(std::size_t shard, base::Random& random);
-  /// Computes probabilities and weights.
+  /// Computes probabilities and weights. Returns which shard filled each place.
   ShardClient::Origins finish() noexcept(false);
 
  private:

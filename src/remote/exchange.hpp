@@ -16,16 +16,17 @@
 
 namespace reprise::remote {
 
-/// Throws std::invalid_argument for selectors of which no draw from several shards is proportional.
+/// Throws std::invalid_argument unless all selectors draw items by weight, because only such draws
+/// can be made in several shards one by one.
 void check_laws(const char* call, const buffer::Selectors& selectors);
 
-/// The keys, the priorities and the draws follow it.
+/// The first part of a request. The keys and priorities of its updates follow, then the draws.
 struct RequestHead {
   std::uint64_t timeout_ns = 0;
   std::uint64_t updates = 0;
   std::uint32_t selector = 0;
   std::uint32_t draws = 0;
-  std::uint64_t incarnation = 0;  ///< Of the shard that it is for; 0: of any.
+  std::uint64_t incarnation = 0;  ///< The incarnation of the shard that may answer; 0: any.
   std::uint64_t oldest = 0;       ///< The smallest number whose answer the client waits for.
 };
 static_assert(sizeof(RequestHead) == 40);
@@ -34,13 +35,13 @@ static_assert(sizeof(RequestHead) == 40);
 struct DrawRequest {
   std::uint64_t items = 0;
   std::uint32_t draws = 0;          ///< A value of `Draws`.
-  std::uint32_t unique_frames = 0;  ///< If 1, the items have each frame once.
-  window::Targets targets;          ///< Without steps if the window has no returns.
+  std::uint32_t unique_frames = 0;  ///< 1: the batch has each frame once; 0: whole stacks.
+  window::Targets targets;          ///< Its `n_step` is 0 if the window has no returns.
 };
 static_assert(sizeof(DrawRequest) == 24);
 
-/// One status for each draw follows it; then, on cache lines, the memory of a batch for each draw
-/// of 1 item or more, which is filled if its status is `Ok`.
+/// The first part of an answer. A status for each draw follows; then, aligned to cache lines, the
+/// memory of a batch for each draw of 1 item or more, which is filled if its status is `Ok`.
 struct AnswerHead {
   double total = 0.0;
   double min_positive = 0.0;

@@ -94,8 +94,9 @@ std::uint64_t PackedSteps::begin_episode(std::size_t stream) {
   return episodes_++;
 }
 
-/// Whether a step at this position begins another run: a new episode, or one that has had too many
-/// steps in its lane. An episode moves only at a step that keeps its states.
+/// Whether a step at this position begins another run, because it begins an episode, or because the
+/// episode has had `longest_run_` steps in its lane. An episode moves only at a step that keeps its
+/// states.
 bool PackedSteps::is_over(const Stream& stream, std::uint64_t position) const noexcept {
   return !stream.in_episode || (stream.run >= longest_run_ && position % sizes_.every == 0);
 }
@@ -130,8 +131,8 @@ void PackedSteps::commit(const Step& step) {
                            : stream.in_episode ? emptiest(stream.lane)
                                                : emptiest(next_lane_);
   const bool leaves = stream.in_episode && lane != stream.lane;
-  // For the segment of this step, and one of each call of `cut`, which must not throw: below, and
-  // later when the episode is ended.
+  // There must be room for three segments: that of this step, and one for each call of `cut`, which
+  // must not throw: the call below, and a later one that ends the episode.
   make_room(stream.segments, 3);
   const auto make_room_in = [&](Parts& parts, std::size_t row_bytes) {
     make_room(parts.rows, row_bytes);
@@ -190,7 +191,7 @@ void PackedSteps::commit(const Step& step) {
   }
 }
 
-/// The episode under way ended at its last step, as truncated.
+/// Ends the episode under way, if there is one, at its last step, as truncated.
 void PackedSteps::end_episode(std::size_t number) noexcept {
   Stream& stream = streams_[number];
   if (!stream.in_episode) {
@@ -201,9 +202,9 @@ void PackedSteps::end_episode(std::size_t number) noexcept {
   stream.goes_on = stream.in_episode = false;
 }
 
-/// Ends the stream's open episode in its lane.
+/// Marks the stream's last segment as the end of the open episode in its lane.
 void PackedSteps::cut(Stream& stream, std::size_t number) noexcept {
-  if (!stream.goes_on) {  // All steps of the last segment were taken.
+  if (!stream.goes_on) {  // The last segment was taken, so one without steps has the mark.
     Parts parts;
     parts.lane = stream.lane;
     parts.head = {.stream = static_cast<std::uint32_t>(number),

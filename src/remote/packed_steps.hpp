@@ -21,16 +21,16 @@ class PackedSteps {
   PackedSteps(const Schema& schema, const Options& of_shards, std::uint64_t writer_id,
               const PackerLanes& lanes);
 
-  const buffer::Outline outline;  ///< Of the shards' buffers.
+  const buffer::Outline outline;  ///< What the shards' buffers have in common.
   base::Life life;                ///< Closed with the packer.
 
-  /// A place for the steps of one writer, whose calls come one after the other.
-  /// `std::runtime_error` if there is none.
+  /// Adds a stream for the steps of one writer, whose calls come one after the other, and returns
+  /// its number. `std::runtime_error` if `max_writers` writers are alive.
   [[nodiscard]] std::size_t add_stream() REPRISE_EXCLUDES(mutex_);
   /// Ends the stream's episode, because its writer is gone, and gives its place back.
   void leave(std::size_t stream) noexcept REPRISE_EXCLUDES(mutex_);
-  /// Ends the episode under way, and gives the next one's id, which no other episode has: the
-  /// stream may have been another writer's.
+  /// Ends the episode under way, and returns the id of the next one. All streams share the ids,
+  /// because a stream may have had another writer before.
   [[nodiscard]] std::uint64_t begin_episode(std::size_t stream) REPRISE_EXCLUDES(mutex_);
   /// One step as its writer commits it.
   struct Step {
@@ -41,9 +41,9 @@ class PackedSteps {
     const std::byte* next;   ///< The row with the observation after it.
     const std::byte* state;  ///< Recurrent states; null where they are not kept.
     End end;
-    std::span<const float> priorities;  ///< None, or one for each item decided.
+    std::span<const float> priorities;  ///< Empty, or one for each item that the commit decides.
   };
-  /// If it throws, the step is not taken.
+  /// Adds a step. If it throws, the step was not added.
   void commit(const Step& step) REPRISE_EXCLUDES(mutex_);
 
   [[nodiscard]] Blob take(std::size_t lane) REPRISE_EXCLUDES(mutex_);
@@ -56,13 +56,13 @@ class PackedSteps {
   [[nodiscard]] std::uint64_t sequence(std::size_t lane) const REPRISE_EXCLUDES(mutex_);
 
  private:
-  /// The arrays of a segment. In a shipment each lies after the other.
+  /// A segment that was not taken yet. In a shipment its arrays follow `head` one after the other.
   struct Parts {
     std::size_t lane = 0;
     Segment head;
     std::vector<std::byte> rows;
     std::vector<std::byte> states;
-    std::vector<std::uint32_t> counts;  ///< Left out without priorities.
+    std::vector<std::uint32_t> counts;  ///< Priorities of each step; not shipped if all are 0.
     std::vector<float> priorities;
 
     [[nodiscard]] std::size_t bytes() const noexcept;
@@ -72,15 +72,15 @@ class PackedSteps {
     bool has_writer = false;
     std::vector<Parts> segments;  ///< The last one may still grow.
     std::uint64_t episode = 0;
-    std::uint64_t position = 0;  ///< The position after its last step.
+    std::uint64_t position = 0;  ///< The position of the next step.
     bool in_episode = false;
-    bool goes_on = false;   ///< Whether the last segment may still grow.
-    std::size_t lane = 0;   ///< The lane of the last segment.
-    std::uint64_t run = 0;  ///< Steps of the episode since it came to this lane.
-    std::uint64_t expected = 0;
+    bool goes_on = false;        ///< Whether the last segment may still grow.
+    std::size_t lane = 0;        ///< The lane of the last segment.
+    std::uint64_t run = 0;       ///< Steps of the episode since it came to this lane.
+    std::uint64_t expected = 0;  ///< The length that was expected of the run when it began.
   };
   struct Lane {
-    std::size_t steps = 0;  ///< The number of steps that were not taken.
+    std::size_t steps = 0;  ///< The number of steps that `take` has not returned yet.
     std::uint64_t sequence = 0;
     /// All steps so far, and those expected of open episodes. Without the latter, environments
     /// whose episodes end together would all go on in one lane.
@@ -104,7 +104,7 @@ class PackedSteps {
   mutable base::Mutex mutex_;
   std::vector<Stream> streams_ REPRISE_GUARDED_BY(mutex_);
   std::vector<Lane> lanes_ REPRISE_GUARDED_BY(mutex_);
-  std::uint64_t episodes_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Begun so far.
+  std::uint64_t episodes_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Episodes begun so far.
   std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Preferred among lanes of equal load.
   std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the run that ended last.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;

@@ -12,7 +12,7 @@
 namespace reprise::remote {
 namespace {
 
-/// Credit where nothing limits inserts: more than a writer ships at once.
+/// The credit for steps if the limiter does not limit inserts: more than a writer ships at once.
 constexpr std::size_t kUnlimitedCredit = std::size_t{1} << 30U;
 
 const RateLimiter& checked(const RateLimiter& limiter) {
@@ -24,7 +24,7 @@ const RateLimiter& checked(const RateLimiter& limiter) {
 
 }  // namespace
 
-/// The limiter of one buffer, fed with the sums of all shards. Any thread.
+/// A rate limiter for the sums of inserts, samples and items over all shards. Any thread.
 class RatioOfSums {
  public:
   RatioOfSums(const RateLimiter& limiter, std::size_t capacity_steps, std::size_t max_writers)
@@ -41,7 +41,8 @@ class RatioOfSums {
   }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
 
-  /// Books blocks until they suffice. The rest of the last block is kept for the next call.
+  /// Books blocks of inserts until there are `steps`. The rest of the last block is kept for the
+  /// next call. Returns false, with nothing booked, if the limiter refuses a block.
   [[nodiscard]] bool insert(std::size_t steps) REPRISE_EXCLUDES(mutex_) {
     if (!limiter_.limits_inserts()) {
       return true;
@@ -68,7 +69,7 @@ class RatioOfSums {
  private:
   limiter::Limiter limiter_;
   mutable base::Mutex mutex_;
-  std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< One number for each shard.
+  std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< The items of each shard.
   std::size_t spare_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Steps that were booked and not inserted.
 };
 

@@ -11,7 +11,7 @@
 namespace reprise::remote {
 namespace {
 
-/// How the episode ends at this step of a segment.
+/// The `End` with which a step of the segment is committed.
 End end_of(const Segment& head, std::size_t step) noexcept {
   return step + 1 == head.steps && head.end != Segment::kCut ? static_cast<End>(head.end)
                                                              : End::Continue;
@@ -27,8 +27,8 @@ class Priorities {
   }
 
   /// The priorities of the last `items` items that this step's commit decides; none if there are no
-  /// priorities. The remote commit decided more items if the episode began anew here, because its
-  /// first items need steps that are not here.
+  /// priorities. The remote commit decided more items if the episode began anew in this buffer,
+  /// which lacks the steps that the episode's first items need.
   std::span<const float> next(std::size_t step, std::size_t items) noexcept {
     if (segment_.priorities.empty()) {
       return {};
@@ -73,7 +73,7 @@ void TakenNumbers::take(std::uint64_t number) {
   }
 }
 
-/// Begins the episode of a segment that does not continue what is here.
+/// Begins the episode of a segment that does not continue the steps appended so far.
 void RemoteStream::begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
                          AppendResult& result) {
   const Segment& head = segment.head;
@@ -129,7 +129,7 @@ CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& b
       ++result.steps;
     }
   } else if (!goes_on) {
-    return CommitStatus::Committed;  // This ends an episode of which nothing is here.
+    return CommitStatus::Committed;  // It ends an episode of which no step was appended.
   }
   if (head.end == Segment::kCut) {
     writer_->end_at_last_commit();
@@ -173,7 +173,7 @@ void RemoteWriters::forget_closed() {
   forget_at_ = remotes_.size() + kRemembered;
 }
 
-/// Returns null if all places are taken.
+/// Makes a local writer. Returns null if `max_writers` writers are alive.
 std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
@@ -187,7 +187,7 @@ std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   }
 }
 
-/// Makes the writers that the shipment needs, or none of them. Returns false without enough places.
+/// Makes the writers that the shipment needs. Makes none and returns false if one has no place.
 bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
   std::map<std::uint32_t, RemoteStream> made;
   for (const SegmentView& segment : shipment.segments) {
@@ -289,8 +289,8 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
   }
   remote.taken.take(shipment.header.number);
   remote.part.reset();
-  // All later episodes of an environment may go to other shards. Then what its writer has in an
-  // open chunk here would stay for ever.
+  // All later episodes of an environment may go to other shards. Its writer is closed once it has
+  // been idle for long, because otherwise its open chunk would stay in this buffer for ever.
   const std::uint64_t chunks = std::uint64_t{4} * core_->options().chunk_steps;
   const std::uint64_t steps = remote.steps;
   std::erase_if(remote.streams, [&](const auto& one) {
@@ -309,7 +309,7 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
     remote = found->second;
     remote->closed = ++closed_;
   }
-  // Their writers end the episodes after the lock is released.
+  // Local writers, whose destructors end the episodes after the lock is released.
   std::map<std::uint32_t, RemoteStream> closed;
   {
     const base::MutexLock lock(remote->mutex);

@@ -41,7 +41,7 @@ class TakenNumbers {
   std::vector<Interval> intervals_;
 };
 
-/// One environment of a remote writer: its local writer, and how far the episode has come here.
+/// One environment of a remote writer: its local writer, and how much of the episode was appended.
 class RemoteStream {
  public:
   explicit RemoteStream(std::unique_ptr<writer::WriterCore> writer) : writer_(std::move(writer)) {}
@@ -59,7 +59,7 @@ class RemoteStream {
              AppendResult& result);
 
   std::unique_ptr<writer::WriterCore> writer_;
-  /// The episode of the last segment, by the remote writer's number.
+  /// The episode of the last segment, by the number that the remote writer gave it.
   std::uint64_t episode_ = ~std::uint64_t{0};
   std::uint64_t position_ = 0;  ///< The position of its next step in the remote writer's episode.
 };
@@ -68,16 +68,16 @@ class RemoteStream {
 /// other.
 class RemoteWriters {
  public:
-  /// At least so many closed writers are remembered, and at most twice as many.
+  /// At least this many closed writers are remembered, and at most twice as many.
   static constexpr std::size_t kRemembered = 4096;
 
   explicit RemoteWriters(std::shared_ptr<buffer::BufferCore> core);
 
   AppendResult append(Bytes shipment, std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
-  /// As `append`; nothing if there is no place for a writer that it needs.
+  /// Like `append`, but returns nothing if there is no place for a writer that the shipment needs.
   std::optional<AppendResult> attempt(Bytes shipment, std::chrono::nanoseconds timeout)
       REPRISE_EXCLUDES(mutex_);
-  /// Says that.
+  /// The error message for a shipment whose writer has no place.
   [[nodiscard]] std::string no_place() const;
   std::size_t close(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t size() const REPRISE_EXCLUDES(mutex_);
@@ -118,7 +118,7 @@ class RemoteWriters {
   const std::uint64_t fingerprint_;
   mutable base::Mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Remote>> remotes_ REPRISE_GUARDED_BY(mutex_);
-  std::size_t forget_at_ REPRISE_GUARDED_BY(mutex_) = 2 * kRemembered;  ///< Size of `remotes_`.
+  std::size_t forget_at_ REPRISE_GUARDED_BY(mutex_) = 2 * kRemembered;  ///< A size of `remotes_`.
   std::uint64_t closed_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< How many writers were closed so far.
 };
 

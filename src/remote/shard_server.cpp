@@ -106,7 +106,7 @@ Blob ShardServer::exchange(Bytes blob, const Room& room) {
     return kept->second;
   }
   const std::uint64_t incarnation = request.head.incarnation;
-  // A late call whose repetition was answered is not worked on again.
+  // A request below `oldest` has been answered: it is a late copy, which is not executed again.
   const bool right = number >= client.oldest && (incarnation == 0 || incarnation == incarnation_);
   if (!right || core_->closed()) {
     return refusal(*core_, incarnation_);
@@ -121,8 +121,8 @@ Blob ShardServer::exchange(Bytes blob, const Room& room) {
   return made->second;
 }
 
-/// The client of a request. Forgets the answers that it has confirmed, and clients that were silent
-/// for long.
+/// Returns the client of a request. Forgets the answers that the client has confirmed, and clients
+/// that were silent for longer than `forgotten_`.
 ShardServer::Client& ShardServer::client_of(const Request& request) {
   Client& client = clients_[request.header.origin];
   client.heard = base::Clock::now();
@@ -163,7 +163,7 @@ Blob ShardServer::answer(const Request& request, const Room& room) {
   return answer;
 }
 
-/// Draws into a batch whose memory lies in the answer.
+/// Executes one draw of a request, into a batch whose memory is at `place` in the answer.
 DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte* place,
                              base::Clock::time_point deadline) {
   const DrawRequest& wanted = request.draws[draw];

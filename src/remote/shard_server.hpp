@@ -15,8 +15,9 @@
 
 namespace reprise::remote {
 
-/// Answers the requests of clients for one buffer. Each is worked on once: its answer is kept until
-/// the client says with a later request that it has it. Any thread; one exchange at a time.
+/// Answers the requests of clients for one buffer. Each request is executed once: its answer is
+/// kept for repetitions until a later request of the client confirms it. Any thread; one exchange
+/// at a time.
 class ShardServer {
  public:
   /// Throws as `ReplayShard`.
@@ -31,7 +32,7 @@ class ShardServer {
   /// The answers that a client has not confirmed, and when it was last heard of.
   struct Client {
     std::map<std::uint64_t, Blob> answers;
-    std::uint64_t oldest = 0;
+    std::uint64_t oldest = 0;  ///< The smallest request number whose answer it waits for.
     base::Clock::time_point heard;
   };
   [[nodiscard]] Request parse(Bytes blob) const;
@@ -48,7 +49,8 @@ class ShardServer {
   const std::chrono::nanoseconds forgotten_;
   base::Mutex mutex_;
   std::map<std::uint64_t, Client> clients_ REPRISE_GUARDED_BY(mutex_);
-  base::Clock::time_point looked_ REPRISE_GUARDED_BY(mutex_);  ///< For clients to be forgotten.
+  base::Clock::time_point looked_
+      REPRISE_GUARDED_BY(mutex_);  ///< When silent clients were looked for.
   /// One sampler for each selector.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_ REPRISE_GUARDED_BY(mutex_);
 };

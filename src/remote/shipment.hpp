@@ -12,7 +12,7 @@ namespace reprise::remote {
 /// Consecutive steps of one episode in a shipment. Unless it has no steps, these follow it:
 ///  - the observations before its first step, then columns and next observations of each step;
 ///  - recurrent states of the steps that keep theirs;
-///  - with priorities, for each step how many its commit brought, then these.
+///  - if there are priorities, how many the commit of each step brought, then all of them.
 struct Segment {
   std::uint32_t stream = 0;  ///< The number of the environment at the remote writer.
   std::uint32_t steps = 0;
@@ -21,12 +21,13 @@ struct Segment {
   std::uint32_t end = 0;       ///< How the last step ends: an `End`, or `kCut`.
   std::uint32_t priorities = 0;
 
-  /// The episode ends at its last commit, which was made as a step that does not end it.
+  /// The episode ends at the last step, which was committed as one that does not end it.
   static constexpr std::uint32_t kCut = 3;
 };
 static_assert(sizeof(Segment) == 32);
 
-/// Sizes of a segment's arrays by step; observations and columns are blocks of a row.
+/// The bytes that a step has in each array of a segment. Observations and columns are consecutive
+/// parts of a row.
 struct StepBytes {
   explicit StepBytes(const buffer::Format& format) noexcept
       : observations(format.layout.observations_end() - format.layout.headers_end()),
@@ -37,14 +38,14 @@ struct StepBytes {
   std::size_t observations;
   std::size_t columns;
   std::size_t states;   ///< The size of one step's states; 0 without recurrent states.
-  std::uint32_t every;  ///< Steps at multiples of this position keep their states.
+  std::uint32_t every;  ///< Steps whose position is a multiple of this keep their states.
 
   [[nodiscard]] std::size_t step() const noexcept { return columns + observations; }
   /// How many positions in [0, end) keep their states.
   [[nodiscard]] std::uint64_t kept_before(std::uint64_t end) const noexcept {
     return end / every + (end % every != 0 ? 1U : 0U);
   }
-  /// How many of these steps from a position on keep their states.
+  /// How many steps in [position, position + steps) keep their states; 0 without recurrent states.
   [[nodiscard]] std::uint64_t kept(std::uint64_t position, std::uint64_t steps) const noexcept {
     return states == 0 ? 0 : kept_before(position + steps) - kept_before(position);
   }
@@ -64,8 +65,8 @@ struct Shipment {
   std::vector<SegmentView> segments;
 };
 
-/// Checks a shipment as far as the buffer's invariants depend on it. The remote writer, whose
-/// schema has the same fingerprint, has checked the values within rows.
+/// Parses a shipment, and checks it as far as the buffer's invariants depend on it. The remote
+/// writer, whose schema has the same fingerprint, has checked the values within rows.
 [[nodiscard]] Shipment parse_shipment(Bytes blob, const buffer::BufferCore& core,
                                       std::uint64_t fingerprint);
 

@@ -17,8 +17,8 @@ namespace {
 
 using remote::PackedSteps;
 
-/// A writer of a `StepPacker`. It has the current row and the next one of its episode, which change
-/// places with each step. One thread at a time.
+/// A writer of a `StepPacker`. It has memory for the current row and for the next row of its
+/// episode, which each step swaps. One thread at a time.
 class PackingWriter final : public writer::StepWriter {
  public:
   /// `std::runtime_error` if all streams have a writer.
@@ -68,8 +68,8 @@ class PackingWriter final : public writer::StepWriter {
 
  private:
   const std::shared_ptr<PackedSteps> steps_;
-  /// The memory of both rows and of the current step's recurrent states. It begins as zeros,
-  /// because what lies between fields is shipped too.
+  /// The memory of both rows and of the current step's recurrent states. It is zeroed, because the
+  /// padding between fields is shipped too.
   const std::unique_ptr<std::byte[]> memory_;
   const std::size_t stream_;
 };
@@ -90,7 +90,7 @@ StepPacker::~StepPacker() {
 StepPacker::StepPacker(StepPacker&&) noexcept = default;
 
 StepPacker& StepPacker::operator=(StepPacker&& other) noexcept {
-  StepPacker before(std::move(other));  // It closes what this was, unless both are one.
+  StepPacker before(std::move(other));  // After the swap it is the replaced packer, and closes it.
   steps_.swap(before.steps_);
   return *this;
 }

@@ -30,8 +30,8 @@ using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
-/// The most steps that a checkpoint may have had: more than any buffer takes, and so few that the
-/// rate limiter can count them in 48 bits and go on.
+/// The most steps that a buffer may have evicted: more than any buffer ever takes, and so few that
+/// the rate limiter can count on from them in 48 bits.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 47U;
 
 /// The bytes of a state, and their place in the file for errors. The offset in an error is exact
@@ -75,7 +75,8 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
   }
 }
 
-/// A buffer for the contents, and whether its rate limiter is that of the checkpoint.
+/// An empty buffer for the contents of a checkpoint, and whether its rate limiter has the options
+/// of the one that was saved.
 struct Made {
   std::shared_ptr<buffer::BufferCore> core;
   bool same_limiter;
@@ -182,7 +183,8 @@ class ShardLoader {
     if (numbers != nullptr) {
       rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
-    // The priorities say how much of the rest is recurrent states.
+    // The rest is recurrent states and then frames. How many states there are follows from the
+    // priorities, which this call reads too.
     rest_.resize(bytes_left(entry, rooms));
     if (!rest_.empty()) {
       rooms.emplace_back(rest_);
@@ -201,7 +203,7 @@ class ShardLoader {
     restore_frames(image, entry, std::span<const std::byte>(rest_).subspan(states));
   }
 
-  /// The bytes of a stored chunk beyond these rooms; refuses more than is possible.
+  /// The bytes of a stored chunk beyond these rooms, at most as many as states and frames can have.
   std::size_t bytes_left(const checkpoint::ChunkEntry& entry,
                          const std::vector<record::Room>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
@@ -212,7 +214,8 @@ class ShardLoader {
         bytes, bounds_.chunk_rows * store_.state_stride() + store_.frame_room(0).size());
   }
 
-  /// Refuses frames that do not follow each other as a writer puts them, or are damaged.
+  /// Puts compressed frames into a chunk. Refuses frames that are damaged, or that do not follow
+  /// each other as a writer puts them.
   void restore_frames(const ChunkImage& image, const checkpoint::ChunkEntry& entry,
                       std::span<const std::byte> stored) {
     const std::span<std::byte> room = store_.frame_room(image.chunk);
@@ -260,12 +263,12 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
-  /// Whether the rows of a stream are steps and final rows as a writer puts them, and an item's
-  /// steps read so many of them.
+  /// Whether the steps of a stream's item read `length` rows, which are steps and final rows as a
+  /// writer puts them. `row`: the item's first row. True if items do not go on across episodes.
   [[nodiscard]] bool is_whole(const std::byte* row, std::uint32_t length) const {
     using storage::StreamRow;
     const storage::StreamRows& is = core_.chunk_layout().stream_rows();
-    std::uint32_t last = 0;  // The row of the last of these steps.
+    std::uint32_t last = 0;  // The row of the last of `steps` steps, counted from the item's first.
     for (std::uint32_t steps = 1; is.on(); ++steps) {
       const std::byte* const step = row + last * core_.chunk_layout().stride();
       if (last >= length || is.of(step) >= StreamRow::Final) {
@@ -338,8 +341,9 @@ class ShardLoader {
   std::vector<std::byte> frame_;                        ///< Scratch.
 };
 
-/// Sets the exponents that selectors had. A checkpoint stores nothing else of a user's own rule, so
-/// an exponent that this rule refuses may be a fault of the rule, not of the files.
+/// Sets the exponents that selectors had when they were saved. A checkpoint stores nothing else of
+/// a user's own rule, so an exponent that the rule refuses may be a fault of the rule, not of the
+/// files.
 void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Decoder& from,
                 const std::string& directory) {
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
@@ -417,7 +421,7 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
   Loaded loaded;
   static_cast<void>(checkpoint::open_latest(
       files, directory, options.stop, &loaded.beside.skipped, [&](const Snapshot& snapshot) {
-        loaded.core.reset();  // There may be too little memory for both.
+        loaded.core.reset();  // Memory may not suffice for this one and that of a failed attempt.
         loaded.core = take_in(snapshot, directory, options, like);
         loaded.beside.attachments = read_attachments(snapshot);
       }));

@@ -35,7 +35,7 @@ struct OpenChunk {
 };
 using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< The key is the chunk.
 
-/// Keeps a chunk open for a writer that needs so many rows; false if that is not possible.
+/// Keeps a chunk open for a writer that needs `rows` rows; false if that is not possible.
 bool take(OpenChunks& all, std::uint32_t chunk, std::uint32_t rows) {
   const auto open = all.find(chunk);
   if (open == all.end() || open->second.taken || open->second.room < rows) {
@@ -130,9 +130,9 @@ Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& imag
 /// steps before. If items have recurrent states, these steps begin no item, because their states
 /// were not saved.
 ///
-/// If the episode goes on in another chunk, nothing is decided here: the save saw the writer's
-/// items there, but not yet its last ones here. Nothing is of streams either: no item begins with
-/// the steps behind a stream's last one.
+/// If the episode goes on in another chunk, nothing is decided: the save saw the writer's items in
+/// that chunk, but not yet its last ones in this chunk. In streams nothing is decided either,
+/// because no item begins with the last steps of a stream.
 void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImage& chunk,
                  std::uint32_t end) {
   storage::ChunkStore& store = core.store();
@@ -201,14 +201,14 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
   });
 }
 
-/// Notes the positions from which the next writers continue.
+/// Sets the positions from which the next writers continue.
 void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stored,
                               OpenChunks& open) {
   for (std::size_t slot = 0; slot < std::min(stored.writer_positions.size(), core.slots().size());
        ++slot) {
     buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
     if (writer_position.next_shard < core.shards().size()) {
-      // The writer begins an episode there, without context, so two rows are enough.
+      // The writer begins an episode in the chunk, without context, so two rows are enough.
       writer_position.chunk = take(open, writer_position.chunk, 2) ? writer_position.chunk : kNil;
       core.slots().note(slot, writer_position);
     }
@@ -216,8 +216,8 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
 }
 
 /// Changes an image to the state in which the buffer continues: with a later epoch, and each
-/// touched chunk either with steps, kept open for a writer, or in the free list. A writer with
-/// context needs `rows`.
+/// touched chunk either with steps, kept open for a writer, or in the free list. `rows`: how many a
+/// writer needs that takes an open chunk and copies context into it.
 void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
                       std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);

@@ -53,7 +53,7 @@ Image store_all(buffer::BufferCore& core) {
   return image;
 }
 
-/// Keeps a save at `SaveOptions::bytes_per_second`. One thread, unless there is no pace.
+/// Slows a save to `SaveOptions::bytes_per_second`. One thread, unless that is 0.
 class Pace {
  public:
   explicit Pace(const SaveOptions& options)
@@ -61,8 +61,8 @@ class Pace {
 
   [[nodiscard]] bool slows() const noexcept { return rate_ > 0.0; }
 
-  /// Sleeps until these bytes, too, were due. It ends early once stop is requested, which the next
-  /// write reports.
+  /// Call it after `bytes` were written: it sleeps as long as all bytes so far were written too
+  /// fast. It ends early once stop is requested, which the next write reports.
   void after(std::size_t bytes) {
     if (!slows()) {
       return;
@@ -113,9 +113,9 @@ std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
 /// Whether the new checkpoint has each chunk of a shard.
 using Written = std::vector<bool>;
 
-/// Finds the chunks that the previous checkpoint has: only mutable columns of a closed chunk
-/// change, so it is not written again. Stores the changes of each chunk in `now` before any is
-/// written, so that a value replaced later makes the next save write the chunk.
+/// Takes over chunks of the previous checkpoint: closed ones whose mutable columns have not changed
+/// since. Stores in `now`, before any chunk is written, how often each was changed, so that a value
+/// replaced later makes the next save write the chunk.
 Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const ShardImage& image,
                      std::span<std::uint32_t> now) REPRISE_REQUIRES(core.saves.mutex) {
   Written written(image.chunks.size());
@@ -129,8 +129,8 @@ Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const S
   return written;
 }
 
-/// Writes the other chunks of a shard, beginning with the next to be evicted, and then the state of
-/// the shard. Chunks that were evicted before their turn are left out.
+/// Writes the chunks of a shard that are not `written`, beginning with the next to be evicted, and
+/// then the state of the shard. Chunks that were evicted before their turn are left out.
 void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
                  const ShardImage& image, Written& written, Pace& pace) {
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
@@ -195,7 +195,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   std::uint64_t saved = core.counters.dropped_steps.load(std::memory_order_acquire);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
-  // After the images, so that the counts written here include everything that the images show.
+  // The counts are read after the images, so that they include everything that the images show.
   const StoredBuffer stored = stored_buffer(core, image.alphas, samplers);
   write_state(saver, kBufferState, stored, stored.ratio ? kStateVersionRatio : kStateVersion);
   write_state(saver, kSchemaState, core.schema());
@@ -225,7 +225,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   base::for_each_index(images.size(), together ? 0 : bytes, [&](std::size_t s) {
     write_shard(core, saver, s, images[s], written[s], pace);
   });
-  // After the chunks, which are evicted while anything else is written.
+  // Attachments come after the chunks, because chunks are evicted while anything else is written.
   write_attachments(saver, options.attachments);
   SaveResult result = saver.commit();
   for (std::size_t s = 0; s < images.size(); ++s) {

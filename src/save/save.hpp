@@ -28,9 +28,9 @@ struct Loaded {
 Loaded load(record::FileSystem& files, const std::string& directory, const LoadOptions& options,
             const buffer::BufferCore* like);
 
-/// Each state begins with the version of its meaning.
+/// Each state begins with the version of its format.
 inline constexpr std::uint32_t kStateVersion = 1;
-/// The version of the state of options from which on words have their present numbers.
+/// The version of the options' state from which on enumerators are stored as their present numbers.
 inline constexpr std::uint32_t kStateVersionWords = 2;
 /// The version of the state of a buffer whose limiter has another ratio than its options.
 inline constexpr std::uint32_t kStateVersionRatio = 2;

@@ -34,7 +34,7 @@ struct StoredBuffer {
   std::vector<float> alphas;                     ///< Exponents; below 0 where there is none.
   std::vector<WriterPosition> writer_positions;  ///< One for each of `max_writers`.
   std::vector<base::Random::State> samplers;
-  std::int64_t version = 0;  ///< That of the policy.
+  std::int64_t version = 0;  ///< The version of the policy.
 };
 
 void encode(record::Encoder& to, const StoredBuffer& buffer);

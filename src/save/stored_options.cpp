@@ -268,7 +268,8 @@ std::string difference(const Options& stored, const Options& here) {
       return found;
     }
   }
-  // What was outdated has no weights in the checkpoint, so it could not be drawn again.
+  // Outdated items have no weights in the checkpoint, so a larger limit could not let them be drawn
+  // again.
   if (stored.max_staleness.has_value() != here.max_staleness.has_value() ||
       stored.max_staleness < here.max_staleness) {
     const auto limit = [](const std::optional<std::uint64_t>& versions) {

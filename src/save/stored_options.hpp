@@ -18,7 +18,7 @@ void encode(record::Encoder& to, const Schema& schema);
 
 void encode(record::Encoder& to, const Options& options);
 
-/// Whether a selector is of the user's own.
+/// Whether a selector is the user's own.
 [[nodiscard]] bool is_own(const Selector& selector);
 
 /// A user's own strategy becomes a placeholder with which no buffer can be made. `version` is that
@@ -28,7 +28,7 @@ void encode(record::Encoder& to, const Options& options);
 [[nodiscard]] std::string own_strategy(const Options& options);
 
 /// Describes the first difference; empty if there is none. Only options that a checkpoint depends
-/// on are compared: numbers and sizes, the window, the selectors and the remover.
+/// on are compared: sizes and limits, the window, the selectors and the remover.
 [[nodiscard]] std::string difference(const Schema& stored, const Schema& here);
 [[nodiscard]] std::string difference(const Options& stored, const Options& here);
 

@@ -29,10 +29,10 @@ void add_parts(std::vector<Bytes>& parts, const base::LazyArray<T>& values, cons
   }
 }
 
-/// No buffer comes to as many turns.
+/// More turns than any buffer ever counts.
 constexpr std::uint64_t kMostTurns = std::uint64_t{1} << 62U;
 
-/// The numbers of a chunk in a checkpoint.
+/// Pointers to the 32-bit numbers of a chunk, in the order in which a checkpoint has them.
 template <class Image>
 auto numbers(Image& chunk) {
   return std::array{
@@ -99,7 +99,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   record::Encoder to;
   to.u32(kStateVersionTurns);
   std::uint32_t chunks = 0;
-  std::uint64_t evicted = image.evicted;  // Includes those evicted before they were saved.
+  std::uint64_t evicted = image.evicted;  // And the steps of chunks evicted before they were saved.
   for (std::size_t i = 0; i < written.size(); ++i) {
     chunks += written[i] ? 1U : 0U;
     evicted += written[i] ? 0U : image.chunks[i].steps;

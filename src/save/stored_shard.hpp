@@ -27,7 +27,7 @@ struct ImageBounds {
   bool draws_limited = false;
 };
 
-/// Reads an image. Throws `CheckpointError` (`Damaged`) if it is not one of such a shard.
+/// Reads an image. Throws `CheckpointError` (`Damaged`) if no shard with these bounds can have it.
 [[nodiscard]] shard::ShardImage read_state(record::Decoder& from, const ImageBounds& bounds,
                                            std::uint32_t version);
 
