@@ -14,7 +14,8 @@
 
 namespace reprise::sampler {
 
-/// How many items and draws a batch needs, beyond the rate limiter's needs, or the buffer has.
+/// How many items and draws a batch needs, beyond what the rate limiter asks for, or how many the
+/// buffer has.
 struct Takes {
   std::size_t items = 0;  ///< Different items, at least.
   std::size_t draws = 0;  ///< 0 if draws need not be counted.
@@ -24,7 +25,7 @@ struct Takes {
   }
 };
 
-/// Consecutive draws under one lock.
+/// Consecutive draws that a shard made under one lock.
 struct Run {
   std::size_t shard = 0;
   std::size_t begin = 0;  ///< Index of its first slot, and of its first pinned chunk.
@@ -39,7 +40,7 @@ struct Drawing {
   Draws draws = Draws::Stratified;
   std::vector<Run>& runs;
   std::size_t fresh = 0;  ///< How many of the first items were fresh.
-  /// If there were too few draws, how many were possible, if the plan knows.
+  /// After a draw that failed: how many draws were possible, 0 if the plan does not count them.
   std::size_t found = 0;
 
   [[nodiscard]] std::size_t done() const noexcept {
@@ -67,7 +68,7 @@ class DrawPlan {
   enum class Outcome : std::uint8_t {
     Drawn,
     Retry,     ///< The shards changed meanwhile: another try may succeed at once.
-    Lacks,     ///< There are too few items or draws: it may succeed once others have come.
+    Lacks,     ///< There are too few items or draws: another try may succeed once more have come.
     NoWeight,  ///< Too few items have weight.
   };
 
@@ -75,7 +76,7 @@ class DrawPlan {
   DrawPlan(const DrawPlan&) = delete;
   DrawPlan& operator=(const DrawPlan&) = delete;
 
-  /// What a batch of n draws takes.
+  /// What a batch of n draws needs. One item is enough if draws are made with replacement.
   [[nodiscard]] virtual Takes takes(std::size_t /*n*/, Draws /*draws*/) const noexcept {
     return {};
   }
@@ -93,9 +94,9 @@ class DrawPlan {
   DrawPlan(buffer::ShardSet& shards, std::size_t selector) noexcept
       : shards_(shards), selector_(selector) {}
 
-  /// The outcome of a draw that found no weight. It asks under each shard's lock, because hints
-  /// change only when a lock is released, and a thread that still holds one may have ingested the
-  /// items that admitted this draw.
+  /// The outcome of a draw that found no weight. The totals are read under each shard's lock,
+  /// because hints change only when a lock is released, and a thread that still holds one may have
+  /// ingested the items for which this draw was admitted.
   [[nodiscard]] Outcome without_weight() noexcept {
     bool items = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {

@@ -8,7 +8,7 @@
 namespace reprise::sampler {
 namespace {
 
-/// Rows that are listed under one lock.
+/// How many rows of a shard are listed before its lock is released for others.
 constexpr std::uint32_t kRowsAtATime = std::uint32_t{1} << 16U;
 
 }  // namespace
@@ -17,8 +17,8 @@ void EpochDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
   drawing.runs.reserve(n);
   if (items_.size() == 0) {
-    // A pass lists each slot of a shard at most once, so the list needs no more, whatever changes
-    // meanwhile.
+    // A pass lists each slot of a shard at most once, so the list needs no more elements than there
+    // are slots.
     items_ = base::LazyArray<ItemKey>(shards_.slots());
     items_.expect_full(0, shards_.capacity());
   }
@@ -32,7 +32,7 @@ void EpochDraw::reserve(Drawing& drawing) {
 
 DrawPlan::Outcome EpochDraw::draw(Drawing& drawing, base::Random& random) {
   const std::size_t n = drawing.slots.size();
-  std::size_t begun_at = n;  // Draws made before this call began its last pass.
+  std::size_t begun_at = n;  // How many draws were made when this call began its last pass.
   for (std::size_t done = 0; done < n;) {
     if (left_ == 0) {
       if (begun_at == done || !begin_pass()) {
@@ -51,7 +51,8 @@ DrawPlan::Outcome EpochDraw::draw(Drawing& drawing, base::Random& random) {
   return Outcome::Drawn;
 }
 
-/// Lists at least the items that are there during the whole call; false if there are none.
+/// Begins a pass: lists at least the items that are in the buffer during the whole call. Returns
+/// false if no item was listed.
 bool EpochDraw::begin_pass() noexcept {
   const std::uint32_t chunks = std::max(kRowsAtATime / shards_.chunk_rows(), 1U);
   left_ = 0;
@@ -67,8 +68,8 @@ bool EpochDraw::begin_pass() noexcept {
   return left_ != 0;
 }
 
-/// Draws as many of the remaining items as the batch lacks, without those that have left or weigh
-/// nothing. Returns how many were drawn.
+/// Takes as many of the listed keys as the batch lacks items, and draws those items that are still
+/// in the buffer and have weight. Returns how many were drawn.
 std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexcept {
   const std::size_t before = drawing.done();
   const std::size_t count = std::min(drawing.slots.size() - before, left_);

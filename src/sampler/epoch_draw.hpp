@@ -15,8 +15,8 @@
 namespace reprise::sampler {
 
 /// The passes of one sampler (`Draws::Epoch`). A pass begins with a list of the keys of all items.
-/// Each draw takes a random key of those left, which makes a uniform shuffle step by step. Keys
-/// tell which items have left since.
+/// Each draw takes a random key of those left, which makes a uniform shuffle step by step. The
+/// generations of keys tell which items have left the buffer since.
 ///
 /// One thread at a time.
 class EpochDraw final : public DrawPlan {
@@ -25,18 +25,18 @@ class EpochDraw final : public DrawPlan {
     facts_.alike = true;
   }
 
-  /// Reserves memory for the list as well. Every draw may be a run.
+  /// Reserves memory for the list as well, and for as many runs as draws.
   void reserve(Drawing& drawing) override;
   Outcome draw(Drawing& drawing, base::Random& random) override;
 
-  /// Passes that have no item left.
+  /// The number of passes that have ended.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
 
  private:
   bool begin_pass() noexcept;
   std::size_t draw_round(Drawing& drawing, base::Random& random) noexcept;
 
-  /// The first left_ keys are still to be drawn; there is room for every slot.
+  /// The first left_ keys are still to be drawn. There is room for every slot of the buffer.
   base::LazyArray<ItemKey> items_;
   std::size_t left_ = 0;
   std::size_t in_pass_ = 0;  ///< Items of the pass at its beginning.

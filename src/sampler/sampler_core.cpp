@@ -48,7 +48,8 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
   runs_.reserve(3 * core_->shards().size());
 }
 
-/// The fresh share, 0 if the selector is ordered or draws are limited.
+/// The share of fresh items in a batch. Throws std::invalid_argument unless it is 0 to 1, and 0 if
+/// the selector is ordered or draws are limited.
 float SamplerCore::fresh_share() const {
   const float share = options_.fresh;
   base::require(share >= 0.0F && share <= 1.0F, "fresh is ", share, "; allowed: 0 to 1");
@@ -156,7 +157,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
   return status;
 }
 
-/// Waits, draws and pins, until there is a batch; the status says why there is none.
+/// Waits, draws and pins until there is a batch, or until the status says why there is none.
 void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan& plan,
                                 Drawing& drawing) {
   SampleStatus& status = call.status;
@@ -181,8 +182,8 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
     }
     drawing.give_back(core_->shards());
     take_back(status.batch);
-    // Other samplers may have drawn the items for which this call was admitted, or they were
-    // cleared; then it waits again.
+    // Other samplers may have drawn the items for which this call was admitted, or the items were
+    // cleared; then this call waits again.
     if (outcome != DrawPlan::Outcome::Lacks || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
@@ -198,8 +199,8 @@ Takes SamplerCore::has(const Takes& takes) const noexcept {
   return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
 }
 
-/// Estimates how many items the buffer needs before the batch can be drawn, for the demand. It
-/// assumes that new items have all their draws left.
+/// Estimates how many items the buffer needs before the batch can be drawn, for `Call::demand`. New
+/// items are assumed to have all their draws left.
 std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const noexcept {
   const std::size_t missing =
       takes.draws <= has.draws
@@ -245,7 +246,8 @@ void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
   }
 }
 
-/// Asks as `wait_until_admitted`, without waiting; the call keeps its place among those that wait.
+/// Asks for admission in the call's turn, without waiting. If the answer is no, the call keeps its
+/// turn.
 bool SamplerCore::admit_polled(Call& call) noexcept {
   call.in_turn = core_->draws_take();
   call.status.held_by_turn = call.in_turn && !call.turns.come(call);
@@ -259,11 +261,11 @@ bool SamplerCore::admit_polled(Call& call) noexcept {
   return false;
 }
 
-/// Waits, after a first look was refused, or was not made because others wait.
+/// Waits for admission. The first request was refused, or not made because other calls wait.
 void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   const bool for_ratio = core_->limiter().limits_inserts() && !core_->limiter().is_queue() &&
                          call.answer != limiter::Limiter::Answer::TooFewItems;
-  // It stands in line before its wait is counted, so whoever is seen to wait has its turn.
+  // The call takes its turn before its wait is counted, so a call that is seen to wait has a turn.
   call.in_turn = core_->draws_take();
   if (call.in_turn) {
     static_cast<void>(call.turns.come(call));
@@ -361,7 +363,7 @@ void SamplerCore::batch_drawn(std::size_t n) noexcept {
   }
 }
 
-/// Undoes the limiter's count of a failed draw, and wakes the samplers that it held back.
+/// Undoes the limiter's count of a failed draw, and wakes the samplers that the count held back.
 void SamplerCore::take_back(std::size_t n) noexcept {
   core_->limiter().return_samples(n);
   core_->items_event.wake_registered();

@@ -41,7 +41,7 @@ namespace reprise::sampler {
 /// One sampler: its random generator, the scratch of a draw, and its batch. One thread at a time.
 class SamplerCore {
  public:
-  /// Draws by the selector with this index.
+  /// `selector`: the index of the selector that draws.
   SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options,
               std::size_t selector = 0);
 
@@ -61,7 +61,7 @@ class SamplerCore {
                     const SampleOptions& options);
   void give_up() noexcept { polled_.reset(); }
 
-  /// From now on rows are not copied into batches, but shown to it. Null: as before.
+  /// From now on rows are not copied into batches, but passed to `taker`. Null: they are copied.
   void set_taker(window::RowTaker* taker) noexcept { taker_ = taker; }
   [[nodiscard]] bool has_taker() const noexcept { return taker_ != nullptr; }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
@@ -138,7 +138,7 @@ class SamplerCore {
   const SamplerOptions options_;
   const std::size_t selector_;
   base::Random random_;
-  window::BatchStore& store_;  ///< The part of batch_ that is written to.
+  window::BatchStore& store_;  ///< The writable arrays of batch_, which owns them.
   Batch batch_;
 
   // Scratch of one call with one element per draw; it grows with the largest batch.
@@ -149,7 +149,7 @@ class SamplerCore {
   std::vector<const std::byte*> rows_;
   std::vector<Run> runs_;
 
-  const bool snapshots_;  ///< Whether every call draws at one moment, whatever its options are.
+  const bool snapshots_;  ///< Whether every call draws by `snapshot_`, whatever its options are.
   WeightedDraw weighted_;
   SnapshotDraw snapshot_;
   EpochDraw epoch_;
@@ -157,7 +157,7 @@ class SamplerCore {
   window::RowCopier copier_;
   window::RowTaker* taker_ = nullptr;
   std::array<DrawPlan*, 4> plans_{};  ///< The plan for each of `Draws`.
-  std::optional<Call> polled_;
+  std::optional<Call> polled_;        ///< A call of `poll` that has no batch yet.
   base::OneThread one_thread_;
 };
 

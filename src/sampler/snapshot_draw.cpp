@@ -35,7 +35,7 @@ Takes SnapshotDraw::takes(std::size_t n, Draws draws) const noexcept {
 
 void SnapshotDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
-  chosen_.reserve(n + 1);  // Also for round_, with which it is swapped.
+  chosen_.reserve(n + 1);  // As many as of round_, because the two are swapped.
   round_.reserve(n + 1);
   arrivals_.reserve(n + 1);
   positions_.resize(std::max(positions_.size(), n + 1));
@@ -49,8 +49,8 @@ void SnapshotDraw::reserve(Drawing& drawing) {
 }
 
 DrawPlan::Outcome SnapshotDraw::draw(Drawing& drawing, base::Random& random) {
-  // A draw in order leaves items that were decided during the call to the next one, and others may
-  // have come meanwhile, so it may be worth another try.
+  // A draw in order does not take items that were decided after it began. If the buffer has enough
+  // items by now, a second try may take them.
   if (draw_once(drawing, random) ||
       (shards_.items() >= drawing.slots.size() && draw_once(drawing, random))) {
     return Outcome::Drawn;
@@ -75,7 +75,8 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
       ordered_ ? choose_first(all, n) : choose_by_weight(all, n, drawing.draws, random);
   drawing.found = chosen_.size();
   if (!enough) {
-    // Exact, because hints change only when a lock is released and this thread holds all of them.
+    // The hints are exact, because they change only when a lock is released, and this thread holds
+    // all locks.
     const Takes has{shards_.items(), shards_.draws_left()};
     short_ = short_ || !has.covers(takes(n, drawing.draws));
     undo(all);
@@ -86,7 +87,7 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
   return true;
 }
 
-/// Chooses the first n items of all shards.
+/// Chooses the first n items of all shards. Returns false if there are fewer below the horizon.
 bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   const auto read = [&](std::size_t s) {
     shard::LockedShard& shard = all[s];
@@ -130,9 +131,9 @@ double SnapshotDraw::read_totals(const All& all) noexcept {
   return std::accumulate(totals_.begin(), totals_.end(), 0.0);
 }
 
-/// Makes rounds of draws from the items that are left. A draw of an item that has left since the
-/// round began is void. The other draws are then distributed as if each had been made alone among
-/// the items that were left.
+/// Makes rounds of draws from the items that may still be drawn. A draw of an item whose last draw
+/// was made earlier in the round is void. The other draws are then distributed as if each had been
+/// made alone from the items that could be drawn at that time.
 ///
 /// Without replacement, draws arrive at random times, and their rate is the total weight that they
 /// are drawn from. So the first arrival of item i has an exponential distribution of rate

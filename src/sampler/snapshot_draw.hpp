@@ -36,8 +36,9 @@ class SnapshotDraw final : public DrawPlan {
     std::uint32_t shard = 0;
     std::uint32_t leaf = 0;
     float weight = 1.0F;
-    std::uint32_t first = 0;  ///< Index in round_ of the item's first draw.
-    bool seen = false;        ///< Whether the item has arrived, in its first draw.
+    /// The index in round_ of the item's first draw; in `hand_out` the choice's place in scratch.
+    std::uint32_t first = 0;
+    bool seen = false;  ///< In the item's first draw: whether the item has arrived.
     bool taken = false;
     bool exhausted = false;  ///< This draw was the item's last one.
     bool hidden = false;     ///< Hidden before the next round, if there is one.
@@ -74,14 +75,14 @@ class SnapshotDraw final : public DrawPlan {
   /// item has a number at or above the horizon. So another try may succeed later.
   bool short_ = false;
   bool any_to_show_ = false;  ///< Some items may have been hidden that have to be shown again.
-  /// For P: with replacement it is weight * scale_; without, it follows from threshold_ as
-  /// `reprise::Draws` says.
+  /// P is weight * scale_ with replacement; without, it follows from threshold_ as `reprise::Draws`
+  /// says.
   double scale_ = 0.0;
   double threshold_ = 0.0;
 
   std::vector<Choice> chosen_;
   std::vector<Choice> round_;  ///< Draws of one round by shard; those of an item together.
-  std::vector<std::uint32_t> arrivals_;  ///< Indices in round_ as they arrive.
+  std::vector<std::uint32_t> arrivals_;  ///< Indices in round_, in the order of arrival.
   std::vector<double> positions_;
   std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;

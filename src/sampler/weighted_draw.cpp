@@ -53,7 +53,7 @@ DrawPlan::Outcome WeightedDraw::draw(Drawing& drawing, base::Random& random) {
   return Outcome::Drawn;
 }
 
-/// Whether the hints of any shard have weight.
+/// Reads each shard's total from its hints. Returns whether any is above 0.
 bool WeightedDraw::read_hints() noexcept {
   double total = 0.0;
   double lowest = std::numeric_limits<double>::infinity();
@@ -71,7 +71,7 @@ bool WeightedDraw::read_hints() noexcept {
   return true;
 }
 
-/// Locks each shard that has draws once.
+/// Makes the draws of `counts_`. Locks each shard that has any once.
 void WeightedDraw::draw_round(Drawing& drawing) {
   std::size_t next = 0;
   for (std::size_t s = 0; s < counts_.size(); ++s) {
@@ -91,9 +91,9 @@ void WeightedDraw::draw_round(Drawing& drawing) {
   }
 }
 
-/// P = share of the shard * (weight / locked total). Draws that fell on an empty shard are made
-/// again among the others, as if that shard had never had a share, so the last shares hold for all
-/// draws.
+/// Writes P = share of the shard * (weight / locked total). Draws that fell on an empty shard are
+/// made again among the others, as if that shard had never had a share, so the last shares hold for
+/// all draws.
 void WeightedDraw::report(const Drawing& drawing, std::size_t before) noexcept {
   facts_.lowest_drawn = std::numeric_limits<double>::infinity();
   for (const Run& run : std::span(drawing.runs).subspan(before)) {

@@ -42,12 +42,12 @@ HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v, Combine combine) {
     return hn::GetLane(v);
   } else {
     const hn::Half<D> half;
-    // Argument-dependent lookup finds them: the target of single lanes does not declare them.
+    // Called without hn::, because the target of single lanes does not declare these functions.
     return fold_lanes(half, combine(LowerHalf(half, v), UpperHalf(half, v)), combine);
   }
 }
 
-/// As the fold above, for kCount values that load(i) gives from place i on.
+/// Like `fold_lanes`, for kCount values: load(i) returns a vector of those from place i on.
 template <std::size_t kCount, class D, class Combine, class Load>
 HWY_INLINE hn::TFromD<D> fold(D d, Combine combine, const Load& load) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -63,7 +63,7 @@ HWY_INLINE hn::TFromD<D> fold(D d, Combine combine, const Load& load) {
   return fold_lanes(d, x[0], combine);
 }
 
-/// Writes the summary of a node with such children.
+/// Writes the sum, minimum and maximum of a node with kCount children.
 template <class Leaf, std::size_t kCount, class Sum>
 HWY_INLINE void summarize(const Sum* sums, const Leaf* minima, const Leaf* maxima,
                           SegmentGroup<Leaf>& to, std::size_t slot) {
@@ -127,8 +127,9 @@ void land(const Leaf* leaves, std::span<const double> targets, std::size_t* node
   }
 }
 
-/// Calls line(which, from, to) and group(its group, from, to) for the parts that together make up
-/// the range: on each level the places at its edges that fill no parent.
+/// Splits a range into parts: on each level the places at its edges that fill no parent. Calls
+/// line(number, from, to) for parts of a line of leaves, and group(group, from, to) for those of a
+/// group of nodes.
 template <class Leaf, class Line, class Grouped>
 HWY_INLINE void for_each_part(const SegmentRange<Leaf>& range, const Line& line,
                               const Grouped& group) {
@@ -163,7 +164,7 @@ HWY_INLINE void for_each_part(const SegmentRange<Leaf>& range, const Line& line,
   }
 }
 
-/// Mask of the lanes, `at` to at + Lanes(d), that lie in the places from `from` to before `to`.
+/// A mask of the lanes whose places are in [from, to). The first lane has the place `at`.
 template <class D>
 HWY_INLINE hn::Mask<D> places(D d, std::size_t at, std::size_t from, std::size_t to) {
   using T = hn::TFromD<D>;
@@ -172,7 +173,7 @@ HWY_INLINE hn::Mask<D> places(D d, std::size_t at, std::size_t from, std::size_t
                  hn::Lt(lane, hn::Set(d, static_cast<T>(to))));
 }
 
-/// Combines what a range has in one member of its groups. `nothing` is neutral.
+/// Combines one member of groups over a range. `nothing`: the neutral element of `combine`.
 template <class Leaf, class T, class Combine>
 HWY_INLINE T combine_range(const SegmentRange<Leaf>& range,
                            const T (SegmentGroup<Leaf>::*member)[kFanout], T nothing,

@@ -24,7 +24,7 @@ struct alignas(64) SegmentGroup {
   Leaf max[kNodes];
 };
 
-/// The whole tree, for queries, and a range that is not empty.
+/// A range of leaves, which is not empty, and the tree that has them, for queries.
 template <class Leaf>
 struct SegmentRange {
   std::span<const Leaf> leaves;
@@ -44,13 +44,14 @@ struct SegmentKernels {
   /// by differences.
   void (*summarize_lines)(std::span<const Leaf> leaves, std::span<const std::size_t> nodes,
                           Group* to);
-  /// Recomputes nodes of the level `to` from their children, the groups of the level `from`. I9.
+  /// Recomputes nodes of the level `to` from all of their children, the groups of the level `from`
+  /// (invariant I9).
   void (*summarize_groups)(const Group* from, std::span<const std::size_t> nodes, Group* to);
 
   /// Moves each target one level down. In: `nodes` holds groups of `level`; out: the child on which
   /// the target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and
-  /// by rounding perhaps beyond its sum. `below` and `stride` (bytes per child) say what is
-  /// prefetched.
+  /// by rounding perhaps beyond its sum. The memory at `below` + child * `stride` bytes, which the
+  /// next step reads, is prefetched.
   void (*descend)(const Group* level, std::span<double> targets, std::size_t* nodes,
                   const void* below, std::size_t stride);
   /// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, which is above
@@ -62,7 +63,7 @@ struct SegmentKernels {
   Leaf (*min)(const SegmentRange<Leaf>& range);
   Leaf (*max)(const SegmentRange<Leaf>& range);
 
-  /// leaf * factor + value for each leaf; -0 only if value is -0.
+  /// Sets each leaf to leaf * factor + value, which is -0 only if value is -0.
   void (*transform)(std::span<Leaf> leaves, Leaf factor, Leaf value);
 };
 

@@ -34,19 +34,19 @@ using Numbers = std::array<std::size_t, kLinesAtOnce>;
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 16;
 
-/// The numbers from `first` to before `end`, as many as the room holds.
+/// The numbers from `first` to before `end`, as many of them as `room` holds.
 std::span<const std::size_t> numbered(std::size_t first, std::size_t end, Numbers& room) {
   const std::span<std::size_t> used = std::span(room).first(std::min(end - first, room.size()));
   std::iota(used.begin(), used.end(), first);
   return used;
 }
 
-/// The sum of 2^40 such leaves stays below the largest double.
+/// The largest magnitude of a leaf: the sum of 2^40 such leaves stays below the largest double.
 template <class Leaf>
 constexpr Leaf kLargest = std::is_same_v<Leaf, double> ? Leaf(0x1p980)
                                                        : std::numeric_limits<Leaf>::max();
 
-/// The bound of target - total, as a fraction of the total.
+/// By how much a target may exceed the total, as a fraction of the total.
 constexpr double kRounding = 1e-9;
 
 template <class... Parts>
@@ -54,7 +54,7 @@ template <class... Parts>
   base::refuse(base::Call{text("SegmentTree::", call)}, parts...);
 }
 
-/// False for NaN too.
+/// Whether a leaf may have this value; false for NaN.
 template <class Leaf>
 bool storable(Leaf value) noexcept {
   return std::abs(value) <= kLargest<Leaf>;
@@ -156,7 +156,7 @@ template <class Leaf>
 struct SegmentStore {
   using Group = SegmentGroup<Leaf>;
   static constexpr std::size_t kFanout = Group::kNodes;
-  /// Below the root lie 8 * 8^13 lines, which is more than kMaxCapacity leaves.
+  /// Below the root lie up to 8^14 lines, which is more than kMaxCapacity leaves.
   static constexpr std::size_t kMaxLevels = 15;
 
   /// All leaves are 0, and memory is touched lazily.
@@ -264,15 +264,15 @@ struct SegmentStore {
     }
   }
 
-  /// leaf * factor + value; value is not -0.
+  /// Sets each leaf of the range to leaf * factor + value. `value` must not be -0.
   void transform(std::size_t first, std::size_t last, Leaf factor, Leaf value) noexcept {
     write(first, last, [&](std::span<Leaf> part, std::size_t) {
       segment_kernels<Leaf>().transform(part, factor, value);
     });
   }
 
-  /// The leaf on which each target falls. Needs leaves of at least 0, one of them above 0, and
-  /// targets of at least 0.
+  /// Finds the leaf on which each target falls. Needs leaves of at least 0, one of them above 0,
+  /// and targets of at least 0.
   void find(std::span<const double> targets, std::span<std::size_t> leaves) const noexcept {
     const SegmentKernels<Leaf>& kernels = segment_kernels<Leaf>();
     double rest[kBlock];
@@ -296,7 +296,8 @@ struct SegmentStore {
   base::LazyArray<Leaf> lines;  ///< Whole lines; those beyond the capacity stay 0.
   base::LazyArray<Group> groups;
   std::array<Group*, kMaxLevels> level{};  ///< The first group of each level.
-  /// Per group, a bit for each node that `assign` still has to recompute; 0 between calls.
+  /// Not 0 for groups of which `assign` still has to recompute nodes; in the lowest level these
+  /// nodes have a bit each. All are 0 between calls.
   base::LazyArray<std::uint8_t> waiting;
   std::vector<std::size_t> scratch;  ///< Used by `assign`.
 };

@@ -31,11 +31,11 @@ struct Block {
   static constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
 };
 
-/// As `fold`, where the order within a row does not matter.
+/// Like `fold`, where the order of the elements of a row does not matter.
 template <std::size_t kRows, class D, class Combine>
 HWY_INLINE hn::Vec<D> fold_in_any_order(D d, Combine combine, hn::Vec<D>* rows) {
   if constexpr (kRows == 8 && hn::MaxLanes(D()) == 8 && sizeof(hn::TFromD<D>) == 4) {
-    // AVX2 again. Quarters of vectors are the results of two rows, side by side, then of four.
+    // AVX2. In a vector from `two`, each quarter has one partial result for each of two rows.
     const hn::RepartitionToWide<D> wide;
     const auto halves = [&](std::size_t i) HWY_ATTR {
       return combine(ConcatLowerLower(d, rows[i + 4], rows[i]),
@@ -55,7 +55,7 @@ HWY_INLINE hn::Vec<D> fold_in_any_order(D d, Combine combine, hn::Vec<D>* rows) 
   }
 }
 
-/// Makes element j of row i element i of row j. There are as many rows as lanes.
+/// Exchanges element j of row i with element i of row j. There are as many rows as lanes.
 template <class D>
 HWY_INLINE void transpose(D d, hn::Vec<D>* rows) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -83,11 +83,11 @@ HWY_INLINE void transpose(D d, hn::Vec<D>* rows) {
   }
 }
 
-/// Makes each of the rows the sum of all up to it, by Sklansky's steps (1960): each upper half
-/// gains the last of the lower one.
+/// Makes each row the sum of all rows up to it, by Sklansky's steps (1960): in each block of
+/// 2 * kStep rows, the last row of the lower half is added to all rows of the upper half.
 template <std::size_t kRows, std::size_t kStep = 1, class V>
 HWY_INLINE void add_up(V* rows) {
-  if constexpr (kStep < kRows) {  // gcc unrolls no loop over the steps.
+  if constexpr (kStep < kRows) {  // It is recursive, because gcc unrolls no loop over the steps.
     for (std::size_t c = 0; c < kRows; ++c) {
       if ((c & kStep) != 0) {
         rows[c] = hn::Add(rows[c], rows[(c & ~(2 * kStep - 1)) + kStep - 1]);
@@ -98,15 +98,16 @@ HWY_INLINE void add_up(V* rows) {
 }
 
 // Minimum and maximum are computed together, as minima of whole numbers: the bits of weights, which
-// are at least 0, are in the weights' order. Less 1, those of 0 ("none") become the largest number;
-// complemented, the bits of the largest weight become the least number.
+// are at least 0, are ordered as the weights are. For the minimum, 1 is subtracted from the bits,
+// so that those of 0 ("none") become the largest number. For the maximum, the bits are
+// complemented, so that those of the largest weight become the least number.
 
 template <class U>
 HWY_INLINE hn::Vec<U> load_bits(U u, const float* from) {
   return hn::BitCast(u, hn::Load(hn::RebindToFloat<U>(), from));
 }
 
-/// Folds rows of such numbers and stores the result.
+/// Folds rows of these numbers, and stores the least number of each row.
 template <std::size_t kRows, class U>
 HWY_INLINE void store_bounds(U u, hn::Vec<U>* rows, std::uint32_t* to) {
   if constexpr (hn::MaxLanes(U()) == 1) {
@@ -118,7 +119,7 @@ HWY_INLINE void store_bounds(U u, hn::Vec<U>* rows, std::uint32_t* to) {
   }
 }
 
-/// The children of the nodes of a block: leaves.
+/// The children of a block of nodes of the lowest level: leaves.
 class LeafChildren {
  public:
   HWY_INLINE LeafChildren(const float* all, const std::uint32_t* node) : all_(all), node_(node) {}
@@ -144,7 +145,8 @@ class LeafChildren {
     return parts[0];
   }
 
-  /// Number 2 j is the minimum of node j as above, number 2 j + 1 its maximum.
+  /// Writes the numbers described above: number 2 j for the minimum of node j, and number 2 j + 1
+  /// for its maximum.
   template <std::size_t kNodes, class U>
   HWY_INLINE void bounds(U u, std::uint32_t* to) const {
     hn::Vec<U> rows[2 * kNodes];
@@ -169,7 +171,7 @@ class LeafChildren {
   const std::uint32_t* node_;
 };
 
-/// The children of the nodes of a block: groups. Their steps are written along with the sums.
+/// The children of a block of nodes of a higher level: groups. `sums` also writes their steps.
 class GroupChildren {
  public:
   HWY_INLINE GroupChildren(const Group* all, Steps* steps, const std::uint32_t* node)
@@ -235,7 +237,7 @@ class GroupChildren {
   const std::uint32_t* node_;
 };
 
-/// Recomputes kLanes nodes.
+/// Recomputes a block of B::kLanes nodes.
 template <class B, class Children>
 HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nodes, Group* to) {
   alignas(64) double sums[B::kLanes];
@@ -252,7 +254,8 @@ HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nod
   }
 }
 
-/// Calls children(node) for the first node of every block.
+/// Recomputes nodes block by block. children(first) returns the children of the block whose nodes
+/// begin at `first`.
 template <class Children>
 HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const Steps* steps,
                         const Children& children) {
@@ -310,7 +313,7 @@ void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes
   }
 }
 
-/// Lands as many draws as a vector has doubles.
+/// Does the work of `land` for as many draws as a vector has doubles.
 HWY_INLINE void land_block(const float* leaves, const double* targets, std::uint32_t* nodes,
                            float* weights) {
   const Doubles d;

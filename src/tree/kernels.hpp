@@ -38,15 +38,15 @@ static_assert(sizeof(Steps) == 64);
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps) noexcept;
 
-/// Recomputes nodes of the level `to`, and their groups' steps, from their children, the groups of
-/// the level `from`. I9.
+/// Recomputes nodes of the level `to` from all of their children, the groups of the level `from`
+/// (invariant I9), and the steps of these groups.
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps, Steps* from_steps) noexcept;
 
 /// Moves each draw one level down. In: `nodes` holds groups of `level`; out: the child on which the
 /// target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and by
-/// rounding perhaps beyond its sum. `below` is the data that a draw reads of the children's
-/// children, a cache line each: they are prefetched.
+/// rounding perhaps beyond its sum. `below` has a cache line for each child, which the next step
+/// down reads: it is prefetched.
 void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
              const void* below) noexcept;
 

@@ -23,12 +23,12 @@ class LargestTree {
   explicit LargestTree(std::size_t leaves)
       : shape_(std::max<std::size_t>(leaves, 1)), values_(shape_.size) {}
 
-  /// Memory that a tree of so many leaves reserves.
+  /// The bytes of memory that a tree of this many leaves reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
     return Shape(std::max<std::size_t>(leaves, 1)).size * sizeof(Value);
   }
 
-  /// Advice about pages, before any leaf is set: the first so many leaves will be set.
+  /// Advises the system about pages, before any leaf is set: the first `leaves` will be set.
   void expect_leaves(std::size_t leaves) const noexcept { values_.expect_full(0, leaves); }
 
   [[nodiscard]] Value operator[](std::size_t leaf) const noexcept { return values_[leaf]; }
@@ -42,12 +42,12 @@ class LargestTree {
     }
     return static_cast<std::uint32_t>(node);
   }
-  /// Gives the first leaf with the largest value, which is above 0, another one; returns the leaf.
-  /// O(log leaves).
+  /// Sets the first leaf with the largest value, which must be above 0, to `value`. Returns the
+  /// leaf. O(log leaves).
   std::uint32_t replace_largest(Value value) noexcept {
     const Value before = largest();
-    // Per level, the largest of the other children: known on the way down, so that the way up reads
-    // nothing.
+    // For each level, the largest of the other children. It is computed on the way down, so that
+    // the way up reads no memory.
     std::array<Value, kMaxLevels> others;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     std::size_t node = 0;
     for (std::size_t level = shape_.levels - 1; level-- > 0;) {
@@ -108,7 +108,7 @@ class LargestTree {
   static constexpr std::size_t kMaxLevels = 12;
 
   /// The first element of each level in one array, the leaves first and the root last, each level
-  /// padded to whole nodes. The root is no leaf: values below 0 stay below it.
+  /// padded to whole nodes. Even one leaf has a root above it, which is never below 0.
   struct Shape {
     explicit Shape(std::size_t leaves) noexcept {
       for (std::size_t nodes = leaves; levels < 2 || nodes != 1;) {
@@ -126,7 +126,7 @@ class LargestTree {
   [[nodiscard]] const Value* children(std::size_t level, std::size_t node) const noexcept {
     return values_.data() + shape_.first[level] + node * kFanout;
   }
-  /// A bit for each of them with this value. Branches would be predicted badly.
+  /// A bit for each child of a node that has this value. Branches would be predicted badly.
   [[nodiscard]] static unsigned equal_children(const Value* child, Value value) noexcept {
     unsigned equal = 0;
     for (std::size_t i = 0; i < kFanout; ++i) {

@@ -1,5 +1,5 @@
-// Combinations of a node's children, for the kernels. It is read once per target, as tree/simd.hpp,
-// after which a source includes it, so it has no `#pragma once`.
+// Combinations of a node's children, for the kernels. Sources include this file after
+// tree/simd.hpp. Like that file, it is read once per target and has no `#pragma once`.
 
 #include "tree/kernels.hpp"
 
@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Eight doubles, in as many vectors of D as they need.
+/// How many vectors of D eight doubles need. `Eight` is an array of that many.
 template <class D>
 constexpr std::size_t vectors_of(D) {
   return kFanout / hn::MaxLanes(D());
@@ -34,11 +34,11 @@ struct Least {
   }
 };
 
-// The functions without hn:: are found by their arguments: the target of single lanes does not
-// declare them.
+// Some functions are called without hn::, because the target of single lanes does not declare them.
+// In the other targets, argument-dependent lookup finds them.
 
-/// The rows, one after the other, are a sequence whose neighbours are combined, then the neighbours
-/// of what is left, until a vector is left. The rows are used up.
+/// Combines neighbouring elements of the rows, which follow each other, then neighbouring results,
+/// until one vector is left. The rows are overwritten.
 template <std::size_t kRows, class D, class Combine>
 HWY_INLINE hn::Vec<D> fold(D d, Combine combine, hn::Vec<D>* rows) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -62,7 +62,7 @@ HWY_INLINE hn::Vec<D> fold(D d, Combine combine, hn::Vec<D>* rows) {
   }
 }
 
-/// Floats may be loaded as doubles.
+/// Loads a vector. Floats may be loaded as doubles.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_as(D d, const T* from) {
   if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
@@ -78,7 +78,8 @@ HWY_INLINE void load_eight(D d, const T* from, Eight<D>& to) {
   }
 }
 
-/// Lane kStep - 1 of each 2 * kStep lanes in their upper half, and 0 in the lower.
+/// For each block of 2 * kStep lanes: the block's lane kStep - 1 in all lanes of its upper half,
+/// and 0 in the lower half.
 template <std::size_t kStep, class D>
 HWY_INLINE hn::Vec<D> carry(D d, hn::Vec<D> v) {
   if constexpr (kStep == 1) {
@@ -107,7 +108,8 @@ HWY_INLINE hn::Vec<D> last_lane(D d, hn::Vec<D> v) {
   }
 }
 
-/// One of Sklansky's steps (1960): each upper half of 2 * kStep values gains the lower half's last.
+/// One of Sklansky's steps (1960): in each block of 2 * kStep values, the last one of the lower
+/// half is added to all of the upper half.
 template <std::size_t kStep, class D>
 HWY_INLINE void prefix_step(D d, Eight<D>& x) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());

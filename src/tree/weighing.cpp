@@ -54,7 +54,7 @@ HWY_INLINE Vector polynomial(Vector x, const double (&coefficients)[kCount]) {
 
 /// Binary logarithm of normal numbers above 0, absolute error below 1e-11.
 /// x = 2^k m with m in [sqrt(1/2), sqrt(2)); with s = (m - 1) / (m + 1), log2 m is
-/// 2 / ln 2 * artanh s. The polynomial, in s^2 < 0.0295, is that of this divided by s.
+/// 2 / ln 2 * artanh s. The polynomial in s^2 < 0.0295 approximates this divided by s.
 HWY_INLINE Vector log2_of(Vector x) {
   const Bits bits;
   const Doubles d;
@@ -76,7 +76,7 @@ HWY_INLINE Vector log2_of(Vector x) {
 }
 
 /// 2^y, relative error below 1e-10; y is clamped to [-1000, 1000], beyond any float.
-/// y = n + f with n whole and abs(f) <= 1/2; the polynomial is that of 2^f.
+/// y = n + f with n whole and abs(f) <= 1/2; the polynomial approximates 2^f.
 HWY_INLINE Vector exp2_of(Vector y) {
   const Bits bits;
   const Doubles d;
@@ -119,9 +119,9 @@ HWY_INLINE Vector load(const double* from) {
   return hn::LoadU(Doubles(), from);
 }
 
-/// Makes `to` what `second` makes of what `first` makes of `from`; a last vector that is not full
-/// is padded with ones. In between are several vectors, so that the processor, which looks only
-/// some hundred instructions ahead, finds some that do not wait for each other.
+/// Sets to[i] to second(first(from[i])). A last vector that is not full is padded with ones.
+/// `first` is applied to several vectors before `second` is, so that the processor, which looks
+/// only some hundred instructions ahead, finds some that do not wait for each other.
 template <class T, class First, class Second>
 HWY_INLINE void map(std::span<const T> from, std::span<float> to, const First& first,
                     const Second& second) {

@@ -40,8 +40,8 @@ std::span<std::uint32_t> parents_in_order(std::span<std::uint32_t> nodes) {
 
 constexpr std::size_t kMaxMarked = 4096;
 
-/// As `parents_in_order`, for unsorted nodes: each parent exactly once. For levels with few
-/// parents.
+/// Like `parents_in_order`, but unsorted nodes, too, give each parent once. For levels with at most
+/// kMaxMarked parents.
 std::span<std::uint32_t> parents_by_marking(std::span<std::uint32_t> nodes, std::size_t parents) {
   bool seen[kMaxMarked];
   std::fill_n(seen, parents, false);
@@ -82,7 +82,8 @@ std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
 }
 
 void WeightTree::expect_leaves(std::size_t leaves) const noexcept {
-  // The levels above the lowest have an eighth of its size together.
+  // These are the groups of the lowest level. Together the levels above have a seventh of its size,
+  // so they are left out.
   const std::size_t groups = leaves / (kLeavesPerNode * kFanout);
   leaves_.expect_full(0, leaves);
   groups_.expect_full(0, groups);

@@ -24,9 +24,9 @@ class WeightTree {
   explicit WeightTree(std::size_t leaves);
 
   [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
-  /// Memory that a tree of so many leaves reserves.
+  /// The bytes of memory that a tree of this many leaves reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
-  /// Advice about pages, before any leaf is set: the first so many leaves will be set.
+  /// Advises the system about pages, before any leaf is set: the first `leaves` will be set.
   void expect_leaves(std::size_t leaves) const noexcept;
 
   /// Sum of all weights.
@@ -46,11 +46,12 @@ class WeightTree {
   void assign_run(std::uint32_t first, std::span<const float> weights) noexcept;
   /// Sets consecutive leaves to 0.
   void clear_run(std::uint32_t first, std::size_t count) noexcept;
-  /// Sets leaves, sorted or not; the last of duplicates counts. Cost: level by level, a node about
-  /// once per 512 leaves; nearly sorted batches are cheapest.
+  /// Sets leaves, sorted or not; the last of duplicates counts. Cost: each block of 512 leaves
+  /// recomputes each ancestor about once; nearly sorted batches are cheapest.
   void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
-  /// Gives `change` the first `count` leaves as one span, and it sets any of them. Cost: O(count).
+  /// Calls `change` with the first `count` leaves as one span, of which it may set any. Cost:
+  /// O(count).
   template <class Change>
   void change_first(std::size_t count, const Change& change) noexcept {
     change(std::span(leaves_.data(), count));
@@ -58,13 +59,13 @@ class WeightTree {
   }
 
   /// For each target in [0, total): the leaf on which it falls and its weight. Targets are
-  /// overwritten; those outside are clamped. Needs total() > 0, and then never gives a leaf of
+  /// overwritten; those outside are clamped. Needs total() > 0, and then never finds a leaf of
   /// weight 0, whatever the rounding (invariant I4).
   void find(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept;
 
  private:
-  /// 16 * 8^10 leaves below the root.
+  /// A tree of 11 levels has up to 16 * 8^10 leaves, which is more than 2^32.
   static constexpr std::size_t kMaxLevels = 11;
 
   struct Level {
