@@ -11,8 +11,8 @@
 
 namespace reprise::select {
 
-/// Copies positions of uniform distribution in [0, 1) from `from` to `to`, sorted. For some hundred
-/// to some thousand in O(n).
+/// Copies uniformly distributed positions in [0, 1) from `from` to `to`, sorted. O(n) for some
+/// hundred to some thousand positions.
 inline void sort_uniform(std::span<const double> from, std::span<double> to) noexcept {
   constexpr std::size_t kParts = 512;
   if (from.size() < kParts / 4) {  // The parts themselves would take longer.
@@ -23,7 +23,7 @@ inline void sort_uniform(std::span<const double> from, std::span<double> to) noe
   const auto part = [](double position) {
     return static_cast<std::size_t>(position * static_cast<double>(kParts));
   };
-  // First where each part begins, then where it ends.
+  // Where each part begins in `to`; once positions were copied, where it ends.
   std::array<std::ptrdiff_t, kParts + 1> ends{};
   for (const double position : from) {
     ++ends[part(position) + 1];
@@ -46,7 +46,7 @@ inline void sort_uniform(std::span<const double> from, std::span<double> to) noe
 inline void allot(std::span<const double> shares, bool stratified, base::Random& random,
                   std::span<double> scratch, std::span<double> fractions,
                   std::span<std::size_t> counts) noexcept {
-  constexpr double kBelowOne = 1.0 - 0x1p-53;  // It keeps a fraction from reaching the total.
+  constexpr double kBelowOne = 1.0 - 0x1p-53;  // The largest fraction: it must stay below 1.
   const std::size_t n = fractions.size();
   if (stratified) {
     const double part = 1.0 / static_cast<double>(n);
@@ -87,7 +87,7 @@ inline void allot(std::span<const double> shares, bool stratified, base::Random&
 
 /// How many of n draws each shard gets: n times its share, rounded up or down so that the mean is
 /// exact (systematic sampling: Madow, "On the theory of systematic sampling", 1949). `offset` is
-/// uniform in [0, 1). `shares` as above.
+/// uniform in [0, 1). `shares` as in `allot`.
 inline void allot_counts(std::span<const double> shares, std::size_t n, double offset,
                          std::span<std::size_t> counts) noexcept {
   std::size_t last = shares.size() - 1;

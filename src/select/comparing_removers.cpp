@@ -18,9 +18,9 @@
 namespace reprise {
 namespace {
 
-/// Takes the chunk with the lowest score of a few picked at random, so that no sorted list has to
+/// Evicts the chunk with the lowest score of a few picked at random, so that no sorted list has to
 /// be kept (Psounis and Prabhakar, 2001). The seed is fixed, so that equal calls give equal picks
-/// (I8).
+/// (invariant I8).
 ///
 /// Nothing allocates after construction; `enters` and `leaves` are O(1).
 class ComparingRemover : public ShardRemover {
@@ -85,8 +85,9 @@ class ComparingRemover : public ShardRemover {
   std::vector<Entry> entries_;          ///< The entry of each chunk.
 };
 
-/// Compares how often chunks were drawn with how often the mean step of their shard was, from the
-/// filling of each on: so chunks of all ages have about 1 under even draws.
+/// The score of a chunk is how often its steps were drawn since it was filled, divided by how often
+/// the mean step of the shard was in that time. So under even draws it does not depend on age, but
+/// for the halvings by newer steps.
 class ByDraws final : public ComparingRemover {
  public:
   ByDraws(std::uint32_t compared, const ShardChunks& chunks)
@@ -124,8 +125,9 @@ class ByDraws final : public ComparingRemover {
   /// Halvings after which any score is 0.
   static constexpr std::uint64_t kMostHalvings = 2000;
 
-  /// Both counts begin with 1 draw per step: few draws tell little. Halved by each capacity of
-  /// newer steps, linearly in between, because `exp2` need not be the same on all machines (I8).
+  /// Both counts begin with 1 draw per step, because few draws tell little. Each capacity of newer
+  /// steps halves the score, linearly in between, because `exp2` need not be the same on all
+  /// machines (I8).
   [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
     const Record& record = records_[chunk];
     const auto draws = static_cast<double>(record.draws + record.steps);

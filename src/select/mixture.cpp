@@ -19,7 +19,8 @@ namespace {
 /// Leaves hidden and shown together, with their weights on the stack.
 constexpr std::size_t kBlock = 512;
 
-/// Factors of the weights of both parts, the same in all shards.
+/// Factors of the weights of both parts, the weighted one and the one of equal weights. They are
+/// the same in all shards.
 struct Scales {
   double weighted = 0.0;
   double alike = 1.0;
@@ -45,7 +46,8 @@ class MixtureSelector final : public ShardSelector {
     weighted_.erase(first, count);
     alike_.erase(first, count);
   }
-  /// The maxima are of the weights that updates bring.
+  /// The maxima are those of the weighted part without its factor, from which the weights of new
+  /// items are computed.
   [[nodiscard]] SelectorSummary summary() const noexcept override {
     SelectorSummary summary = weighted_.summary();
     const SelectorSummary alike = alike_.summary();
@@ -54,7 +56,7 @@ class MixtureSelector final : public ShardSelector {
                                                : scaled(scales_.weighted, summary.min_positive);
     return summary;
   }
-  /// Removers read it with the scales of the last draw; they need no newer ones.
+  /// The sum in the weighted part without its factor. Callers only compare such sums.
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
     return weighted_.sum(first, count);
   }
@@ -80,7 +82,7 @@ class MixtureSelector final : public ShardSelector {
                            [](double leaf) { return static_cast<std::uint32_t>(leaf); });
     weighted_.store(leaves, weights);
     std::ranges::transform(weights, weights.begin(), [this](float weight) {
-      // Weights may have grown since the scales were made.
+      // Weights may have grown since the scales were computed, so the product is bounded.
       return static_cast<float>(
           std::min(scales_.weighted * static_cast<double>(weight) + scales_.alike,
                    static_cast<double>(std::numeric_limits<float>::max())));
@@ -135,12 +137,13 @@ class MixtureSelector final : public ShardSelector {
   void set_scales(const Scales& scales) noexcept { scales_ = scales; }
 
  private:
-  /// Above 0, so that it can bound weights above 0.
+  /// The product, at least the smallest normal float, because it bounds weights that are above 0.
   [[nodiscard]] static float scaled(double scale, float weight) noexcept {
     return std::max(static_cast<float>(scale * static_cast<double>(weight)),
                     std::numeric_limits<float>::min());
   }
-  /// Calls with blocks of the leaves, and their weights in both parts.
+  /// Calls call(leaves, weights, visible) for blocks of the leaves; the last two are the leaves'
+  /// weights in `weighted_` and in `alike_`, where a hidden leaf has 0.
   template <class Call>
   void in_blocks(std::span<const std::uint32_t> leaves, Call call) noexcept {
     // Each block is written before it is read.
@@ -163,7 +166,7 @@ class MixtureSelector final : public ShardSelector {
 
 class MixtureRule final : public SelectorRule {
  public:
-  /// Refuses what WeightRule refuses.
+  /// Throws as the constructor of WeightRule.
   explicit MixtureRule(const Mixture& options)
       : uniform_(static_cast<double>(options.uniform)),
         weighted_({.alpha = options.alpha,

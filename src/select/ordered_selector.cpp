@@ -17,10 +17,10 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// The item that comes first.
+/// Which item comes first.
 enum class First : std::uint8_t { Oldest, Youngest, Highest, Lowest };
 
-/// Non-negative floats compare as their bits do.
+/// The bits of a priority, because non-negative floats compare as their bits do.
 std::int64_t rank(float priority) noexcept {
   return std::bit_cast<std::int32_t>(priority + 0.0F);
 }
@@ -68,7 +68,7 @@ class OrderedSelector final : public ShardSelector {
     keys_.clear_run(first, count);
   }
 
-  /// The total is the number of items.
+  /// The total is the number of items that are not hidden.
   [[nodiscard]] SelectorSummary summary() const noexcept override {
     float max = 0.0F;
     if (first_ == First::Highest && first_key() != 0) {
@@ -178,7 +178,7 @@ class OrderedSelector final : public ShardSelector {
   float highest_seen_ = 0.0F;
 };
 
-/// The rule of all shards: priorities stay as they are.
+/// The rule of selectors that draw in order. Weights are the raw priorities.
 class OrderedRule final : public SelectorRule {
  public:
   OrderedRule(First first, const WeightRule& initial) : first_(first), initial_(initial) {}

@@ -25,8 +25,8 @@ namespace {
 constexpr std::size_t kFetched = 64;
 
 /// `RankBased` in one shard: leaves in buckets of ranks, all leaves of a bucket with the same
-/// weight. Buckets and weights change in each round of the rule; leaves change their buckets at
-/// once.
+/// weight. Buckets and weights change in each round of the rule; a leaf changes its bucket as soon
+/// as its priority changes.
 class RankSelector final : public ShardSelector {
  public:
   /// Leaves handled together, with their priorities on the stack.
@@ -209,7 +209,7 @@ class RankSelector final : public ShardSelector {
         std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
   }
 
-  // The steps of a round of the rule, also under the shard's lock.
+  // The steps of a round of the rule. Like all calls, they are made with the shard's lock held.
 
   /// Adds the items of each bucket to the tally; returns the number of changes so far.
   [[nodiscard]] std::uint64_t report(std::span<std::uint64_t> tally) const noexcept {
@@ -218,8 +218,8 @@ class RankSelector final : public ShardSelector {
     }
     return changes_;
   }
-  /// Writes the priorities of the buckets with these numbers, as far as there is room, and returns
-  /// their count.
+  /// Writes the priorities of all leaves in the buckets with these numbers, as far as there is
+  /// room, and returns how many it wrote.
   [[nodiscard]] std::size_t collect(std::span<const std::uint16_t> numbers,
                                     std::span<float> into) const noexcept {
     std::size_t collected = 0;
@@ -256,7 +256,7 @@ class RankSelector final : public ShardSelector {
       total_is_old_ = true;
     }
   }
-  /// Moves leaves that belong to other buckets.
+  /// Moves the leaves of a bucket that belong to other buckets by now.
   void move_out(std::uint16_t number) noexcept {
     for (std::uint32_t i = lists_.count(number); i-- > 0;) {
       const std::uint32_t leaf = lists_.at(number, i);
@@ -303,7 +303,7 @@ RankSelector& as_rank_selector(ShardSelector& selector) noexcept {
 /// a sampler that finds it taken draws with the present buckets. So no circle of locks can form.
 class RankRule final : public SelectorRule {
  public:
-  /// As in WeightRule.
+  /// Throws as the constructor of WeightRule.
   explicit RankRule(const RankBased& options)
       : initial_({.alpha = 1.0F,
                   .epsilon = 0.0F,
@@ -331,6 +331,7 @@ class RankRule final : public SelectorRule {
   }
 
  private:
+  /// Fits the buckets to the present items, and their weights to the ranks, if any item changed.
   /// Items may change between the visits to a shard; then the buckets fit a little less well until
   /// the next round.
   static void round(RankTable& table, std::uint64_t& tallied,

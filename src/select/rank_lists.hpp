@@ -31,14 +31,14 @@ class RankLists {
         pool_(pool_blocks(leaves) * kBlock),
         entries_(leaves) {}
 
-  /// Bytes reserved for so many leaves.
+  /// The bytes of memory that are reserved for this many leaves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
     return (kBuckets + kBuckets * roots_per_bucket(leaves) + pool_blocks(leaves) * kBlock) *
                sizeof(std::uint32_t) +
            leaves * sizeof(std::uint64_t);
   }
 
-  /// Advice about pages, before any leaf is added: the first so many leaves will be added.
+  /// Advises the system about pages, before any leaf is added: the first `leaves` will be added.
   void expect_leaves(std::size_t leaves) const noexcept {
     pool_.expect_full(0, leaves);
     entries_.expect_full(0, leaves);
@@ -103,7 +103,8 @@ class RankLists {
   [[nodiscard]] static std::size_t roots_per_bucket(std::size_t leaves) noexcept {
     return leaves / kSpan + 1;
   }
-  /// Full blocks, and for each bucket that is not empty one begun block of each kind.
+  /// How many blocks suffice: the full ones, and for each bucket that is not empty a partly filled
+  /// block of leaves and one of block numbers.
   [[nodiscard]] static std::size_t pool_blocks(std::size_t leaves) noexcept {
     return leaves / kBlock + leaves / kSpan + 2 * std::min(leaves, kBuckets);
   }

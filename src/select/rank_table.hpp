@@ -18,7 +18,8 @@
 
 namespace reprise::select {
 
-// Fractions of a bucket's first rank: the most ranks in a bucket, and in a piece of a cut one.
+// A bucket may have as many ranks as there are before it, divided by one of these: as it is, as a
+// piece of a bucket that is cut, and as the result of a merge.
 inline constexpr std::uint64_t kAtMost = 16;
 inline constexpr std::uint64_t kWhenCut = 32;
 inline constexpr std::uint64_t kWhenMerged = 24;
@@ -29,7 +30,7 @@ inline std::uint64_t part_of(std::uint64_t before, std::uint64_t part) noexcept 
   return before < RankWeights::kExact ? 1 : before / part;
 }
 
-/// Never denormal, because a thread may take denormal numbers for 0.
+/// The next larger float, but never a denormal one, because a thread may take those for 0.
 inline float next_above(float value) noexcept {
   return std::max(std::nextafter(value, std::numeric_limits<float>::infinity()),
                   std::numeric_limits<float>::min());
@@ -77,7 +78,7 @@ class RankTable {
     }
   }
 
-  /// Bytes for sorting the priorities of so many items.
+  /// The bytes of memory in which the priorities of this many items are sorted.
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t items) noexcept {
     return items * sizeof(float);
   }
@@ -116,7 +117,7 @@ class RankTable {
     return {priorities_.data(), priorities_.size()};
   }
 
-  /// Cuts the crowded buckets. `priorities` of their items are sorted in place.
+  /// Cuts the crowded buckets. `priorities` has those of all their items, and is sorted in place.
   void cut(std::span<float> priorities) noexcept {
     std::ranges::sort(priorities, std::greater<>());
     changed_ = true;
@@ -248,7 +249,7 @@ class RankTable {
   std::array<bool, RankLists::kBuckets> crowded_{};
   std::array<std::uint16_t, 2 * RankLists::kBuckets> touched_{};
   std::size_t touched_count_ = 0;
-  /// Numbers among the touched whose buckets were merged away.
+  /// The numbers in `touched_` whose buckets were merged into others.
   std::array<std::uint16_t, RankLists::kBuckets> freed_{};
   std::size_t freed_count_ = 0;
   bool changed_ = false;

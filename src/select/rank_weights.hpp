@@ -27,8 +27,8 @@ class RankWeights {
   }
 
   /// The mean over the ranks before + 1 to before + count; before + count is at most 2^33, and
-  /// count at least 1. Exact for one of the first `kExact` ranks; for others to 1e-3 relative, or
-  /// 2e-5 for alpha up to 2.
+  /// count at least 1. Exact within the first `kExact` ranks; otherwise to 1e-3 relative, or 2e-5
+  /// for alpha up to 2.
   [[nodiscard]] double mean(std::uint64_t before, std::uint64_t count) const noexcept {
     if (before >= kExact && count <= before / 8) {
       // The power of the middle, corrected by the second term of its Taylor series.

@@ -16,8 +16,9 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// How far the height of the youngest item may rise above the unit before the unit follows, and
-/// before a shard cannot wait for the next draw: 2^127 is nearly the largest float.
+/// How far the height of the youngest item may be above the unit. Beyond the usual height the unit
+/// rises, for all shards at the next draw. A shard in which it is beyond the most changes its unit
+/// at once, because 2^128 is no float.
 constexpr std::int64_t kUsualHeight = 64;
 constexpr std::int64_t kMostHeight = 120;
 
@@ -36,7 +37,7 @@ class RecencyRule final : public SelectorRule {
   [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
       std::size_t leaves) const override;
 
-  /// The base-2 logarithm of the weight in units of 1.
+  /// The base-2 logarithm of the weight that an item would have with a unit of 0.
   [[nodiscard]] double height(std::uint64_t number) const noexcept {
     return bits_ * static_cast<double>(number);
   }
@@ -105,8 +106,9 @@ class RecencySelector final : public TreeSelector {
   std::int64_t unit_ = 0;
 };
 
-/// A sampler that does not see another one's visits yet repeats them, or draws with shares of two
-/// units and reports the probabilities of that.
+/// Relaxed is harmless: a sampler that does not see yet that another one has visited all shards
+/// visits them again; one that misses a new unit draws with shares of two units, and reports the
+/// probabilities of these draws.
 void RecencyRule::refresh(const EachShardSelector& each_shard_selector) noexcept {
   const std::int64_t unit = unit_.load(std::memory_order_relaxed);
   if (shards_unit_.load(std::memory_order_relaxed) < unit) {

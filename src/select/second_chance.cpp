@@ -27,7 +27,8 @@ class Clock final : public ShardRemover {
     remove(chunk);
   }
 
-  /// The chunk filled first is never young, so the second round finds one.
+  /// The loop ends, because the first round clears all marks of being sampled, and the chunk that
+  /// was filled first is never young.
   [[nodiscard]] std::uint32_t victim() noexcept override {
     std::uint32_t oldest = links_[ends_].newer;
     while (links_[oldest].sampled || young(oldest)) {
@@ -53,8 +54,9 @@ class Clock final : public ShardRemover {
     std::uint64_t filled = 0;  ///< `filled_` when it entered.
   };
 
-  /// Fewer than half of the chunks were filled later: the hand comes early, as it passed others
-  /// that were sampled. Nothing is known of this one yet.
+  /// Whether fewer chunks than half of the list were filled after this one. Then the hand comes too
+  /// early, because it passed others that were sampled: samplers had little time to draw from this
+  /// chunk.
   [[nodiscard]] bool young(std::uint32_t chunk) const noexcept {
     return filled_ - links_[chunk].filled < size_ / 2;
   }
@@ -72,7 +74,7 @@ class Clock final : public ShardRemover {
     links_[links_[chunk].newer].older = links_[chunk].older;
   }
 
-  const std::uint32_t ends_;  ///< Index of both ends of the list; never sampled.
+  const std::uint32_t ends_;  ///< Index of the link that joins both ends of the list; no chunk.
   std::vector<Link> links_;   ///< By chunk.
   std::uint32_t size_ = 0;    ///< Chunks that may be evicted.
   std::uint64_t filled_ = 0;  ///< Chunks that ever entered.

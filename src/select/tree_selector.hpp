@@ -67,8 +67,8 @@ class TreeSelector : public ShardSelector {
   [[nodiscard]] SelectorMemory memory() const noexcept override {
     return {1.0, static_cast<double>(highest_seen_)};
   }
-  /// Checkpoints of other versions may have a factor of all weights in the place of the 1. Ignores
-  /// values that no version saves.
+  /// The first number is 1, or in checkpoints of other versions a factor of all weights. Values
+  /// that no version saves are ignored.
   void set_memory(const SelectorMemory& memory) noexcept override {
     constexpr double kSmallestFactor = 0x1p-60;
     if (memory.first >= kSmallestFactor && memory.first < 1.0) {
@@ -79,9 +79,9 @@ class TreeSelector : public ShardSelector {
     }
   }
 
-  /// Raises every weight, and the highest ever seen, to alpha / present alpha, as `tree::raise`
-  /// does; priorities are weighed with alpha from now on. The present alpha must not be 0. O(leaves
-  /// used).
+  /// Raises every weight, and the highest ever seen, to the power alpha / present alpha, as
+  /// `tree::raise` does; priorities are weighed with alpha from now on. The present alpha must not
+  /// be 0. O(leaves used).
   bool set_alpha(float alpha) noexcept override {
     // Only rules with an alpha are asked. NOLINTNEXTLINE(bugprone-unchecked-optional-access)
     const double exponent = static_cast<double>(alpha) / static_cast<double>(*rule_.alpha());

@@ -147,7 +147,8 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
     highest_seen = std::max(highest_seen, weight);
     return;
   }
-  // A mark is weighed as 0 here and replaced below; a run of only marks needs no weighing.
+  // Numbers below 0 mark rows without a priority: they are weighed as 0 here and replaced below. A
+  // run of only marks needs no weighing.
   if (std::any_of(priorities.begin(), priorities.end(),
                   [](float priority) { return priority >= 0.0F; })) {
     std::transform(priorities.begin(), priorities.end(), weights.begin(),

@@ -48,12 +48,13 @@ class Adjustable {
 /// weighs again if it finds, with the lock in hand, that an exponent was set.
 class WeightRule final : public SelectorRule {
  public:
-  /// Options in their ranges. std::invalid_argument naming the option of the strategy `name` if a
-  /// weight would not be finite.
+  /// The options must be in their ranges. Throws std::invalid_argument, which names the option of
+  /// the strategy `name`, if a weight would not be finite.
   explicit WeightRule(const Proportional& options, const char* name = "Proportional");
   explicit WeightRule(const LossAdjusted& options);
   explicit WeightRule(const Uniform& options) noexcept;
-  /// Weighs as another rule does, which outlives this one. New items weigh as `SelectorRule` says.
+  /// Weighs as `other` does, which must outlive this rule. New items without a priority get the
+  /// largest weight in the buffer.
   explicit WeightRule(const SelectorRule* other) noexcept;
 
   void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept override;
@@ -68,7 +69,7 @@ class WeightRule final : public SelectorRule {
   }
   /// std::invalid_argument for an exponent with which the rule could not have been made.
   void check_alpha(float alpha) const override;
-  /// What has no priority weighs what it would have weighed with the new exponent.
+  /// Sets the exponent, also for the weight of new items without a priority.
   bool set_alpha(float alpha) noexcept override;
 
   /// False if updates of priorities change no weight.
@@ -78,19 +79,19 @@ class WeightRule final : public SelectorRule {
   /// weights among all present items and among all items ever, 0 if there is none.
   [[nodiscard]] float initial_weight(float in_buffer, float ever) const noexcept;
 
-  /// Weights of a run of raw priorities that enters, 0 for rows without an item. Items enter one by
-  /// one, so both maxima are updated with each of them.
+  /// Computes the weights of a run of rows that enters a selector, from raw priorities; rows
+  /// without an item get 0. Items enter one by one, so each of them updates both maxima.
   void weigh_run(std::span<const float> priorities, std::span<float> weights, float& in_buffer,
                  float& highest_seen) const noexcept;
 
  private:
-  const SelectorRule* other_ = nullptr;  ///< Weighs instead, if there is one.
+  const SelectorRule* other_ = nullptr;  ///< The rule that weighs instead, if not null.
   Adjustable alpha_ = 0.0F;
   float epsilon_ = 0.0F;
-  float least_ = 0.0F;  ///< Priorities below it count as this.
+  float least_ = 0.0F;  ///< Lower priorities count as this one.
   InitialPriority initial_ = InitialPriority::Constant;
   bool weighted_ = false;
-  float unresolved_ = 1.0F;           ///< The constant, or priority 1 for use without a maximum.
+  float unresolved_ = 1.0F;           ///< The raw priority of new items if no maximum is used.
   Adjustable initial_weight_ = 1.0F;  ///< The weight of `unresolved_`.
 };
 

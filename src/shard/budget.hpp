@@ -24,7 +24,7 @@ class Budget {
  public:
   explicit Budget(std::size_t capacity) noexcept : capacity_(capacity) {}
 
-  /// A shard joins; returns its number here. Only while the buffer is made.
+  /// Adds a shard, and returns its number in the budget. Only while the buffer is made.
   std::uint32_t join() noexcept {
     tell_oldest(static_cast<std::uint32_t>(shards_), storage::kNoTurn);
     return static_cast<std::uint32_t>(shards_++);
@@ -74,8 +74,9 @@ class Budget {
 
   // The eviction order over all shards: chunks by their turns.
 
-  /// The turn of news of a chunk whose news before had this one. Each chunk's first news raise the
-  /// count of turns, so turns count chunks, and rise in the whole buffer.
+  /// The turn of a chunk's next news. `turn`: that of its news before, `storage::kNoTurn` if there
+  /// were none. Each chunk's first news raise the count of turns, so turns count chunks, and rise
+  /// in the whole buffer.
   [[nodiscard]] std::uint64_t turn_after(std::uint64_t turn) noexcept {
     return turn == storage::kNoTurn ? next_turn_.fetch_add(1, base::Order::Relaxed)
                                     : next_turn_.load(base::Order::Relaxed);
@@ -85,8 +86,8 @@ class Budget {
     next_turn_.store(std::max(next_turn_.load(base::Order::Relaxed), turn + 1),
                      base::Order::Relaxed);
   }
-  /// The turn of a shard's oldest chunk, `storage::kNoTurn` without chunks. Told under the shard's
-  /// lock, at each change.
+  /// Sets the turn of a shard's oldest chunk, `storage::kNoTurn` without chunks. Called with the
+  /// shard's lock held, at each change.
   void tell_oldest(std::uint32_t shard, std::uint64_t turn) noexcept {
     oldest_[shard].store(turn, base::Order::Relaxed);
   }

@@ -63,7 +63,7 @@ class ChunkPool {
   }
 
   /// How many chunks were ever used; they are the first ones. Relaxed: a count for statistics, and
-  /// for a guide of how many chunks to touch.
+  /// a hint of how many chunks a caller has to look at.
   [[nodiscard]] std::uint32_t touched() const noexcept { return fresh_.taken(); }
 
   // Checkpoints.

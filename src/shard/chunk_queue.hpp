@@ -19,7 +19,7 @@ struct ChunkState {
   /// valid.
   std::uint32_t generation_before = 0;
   std::uint32_t restored = 0;
-  std::uint64_t turn = 0;  ///< Its turn, while it has steps.
+  std::uint64_t turn = 0;  ///< Its turn in the eviction order (`Budget`), while it has steps.
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;
   bool closed = false;  ///< Its last bell was answered; no writer has it.
@@ -52,7 +52,7 @@ class ChunkQueue {
     return static_cast<std::uint32_t>(states_.size());
   }
   [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
-  /// Chunks with steps.
+  /// How many chunks have steps.
   [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
 
   void append(std::uint32_t chunk) noexcept {

@@ -41,9 +41,9 @@ void DrawLimit::count_exhausted(std::span<const std::uint32_t> leaves) noexcept 
   for (const std::uint32_t leaf : leaves) {
     const auto [in_shard, row] = store_.place(leaf);
     Use& use = uses_[in_shard];
-    // Only these two change the turn. The first exhausted item counts even behind the front,
-    // because the front may already hold steps without an item; an item at the end of the front
-    // lets it grow.
+    // Only two items of a chunk change its turn: its first exhausted item, even if it comes after
+    // the front, because the front may already hold steps without an item; and an item at the end
+    // of the front, which then grows.
     if (++use.exhausted == 1 || row == use.front) {
       changed(first_chunk_ + in_shard);
     }
@@ -132,7 +132,7 @@ void DrawLimit::tell_front() noexcept {
   }
 }
 
-/// Extends the front over the steps behind it that cannot be drawn again.
+/// Extends the front over the steps after it that cannot be drawn again.
 void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];
@@ -146,8 +146,8 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   }
 }
 
-/// 0 if the chunk has no steps or an empty front, or if the front has no exhausted item and does
-/// not free memory either: steps without an item keep a chunk like others.
+/// The turn of a chunk. It is 0 if the chunk has no steps or an empty front, or if the front has no
+/// exhausted item and evicting it would free no memory.
 std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];

@@ -36,8 +36,8 @@ namespace reprise::shard {
 /// per row that it concerns.
 class DrawLimit final : public RowIndex {
  public:
-  /// `times`: draws of each item; 0: no limit, and no draw is counted. Unless `outdates` says that
-  /// items are exhausted all the same, no memory is taken then and no event is told.
+  /// `times`: draws of each item; 0: no limit, and no draw is counted. Then no memory is taken and
+  /// no event has to be told, unless `outdates` says that items are exhausted all the same.
   /// `most_partial`: chunks that may be made partial for the sake of their fronts. Exhausted items
   /// are hidden in the selection.
   DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
@@ -79,8 +79,8 @@ class DrawLimit final : public RowIndex {
   }
   /// Hides items, of any chunks, that have become exhausted, until they are evicted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
-  /// Counts items, of any chunks, as exhausted that are hidden and were not, with the draws that
-  /// they had left.
+  /// Counts items, of any chunks, as exhausted that were hidden before their last draw, and counts
+  /// the draws that they had left as made.
   void give_up(std::span<const std::uint32_t> leaves) noexcept;
 
   // Events.

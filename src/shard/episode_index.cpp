@@ -36,8 +36,8 @@ std::uint32_t EpisodeIndex::hash_of(std::uint64_t episode, std::uint64_t block) 
   return static_cast<std::uint32_t>(bits ^ (bits >> 33U));
 }
 
-/// Calls `each` with slot and hash of every run that begins in rows [begin, end). `last` comes in
-/// as the run of the last item before these rows, and goes out as the run of the last item in them.
+/// Calls `each` with slot and hash of every run that begins in rows [begin, end). `last` is the run
+/// of the last item before these rows, and afterwards that of the last item in them.
 template <class Each>
 void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
                                 Run& last, Each each) noexcept {

@@ -26,7 +26,7 @@ namespace reprise::shard {
 class EpisodeIndex final : public RowIndex {
  public:
   /// For the `chunks` chunks that begin with `first_chunk`. If not `enabled`, nothing is kept, no
-  /// memory is taken and no event is told.
+  /// memory is taken and no event has to be told.
   EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk, std::uint32_t chunks,
                bool enabled);
 
@@ -38,9 +38,9 @@ class EpisodeIndex final : public RowIndex {
   void retire(std::uint32_t chunk, std::uint32_t ingested) noexcept override;
   [[nodiscard]] Memory memory() const noexcept override;
 
-  /// The place of the item that begins with this step, if there is one. `holds_item` says whether a
-  /// place that entered is that of an item which is still there. Expected O(1), about two cache
-  /// misses.
+  /// The place of the item that begins with this step, if there is one. holds_item(place) tells
+  /// whether a place has an item that was neither evicted nor removed. Expected O(1), about two
+  /// cache misses.
   template <class HoldsItem>
   [[nodiscard]] std::optional<storage::Place> find(std::uint64_t episode, std::uint64_t position,
                                                    HoldsItem holds_item) noexcept {
@@ -71,7 +71,7 @@ class EpisodeIndex final : public RowIndex {
   /// Calls each(place, position, rows) for every run of an episode's items whose positions are in
   /// this block: the place and the position of its first row, and how many of the rows below
   /// end_of(chunk) belong to it. Rows without an item may be among them. Returns whether there is
-  /// one. O(log rows) for each, and O(rows without an item that follow each other).
+  /// any run. O(log rows) for each, and O(rows without an item that follow each other).
   template <class End, class Each>
   bool for_each_run_of(std::uint64_t episode, std::uint64_t block, End end_of, Each each) noexcept {
     const std::uint32_t hash = hash_of(episode, block);
@@ -94,8 +94,8 @@ class EpisodeIndex final : public RowIndex {
     return any;
   }
 
-  /// Calls each(place) for every item of an episode that entered, those of a chunk up to the row
-  /// end_of(chunk), in no order, and some of them twice. O(rows of the shard).
+  /// Calls each(place) for every item of an episode whose row is below end_of(chunk), in any order,
+  /// and for some of them twice. O(rows of the shard).
   template <class End, class Each>
   void for_each_item_of(std::uint64_t episode, End end_of, Each each) noexcept {
     for (std::size_t at = 0; at < entries_.size(); ++at) {
@@ -162,7 +162,7 @@ class EpisodeIndex final : public RowIndex {
   const bool enabled_;
   const std::size_t mask_;
   base::LazyArray<Entry> entries_;
-  base::LazyArray<Run> last_;  ///< Per chunk.
+  base::LazyArray<Run> last_;  ///< The run of each chunk's last item.
 };
 
 }  // namespace reprise::shard

@@ -15,8 +15,8 @@
 
 namespace reprise::shard {
 
-/// The fresh items of a shard, in a queue: the chunks in the order in which they got their first
-/// such item, and each chunk row by row.
+/// The fresh items of a shard, which were never drawn, in a queue: the chunks in the order in which
+/// they got their first such item, and each chunk row by row.
 ///
 /// A chunk is in the queue while it has rows that the queue has not reached, unless it has no
 /// steps. Nothing is kept before `track` is called.
@@ -74,7 +74,8 @@ class FreshItems final : public RowIndex {
     return {turns_.size() * store_.chunk_rows(), turns_.size() * sizeof(Turn)};
   }
 
-  /// Takes the first items, at most one per leaf, which are no longer fresh; returns how many.
+  /// Takes items from the front of the queue, as many as there is room for their leaves. They are
+  /// not fresh any more. Returns how many it took.
   std::size_t take(std::span<std::uint32_t> leaves) noexcept {
     std::size_t taken = 0;
     while (taken < leaves.size() && oldest_ != storage::kNil) {

@@ -10,7 +10,7 @@
 namespace reprise::shard {
 namespace {
 
-/// Leaves that are updated at a time, if all are.
+/// How many leaves `update_all` updates at a time.
 constexpr std::size_t kBlock = 512;
 
 std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
@@ -174,7 +174,8 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   return passed;
 }
 
-/// I2: the chunk is closed and has no steps, so no writer has it and no new draw can pin it.
+/// Retires a chunk, which is closed and has no steps, so no writer has it and no new draw can pin
+/// it (I2).
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
   tell([&](auto& index) { index.retire(chunk, state.ingested); });
@@ -239,8 +240,8 @@ Drawn LockedShard::draw_items(std::size_t selector, const Slots& slots) noexcept
   return {live, hand_out(slots.sub(0, live))};
 }
 
-/// I4: an item of weight 0 is never drawn. Drops the leaves of such items, in place; returns how
-/// many are left.
+/// Drops the leaves of items of weight 0, which are never drawn (I4), in place; returns how many
+/// are left.
 std::size_t LockedShard::with_weight(std::size_t selector,
                                      std::span<std::uint32_t> leaves) const noexcept {
   const ShardSelector& own = selection_[selector];
@@ -300,7 +301,7 @@ std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t po
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
-/// Rows that have left, and those without an item, weigh nothing.
+/// The sums may include rows that have left and rows without an item, because they weigh nothing.
 bool LockedShard::add_up(std::size_t selector, std::uint64_t block, EpisodeSums& sums) noexcept {
   return episodes_.for_each_run_of(
       sums.episode, block, [this](std::uint32_t chunk) { return queue_[chunk].ingested; },
@@ -339,8 +340,8 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     live += in_selectors(keys[i]) ? 1U : 0U;
   }
   ShardSelector& own = selection_[selector];
-  // Exhausted and removed items weigh 0, as do rows without an item, which only an invented key can
-  // name. So there is something to drop only if some weight is 0.
+  // Exhausted and removed items weigh 0, as do rows without an item, which only a key that the
+  // buffer never gave can name. So there is something to drop only if some weight is 0.
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }

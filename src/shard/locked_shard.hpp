@@ -36,7 +36,7 @@ struct Extras {
   bool episode_index = false;
   bool outdates = false;  ///< Whether items may become outdated (`PolicyVersions`).
 
-  /// Whether items stay that cannot be drawn, but for removed ones.
+  /// Whether the shard may have items that cannot be drawn any more, besides removed ones.
   [[nodiscard]] bool exhaust() const noexcept { return draws_per_item != 0 || outdates; }
 };
 
@@ -48,7 +48,7 @@ struct EpisodeSums {
   double after;
 };
 
-/// Counters of one shard; they never run backwards.
+/// Counters of one shard. Those of 64 bits never fall.
 struct Counters {
   std::uint64_t ingested_steps = 0;
   std::uint64_t evicted_steps = 0;
@@ -59,9 +59,9 @@ struct Counters {
   Memory indices;  ///< Memory beside the rows.
 };
 
-/// The part of a shard under its lock: its chunks in the order of eviction, and the indices that it
-/// tells of what happens to their rows (`RowIndex`). Externally synchronised: `Shard::locked` gives
-/// it to the holder of the lock.
+/// The part of a shard under its lock: its chunks in the eviction order, and the indices of their
+/// rows, which it tells of every event (`RowIndex`). Externally synchronised: `Shard::locked`
+/// returns it to the holder of the lock.
 ///
 /// A step without an item (`storage::kStepWithoutItem`) is counted and evicted like any other; its
 /// weight is 0. The step of a removed item stays as well, as other windows may read its row.
@@ -69,8 +69,8 @@ struct Counters {
 /// Invariants:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; its `steps` counts the steps
 ///    among them (I3, I5);
-///  - a chunk is in the queue if and only if steps > 0; the remover knows it if and only if it is
-///    closed as well;
+///  - a chunk is in the queue if and only if steps > 0; the remover may choose it if and only if it
+///    is closed as well;
 ///  - a closed chunk without steps is retired at once, exactly once (I2);
 ///  - the budget counts the steps of this shard together with those of the other shards (I5).
 class LockedShard {
@@ -90,9 +90,9 @@ class LockedShard {
 
   /// Ingests at most `max_chunks` chunks that have rung, and evicts while the buffer is over its
   /// capacity from the victims that `Victims` chooses, if they are in this shard. It stops at
-  /// `Budget::most_excess`, where other shards have to evict. `others`: one summary
-  /// per selector with the maxima over all shards. True if chunks were left for the next call. The
-  /// next stop of the data path is `draw`.
+  /// `Budget::most_excess`, where other shards have to evict. `others`: one summary per selector
+  /// with the maxima over all shards. True if chunks were left for the next call. The next stop of
+  /// the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
   /// Evicts while the buffer is over its capacity. With `others_busy`, also steps that should
   /// outlive those of other shards, because their locks are taken.
@@ -106,8 +106,8 @@ class LockedShard {
   /// path. Targets are overwritten. Nothing is drawn if the total is 0.
   Drawn draw(std::size_t selector, std::span<double> targets, const Slots& slots) noexcept;
 
-  /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on,
-  /// but for exhausted ones; returns how many. `keys` has room for all their rows.
+  /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on, but for
+  /// exhausted and removed ones; returns how many. `keys` has room for all their rows.
   std::size_t list_items(std::uint32_t first, std::uint32_t count, ItemKey* keys) const noexcept;
   /// Draws the items whose keys the slots have, each once, but for those that are gone or weigh
   /// nothing, into the first slots.
@@ -115,16 +115,17 @@ class LockedShard {
 
   /// Items that are ingested from now on are fresh until they are drawn. Throws std::bad_alloc.
   void track_fresh() { fresh_.track(); }
-  /// Draws fresh items, the oldest first, as many as there are slots, or as there are with weight.
-  /// What weighs nothing is not fresh any more.
+  /// Draws fresh items, the oldest first, as many as there are slots, or all if there are fewer.
+  /// Items that weigh nothing are left out, and are not fresh any more either.
   Drawn draw_fresh(std::size_t selector, const Slots& slots) noexcept;
 
-  /// Sets weights of items by key, and skips stale keys and exhausted items. Returns how many keys
-  /// were applied. `leaves` is scratch; weights are compacted in place. The last stop of an update.
+  /// Sets weights of items by key, and skips stale keys, and exhausted and removed items. Returns
+  /// how many keys were applied. `leaves` is scratch; weights are compacted in place. The last stop
+  /// of an update.
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept;
 
-  /// Sets the weight of every item that is not exhausted.
+  /// Sets the weight of every item that is neither exhausted nor removed.
   void update_all(std::size_t selector, float weight) noexcept;
 
   /// Items below this version of the policy are not drawn any more. O(log items) for each of them.
@@ -137,8 +138,8 @@ class LockedShard {
   void clear() noexcept;
 
   /// Removes items for good, which are neither drawn nor found any more; their keys are stale.
-  /// `remove_episode` needs the index. Both return how many there were. O(log items) each, and
-  /// O(rows) for an episode.
+  /// `remove_episode` needs the episode index. Both return how many items they removed. O(log
+  /// items) for each item, and O(rows) for an episode.
   std::size_t remove(std::span<const ItemKey> keys) noexcept;
   std::size_t remove_episode(std::uint64_t episode) noexcept;
 
@@ -146,12 +147,12 @@ class LockedShard {
   /// enabled.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept;
 
-  /// Adds the weights of those of the episode's items here whose positions are in this block of the
-  /// index; false if the index has none. Only with the index.
+  /// Adds to `sums` the weights of this shard's items of the episode whose positions are in this
+  /// block of the episode index; false if the index has none. Only with the index.
   bool add_up(std::size_t selector, std::uint64_t block, EpisodeSums& sums) noexcept;
 
-  /// The place of the item with this key, if it is still there, exhausted or not. The slot is one
-  /// of this shard.
+  /// The place of the item with this key, if it was neither evicted nor removed; it may be
+  /// exhausted. The key's slot must be one of this shard.
   [[nodiscard]] std::optional<storage::Place> find(ItemKey key) const noexcept;
   /// How many rows of the chunk, from its first on, were ingested.
   [[nodiscard]] std::uint32_t ingested(std::uint32_t chunk) const noexcept {
@@ -163,7 +164,7 @@ class LockedShard {
   [[nodiscard]] float stored(std::size_t selector, ItemKey key) const noexcept;
   /// Items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept {
-    // Removed items are among the exhausted ones if there are such.
+    // If exhausted items are counted, they include the removed ones.
     return steps_ - steps_without_item_ - (limit_.on() ? limit_.exhausted() : removed_.size());
   }
 
@@ -178,7 +179,7 @@ class LockedShard {
     hints_stale_ = true;
     return limit_;
   }
-  /// The place of an item; `key` has its key.
+  /// The place of a leaf's item; `key` returns the item's key.
   [[nodiscard]] storage::Place place(std::uint32_t leaf) const noexcept {
     return store_.place(first_slot() + leaf);
   }
@@ -245,8 +246,8 @@ class LockedShard {
   void tell_oldest() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
   void remove(storage::Place place) noexcept;
-  /// Whether a key names a row that the selectors have. There it weighs 0 if it has no item, or one
-  /// that is exhausted or removed.
+  /// Whether a key names a row that the selectors have. In them the row weighs 0 if it has no item,
+  /// or one that is exhausted or removed.
   [[nodiscard]] bool in_selectors(ItemKey key) const noexcept {
     const auto [chunk, row] = store_.place(key.slot());
     const ChunkState& state = queue_[chunk];

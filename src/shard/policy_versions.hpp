@@ -13,13 +13,13 @@
 
 namespace reprise::shard {
 
-/// The versions of the policy that made the items of a shard, those of their first steps, and which
-/// items are outdated: below the oldest version that may be drawn, which only rises.
+/// The version of the policy that made the first step of each item of a shard. An item is outdated
+/// if its version is below the oldest one that may be drawn, which only rises.
 ///
 /// Externally synchronised by the shard's lock. O(log items) per item that enters or is outdated.
 class PolicyVersions final : public RowIndex {
  public:
-  /// If not `enabled`, nothing is kept, no memory is taken and no event is told.
+  /// If not `enabled`, nothing is kept, no memory is taken and no event has to be told.
   PolicyVersions(storage::ChunkStore& store, std::size_t leaves, bool enabled)
       : store_(store), leaves_(enabled ? leaves : 0), ages_(leaves_) {}
 
@@ -28,7 +28,8 @@ class PolicyVersions final : public RowIndex {
   [[nodiscard]] std::size_t outdated() const noexcept { return outdated_; }
 
   void raise_oldest(std::int64_t oldest) noexcept { oldest_ = std::max(oldest_, oldest); }
-  /// Takes items that have become outdated since, at most one per leaf; returns how many.
+  /// Counts items as outdated that have become so, and writes their leaves, as many as there is
+  /// room for; returns how many.
   std::size_t take(std::span<std::uint32_t> leaves) noexcept {
     std::size_t taken = 0;
     while (taken < leaves.size() && ages_.largest() > age_of(oldest_)) {
@@ -67,7 +68,8 @@ class PolicyVersions final : public RowIndex {
   static constexpr std::int64_t kOutdated = 0;  ///< The age of an outdated item, and of no item.
   static constexpr std::int64_t kNewest = std::numeric_limits<std::int64_t>::max() - 1;
 
-  /// Falls with the version, and is above 0. The two newest versions are the same age.
+  /// The age of a version: it falls as versions rise, and is above 0. The two highest 64-bit
+  /// numbers have the same age.
   [[nodiscard]] static std::int64_t age_of(std::int64_t version) noexcept {
     return kNewest + 1 - std::clamp<std::int64_t>(version, 0, kNewest);
   }

@@ -22,8 +22,8 @@ struct Rows {
   [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
 };
 
-/// Bytes of memory. `by_row` is the part that grows with the rows touched, as if all were;
-/// `by_chunk` is in use from the beginning.
+/// Bytes of memory. `by_row`: memory that is touched only as rows are, counted for all rows;
+/// `by_chunk`: memory that is in use from the beginning.
 struct Memory {
   std::size_t by_row = 0;
   std::size_t by_chunk = 0;
@@ -38,10 +38,10 @@ struct Memory {
 /// The most items in a call of `store` or `restore`.
 inline constexpr std::size_t kItemsAtATime = 512;
 
-/// Something that a shard keeps of its rows, beside the rows: weights, draws, episodes. A
-/// `LockedShard` tells each event once to all its indices (`LockedShard::tell`). An index overrides
-/// the events that it has a use for. It is a final class, so the calls are not virtual ones, and an
-/// event that it does not override costs nothing.
+/// Data that a shard keeps about its rows, such as weights, draws and episodes. A `LockedShard`
+/// tells each event once to all its indices (`LockedShard::tell`). An index overrides the events
+/// that it has a use for. It is a final class, so the calls are not virtual ones, and an event that
+/// it does not override costs nothing.
 ///
 /// Externally synchronised by the shard's lock. Events come per run of rows, per chunk or per
 /// batch; only items are removed one by one.
@@ -50,7 +50,7 @@ class RowIndex {
   RowIndex(const RowIndex&) = delete;
   RowIndex& operator=(const RowIndex&) = delete;
 
-  /// Whether events have to be told; an optional index hides this.
+  /// Whether events have to be told. An index that may be off hides this function by its own.
   [[nodiscard]] static constexpr bool on() noexcept { return true; }
 
   /// Rows that follow the ingested ones of their chunk are about to enter. `others`: per selector,
@@ -70,13 +70,13 @@ class RowIndex {
   /// Items of these places were drawn. `scratch` has an element for each.
   virtual void drawn(std::span<const storage::Place> /*places*/,
                      std::span<std::uint32_t> /*scratch*/) noexcept {}
-  /// An item is removed for good; `exhausted`: it could not be drawn any more.
+  /// An item is removed for good. `exhausted`: whether it could not be drawn any more before that.
   virtual void removed(std::uint32_t /*leaf*/, bool /*exhausted*/) noexcept {}
 
   /// Writes what a checkpoint keeps of these items, the first of which is number `at` of the image.
   virtual void store(std::span<const std::uint32_t> /*leaves*/, ShardImage& /*image*/,
                      std::size_t /*at*/) const noexcept {}
-  /// Items that have just entered get back what was stored.
+  /// Restores what `store` wrote of these items, which have just entered.
   virtual void restore(std::span<const std::uint32_t> /*leaves*/, const ShardImage& /*image*/,
                        std::size_t /*at*/) noexcept {}
 

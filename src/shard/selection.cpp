@@ -35,7 +35,8 @@ void Selection::leave(const Rows& rows) noexcept {
 }
 
 void Selection::drop(std::span<const std::uint32_t> leaves) noexcept {
-  // So that no selector counts its priority for the largest, however that one hides items.
+  // Their weights become 0 before they are hidden, so that no selector takes one of these for the
+  // largest weight in the buffer, however it hides items.
   static constexpr std::array<float, kItemsAtATime> kNothing{};
   for (const auto& selector : selectors_) {
     selector->update(leaves, std::span(kNothing).first(leaves.size()));

@@ -20,7 +20,7 @@ class Selection final : public RowIndex {
  public:
   using Rules = std::span<const std::unique_ptr<SelectorRule>>;
 
-  /// The rules have to outlive it.
+  /// The rules have to outlive this object.
   Selection(storage::ChunkStore& store, Rules rules, std::size_t leaves);
 
   [[nodiscard]] std::size_t size() const noexcept { return selectors_.size(); }

@@ -79,8 +79,8 @@ class Shard {
   [[nodiscard]] const Hints& hints() const noexcept { return hints_; }
 
   base::Mutex mutex;
-  /// Samplers and updates that wait for the lock, so that helping writers can give way. Relaxed: a
-  /// hint.
+  /// How many samplers and updates wait for the lock. Writers that ingest look at it, to give way.
+  /// Relaxed: a hint.
   std::atomic<std::uint32_t> samplers_waiting{0};
 
   [[nodiscard]] LockedShard& locked() noexcept REPRISE_REQUIRES(mutex) { return locked_; }

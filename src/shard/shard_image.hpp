@@ -31,7 +31,7 @@ struct ChunkImage {
   }
 };
 
-/// Below every value that a selector stores.
+/// Stored in the place of a removed item's value. It is below every value that a selector stores.
 inline constexpr float kRemoved = -1.0F;
 
 /// The state of a shard at one moment, without the rows. Room for the most that is possible is
@@ -42,7 +42,7 @@ struct ShardImage {
 
   std::vector<ChunkImage> chunks;  ///< In eviction order.
   std::size_t items = 0;           ///< Items in all these chunks, with removed ones.
-  bool any_removed = false;        ///< Only of an image that was read.
+  bool any_removed = false;        ///< Set only in images that were read from a checkpoint.
   /// The value of each item, per selector. The first selector's value of a removed item is
   /// `kRemoved`.
   std::vector<base::LazyArray<float>> stored;

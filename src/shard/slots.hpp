@@ -35,7 +35,7 @@ struct Slots {
 struct Drawn {
   std::size_t items = 0;
   std::size_t pins = 0;  ///< The number of elements in Slots::pinned.
-  double total = 0.0;    ///< For draws by weight, the sum of the weights.
+  double total = 0.0;    ///< For draws by weight, the sum of the shard's weights.
 };
 
 }  // namespace reprise::shard

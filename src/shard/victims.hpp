@@ -41,7 +41,7 @@ class Victims final : public ShardChunks, public RowIndex {
     const ChunkQueue& queue;
     const DrawLimit& limit;
     const Budget& budget;
-    std::uint32_t in_budget;  ///< The shard's number there.
+    std::uint32_t in_budget;  ///< The shard's number in the budget.
   };
   Victims(const Remover& remover, const From& from, const Extent& extent)
       : from_(from),
@@ -83,8 +83,8 @@ class Victims final : public ShardChunks, public RowIndex {
       remover_->leaves(chunk - first_chunk_);
     }
   }
-  /// Tells a remover that asks for it the filled chunks, once per item, numbered from 0 in the
-  /// shard.
+  /// If the remover wants samples, tells it the chunk of each item whose chunk is filled, numbered
+  /// from 0 in the shard.
   void drawn(std::span<const storage::Place> places,
              std::span<std::uint32_t> scratch) noexcept override {
     if (!wants_samples_) {
@@ -108,7 +108,7 @@ class Victims final : public ShardChunks, public RowIndex {
         return front;
       }
       if (from_.limit.others_have_fronts()) {
-        return {};  // Also while they are busy, or a queue would lose items (`Queue`).
+        return {};  // Even if they are busy, because otherwise a `Queue` would lose items.
       }
       if (remover_ != nullptr && from_.budget.exhausted() != 0) {
         if (steps == 0 || !from_.limit.has_its_part(share_)) {
