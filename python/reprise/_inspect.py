@@ -82,7 +82,7 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
 
 def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[str]:
     """Yields lines about the newest checkpoint in a directory. plot: a file for a picture as well.
-    storage, and errors: as of ReplayBuffer.load."""
+    storage, and errors: as in ReplayBuffer.load."""
     replay, _, attachments = reprise.ReplayBuffer.load(checkpoint, storage=storage)
     yield "schema"
     rows = [(f.name, f.role.name.lower(), str(f.dtype), str(f.shape)) for f in replay.schema.fields]

@@ -85,7 +85,7 @@ def final_observations(name: str, infos: Any) -> dict[str, Any] | None:
     """What `final=` of VectorWriter.append takes, from the infos of a step of vector environments
     that reset themselves in the same step; None where no episode ended.
 
-    name: as of `named`. infos: the dict of Gymnasium ("final_obs"; "final_observation" before 1.0),
+    name: as in `named`. infos: the dict of Gymnasium ("final_obs"; "final_observation" before 1.0),
     or the list of dicts of Stable-Baselines3's VecEnv ("terminal_observation").
     """
     if isinstance(infos, Mapping):

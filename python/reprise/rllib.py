@@ -354,7 +354,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     def load(self, directory: Path) -> None:
         """Replaces the contents by what `save` wrote. Load only checkpoints that you trust, as with
         all of RLlib's, because they contain a pickle. The options have to be those of the saved
-        buffer. CheckpointError as of reprise.ReplayBuffer.load."""
+        buffer. CheckpointError as in reprise.ReplayBuffer.load."""
         self._clear()
         if not any(directory.iterdir()):
             return

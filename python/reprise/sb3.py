@@ -394,7 +394,7 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
         """A batch of DictReplayBufferSamples, of which the first int(her_ratio * batch_size) steps
-        have another goal, and its reward. env: as of ReplayBuffer.sample. RuntimeError without the
+        have another goal, and its reward. env: as in ReplayBuffer.sample. RuntimeError without the
         environment."""
         if self.env is None:
             raise RuntimeError(
@@ -432,7 +432,7 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
 class PrioritizedReplayBuffer(ReplayBuffer):
     """Draws by priority (Schaul et al., 2016): in proportion to (priority + epsilon)^alpha.
 
-    alpha, epsilon: as of reprise.Proportional. beta: exponent of the importance weights, an
+    alpha, epsilon: as in reprise.Proportional. beta: exponent of the importance weights, an
     attribute that may be changed between batches. A new transition has the largest priority in the
     buffer. `sample` gives PrioritizedSamples. An algorithm of Stable-Baselines3 trains with it, but
     reads no weights and writes no priorities; examples/python/sb3_prioritized_dqn.py does both.

@@ -388,7 +388,7 @@ def loader(
       only if draws are slower than it is. Without it `__next__` draws, so batches depend only on
       the seed and the calls; for CUDA a source then has to be made with
       allocator=reprise.torch.pinned, as the loader makes that of a buffer.
-    beta, normalise, draws, n_step, discount: as of Sampler.sample.
+    beta, normalise, draws, n_step, discount: as in Sampler.sample.
     timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
 
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the

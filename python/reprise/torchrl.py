@@ -281,7 +281,7 @@ class ReplayBuffer:
         if most steps do not continue the one before, although n_step is above 1.
 
         A step whose observations equal the next ones of the step before continues its episode;
-        any other one begins a new one. ValueError and TypeError as of Writer.append_transitions;
+        any other one begins a new one. ValueError and TypeError as in Writer.append_transitions;
         ValueError for entries under "next" that are neither observations, rewards nor ends.
         """
         self._write("extend", data, self._extend_rows)

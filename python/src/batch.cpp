@@ -16,14 +16,14 @@ std::vector<std::size_t> shape_of(const BatchObject& batch, const FieldInfo& fie
   return shape;
 }
 
-/// The shape of discounts and returns: [B], or [B, T] of sequences with n_step.
+/// The shape of discounts and returns: [B], or [B, T] for sequences with n_step.
 std::vector<std::size_t> shape_of_targets(const BatchObject& batch) {
   const BatchPool& pool = *batch.pool;
   return pool.steps != 0 && pool.has_returns ? std::vector{batch.n, pool.steps}
                                              : std::vector{batch.n};
 }
 
-/// An observation's unique frames: [B, F + n_step, *shape], of sequences [B, F + T, *shape].
+/// An observation's unique frames: [B, F + n_step, *shape], or [B, F + T, *shape] for sequences.
 nb::object frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   const BatchPool& pool = *batch.pool;
@@ -60,7 +60,8 @@ nb::object now(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
-/// The next observations: a view for sequences and if every window is whole, or a copy.
+/// The next observations: a view of the frames for sequences, and if every window is whole; else a
+/// copy.
 nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   if (batch.pool->steps != 0) {
@@ -96,7 +97,7 @@ nb::object returns(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
-/// A column that batches have, with a value for each step, if items go on across episodes.
+/// A column with a value for each step, which batches have only if items go on across episodes.
 struct OfStream {
   const char* name;
   std::span<bool> (Batch::*column)() const;
@@ -135,7 +136,7 @@ nb::object item(nb::handle self, PyObject* name) {
   return named.next ? next(self, *named.field) : now(self, *named.field);
 }
 
-/// A read-only dict by name of what `make` gives for each field that `Wanted` names.
+/// A read-only dict with the array that `kMake` makes of each field for which `wanted` is true.
 template <auto kMake, class Wanted>
 nb::object arrays(nb::handle self, const char* what, const Wanted& wanted,
                   const char* none = "none") {
@@ -224,8 +225,8 @@ constexpr const char* kDoc = R"(A batch of B items as named numpy arrays, B item
 
 It is a mapping of names to arrays: dict(batch), {**batch} and batch.items() work; len(batch) is B.
 
-Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *shape], oldest frame
-first; other fields are [B, *shape]. Of sequences of T = burn_in + length steps every field is
+For Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *shape], oldest frame
+first; other fields are [B, *shape]. For sequences of T = burn_in + length steps every field is
 [B, T, *shape] in the order of time, but an observation with frame_stack F > 1 is
 [B, T, F, *shape], and a recurrent state is [B, *shape]. With end="continue" batch["is_first"],
 batch["terminated"] and batch["truncated"] are bool [B, T]: whether a step is the first of its
@@ -246,7 +247,7 @@ bool views(BatchObject& self) {
   return self.views;
 }
 
-/// Schema, window and whether frames are unique, from which `of` makes an equal batch.
+/// Schema, window and whether frames are unique: with these `of` makes a batch of the same kind.
 nb::object layout(BatchObject& self) {
   const BatchPool& pool = *self.pool;
   return nb::make_tuple(make_object<Schema>(pool.schema), to_python(pool.window),
@@ -284,8 +285,8 @@ Batch BatchPool::take(std::size_t n) {
   const auto found = std::find_if(spare_.begin(), spare_.end(),
                                   [n](const Batch& batch) { return batch.capacity() >= n; });
   if (found == spare_.end()) {
-    // A batch that is released may belong to the user, and its finalizers may give back another
-    // one. A batch of no items has memory too, which its arrays refer to.
+    // Memory of a released batch may be the user's, whose finalizers may call `give`, so `spare_`
+    // is emptied first. A batch of no items has memory too, which its arrays refer to.
     const std::vector<Batch> released = std::exchange(spare_, {});
     return Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames, memory_.get());
   }
@@ -301,7 +302,7 @@ void BatchPool::give(Batch batch) {
 }
 
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  // The extra bytes leave an aligned part that is large enough, whatever the allocator aligns to.
+  // With these extra bytes the memory has an aligned part that is large enough.
   const std::size_t asked = bytes + alignment - 1;
   const nb::object given = vocabulary("bytes_of")(allocator_(asked), "allocator: gave", true);
   const Array memory(given);
@@ -331,35 +332,35 @@ void bind_batch(nb::module_& module) {
       .method<&keys>("keys", "tuple[str, ...]", "The names that `batch[name]` takes.")
       .property<&views>("views",
                         "Whether a later sample(views=True) of its sampler fills it once more.")
-      .property<&now_arrays>(
-          "now", "Mapping[str, NDArray[Any]]",
-          "Every field at the item's own step t (of sequences t to t + T - 1), by name; read only.")
-      .property<&next_arrays>(
-          "next", "Mapping[str, NDArray[Any]]",
-          "Of each observation, by name, the one that the return leads to, at t + length: what to\n"
-          "bootstrap from. Of sequences the observation after each step.")
+      .property<&now_arrays>("now", "Mapping[str, NDArray[Any]]",
+                             "Every field at the item's own step t (for sequences t to t + T - 1), "
+                             "by name; read only.")
+      .property<&next_arrays>("next", "Mapping[str, NDArray[Any]]",
+                              "For each observation, by name, the one at t + length, to which the "
+                              "return leads: bootstrap\n"
+                              "from its value. For sequences the observation after each step.")
       .property<&returns_arrays>(
           "returns", "Mapping[str, NDArray[np.float32]]",
-          R"(The n-step return of each reward, by name, float32 [B]; of sequences with n_step that of
-each step, [B, T], 0 beyond `lengths`; empty of sequences without.)")
+          R"(The n-step return of each reward, by name, float32 [B]; for sequences with n_step
+that of each step, [B, T], 0 beyond `lengths`; empty for sequences without n_step.)")
       .property<&frames_arrays>(
           "frames", "Mapping[str, NDArray[Any]]",
-          R"(With unique_frames: of each observation, by name, the frames of an item, each once:
+          R"(With unique_frames: for each observation, by name, the frames of an item, each once:
 [B, F + n_step, *shape]; else empty. The stack of `now` is a view of the first F. That
 of `next` begins at frame lengths[i], which is n_step, or less where the episode ended
 sooner: `next` is a view if every window is whole, as always with n_step=1, else a new
-array. Behind a shorter window its last frame is repeated.
-Of sequences [B, F + T, *shape]: `now` and `next` are views always, and the stack of step
-t begins at frame t. Behind a shorter item there are zeros, so the steps that it does not
+array. After a shorter window its last frame is repeated.
+For sequences [B, F + T, *shape]: `now` and `next` are views always, and the stack of step
+t begins at frame t. After a shorter item there are zeros, so the steps that it does not
 have show its last frames, too.)")
       .property<&discounts>(
           "discounts", "NDArray[np.float32]",
           R"(What to multiply the value of `next` by, float32 [B]: discount^length, times the steps'
-own discounts; 0 after a termination. **Gamma is in it**: do not multiply by it again. Of
+own discounts; 0 after a termination. **Gamma is in it**: do not multiply by it again. For
 sequences 1, or 0 if the last step terminated;
 with n_step [B, T]: that of step t is for the value of the item's observation number
 min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of `next`. With
-end='continue' an episode that ends sooner has the last one: that behind the first step from t on
+end='continue' an episode that ends sooner has the last one: that after the first step from t on
 that is terminated or truncated.)")
       .property<&column<&Batch::weights, kF32>>(
           "weights", "NDArray[np.float32]",
@@ -367,8 +368,8 @@ that is terminated or truncated.)")
       .property<&column<&Batch::probabilities, DType::F64>>(
           "probabilities", "NDArray[np.float64]",
           R"(P(i), float64 [B]: the probability with which one draw of the call picked the item. With
-draws='without_replacement' the one with which the batch has it, given the batch's threshold,
-divided by B.)")
+draws='without_replacement' the probability that the batch has the item, given the batch's
+threshold, divided by B.)")
       .property<&column<&Batch::keys, kI64>>(
           "item_keys", "NDArray[np.int64]",
           R"(Keys for ReplayBuffer.update_priorities, int64 [B]. They name items for as long as these
@@ -381,9 +382,10 @@ are in the buffer.)")
       .property<&column<&Batch::lengths, DType::I32>>(
           "lengths", "NDArray[np.int32]",
           "Steps in the item, int32 [B]: in its return, 1 to n_step, or in its sequence, 1 to T.")
-      .method<&layout>("_layout", "tuple[Schema, _Window, bool]", "For pickles.")
-      .static_method<&of>("_of", "Batch", "A batch whose arrays are to be written.", arg("schema"),
-                          arg("window"), arg("unique_frames"), arg("n"))
+      .method<&layout>("_layout", "tuple[Schema, _Window, bool]",
+                       "The arguments of `_of`, for pickles.")
+      .static_method<&of>("_of", "Batch", "A batch of n items, whose arrays the caller fills.",
+                          arg("schema"), arg("window"), arg("unique_frames"), arg("n"))
       .add(module);
 }
 

@@ -94,23 +94,23 @@ sampled_batches: batches drawn.
 applied_updates: priorities that update_priorities set.
 stale_updates: priorities for items that were gone.
 outdated_items: items in the buffer that are more than max_staleness versions behind, so not drawn.
-ever_outdated_items: items that became so before they were drawn too often or removed.
-version: what set_version set last.
+ever_outdated_items: items that became outdated before they were drawn too often or removed.
+version: the last set_version.
 writers: writers open now.
 queued_chunks: chunks of memory with appended steps not looked at yet.
-retired_pinned: chunks evicted that a sample still copies from.
+retired_pinned: evicted chunks from which a sample still copies.
 chunks: chunks in total.
 chunks_touched: chunks ever used.
 chunk_bytes: bytes of one chunk's steps.
 reserved_bytes: bytes of address space; memory is taken only where touched.
 touched_bytes: bytes of memory in use, about; without steps in a mapped file.
 compressed_bytes: bytes that compressed observations take.
-uncompressed_bytes: bytes that the same observations would take as they are.
+uncompressed_bytes: bytes that the same observations would take without compression.
 file_bytes: bytes of disk space that the mapped file takes; 0 without one.
 closed_chunks: chunks filled.
 writer_ingests: times a writer took a shard's lock to make room itself.
 guests: processes attached to the buffer.
-dead_guest_steps: steps taken from such processes after their death.
+dead_guest_steps: steps taken from attached processes after their death.
 cut_episodes: episodes that ended as truncated as their process died.
 unsaved_steps: steps appended that the newest save does not have; all of them if there was none.
 samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
@@ -124,13 +124,13 @@ The dicts of waits; a call that waits is one wait, of append_episode and of vect
 that does:
 
 waits: waits that have ended.
-timeouts: of these, waits that ran out of time; with timeout=0 as well.
-stops: of these, waits that an exception of a signal handler (KeyboardInterrupt) or the close of a
+timeouts: ended waits that ran out of time; with timeout=0 as well.
+stops: ended waits that an exception of a signal handler (KeyboardInterrupt) or the close of a
 prefetcher ended.
 waiting_now: calls that wait now.
 waiting_for: seconds since when somebody has been waiting without a break; 0 if nobody is.
 total: seconds of all waits that have ended.
-longest: seconds of the longest of them.
+longest: seconds of the longest wait that has ended.
 
 Takes each shard's lock briefly.)";
 
@@ -262,7 +262,7 @@ void bind_buffer(nb::module_& module) {
           "The options by the names of the constructor's arguments, with every default filled in.")
       .property<&capsule_of>("capsule", "Any", kCapsule)
       .property<&ReplayBuffer::closed>("closed", "True after `close`.")
-      .property<&ReplayBuffer::version>("version", "What `set_version` set last; 0 before.")
+      .property<&ReplayBuffer::version>("version", "The last `set_version`; 0 before the first.")
       .method<&set_version>(
           "set_version",
           R"(Tells the version of the policy that the learner has, from which max_staleness is counted. It never

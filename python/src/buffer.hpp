@@ -60,7 +60,7 @@ struct BufferObject {
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
   [[nodiscard]] ReplayBuffer& core() const noexcept { return shared->buffer; }
 
-  /// The index of its first selector.
+  /// The index of the selector by which the buffer's own calls draw, the first.
   [[nodiscard]] static constexpr std::size_t place() noexcept { return 0; }
 
   std::shared_ptr<SharedBuffer> shared;
@@ -68,13 +68,14 @@ struct BufferObject {
   std::shared_ptr<BatchPool> pool;
 };
 
-/// Each adds its classes to the module.
+/// Each of these adds its classes to the module.
 void bind_writer(nb::module_& module);
 void bind_vector_writer(nb::module_& module);
 void bind_sampler(nb::module_& module);
 void bind_prefetcher(nb::module_& module);
 void bind_mirror(nb::module_& module);
-/// Each adds calls to ReplayBuffer and to Guest; those that draw also to SelectorHandle.
+/// Each of these adds calls to ReplayBuffer and to Guest, and calls that draw to SelectorHandle
+/// too.
 template <class Self>
 void add_writer(Type<Self>& type);
 template <class Self>
@@ -87,7 +88,7 @@ template <class Self>
 void add_update_priorities(Type<Self>& type);
 template <class Self>
 void add_stats(Type<Self>& type);
-/// Each adds calls to ReplayBuffer, and the classes of their results.
+/// Each of these adds calls to ReplayBuffer, and the classes of their results.
 void bind_hindsight(nb::module_& module, Type<BufferObject>& type);
 void bind_host(nb::module_& module, Type<BufferObject>& type);
 /// reprise.SelectorHandle: one selector of a buffer, which it keeps alive.
@@ -102,7 +103,8 @@ struct SelectorObject {
 };
 
 /// A copy of an array that a call checks and then reads without the GIL, while other threads may
-/// write to it. It is made after the last code of the user has run, because that may call again.
+/// write to it. Call it after the last code of the user has run, because such code may make another
+/// call, which overwrites the copy.
 template <class T>
 std::span<const T> copied(std::span<const T> given) {
   thread_local std::vector<T> own;
@@ -110,7 +112,7 @@ std::span<const T> copied(std::span<const T> given) {
   return own;
 }
 
-/// The result as Python's named tuple.
+/// The result as Python's UpdateResult.
 [[nodiscard]] nb::object result_of(const UpdateResult& result);
 
 /// A batch of n items that `gather` fills without the GIL.
@@ -176,7 +178,7 @@ class BatchPool {
  private:
   /// A learner holds one batch while the next one is drawn, and prefetching needs a few more.
   static constexpr std::size_t kSpare = 4;
-  std::unique_ptr<UserMemory> memory_;  ///< Null: the heap. It outlives the batches.
+  std::unique_ptr<UserMemory> memory_;  ///< Null for the heap. It outlives the batches.
   std::vector<Batch> spare_;
 };
 
@@ -193,7 +195,7 @@ class BatchObject {
   [[nodiscard]] const FieldTable& table() const noexcept { return *pool->table; }
 
   const std::size_t n;
-  bool views = false;  ///< Whether a later call of the sampler fills it again.
+  bool views = false;  ///< Whether a later call of the sampler fills this batch again.
   Batch batch;
   const std::shared_ptr<BatchPool> pool;
 };

@@ -45,7 +45,7 @@ class Progress {
     try {
       function_(named_tuple("SaveProgress", progress));
     } catch (...) {
-      // Other threads pass it to the save's caller, so it must not be an exception of Python.
+      // The save's threads pass on another exception, because this one, of Python, needs the GIL.
       raised_ = std::current_exception();
     }
     current = before;
@@ -63,13 +63,13 @@ class Progress {
   }
 
  private:
-  /// The Progress whose function this thread runs.
+  /// The Progress whose function this thread runs, or null.
   inline static thread_local const Progress* current = nullptr;
 
   const SharedBuffer& buffer_;
   nb::object function_;
-  /// The Progress whose function made this save. Its thread waits while threads of this save report
-  /// progress.
+  /// The Progress in whose function this save was called, or null. That function waits while this
+  /// save reports progress.
   const Progress* const outer_ = current;
   std::exception_ptr raised_;
 };
@@ -219,7 +219,7 @@ class AutosaveObject {
 
  private:
   const std::shared_ptr<SharedBuffer> buffer_;
-  std::optional<SharedBuffer::Call> under_way_;  ///< So `restore` does not replace what is saved.
+  std::optional<SharedBuffer::Call> under_way_;  ///< So `restore` cannot run meanwhile.
   const std::shared_ptr<Autosave> autosave_;
   OwnThread thread_;
 };
@@ -227,7 +227,7 @@ class AutosaveObject {
 nb::object autosave(BufferObject& self, CallName call, const std::filesystem::path& directory,
                     double every, int compression, std::size_t keep,
                     std::uint64_t bytes_per_second) {
-  constexpr double kMostSeconds = 1e9;  // Nanoseconds of 64 bits hold so many.
+  constexpr double kMostSeconds = 1e9;  // As nanoseconds they fit in 64 bits.
   if (!(every > 0.0)) {
     fail(What(call.text, "every"), " is ", every, "; allowed: above 0");
   }
@@ -257,7 +257,7 @@ constexpr const char* kAutosave =
 
 every: seconds from the beginning of one save to that of the next, above 0. Each save writes
   what is new, and nothing while nothing changes.
-compression, keep, bytes_per_second: as of `save`; the last save goes at full speed.
+compression, keep, bytes_per_second: as in `save`; the last save goes at full speed.
 ValueError for arguments out of range.)";
 
 constexpr const char* kStatus =
@@ -289,7 +289,7 @@ at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, Valu
 constexpr const char* kLoad =
     R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
-Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as of the constructor.
+Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as in the constructor.
 
 Returns a LoadResult: the buffer, the damaged checkpoints that were skipped for an older one, each
 with a RuntimeWarning too, and the attachments as a dict of bytes.

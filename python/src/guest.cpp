@@ -24,10 +24,10 @@ Its writers, samplers and prefetchers are of the same classes as those of the bu
 calls, but each has a connection of its own. What differs:
 
 An append that returns means that the step will be in the buffer, whatever becomes of this process,
-unless the host ends before it has taken it, some milliseconds later. A writer may be so many steps
-ahead as the host said (`ring_steps`); an append waits where it is. Writer.episode_id counts the
-writer's own episodes. A sampler's batches are copied once more, from memory that host and guest
-share.
+unless the host ends before it has taken it, some milliseconds later. A writer may be
+`ring_steps` steps ahead of the buffer, a number of the host's; then an append waits.
+Writer.episode_id counts the writer's own episodes. A sampler's batches are copied once more, from
+memory that host and guest share.
 
 Once the host has ended its block, closed the buffer or died, calls raise Closed, and waits end with
 it; priorities that are set then count as stale. Any thread may call it. It works in the process that

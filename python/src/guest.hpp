@@ -49,7 +49,7 @@ class SharedGuest final : public AnyBuffer {
   [[nodiscard]] Stats stats() override {
     return of_host([&] { return guest_.stats(); });
   }
-  /// After `close` of this guest its writers still append, by connections of their own.
+  /// False after `close` of this guest: its writers still append, by connections of their own.
   [[nodiscard]] bool takes_nothing() override { return !closed_here_ && guest_.closed(); }
 
   [[nodiscard]] std::size_t max_writers() const { return guest_.max_writers(); }

@@ -124,7 +124,7 @@ O(items): about a millisecond per million.)",
           arg("factor"))
       .method<&SelectorHandle::reset, true>(
           "reset",
-          R"(Gives every item this priority, as `update` of all keys would. O(items). Not counted.)",
+          R"(Gives every item this priority, as `update` of all keys would. O(items). `stats` counts none.)",
           arg("priority", 1.0F));
 }
 
@@ -149,7 +149,7 @@ ReplayBuffer.update_priorities, and ValueError for an unknown selector.)",
       .method<&gather>(
           "gather", "Batch",
           R"(ReplayBuffer.gather of the items that begin with `steps` consecutive steps of an episode, from a
-position on. What `find` would not find is marked as gone and has a stale key.)",
+position on. An item that `find` would not find is marked as gone and has a stale key.)",
           arg("episode"), arg("position"), arg("steps"))
       .method<&sums>(
           "sums", "tuple[NDArray[np.float64], NDArray[np.float64]]",

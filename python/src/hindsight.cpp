@@ -76,7 +76,7 @@ class HindsightObject {
   std::vector<std::size_t> shape_;  ///< The shape of one goal.
   DType type_;
   Hindsight hindsight_;
-  /// The value of `SharedBuffer::restored` when it was made, because it knows only that buffer.
+  /// `SharedBuffer::restored` when `hindsight_` was made: that knows only the buffer of then.
   unsigned made_after_;
   bool in_use_ = false;
 };
@@ -114,7 +114,7 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
     refuse(goals.plain() ? "one that is read only" : "one that is not contiguous");
   }
   nb::object made = empty_array(DType::I32, {{keys.size()}});
-  // Nobody else writes to either without the GIL: the caller has to leave the goals alone.
+  // Both are written without the GIL: `made` is not shared yet, and callers leave `goals` alone.
   const std::span<std::byte> bytes(goals.data(), goals.size() * element_bytes(type_));
   const std::span<std::int32_t> distances(reinterpret_cast<std::int32_t*>(Array(made).data()),
                                           keys.size());

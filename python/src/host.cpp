@@ -86,7 +86,8 @@ void bind_host(nb::module_& module, Type<BufferObject>& type) {
                       keyword("max_batch_bytes", HostOptions().max_batch_bytes));
   using Self = HostObject;
   Type<Self>("Host", kDoc)
-      .property<&Self::address>("address", "For reprise.attach, in any process of this machine.")
+      .property<&Self::address>("address",
+                                "The address for reprise.attach, in any process of this machine.")
       .method<&Self::close>(
           "close", "Ends the thread. Raises what ended it, if the system refused it something.")
       .closes<&Self::close, &Self::entered>("str", "The address.")

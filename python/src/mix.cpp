@@ -27,14 +27,14 @@ constexpr const char* kInit =
 replay.selector(i); and for exact parts the number of items of each in a batch, at least 1. They
 have equal schemas and windows; a ValueError says what differs. By the common total the selectors
 are Uniform, Proportional or LossAdjusted, and the buffers without max_times_sampled. seed: of the
-samplers; each part has its own. fresh, unique_frames: as of
+samplers; each part has its own. fresh, unique_frames: as in
 ReplayBuffer.sampler; each exact part has its share of items that nobody has drawn before, by the
-common total there are none. allocator: as of ReplayBuffer.sampler.)";
+common total there are none. allocator: as in ReplayBuffer.sampler.)";
 
 constexpr const char* kSample =
     R"(A batch whose first items are those of the first part, and so on. n: the length of the mix, or None.
 
-Arguments and errors as of Sampler.sample, `timeout` for all parts together. If a part raises, such
+Arguments and errors as in Sampler.sample, `timeout` for all parts together. If a part raises, such
 as TimeoutError, what the parts before it drew is kept, with the beta and draws of that call: the
 next call goes on there, or begins anew with another n_step or discount.
 
@@ -73,7 +73,7 @@ using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
 using Calls = std::forward_list<SharedBuffer::Call>;
 
 /// The parts of a mixed draw. Either `counts` has the items of each part and `n` is 0, or the parts
-/// share `n` items by the common total: each gets as many as its part of the sum of all weights.
+/// share `n` items by the common total: each gets items in proportion to the sum of its weights.
 struct Parts {
   /// Adds a mark to `calls` for each buffer.
   Parts(nb::handle given, std::optional<Count> all, const char* call, Calls& calls);

@@ -16,7 +16,7 @@ nb::dict& classes() {
   return made;
 }
 
-/// The word of an option for which Python takes a number instead.
+/// The word of an option in whose place Python takes a number.
 constexpr std::string_view kConstant = "constant";
 
 /// Whether option i is a word that Python replaces by the number in the next option.
@@ -178,7 +178,7 @@ Storage Conversion<Storage>::from(nb::handle given, What /*what*/) {
   } catch (const WrongKind&) {
     throw WrongKind(refusal(given, "storage", "None or a path"));
   }
-  // The core accepts a path at which there is nothing, so it would not notice a mistyped one.
+  // The core accepts a path at which nothing exists, so it would not notice a mistyped one.
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     throw std::system_error(error ? error.value() : ENOTDIR, std::generic_category(),

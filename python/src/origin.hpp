@@ -20,7 +20,7 @@ namespace reprise::python {
 using AnySampler = std::variant<Sampler, GuestSampler>;
 
 /// Makes writers, and serves them afterwards: a buffer (`AnyBuffer`), or a packer of steps for the
-/// buffers of other processes (`SharedPacker`). They keep it alive.
+/// buffers of other processes (`SharedPacker`). The writers keep it alive.
 class Origin {
  public:
   Origin(const Schema& schema, const Window& items)
@@ -95,7 +95,7 @@ class AnyBuffer : public Origin {
   using Origin::Origin;
 
   [[nodiscard]] virtual const Schema& schema() const = 0;
-  // As those of Origin.
+  // These may wait for another process too, as those of Origin.
   [[nodiscard]] virtual AnySampler sampler(const SamplerOptions& options, std::size_t selector) = 0;
   virtual UpdateResult update_priorities(std::span<const ItemKey> keys,
                                          std::span<const float> priorities,
@@ -112,8 +112,8 @@ struct Entered {
 
 using PriorityUpdate =
     std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
-/// Updates priorities, without the GIL and with copies of the arguments. Returns an UpdateResult of
-/// Python.
+/// Updates priorities, without the GIL and with copies of the arguments. Returns Python's
+/// UpdateResult.
 [[nodiscard]] nb::object updated(const Keys& keys, const Priorities& priorities,
                                  const PriorityUpdate& update);
 

@@ -159,8 +159,8 @@ void bind_prefetcher(nb::module_& module) {
       .special<&Self::next>(Py_tp_iternext, "__next__(self) -> Batch")
       .method<&Self::get>(
           "get", "Batch",
-          "The next batch, as of the iterator, with a timeout of this call's own; 0 "
-          "gives one that is\nthere already, or raises TimeoutError at once.",
+          "The next batch, as from the iterator, with a timeout of this call's own; 0 gives one "
+          "that is\nready, or raises TimeoutError at once.",
           keyword("timeout", kNoTimeout))
       .property<&Self::fresh>(
           "fresh",

@@ -10,7 +10,7 @@
 /// StepPacker and ShardClient, whose bytes any transport may carry, and ShardedLimiter.
 namespace reprise::python {
 
-/// The options of the shards' buffers by which the other ends check.
+/// The options of the shards' buffers that writers and clients need to check their arguments.
 struct OfShards : Options {};
 template <>
 inline constexpr auto members_of<OfShards> = members<&Options::window, &Options::selectors>;
@@ -157,9 +157,9 @@ ReplayBuffer; an append never waits. Any thread.)";
 constexpr const char* kMakePacker =
     R"(schema, window, selectors, max_writers: those of the shards' buffers.
 writer_id: 64 bits that no other remote writer has, of lane 0; lane i has the id writer_id + i. None
-takes them at random. lanes: how many, one for each shard. first_lane: of the first episode.
-longest_run: after so many steps in one lane an episode goes on in another that has had fewer steps,
-where it begins in the middle; None for never.)";
+takes them at random. lanes: how many, one for each shard. first_lane: that of the first episode.
+longest_run: after this many steps in one lane an episode goes on in another one that has had fewer
+steps, where it begins in the middle; None for never.)";
 
 constexpr const char* kClient =
     R"(Draws batches from several shards as if they were one buffer; the caller carries the bytes.
@@ -179,7 +179,7 @@ constexpr const char* kMakeClient =
     R"(schema, window, selectors: those of the shards' buffers. ValueError for selectors that ReplayShard
 refuses.
 shards: how many there are; they are numbered from 0. selector: its place among the selectors.
-seed: of the rounding of draws to shards. allocator, unique_frames: as of ReplayBuffer.sampler.)";
+seed: of the rounding of draws to shards. allocator, unique_frames: as in ReplayBuffer.sampler.)";
 
 constexpr const char* kBegin =
     R"(Begins a batch of n items: allots its draws to the shards by the totals known now. Returns a ticket.
@@ -222,19 +222,21 @@ void bind_remote(nb::module_& module) {
   packer
       .method<&take>(
           "take", "NDArray[np.uint8] | None",
-          R"(The steps of a lane since the last call as one shipment; None if there are none, and no end of an
-episode. Send the shipments of a lane one after the other, and keep each until it was appended:
-appended again, it changes nothing.)",
+          R"(Returns the steps of a lane since the last call as one shipment; None if there is neither a step
+nor the end of an episode. Send the shipments of a lane one after the other, and keep each until it
+was appended: appended again, it changes nothing.)",
           arg("lane", 0U))
       .method<&StepPacker::empty>("empty", "Whether `take` would give None.", arg("lane", 0U))
       .method<&StepPacker::steps_in>("steps_in", "Steps of a lane that were not taken.",
                                      arg("lane"))
       .static_method<&steps_of>("steps_of", "int",
-                                "The steps in a shipment. ValueError for bytes that are none.",
+                                "The steps in a shipment. ValueError for other bytes.",
                                 arg("shipment"))
       .property<&StepPacker::steps>("steps", "Steps that were not taken, of all lanes.")
-      .property<&StepPacker::most_steps>("most_steps", "Those of the lane that has the most.")
-      .property<&StepPacker::bytes>("nbytes", "About the bytes of these steps.")
+      .property<&StepPacker::most_steps>(
+          "most_steps", "Steps that were not taken, of the lane that has the most.")
+      .property<&StepPacker::bytes>("nbytes",
+                                    "About how many bytes the steps that were not taken have.")
       .property<&StepPacker::writer_id>("writer_id", "The id of the remote writer of lane 0.")
       .property<&sequence>("sequence", "Number of the next shipment of lane 0.")
       .add(module);
@@ -265,7 +267,8 @@ shards are lost or empty; then the ticket is gone.)",
           R"(The batch, and for each item its shard and that shard's incarnation. RuntimeError unless it is
 ready.)",
           arg("ticket"))
-      .method<&Self::drop>("drop", "Gives a batch up.", arg("ticket"))
+      .method<&Self::drop>("drop", "Gives a batch up, without waiting for its answers.",
+                           arg("ticket"))
       .method<&Self::update>("update", kUpdate, arg("keys"), arg("shards"), arg("incarnations"),
                              arg("priorities"))
       .method<&Self::totals>(
@@ -274,18 +277,16 @@ ready.)",
 applied_updates, stale_updates, incarnation; alive: it has answered and was not lost since.)",
           arg("shard"))
       .property<&ShardClient::shards>("shards", "How many shards there are.")
-      .property<&ShardClient::stale_updates>("stale_updates",
-                                             "Updates that were stale here, not in a shard.")
+      .property<&ShardClient::stale_updates>(
+          "stale_updates", "Updates that this client found to be stale, without a shard.")
       .property<&ShardClient::reallotted>("reallotted",
                                           "Draws that were made again among other shards.")
       .add(module);
   Type<ShardedLimiter>("ShardedLimiter", kLimiter)
       .constructor<&make_limiter>(kMakeLimiter, arg("rate_limiter"), arg("capacity_steps"),
                                   keyword("max_writers", 256U))
-      .method<&tell>(
-          "tell",
-          "The items that a shard has, in place of what was told before; 0 once it is lost.",
-          arg("shard"), arg("items"))
+      .method<&tell>("tell", "Tells how many items a shard has now; tell 0 once it is lost.",
+                     arg("shard"), arg("items"))
       .method<&ShardedLimiter::credit>(
           "credit", "Steps that a writer may append now; 0: ask again once something has changed.")
       .method<&ShardedLimiter::return_credit>("return_credit",
@@ -298,8 +299,9 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
           "return_samples", "Takes back the count of draws that were not made.", arg("n"))
       .method<&ShardedLimiter::insert>(
           "insert",
-          R"(Counts steps that are about to be appended; False: not now, and nothing is counted. In place of
-credit, for whole shipments. ValueError for more than error_buffer / samples_per_insert.)",
+          R"(Counts steps that are about to be appended, in place of credit, for whole shipments. False if
+they may not be appended now; then nothing is counted. ValueError for more than
+error_buffer / samples_per_insert.)",
           arg("steps"))
       .method<&ShardedLimiter::restore>(
           "restore",

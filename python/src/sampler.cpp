@@ -45,7 +45,7 @@ through, TimeoutError with what is missing, Closed, NothingToDraw if every weigh
 released while it waits, draws and copies; KeyboardInterrupt ends the wait.)";
 
 constexpr const char* kEmpty =
-    R"(A batch of n items for `sample_into`; what it holds is unspecified until then.)";
+    R"(A batch of n items for `sample_into`, with unspecified contents.)";
 
 constexpr const char* kSampleInto =
     R"(Draws n items into the places [offset, offset + n) of a batch of this sampler or of another one,
@@ -70,10 +70,10 @@ allocator: where batches live: a function of a number of bytes that gives an obj
   contiguous buffer of at least as many, other memory each time, kept as long as it is used. Pinned
   memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
   The sampler holds it: one that refers to the sampler keeps both for good.
-resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
-  of the save that the buffer was loaded from.
-unique_frames: batches hold each frame of an item once: of Transitions(frame_stack=F) F + n_step
-  instead of 2 F, of sequences with that F + T instead of 2 T F. The stacks are views of
+resume: the place of a saved sampler, whose random numbers this one continues, among the
+  `samplers` of the save that the buffer was loaded from.
+unique_frames: batches hold each frame of an item once: for Transitions(frame_stack=F) F + n_step
+  instead of 2 F, for sequences F + T instead of 2 T F. The stacks are views of
   Batch.frames, which says more.
 fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
   are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
@@ -87,7 +87,7 @@ constexpr const char* kGuestSampler =
 that both have.
 
 selector: its place among the buffer's selectors.
-seed, unique_frames, fresh, allocator: as of ReplayBuffer.sampler. A batch is copied once more, into
+seed, unique_frames, fresh, allocator: as in ReplayBuffer.sampler. A batch is copied once more, into
 memory of its own.)";
 
 /// Makes a sampler for the selector that Self is, or for a buffer's first one.
@@ -309,9 +309,9 @@ void bind_mirror(nb::module_& module) {
           "sampler: its batches have keys, weights, probabilities, mutable columns and recurrent\n"
           "states from now on. part: of a Mix.",
           arg("sampler"), arg("part", 0U))
-      .property<&Self::schema>("schema", "Schema", "Of the buffer.")
-      .property<&Self::window>("window", "_Window", "Of the buffer.")
-      .property<&Self::steps>("steps", "T of sequences, 0 of transitions.")
+      .property<&Self::schema>("schema", "Schema", "The buffer's schema.")
+      .property<&Self::window>("window", "_Window", "The buffer's window.")
+      .property<&Self::steps>("steps", "T for sequences, 0 for transitions.")
       .property<&Self::rows>("rows",
                              "Rows that the copy has to have room for, more after some draws.")
       .property<&Self::first_rows>("first_rows", "NDArray[np.int64]",
@@ -319,8 +319,8 @@ void bind_mirror(nb::module_& module) {
       .property<&Self::row_bytes>("row_bytes", "Bytes of a row.")
       .property<&Self::offsets>(
           "offsets", "list[int]",
-          "Where each field begins in a row; of one whose values are in batches,\n"
-          "beyond it.")
+          "Where each field begins in a row, in bytes; beyond the row if its values are in\n"
+          "batches.")
       .method<&Self::new_rows>("new_rows", "tuple[NDArray[np.int64], NDArray[np.uint8]]",
                                "Rows that the draws since the last call have read for the first "
                                "time, [k], and their bytes, [k, row_bytes]. After a MemoryError "

@@ -188,8 +188,8 @@ name; the next observation of field `x` is `next_x`, as keyword and as key of a 
 
 dtypes: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, also as dtypes of
 torch; anything else is a TypeError. bfloat16 needs the package ml_dtypes.
-Errors: ValueError for an empty or duplicate name, for `end`, `priorities` and `final`, which
-are keywords of the append calls, for a name that is that of a next observation, a dimension of
+Errors: ValueError for an empty or duplicate name, for `end`, `priorities`, `final` and `env_ids`,
+which are keywords of the append calls, for a name that is that of a next observation, a dimension of
 0, more than 64 fields, a second discount or version; the schema is then unchanged.
 Thread safety: declare fields from one thread; reading is safe from any.)";
 
@@ -224,7 +224,7 @@ takes whole words of 8 bytes, and 4 bytes more per step. A save writes what chan
       .method<&declare_float<Role::Reward>>(
           "reward", "Schema",
           "A float32 scalar that n-step returns are summed over. Several are allowed; each has its "
-          "own.",
+          "own returns.",
           arg("name", "reward"))
       .method<&declare_float<Role::Discount>>(
           "discount", "Schema",
@@ -234,9 +234,9 @@ plain column.)",
           arg("name", "discount"))
       .method<&declare_version>(
           "version", "Schema",
-          R"(The version of the policy that made a step, an int64: what `Writer.set_version` said last, 0 before.
-An append may leave it out; a value given by its name stays. A batch has it as any column, and
-`max_staleness` of ReplayBuffer needs it. One at most.)",
+          R"(The version of the policy that made a step, an int64: the last `Writer.set_version`, or 0 before
+the first. An append may leave it out; a value given by its name has precedence. A batch has it as
+any column, and `max_staleness` of ReplayBuffer needs it. One at most.)",
           arg("name", "version"))
       .method<&declare_typed<Role::RecurrentState>>(
           "recurrent_state", "Schema",

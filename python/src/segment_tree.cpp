@@ -121,7 +121,7 @@ class OwnNumbers {
   std::vector<T> copy_;
 };
 
-/// Indices of leaves as unsigned numbers; none is negative.
+/// Indices of leaves as unsigned numbers; ValueError for a negative one.
 std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
   const auto wrong =
       std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
@@ -155,10 +155,10 @@ void assign_range(AnyTree& any, CallName call, std::size_t first, ArrayLike give
   });
 }
 
-/// The end of a range; none stands for the capacity.
+/// The end of a range; without a value it is the capacity.
 using Last = std::optional<std::size_t>;
 
-/// Changes each leaf of a range by a number.
+/// Runs kChange, such as kAdd, on a range of leaves with a number.
 template <auto kChange>
 void change(AnyTree& any, double value, std::size_t first, Last end) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
@@ -173,7 +173,7 @@ constexpr auto kScale = [](auto& tree, auto first, auto last, auto x) {
 };
 constexpr auto kAdd = [](auto& tree, auto first, auto last, auto x) { tree.add(first, last, x); };
 
-/// Returns a number for a range.
+/// The result of kAsk, such as the sum, for a range of leaves.
 template <auto kAsk>
 double ask(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {
@@ -250,33 +250,35 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
           "leaves", "NDArray[Any]",
           "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
           "some changed while a call in another thread changes many.")
-      .property<&dtype_object>("dtype", "np.dtype[Any]", "Of the leaves: float32 or float64.")
+      .property<&dtype_object>("dtype", "np.dtype[Any]",
+                               "The dtype of the leaves: float32 or float64.")
       .method<&leaf>("leaf", "One leaf, 0 to capacity - 1, as a float.", arg("leaf"))
-      .method<&ask<kSum>>("sum", "Of a range, a float; 0 without leaves.", arg("first", 0U),
+      .method<&ask<kSum>>("sum", "The sum of a range, a float; 0 if it is empty.", arg("first", 0U),
                           arg("last", std::nullopt))
-      .method<&ask<kMin>>("min", "Of a range, a float; infinity without leaves.", arg("first", 0U),
-                          arg("last", std::nullopt))
-      .method<&ask<kMax>>("max", "Of a range, a float; -infinity without leaves.", arg("first", 0U),
-                          arg("last", std::nullopt))
+      .method<&ask<kMin>>("min", "The minimum of a range, a float; infinity if it is empty.",
+                          arg("first", 0U), arg("last", std::nullopt))
+      .method<&ask<kMax>>("max", "The maximum of a range, a float; -infinity if it is empty.",
+                          arg("first", 0U), arg("last", std::nullopt))
       .method<&assign>(
           "assign",
-          R"(values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
-computed once.
+          R"(Sets leaves[i] to values[i], or all of them to one value; the last of duplicates wins. Each
+ancestor is computed once.
 
 leaves: integers [n], 0 to capacity - 1, or one.
 values: numbers [n], or one; converted to the dtype of the tree.)",
           arg("leaves"), arg("values"))
       .method<&assign_range>(
           "assign_range",
-          "The values to the leaves from `first` on: numbers [n], converted to the dtype of the "
-          "tree.",
+          "Sets the leaves from `first` on to the values: numbers [n], converted to the dtype of "
+          "the tree.",
           arg("first"), arg("values"))
-      .method<&change<kFill>>("fill", "The value to each leaf.", arg("value"), arg("first", 0U),
-                              arg("last", std::nullopt))
-      .method<&change<kScale>>("scale", "Each leaf times the factor; what is too small becomes 0.",
-                               arg("factor"), arg("first", 0U), arg("last", std::nullopt))
-      .method<&change<kAdd>>("add", "Each leaf plus the value.", arg("value"), arg("first", 0U),
-                             arg("last", std::nullopt))
+      .method<&change<kFill>>("fill", "Sets each leaf of a range to the value.", arg("value"),
+                              arg("first", 0U), arg("last", std::nullopt))
+      .method<&change<kScale>>(
+          "scale", "Multiplies each leaf of a range; results too small for the dtype become 0.",
+          arg("factor"), arg("first", 0U), arg("last", std::nullopt))
+      .method<&change<kAdd>>("add", "Adds the value to each leaf of a range.", arg("value"),
+                             arg("first", 0U), arg("last", std::nullopt))
       .method<&find>(
           "find_prefix_sum", "Any",
           R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the

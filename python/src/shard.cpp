@@ -160,20 +160,20 @@ constexpr const char* kMakeShard =
     R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
 an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
 moment.
-seed: of its draws. incarnation: 64 bits, others after each restart; None takes them at random.)";
+seed: of its draws. incarnation: 64 bits, different ones after each restart; None: at random.)";
 
 constexpr const char* kAppend =
     R"(Appends the steps of a shipment. AppendResult(steps, repeated, restarted).
 
 timeout: seconds that it may wait for room; None waits for ever. After a TimeoutError a part may be
-in: append the shipment again, and it goes on where it stopped.
+appended: append the shipment again, and it goes on where it stopped.
 ValueError for bytes that are no shipment of this schema and window, are damaged, or come after a
 later shipment of their writer; then nothing has changed. Closed; RuntimeError beyond max_writers.)";
 
 constexpr const char* kAppendAll =
     R"(Appends the first `most` of the shipments that a call of `shipments_of` has, each as `append`.
-The answer has their outcomes (`outcomes_of`): behind one that was refused, others of its writer are
-too. timeout: seconds that each may wait for room.)";
+The answer has their outcomes (`outcomes_of`): after one that was refused, later ones of its writer
+are refused too. timeout: seconds that each may wait for room.)";
 
 constexpr const char* kConnection =
     R"(Calls of a ReplayShard in another process of this machine, at the address of its `share`: `ask`
@@ -223,15 +223,16 @@ Returns how many environments it had; 0 if it is unknown.)",
           arg("writer_id"))
       .method<&ShardObject::exchange>(
           "exchange", "NDArray[np.uint8]",
-          R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
-request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
-this buffer never gave are stale, as of a shard that is gone.)",
+          R"(Does what a ShardClient asks, updates first, then draws. Returns the answer. ValueError for
+bytes that are no request of this schema and window, or are damaged; then nothing has changed.
+Updates of keys that this buffer never gave count as stale, as if their shard were gone.)",
           arg("request"))
       .method<&ShardObject::append_all>("append_all", "NDArray[np.uint8]", kAppendAll, arg("call"),
                                         keyword("timeout", kNoTimeout),
                                         keyword("most", std::nullopt))
       .method<&ReplayShard::hear>(
-          "hear", "A process with shipments lives; `append_all` says so too.", arg("process"))
+          "hear", "Notes that a process with shipments is alive, as `append_all` does too.",
+          arg("process"))
       .method<&ReplayShard::is_silent>(
           "is_silent", "Whether a process with shipments was not heard of for `silent`.",
           arg("process"))
@@ -241,14 +242,14 @@ this buffer never gave are stale, as of a shard that is gone.)",
           arg("address"))
       .static_method<&packed_shipments>(
           "shipments_of", "NDArray[np.uint8]",
-          R"(Shipments of writers of one process as one call of `append_all`, as pairs of a writer's id and its
-shipment; None in its place: the writer has ended. process: 64 bits that no other one has.
-incarnation: of the shard that they are for; 0: of any.)",
+          R"(Packs shipments of writers of one process for one call of `append_all`. shipments: pairs of a
+writer's id and its shipment, or None if the writer has ended. process: 64 bits that no other
+process has. incarnation: that of the shard for which they are; 0 for any.)",
           arg("process"), arg("incarnation"), arg("shipments"))
       .static_method<&told_state>(
           "state_of", "tuple[int, int, bool, bool]",
           R"(What an answer of a shard says of it: its incarnation, the steps committed there, whether it is
-closed, and whether it did what it was asked; not if that was for another incarnation.)",
+closed, and whether it did what it was asked, which it does not for another incarnation.)",
           arg("answer"))
       .static_method<&told_outcomes>(
           "outcomes_of", "list[tuple[int, int, str]]",
@@ -256,11 +257,14 @@ closed, and whether it did what it was asked; not if that was for another incarn
 it, 2 beyond max_writers, 3 once the buffer is closed, 4 for wrong bytes, 5 of the system, 6 without
 memory, 7 otherwise; the steps appended by this call; what the error said.)",
           arg("answer"))
-      .property<&deliveries>("deliveries", "dict[str, int]",
-                             "restarted_episodes and silent_writers_closed, of `append_all`.")
-      .property<&ReplayShard::incarnation>("incarnation", "Of this shard.")
+      .property<&deliveries>(
+          "deliveries", "dict[str, int]",
+          "Counts of `append_all`: restarted_episodes and silent_writers_closed.")
+      .property<&ReplayShard::incarnation>("incarnation",
+                                           "The number of this incarnation of the shard.")
       // Without the GIL: it waits for appends under way.
-      .property<&ReplayShard::writers, true>("writers", "Remote writers, not closed.")
+      .property<&ReplayShard::writers, true>("writers",
+                                             "The number of remote writers that are not closed.")
       .add(module);
   Type<ConnectionObject>("ShardConnection", kConnection)
       .constructor<&make_connection>("OSError if nobody listens at the address.", arg("address"))
@@ -270,9 +274,10 @@ memory, 7 otherwise; the steps appended by this call; what the error said.)",
           "take", "list[tuple[int, Any]]",
           R"(The answers that have come, each with the number of its call; None for one that the shard refused
 with an error.)")
-      .static_method<&wait>("wait", "bool",
-                            "Waits until one of them has news; False after so many seconds.",
-                            arg("connections"), arg("timeout"))
+      .static_method<&wait>(
+          "wait", "bool",
+          "Waits until one of them may have an answer or be closed; False after the timeout.",
+          arg("connections"), arg("timeout"))
       .property<&ConnectionObject::closed>("closed", "Whether the shard is gone.")
       .add(module);
 }

@@ -53,7 +53,7 @@ on who begins their next episode, `autoreset`:
 'disabled': next observations are the final ones, and before the next append `begin` gives the first
   ones of the new episodes.
 
-Conversion, errors, waiting and timeouts are as of Writer; everything is checked before the first
+Conversion, errors, waiting and timeouts are as in Writer; everything is checked before the first
 environment's step is appended. With 256 environments of small steps a step costs less than 100 ns.
 One thread at a time.)";
 
@@ -83,17 +83,17 @@ taken. Call again with the same arguments before anything else: it goes on with 
 
 constexpr const char* kTransitions =
     R"(Appends one loose transition of every environment: every field by its name and observations as
-`next_` and name too, [E, *shape] each, whatever `autoreset` is; env_ids as of `append`. For
+`next_` and name too, [E, *shape] each, whatever `autoreset` is; env_ids as in `append`. For
 simulators whose loops hand over observation and next observation; where the two are at hand anyway
 `append` is cheaper.
 
 An environment's transition continues its episode if its observations equal the last `next_` ones
-byte for byte, else it begins a new one and truncates the old. end: as of `append`, with the final
+byte for byte, else it begins a new one and truncates the old. end: as in `append`, with the final
 observations in `next_`. It brings no priorities, as Writer.append_transition. TimeoutError, what
 interrupts the wait, and OSError: call again with the same arguments before anything else, which
 takes no transition twice.)";
 
-/// Whether it is a mapping. A list and an array can be indexed too, but have no keys.
+/// Whether an object is a mapping. A list and an array can be indexed too, but have no keys.
 bool has_keys(nb::handle given) {
   const nb::object keys = nb::steal(PyObject_GetAttrString(given.ptr(), "keys"));
   if (!keys) {
@@ -327,7 +327,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   }
 }
 
-/// It uses no auto-reset, because observations show whether an episode goes on.
+/// Does not use `autoreset_`, because the observations show whether an episode goes on.
 void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
                                             const Fields& fields) {
   check_open(fields.call());
@@ -396,7 +396,7 @@ void bind_vector_writer(nb::module_& module) {
       .method<&Self::completing>(
           "completing",
           "Items that an append with these ends, [E], would decide: the number of its priorities.\n"
-          "env_ids: as of `append`.",
+          "env_ids: as in `append`.",
           arg("end"), arg("env_ids", "None"))
       .method<&Self::set_version>("set_version",
                                   "`Writer.set_version` of all environments, in `env_ids` or not.",

@@ -60,7 +60,7 @@ end: how its last step ends, End.TERMINATED unless given; with End.CONTINUE the 
 priorities: None, or float32 [n], one for each item of the episode, oldest first; of Transitions T.
 An episode under way is ended first, as truncated. Everything is checked before the first step is
 appended. If it is interrupted or finds no room after k steps, the episode is under way with those:
-the same call right after goes on behind them.)";
+the same call right after goes on after them.)";
 
 constexpr const char* kTransition =
     R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
@@ -74,13 +74,13 @@ refused (ValueError).)";
 
 constexpr const char* kTransitions =
     R"(Appends T loose transitions in the order of time: every field as an array [T, *shape], and
-observations as `next_` and name too. end: [T] integers, as of VectorWriter.append. Each is taken as
+observations as `next_` and name too. end: [T] integers, as in VectorWriter.append. Each is taken as
 by `append_transition`, in one pass without the GIL.
 
 Everything but the number of priorities is checked before the first. If it is interrupted or finds
-no room after k transitions, the same call right after goes on behind them.)";
+no room after k transitions, the same call right after goes on after them.)";
 
-/// Returns 0 for an object without length, which is refused later.
+/// The length of a value; 0 if it has none, in which case it is refused later.
 Py_ssize_t length_of(PyObject* given) {
   const Py_ssize_t length = PyObject_Size(given);
   if (length < 0) {
@@ -272,7 +272,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
         value.bytes = {(value.next ? call.values.next : call.values.now)[i].data() + first * bytes,
                        at_once * bytes};
       }
-      std::size_t one = 0;  // The steps taken in a call for a single row.
+      std::size_t one = 0;  // The steps taken by a call for a single row: 0 or 1.
       const CommitStatus status = writer_of(taken_).add_transitions(
           std::span(ends_).subspan(first, at_once), row_, one_writer_ ? taken_ : one);
       taken_ += one;
@@ -318,7 +318,7 @@ void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
   append_loose({fields, values_, rows, {}, end});
 }
 
-/// The steps of the episode in a call: the first dimension of its arrays.
+/// Reads the arrays of an episode. Returns its number of steps, their first dimension.
 std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = origin_->table;
   const std::optional<std::size_t> steps = rows_given(fields, table, true);
@@ -364,7 +364,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
   episode_ = {};
 }
 
-/// Whether an append_episode of so many steps continues the one that was not taken whole.
+/// Whether an append_episode of `steps` steps continues the episode that was taken in part.
 bool WriterObject::goes_on(std::size_t steps) const {
   const Writer& writer = (*group_)[environment_];
   return episode_.taken != 0 && episode_.steps == steps && writer.in_episode() &&

@@ -29,11 +29,11 @@ struct WriterGroup {
   [[nodiscard]] bool in_episode(std::size_t e) {
     return closed[e] == 0 && (vector ? vector->in_episode(e) : one->in_episode());
   }
-  /// Gives a writer back.
+  /// Closes a writer, so that another one may be made; once is enough.
   void close(std::size_t e);
 
   bool in_use = false;      ///< Guarded by the GIL.
-  const unsigned restored;  ///< `Origin::restored` when it was made: it writes into that buffer.
+  const unsigned restored;  ///< `Origin::restored` when this was made: it writes to that buffer.
   SignalHook hook;
   std::chrono::nanoseconds timeout;
   std::optional<Writer> one;
@@ -104,7 +104,7 @@ class LooseRows {
   std::vector<AnyValue> row_;  ///< The fields of a call.
   std::vector<End> ends_;
   std::size_t taken_ = 0;  ///< Rows that an unfinished call took.
-  /// Episode and steps of the next row's writer when that call returned.
+  /// Episode and steps of the next row's writer when the unfinished call returned.
   std::pair<std::uint64_t, std::uint64_t> left_;
 };
 
@@ -243,7 +243,7 @@ class SharedPacker final : public Origin {
                                            AutoReset autoreset) override {
     return packer.vector_writer(environments, autoreset);
   }
-  /// Only `committed_steps` is set, to the steps that were not taken, because there is no buffer.
+  /// Only `committed_steps` is set, to the steps that are still in the packer: there is no buffer.
   /// std::logic_error in a forked child.
   [[nodiscard]] Stats stats() override {
     Stats made;

@@ -65,7 +65,8 @@ std::string Signature::without_types(const char* first) const {
   return called + "(" + all + comma + (fields_.empty() ? "" : "**" + fields_) + ")\n--\n\n";
 }
 
-/// Returns kMost if there is none. Names written in a call are interned.
+/// The index of the parameter with this name, or kMost. Names written in a call are interned, so
+/// their addresses are compared first.
 std::size_t Signature::find(PyObject* name) const noexcept {
   auto found = std::ranges::find(parameters_, name, &Parameter::word);
   if (found == parameters_.end()) {

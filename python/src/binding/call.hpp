@@ -29,7 +29,7 @@ class Fields {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   /// Whether the call names no field.
   [[nodiscard]] bool empty() const noexcept { return size_ == count_; }
-  /// Null if keyword i names a parameter.
+  /// The name of keyword i; null if it names a parameter.
   [[nodiscard]] PyObject* name(std::size_t i) const noexcept {
     const auto end = parameters_.begin() + count_;
     return std::find(parameters_.begin(), end, i) != end
@@ -75,8 +75,8 @@ class Signature {
   Signature() = default;
   /// `kind` is the class that has the method, or that "__init__" makes.
   Signature(const char* kind, const char* name);
-  /// `default_text` is empty if the parameter is required. If it is None, passing
-  /// None is as passing nothing.
+  /// `default_text` is empty if the parameter is required. If it is "None", an argument of None
+  /// counts as not given.
   void add(const std::string& name, const std::string& hint, const std::string& default_text,
            bool by_keyword, Take take);
   void add_fields(const char* name);
@@ -89,8 +89,8 @@ class Signature {
   /// "append($self, /, *, end=0, **fields)\n--\n\n", which inspect understands.
   [[nodiscard]] std::string without_types(const char* first) const;
 
-  /// Converts the arguments of a call to `slots`; those that were not given stay as they are there.
-  /// TypeError naming the call and the argument that does not fit the signature.
+  /// Converts the arguments of a call to `slots`; the slots of arguments that were not given keep
+  /// their values. TypeError naming the call and the argument that does not fit the signature.
   void read(void* slots, PyObject* const* values, Py_ssize_t positional, PyObject* names,
             Fields* fields);
 
@@ -115,7 +115,7 @@ class Signature {
   std::vector<Parameter> parameters_;
   std::array<Take, kMost> takes_{};
   std::size_t positional_ = 0;
-  // A bit for each parameter.
+  // These have one bit for each parameter.
   std::uint32_t required_ = 0;
   std::uint32_t takes_none_ = 0;
   /// The keywords of the last call, which a call site gives as the same tuple each time, and the
@@ -175,7 +175,7 @@ using ResultOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Result;
 template <auto F>
 using ParametersOf = typename FunctionOf<std::remove_const_t<decltype(F)>>::Parameters;
 
-/// Stores a parameter's value; an object of the module is stored by its address.
+/// The type that stores a parameter's value; an object of the module is stored by its address.
 template <class P>
 struct SlotOf {
   using Type = std::remove_cvref_t<P>;
@@ -194,7 +194,8 @@ struct SlotsOf<std::tuple<P...>, 0> {
 template <class First, class... P>
 struct SlotsOf<std::tuple<First, P...>, 1> : SlotsOf<std::tuple<P...>, 0> {};
 
-/// A bound function: its signature and its defaults. kSkipped: 1 if its object comes first.
+/// A bound function: its signature and its defaults. kSkipped is 1 if its first parameter is the
+/// object, else 0.
 template <auto F, std::size_t kSkipped>
 struct Bound {
   using Slots = typename SlotsOf<ParametersOf<F>, kSkipped>::Type;

@@ -42,7 +42,7 @@ class What {
   std::string_view name_;
 };
 
-/// "`what` is `given`; allowed: `allowed`".
+/// The message "`what` is `given`; allowed: `allowed`".
 [[nodiscard]] std::string refusal(nb::handle given, What what, std::string_view allowed);
 /// Throws a TypeError with the text of `refusal` unless `is_kind`.
 void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed);
@@ -52,7 +52,8 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
                                          std::uint64_t most);
 /// A number from every argument that float() accepts, except text and bools.
 [[nodiscard]] double real_from(nb::handle given, What what);
-/// The index of a str among the words; ValueError that names them and what is allowed `besides`.
+/// The index of a str among the words; else a ValueError that names them and what is allowed
+/// `besides`.
 [[nodiscard]] std::size_t word_from(nb::handle given, What what, const std::string_view* words,
                                     std::size_t count, std::string_view besides = {});
 
@@ -62,9 +63,9 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
 /// A word in quotes, as Python writes it.
 [[nodiscard]] std::string in_quotes(std::string_view word);
 
-/// How a type is shown in signatures (`hint`), how a default is (`shown`), and how a value is made
-/// of an object (`from`). That throws a TypeError for another kind and a ValueError for a number
-/// out of range, naming `what`.
+/// `hint` is the text of a type in signatures, `shown` that of a default. `from` converts an object
+/// to a value, and throws a TypeError for another kind of object and a ValueError for a number out
+/// of range, which name `what`.
 template <class T>
 struct Conversion;
 
@@ -154,7 +155,8 @@ struct Hint {
   }
   char name[N] = {};
 };
-/// An argument that the call itself converts; null if it is missing, or None by default.
+/// An argument that the call itself converts; null if it was not given. Where None is the default,
+/// None counts as not given.
 template <Hint kHint>
 struct Given : nb::handle {
   using nb::handle::handle;
@@ -242,12 +244,12 @@ inline nb::object& vocabulary_module() {
   return made;
 }
 
-/// An attribute of that module.
+/// An attribute of reprise._vocabulary.
 [[nodiscard]] inline nb::object vocabulary(const char* name) {
   return vocabulary_module().attr(name);
 }
 
-/// Converts a described struct to the named tuple `name`. It is made as a plain tuple is, which
+/// Converts a described struct to the named tuple `name`. It is made as plain tuples are, which
 /// skips the Python code of its class.
 template <Described T>
 nb::object named_tuple(const char* name, const T& value) {

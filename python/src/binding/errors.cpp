@@ -66,7 +66,7 @@ std::string in_python(const std::string& call, const std::exception& error) {
             : is == Is::Enumerator ? word_of(part)
                                    : "";
   }
-  // In Python the constant is given in place of the word.
+  // In Python the option `initial` takes the constant itself, so there is no `initial_constant`.
   constexpr std::string_view kConstant = "initial_constant is";
   const auto at = of_strategy ? text.find(kConstant) : std::string::npos;
   return at == std::string::npos ? text : text.replace(at, kConstant.size(), "initial is");
@@ -85,7 +85,7 @@ void set_os_error(const std::system_error& error, const std::string& text,
   PyErr_SetObject(made.type().ptr(), made.ptr());
 }
 
-/// Rethrows the exception that is being handled, and sets Python's error accordingly.
+/// Sets Python's error from the exception that is being handled, which it rethrows and catches.
 void translate(const std::string& call) {
   const auto message_of = [&](const std::exception& error) { return in_python(call, error); };
   try {

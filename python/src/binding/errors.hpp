@@ -48,10 +48,10 @@ template <class Error = std::invalid_argument, class... Parts>
   throw Error(text);
 }
 
-/// A message as a str. Paths in it that are no UTF-8 are decoded as os.fsdecode does.
+/// A message as a str. Paths in it that are not UTF-8 are decoded as os.fsdecode does.
 [[nodiscard]] nb::str text_of(std::string_view text);
 
-/// str(object) and repr(object), in which what is no UTF-8 is escaped.
+/// str(object) and repr(object); what is not valid UTF-8 in them is escaped.
 [[nodiscard]] std::string str_of(nb::handle object);
 [[nodiscard]] std::string repr_of(nb::handle object);
 [[nodiscard]] std::string kind_text(nb::handle object);

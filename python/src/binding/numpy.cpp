@@ -40,7 +40,7 @@ Numpy& numpy() noexcept {
 
 nb::object make_array(DType dtype, std::span<const std::size_t> shape,
                       std::span<const std::size_t> strides, const void* data, int flags) {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): written as far as they are read.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what is written here is read.
   std::array<Py_ssize_t, 64> sizes, apart;
   std::copy(shape.begin(), shape.end(), sizes.begin());
   std::copy(strides.begin(), strides.end(), apart.begin());

@@ -32,12 +32,12 @@ struct DtypeLayout {
   PyObject* type;
   char kind;  ///< 'f', 'i', 'u', 'b', 'O', ...
   char letter;
-  char byte_order;  ///< '>' if it is not that of this machine.
+  char byte_order;  ///< '>' if the values are big-endian, unlike this machine.
   char flags;
   int number;
 };
 
-/// An array whose reference somebody else holds.
+/// An array to which the caller holds a reference.
 class Array {
  public:
   explicit Array(nb::handle array) noexcept
@@ -49,13 +49,13 @@ class Array {
   }
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] nb::handle dtype() const noexcept { return layout_->dtype; }
-  /// numpy's kind; for bfloat16, which numpy does not know, that of a float.
+  /// numpy's kind, such as 'f'; bfloat16, which numpy does not know, counts as a float.
   [[nodiscard]] char kind() const {
     return dtype_layout().kind == 'V' ? kind_of_others() : dtype_layout().kind;
   }
-  /// Whether it has this type in the machine's byte order.
+  /// Whether its elements have this type in the machine's byte order.
   [[nodiscard]] bool is(DType dtype) const noexcept;
-  /// The size of an element, if these are integers.
+  /// Bytes of an element, if elements are bools or integers; 0 for other types.
   [[nodiscard]] std::size_t element_bytes() const noexcept;
   /// Whether it is in C order and aligned.
   [[nodiscard]] bool plain() const noexcept { return (layout_->flags & kPlain) == kPlain; }
@@ -73,12 +73,12 @@ class Array {
   const ArrayLayout* layout_;
 };
 
-/// Whether it is an array whose memory holds all of its value, which a masked array is not.
+/// Whether an object is an array that is not masked: a mask lies outside of the array's memory.
 [[nodiscard]] bool is_array(nb::handle object);
-/// Whether it is a masked array, or a list or tuple that has one.
+/// Whether an object is a masked array, or a list or tuple that contains one.
 [[nodiscard]] bool has_mask(nb::handle object);
 
-/// Whether it is a bool of Python or of numpy.
+/// Whether an object is a bool of Python or of numpy.
 [[nodiscard]] bool is_bool(nb::handle object) noexcept;
 
 /// numpy's kind of an element type.
@@ -86,22 +86,23 @@ class Array {
 [[nodiscard]] const char* name_of(DType dtype) noexcept;
 /// The name of the dtype that numpy makes of an object; its repr if it makes none.
 [[nodiscard]] std::string dtype_name(nb::handle given);
-/// numpy's dtype of an element type, and the reverse: TypeError unless there is one. That of
-/// bfloat16 is the one of package ml_dtypes.
+/// numpy's dtype for an element type, and the reverse; TypeError if there is none. The dtype for
+/// bfloat16 comes from package ml_dtypes.
 [[nodiscard]] nb::object dtype_of(DType dtype);
 [[nodiscard]] DType dtype_from(nb::handle dtype, std::string_view field);
 
 /// A text such as "float32 of shape (4,)" or "float32 scalar".
 [[nodiscard]] std::string described(const std::string& dtype, std::span<const std::size_t> shape);
 
-/// Converts an object to an array of the type, or of its own if none is given, with numpy's unsafe
-/// casting; plain if a type is given. Null with Python's error set if there is no such array.
+/// Converts an object to an array of the type with numpy's unsafe casting, or, without a type, to
+/// an array of the object's own. With a type the array is plain. Null with Python's error set if
+/// there is no such array.
 [[nodiscard]] nb::object array_from(nb::handle given, std::optional<DType> dtype);
 
 /// An array over memory that `owner` keeps alive.
 [[nodiscard]] nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
                                  nb::handle owner, bool writable = true);
-/// As `view_of`, with the distance in bytes between neighbours in each dimension.
+/// As `view_of`; `strides` has the distance in bytes between neighbours in each dimension.
 [[nodiscard]] nb::object strided_view_of(DType dtype, std::span<const std::size_t> shape,
                                          std::span<const std::size_t> strides, const void* data,
                                          nb::handle owner);

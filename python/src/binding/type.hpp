@@ -99,7 +99,7 @@ PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t po
   });
 }
 
-/// A function for a slot of CPython's type, as Python's syntax calls it.
+/// A function for a slot of CPython's type, which Python's syntax calls, such as len().
 template <class Self, auto F, class Result, bool kReleased, class... Raw>
 Result call_slot(PyObject* self, Raw... raw) noexcept {
   const Signature& signature = Bound<F, 1>::signature;
@@ -151,13 +151,13 @@ int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept
 ///
 /// F is a function of Self&, of the object's handle, or of the C++ object that `core()` of Self
 /// returns, and of the call's parameters. `args` name the parameters that are no described structs.
-/// `result` is its type in Python, where C++'s does not tell it.
+/// `result` is the type of F's result in Python, where its C++ type does not say that.
 template <class Self>
 class Type {
  public:
   Type(const char* name, std::string doc) : name_(name), doc_(std::move(doc)) {}
 
-  /// kReleased: F runs without the GIL.
+  /// With kReleased, F runs without the GIL.
   template <auto F, bool kReleased = false, class... Default>
   Type& method(const char* name, const std::string& result, const char* doc, Arg<Default>... args) {
     add_method<detail::Bound<F, 1>>(name, "self", result, doc, 0,
@@ -175,7 +175,7 @@ class Type {
                                     args...);
     return *this;
   }
-  /// F takes a Self*, where it makes the object, and the parameters.
+  /// F takes a Self*, at which it makes the object, and the parameters.
   template <auto F, class... Default>
   Type& constructor(const char* doc, Arg<Default>... args) {
     using B = detail::Bound<F, 1>;
@@ -199,7 +199,8 @@ class Type {
   Type& property(const char* name, const char* doc) {
     return property<F, kReleased>(name, hint_of<detail::ResultOf<F>>(), doc);
   }
-  /// Adds a function for Python's syntax, with its signature for the stub. F takes slot values.
+  /// Adds a special method, such as __len__, with its signature for the stub. F takes the raw
+  /// arguments of the slot `id` of CPython's type.
   template <auto F>
   Type& special(int id, const std::string& signature) {
     detail::Bound<F, 1>::signature =
@@ -212,7 +213,7 @@ class Type {
   Type& closes() {
     return closes<F, &Type::itself>("Self", "The object itself.");
   }
-  /// As above; `with` gives what kEnter returns.
+  /// As above, but `with ... as` binds what kEnter returns.
   template <auto F, auto kEnter>
   Type& closes(const char* entered, const char* doc) {
     method<kEnter>("__enter__", entered, doc);
@@ -273,7 +274,7 @@ class Type {
     slots_.push_back({id, reinterpret_cast<void*>(function)});
     return *this;
   }
-  /// Ends a table that the type refers to as long as the process lives.
+  /// Appends the end mark to a table, and never frees the table, because the type refers to it.
   template <class Entry>
   static std::vector<Entry>& keep(std::vector<Entry> table, Entry end) {
     table.push_back(end);

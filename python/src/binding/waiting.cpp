@@ -45,7 +45,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     }
     return Clock::now() - start_ < timeout_;
   }
-  // The reason is made before the GIL is taken, because it takes the locks of shards.
+  // The warning is made before the GIL is taken, because making it takes the locks of shards.
   std::string warning;
   const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold;
   if (tells && ::getpid() == maker_) {

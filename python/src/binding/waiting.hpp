@@ -76,8 +76,8 @@ class InUse {
   bool& mark_;
 };
 
-/// Runs signal handlers while a call waits in C++, without ending the wait. Outside of `wait` calls
-/// do not wait at all: they try once, and no statistics count that as a wait.
+/// Runs signal handlers while a call waits in C++, without ending the wait. A call that is not made
+/// by `wait` does not wait: it tries once, and no statistics count that as a wait.
 class SignalHook final : public WaitHook {
  public:
   /// `stats` gives the statistics of the buffer that the call waits for. From them comes the text
@@ -113,7 +113,8 @@ class SignalHook final : public WaitHook {
   const std::function<Stats()> stats_;
   const ::pid_t maker_;
   bool waiting_ = false;
-  /// Whether the next wait is the first, which starts the time and begins even if there is none.
+  /// Whether the call has not waited yet: its first wait starts the clock, and begins even if the
+  /// timeout is 0.
   bool first_ = false;
   bool told_ = false;  ///< Whether this wait has warned.
   Clock::time_point start_;

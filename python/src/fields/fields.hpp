@@ -24,7 +24,7 @@ struct FieldInfo {
   FieldSpec spec;
   AnyField field;
   char kind;            ///< numpy's kind: 'f', 'i', 'u' or 'b'.
-  PyObject* name;       ///< Interned, as is the next one; never released.
+  PyObject* name;       ///< Interned, as is `next_name`; never released.
   PyObject* next_name;  ///< "next_" and the name.
   bool finite;          ///< Whether its values have to be finite: `Schema::require_finite`.
 
@@ -63,7 +63,7 @@ class FieldTable {
   /// The bytes that one step copies: both observations, columns and recurrent states.
   [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
 
-  /// The names "state", or with the prefix "next_state", of the fields in the mask.
+  /// The names of the fields in the mask, each after the prefix: "next_state, next_goal".
   [[nodiscard]] std::string names(std::uint64_t mask, std::string_view prefix = {}) const;
 
  private:
@@ -128,21 +128,21 @@ struct StepValues {
   void reset();
 };
 
-/// The object if it is an array, else what numpy.asarray makes of it; ValueError if it fails.
+/// The object if it is an array, else what numpy.asarray makes of it; ValueError if numpy fails.
 [[nodiscard]] nb::object array_of(nb::handle given, What what);
 
-/// Whether values of one of numpy's kinds convert to another: as numpy's casting "same_kind", but
-/// also integers of either sign, whose range is checked.
+/// Whether values of one of numpy's kinds convert to another: as in numpy's casting "same_kind",
+/// and integers of either sign, whose range is checked.
 [[nodiscard]] bool casts(char from, char to) noexcept;
 
 /// A plain array of the type; ValueError if a number of `array` is out of the type's range.
 [[nodiscard]] nb::object converted(nb::handle array, DType dtype, What what);
 
-/// An array [n] of the type, or what converts to one, read in place.
+/// The argument as a plain array [n] of the type: itself if it is one, else a converted copy.
 [[nodiscard]] nb::object row_from(nb::handle given, DType dtype, What what,
                                   std::optional<std::size_t> n = std::nullopt);
 
-/// An argument that is an array [n] of the type, or converts to one, or None.
+/// An argument that is an array [n] of the type, or converts to one; TypeError for None.
 template <class T>
 struct Numbers {
   nb::object owner;
@@ -164,7 +164,7 @@ struct Conversion<Numbers<T>> {
     return {std::move(owner), {reinterpret_cast<const T*>(read.data()), read.size()}};
   }
 };
-/// Item keys as a batch holds them; TypeError for anything else.
+/// Item keys, int64 [n] as in Batch.item_keys; TypeError for anything else.
 template <>
 struct Conversion<Numbers<ItemKey>> {
   static std::string hint() { return "ArrayLike"; }
@@ -183,7 +183,7 @@ struct Conversion<End> {
   static std::string shown(End value) { return std::to_string(static_cast<int>(value)); }
   static End from(nb::handle given, What what);
 };
-/// The `end` of each row of a call, which are integers.
+/// Reads the `end` of each row of a call, an array of integers, into `ends`.
 void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector<End>& ends);
 
 /// The fields that a call takes, as masks.
@@ -206,8 +206,8 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
                   const char* call, std::uint64_t position,
                   std::optional<std::size_t> environment = std::nullopt);
 
-/// The priorities of a call, if it has any. ValueError for an empty array where `items` are
-/// decided, because the core would take it for no priorities.
+/// The priorities of a call, or none. ValueError for an empty array if the call decides items,
+/// because the core would take it for no priorities.
 [[nodiscard]] std::span<const float> some_of(const std::optional<Priorities>& priorities,
                                              std::size_t items, const char* call);
 

@@ -66,7 +66,8 @@ auto with_type(DType dtype, const Call& call) {
   }
 }
 
-/// Whether a number rounds to infinity: it is half of the last digit above the largest, or more.
+/// Whether a number rounds to infinity: it exceeds the type's largest value by half a unit in the
+/// last place or more.
 bool overflows(double number, DType dtype) noexcept {
   const double least = dtype == DType::F32    ? 0x1.ffffffp127
                        : dtype == DType::BF16 ? 0x1.ffp127
@@ -429,7 +430,7 @@ Keys Conversion<Keys>::from(nb::handle given, What what) {
   }
   owner = row_from(owner, DType::I64, what);
   const Array read(owner);
-  // A key is its 64 bits.
+  // An ItemKey has the same 64 bits.
   return {std::move(owner), {reinterpret_cast<const ItemKey*>(read.data()), read.size()}};
 }
 
