@@ -107,8 +107,8 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
     EXPECT_TRUE(faulty.struck()) << error.what();
     EXPECT_FALSE(harmless(fault)) << error.what();
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
-    // If the call did its work but failed, the retry finds the work done, with an error of another
-    // kind.
+    // If the call did its work but failed, a retry may fail with another error, because it finds
+    // the work done.
     if (fault.how != How::DoneButFails) {
       EXPECT_EQ(error.kind(), Kind::Io) << error.what();
       EXPECT_EQ(error.error_number(), fault.error);

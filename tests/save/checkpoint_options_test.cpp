@@ -107,7 +107,8 @@ TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
   expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
 }
 
-/// Two enumerators of version 1 were replaced by one of another enumeration that means the same.
+/// Two enumerators that version 1 could store are gone. Each is loaded as the one that does the
+/// same.
 TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
   record::Encoder to;
   save::encode(

@@ -34,7 +34,8 @@ TEST(Backlog, AChunkPushedAgainRightAfterItsAnswerLosesNothingBehindIt) {
   world.ring(0);
   world.ring(1);
   world.backlog.take(world.list, world.bell());
-  // `published` is loaded after the exchange that clears the bell.
+  // `answer_oldest` loads `published` after the exchange that clears the bell. Chunk 0 rings again
+  // just before that load.
   HookedSync::before_next(HookedSync::Access::Load, [&] { EXPECT_TRUE(world.ring(0)); });
   EXPECT_EQ(world.backlog.answer_oldest(world.bell()).chunk, 0U);
   EXPECT_FALSE(HookedSync::pending(HookedSync::Access::Load));

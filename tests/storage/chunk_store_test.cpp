@@ -32,7 +32,7 @@ TEST(ChunkStore, RecurrentStatesFillEachChunksRoomFromTheFront) {
   EXPECT_EQ(store.take_state(2), 10U);
   EXPECT_EQ(store.state(6) - store.state(0), 6 * std::ptrdiff_t{kState});
   EXPECT_EQ(store.touched_state_bytes(), 3 * kState);
-  store.chunk(1).states = 0;  // This happens when it is retired.
+  store.chunk(1).states = 0;  // Retiring a chunk sets this to 0.
   EXPECT_EQ(store.take_state(1), 5U);
   EXPECT_EQ(store.touched_state_bytes(), 3 * kState) << "used before";
   EXPECT_EQ(ChunkStore(3, 5, 40).reserved_state_bytes(), 0U);
@@ -46,7 +46,7 @@ TEST(ChunkStore, CountsWhatRowsStatesAndCompressedFramesOfAChunkTake) {
   store.note_frames(0, 3, 700);
   EXPECT_EQ(store.bytes_of_chunk(0), rows + 700);
   EXPECT_EQ(store.bytes_of_chunk(1), rows);
-  store.note_frames(0, 1, 600);  // This happens when it is used again.
+  store.note_frames(0, 1, 600);  // The chunk is filled again, with smaller frames.
   EXPECT_EQ(store.bytes_of_chunk(0), rows + 600);
 }
 

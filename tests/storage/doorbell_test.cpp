@@ -14,7 +14,7 @@ struct Doorbells {
     return list.ring(
         chunk, value, [this](std::uint32_t c) -> auto& { return bells[c]; });
   }
-  /// Takes the whole list; it reads each link before the bell is answered.
+  /// Takes the whole list, and answers no bell, which would allow its link to change.
   std::vector<std::uint32_t> take() {
     std::vector<std::uint32_t> chunks;
     for (std::uint32_t c = list.take_all(); c != kNil; c = bells[c].next.get()) {
@@ -76,7 +76,7 @@ TEST(Doorbell, NoRowAndNoClosingIsLostBetweenWritersAndTheTaker) {
   constexpr std::uint32_t kChunks = 4;
   constexpr std::uint32_t kRows = 30000;
   Bells bells(kChunks);
-  // Plain memory, so that only its bell makes a row visible.
+  // The rows are plain memory, so that only a chunk's bell makes them visible to the reader.
   std::array<std::vector<std::uint32_t>, kChunks> rows;
   rows.fill(std::vector<std::uint32_t>(kRows));
   std::vector<std::jthread> writers;

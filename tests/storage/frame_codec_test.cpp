@@ -14,7 +14,7 @@ Frame noise(std::size_t bytes, std::uint32_t seed) {
   return frame;
 }
 
-/// A copy of a frame that differs in a few places.
+/// A copy of a frame that differs in at most `places` bytes.
 Frame like(const Frame& key, std::uint32_t seed, std::size_t places) {
   std::mt19937 random(seed);
   Frame frame = key;
@@ -31,7 +31,8 @@ Frame encoded(const Frame& key, const Frame& frame) {
   return to;
 }
 
-/// Decodes as `read_frame` does, in heap memory so tight that sanitizers see reads beyond it.
+/// Decodes with `read_frame` from heap memory of exactly the needed size, so that sanitizers notice
+/// reads beyond it.
 bool decode_frame(const Frame& key, std::span<const std::byte> stored, Frame& frame) {
   Frame room = key;
   room.insert(room.end(), stored.begin(), stored.end());
@@ -69,13 +70,13 @@ TEST_P(FrameCodec, OneDecoderReadsFramesOfSeveralKeysInTurn) {
 
 TEST_P(FrameCodec, TakesLittleForAFrameLikeTheKey) {
   const Frame key = noise(GetParam(), 1);
-  // A match of n bytes takes n / 255 bytes, and a block some more.
+  // LZ4 stores a match of n bytes in n / 255 bytes, and each block needs some more.
   EXPECT_LT(encoded(key, key).size(), GetParam() / 200 + 40);
 }
 
 TEST_P(FrameCodec, GivesBackRunsOfEveryLengthWhereverTheyLie) {
   const Frame key = noise(GetParam(), 1);
-  // Lengths at which LZ4 changes its encoding, because a token or one more byte is full.
+  // Lengths at which LZ4 changes its encoding, because a token or a length byte is full.
   const std::size_t lengths[] = {1,  3,  4,  5,   7,   8,   9,   14,  15,  16,  18,
                                  19, 20, 24, 254, 255, 269, 270, 271, 273, 274, 275};
   std::mt19937 random(1);
@@ -84,7 +85,7 @@ TEST_P(FrameCodec, GivesBackRunsOfEveryLengthWhereverTheyLie) {
     Frame frame = key;
     bool changes = i % 2 == 0;
     for (std::size_t at = 0; at < frame.size(); changes = !changes) {
-      // Most of the frame is unchanged; in every other frame so are the last bytes.
+      // Most of the frame is unchanged. In half of the frames, so are the last 30 bytes.
       std::size_t length = lengths[random() % std::size(lengths)] * (changes ? 1 : 8);
       for (; length > 0 && at < frame.size(); --length, ++at) {
         frame[at] ^= changes && (i % 4 < 2 || at + 30 < frame.size()) ? std::byte{1} : std::byte{};
@@ -103,7 +104,7 @@ TEST_P(FrameCodec, RepeatsWhatChangedIfThatIsLittle) {
     std::fill_n(frame.begin() + 50, GetParam() / part, std::byte{9});
     return encoded(key, frame).size();
   };
-  // LZ4 would find that all bytes are equal, but decompresses that more slowly.
+  // LZ4 would also find that all changed bytes are equal, but decompresses that more slowly.
   EXPECT_GT(changed(40), GetParam() / 40);
   EXPECT_LT(changed(40), GetParam() / 40 + GetParam() / 200 + 60);
   EXPECT_LT(changed(3), GetParam() / 20 + 60) << "LZ4 itself";
@@ -166,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(OfBytes, FrameCodec,
                          testing::Values(512, 7056, 32768, 32769, 65536, 100'800),
                          testing::PrintToStringParamName());
 
-/// A frame whose compressed size is its own size would be taken for an uncompressed one.
+/// A compressed frame of the same size as the frame itself would be taken for an uncompressed one.
 TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
   for (const std::size_t size : {24U, 40U, 64U, 100U, 300U, 600U}) {
     const Frame key = noise(size, 1);
@@ -183,7 +184,7 @@ TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
   }
 }
 
-/// The last of several blocks claims bytes that belong to the next frame.
+/// In the second case, the last of several blocks claims bytes that belong to the next frame.
 TEST(FrameBlocks, EndWithTheirFrame) {
   const Frame key = noise(kFrameBlock + 100, 1);
   const Frame frame = noise(key.size(), 2);
@@ -207,7 +208,7 @@ TEST(FrameBlocks, EndWithTheirFrame) {
   EXPECT_EQ(given, kFrameBlock);
 }
 
-/// LZ4 would decompress it: 100 literal bytes after two bytes with their count.
+/// LZ4 would accept this block: 100 literal bytes, after two bytes with their count.
 TEST(FrameBlocks, AreNotLongerThanWhatTheyHold) {
   const Frame key = noise(100, 1);
   Frame stored = noise(102, 2);

@@ -38,7 +38,8 @@ TEST(FreeList, APopThatMeetsTheSameHeadOverAnotherLinkTriesAgain) {
   stack.push(0);
   stack.push(1);
   stack.push(2);
-  // The pop has read 2 as the head and 1 below it; before it exchanges, another thread has taken 1.
+  // `pop` has read 2 as the head and 1 as its successor. Before its exchange, another thread takes
+  // both and pushes 2 back.
   HookedSync::before_next(HookedSync::Access::CompareExchange, [&] {
     ASSERT_EQ(stack.pop(), 2U);
     ASSERT_EQ(stack.pop(), 1U);
@@ -58,7 +59,7 @@ TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
     std::uint64_t copy = 0;
   };
   Stack<base::StdSync> stack(kChunks);
-  // Plain memory, so that only the list orders the accesses.
+  // The contents are plain memory, so that only the list orders the accesses.
   std::array<Content, kChunks> contents;
   for (std::uint32_t chunk = 0; chunk < kChunks; ++chunk) {
     stack.push(chunk);

@@ -1,6 +1,6 @@
-// A libFuzzer target for damaged compressed frames. Whatever the frame room and the places of
-// frames contain, readers stay within the room and the frame; an undamaged frame is decoded as it
-// was.
+// A libFuzzer target for damaged compressed frames. Whatever is in the frame room and in the
+// frames' places, readers must stay within the room and the frame, and an undamaged frame must be
+// decoded as it was.
 #include "storage/frame_codec.hpp"
 
 #include <algorithm>
@@ -27,13 +27,13 @@ void demand(bool condition) {
   }
 }
 
-/// The size of a frame with one block, or with three.
+/// A size at which a frame has one block, or three.
 std::size_t frame_bytes(std::uint8_t choice) {
   constexpr std::array<std::size_t, 4> kSizes{512, 600, 32769, 70'000};
   return kSizes[choice % kSizes.size()];
 }
 
-/// Repeats the input until it is as long as a frame.
+/// A frame that repeats the input until it is full.
 Frame repeated(Bytes bytes, std::size_t size) {
   Frame frame(size);
   for (std::size_t i = 0; i < size && !bytes.empty(); ++i) {
@@ -50,7 +50,7 @@ bool decoded(const Frame& key, const Frame& stored, Frame& frame) {
   });
 }
 
-/// Decodes with all three buffers on the heap and exactly as long as needed.
+/// Decodes with all three buffers on the heap and of exactly the needed size.
 void decode(Bytes bytes, std::size_t size) {
   const Frame key = repeated(bytes.first(bytes.size() / 2), size);
   const Frame stored(bytes.begin(), bytes.end());

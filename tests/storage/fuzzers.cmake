@@ -1,5 +1,5 @@
-# fuzz_frames and fuzz_gather, libFuzzer programs: what reads compressed frames is compiled once more
-# with coverage for the fuzzer; the rest is the library as it is.
+# Builds fuzz_frames and fuzz_gather, libFuzzer programs. The code that reads compressed frames is
+# compiled again, with coverage for the fuzzer; the rest of the library is used as it was built.
 set(reprise_frames ${PROJECT_SOURCE_DIR}/src/storage/frame_codec.cpp)
 add_executable(fuzz_frames storage/fuzz_frames.cpp ${reprise_frames})
 add_executable(fuzz_gather window/fuzz_gather.cpp ${reprise_frames}

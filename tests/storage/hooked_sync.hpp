@@ -5,16 +5,17 @@
 
 namespace reprise::storage {
 
-/// A synchronisation policy for tests in one thread: before the next access of a chosen kind it
-/// runs what a rival thread might do at that very moment.
+/// A synchronisation policy for tests in one thread. Just before the next access of a chosen kind,
+/// it runs what another thread might do at that moment.
 struct HookedSync {
   enum class Access : std::uint8_t { Load, Exchange, CompareExchange };
 
-  /// Runs `rival` once, before the next access of that kind. Accesses within it run none.
+  /// Runs `rival` once, just before the next access of this kind. Accesses in `rival` itself run
+  /// none.
   static void before_next(Access access, std::function<void()> rival) {
     hooks_[static_cast<std::size_t>(access)] = std::move(rival);
   }
-  /// Whether the hook is still waiting for its access.
+  /// Whether the access that `before_next` waits for has not happened yet.
   static bool pending(Access access) {
     return static_cast<bool>(hooks_[static_cast<std::size_t>(access)]);
   }

@@ -34,7 +34,7 @@ TEST(PinWord, ExactlyOneOfRetirerAndReadersFreesAndAfterAllReads) {
   constexpr int kReaders = 3;
   constexpr int kRounds = 3000;
   Tested word;
-  // Plain memory, so that only the word orders reads and reuse.
+  // The chunk is plain memory, so that only the word orders reads before reuse.
   std::array<std::uint64_t, 8> chunk{};
   std::atomic<int> freers{0};
   int rounds_freed_wrongly = 0;

@@ -27,7 +27,8 @@ TEST(RowLayout, PutsTheHeaderThenObservationsThenColumns) {
   schema.reward("reward");
   schema.observation<std::uint8_t>("lives");
   const RowLayout layout(schema);
-  // The header has 16 bytes, state 12, lives 1, action 1; the reward is at the next multiple of 4.
+  // The header has 16 bytes, state 12, lives 1 and action 1; the reward is at the next multiple of
+  // 4.
   EXPECT_EQ(layout.fields()[1].offset, 16U);
   EXPECT_EQ(layout.fields()[3].offset, 28U);
   EXPECT_EQ(layout.fields()[0].offset, 29U);
@@ -50,7 +51,7 @@ TEST(RowLayout, PutsRecurrentStatesBesideTheRowsWhichHoldTheirNumber) {
   EXPECT_EQ(layout.fields()[0].offset, 0U);
   EXPECT_EQ(layout.fields()[2].offset, 8U);
   EXPECT_EQ(layout.state_stride(), 72U);
-  // The header has 16 bytes, number 4, state 12, reward 4.
+  // The header has 16 bytes, the state's number 4, the observation 12 and the reward 4.
   EXPECT_EQ(layout.fields()[1].offset, 20U);
   EXPECT_EQ(layout.fields()[3].offset, 32U);
   EXPECT_EQ(layout.stride(), 40U);

@@ -9,7 +9,7 @@
 namespace reprise::window {
 namespace {
 
-/// A resource that allocates until it is told not to.
+/// A memory resource that allocates until `refuses` is set.
 class StubbornResource final : public std::pmr::memory_resource {
  public:
   bool refuses = false;
@@ -57,7 +57,7 @@ struct Fixture {
   BatchStore store;
 };
 
-/// The address and size of every column with room for n items.
+/// The address of each column, and its size in bytes for n items.
 std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStore& store,
                                                                  std::size_t n) {
   std::vector<std::pair<const std::byte*, std::size_t>> columns;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kFrame = 84 * 84;
 
-/// Draws a screen on which little moves, or noise.
+/// Draws a screen on which little changes from step to step, or noise.
 void draw_frame(std::span<std::uint8_t> to, std::size_t step, bool noise) {
   std::mt19937 random(static_cast<std::uint32_t>(noise ? step + 1 : 0));
   std::ranges::generate(to, [&] { return static_cast<std::uint8_t>(random()); });
@@ -20,7 +20,7 @@ void draw_frame(std::span<std::uint8_t> to, std::size_t step, bool noise) {
   }
 }
 
-/// A buffer with one episode of frames, compressed or not.
+/// A buffer with one episode of frames, which are compressed or not.
 struct Film {
   explicit Film(bool compressed, bool noise = false, std::size_t capacity = 2000,
                 std::size_t chunk_steps = 250)
@@ -85,7 +85,7 @@ TEST(CompressedFrames, TakeLittleMemoryAndTheStatisticsSaySo) {
   const Stats packed = Film(true).replay.stats();
   EXPECT_EQ(plain.compressed_bytes, 0U);
   EXPECT_EQ(plain.uncompressed_bytes, 0U);
-  // The number includes context, final rows and what the next chunk reserves.
+  // The number includes context rows, final observations, and what the next chunk reserves.
   EXPECT_GE(packed.uncompressed_bytes, 2000 * kFrame);
   EXPECT_LE(packed.uncompressed_bytes, 2600 * kFrame);
   EXPECT_EQ(packed.uncompressed_bytes % kFrame, 0U);
@@ -106,7 +106,7 @@ TEST(CompressedFrames, OfNoiseCostTwoPercentAtMost) {
 TEST(CompressedFrames, TheStatisticsAreOfWhatTheBufferHolds) {
   Film film(true);
   film.replay.clear();
-  // It leaves out the chunk that the writer has open.
+  // The numbers are at most those of the chunk that the writer has open.
   EXPECT_LT(film.replay.stats().uncompressed_bytes, 250 * kFrame);
   EXPECT_LT(film.replay.stats().compressed_bytes, film.replay.stats().uncompressed_bytes);
   EXPECT_GT(film.replay.stats().touched_bytes, 2000U * 20) << "chunks keep their memory";

@@ -1,6 +1,6 @@
 #include "testing/test.hpp"
 
-/// What `Conformance`, which compares items of streams with a model, does not ask.
+/// Tests of streams for what `Conformance` does not check when it compares them with its model.
 namespace reprise::test {
 namespace {
 
@@ -18,7 +18,7 @@ auto slice(std::span<T> column, std::size_t item, std::size_t steps) {
   return std::vector<std::remove_const_t<T>>(values.begin(), values.end());
 }
 
-/// Draws all items in the order in which they came.
+/// A batch of this many items, without waiting.
 SampleResult drawn_of(Sampler& sampler, std::size_t items) {
   return require_batch(sampler.sample(items, kAtOnce));
 }
@@ -39,7 +39,8 @@ Steps first_steps(Line& line) {
   return {found.begin(), found.end()};
 }
 
-/// Episodes of one step take two rows each, the most that a window can have.
+/// An episode of one step takes two rows, so these windows have the most rows that a window can
+/// have.
 TEST(Continued, WindowsOfEndsAloneFitInTheSmallestChunks) {
   for (const std::uint32_t steps : {1U, 2U, 5U}) {
     for (const std::uint32_t stack : {1U, 3U}) {

@@ -6,16 +6,15 @@
 
 namespace reprise::window {
 
-/// Enumerates the states that writers can reach, and so every way to fill a chunk. It states the
-/// rules of writing rows independently: an episode of T steps takes T + 1 rows; an item is decided
-/// when n steps follow it or its episode ends; when a chunk fills in the middle of an episode,
-/// frame stack, open items and current row go to the next one.
-/// middle of an episode hands frame stack, open items and current row to the next one.
+/// Enumerates all states that writers can reach, and so all ways to fill a chunk. It has its own
+/// statement of the rules for writing rows: an episode of T steps takes T + 1 rows; an item is
+/// decided when n steps follow it or its episode ends; when a chunk fills in the middle of an
+/// episode, frame stack, open items and current row go to the next chunk.
 class FilledChunks {
  public:
   FilledChunks(std::uint32_t n_step, std::uint32_t frame_stack, std::uint32_t rows)
       : n_step_(n_step), behind_(frame_stack - 1), rows_(rows) {
-    handed_over_.insert(Place{});  // An unused chunk is taken like one left open at row 0.
+    handed_over_.insert(Place{});  // An unused chunk is like one that was left open at row 0.
     explore_between_episodes({});
     while (!todo_.empty()) {
       const State state = todo_.back();
@@ -24,11 +23,11 @@ class FilledChunks {
     }
   }
 
-  /// The fewest items in a filled chunk that holds any and took over at most one open episode.
+  /// The fewest items in a filled chunk, of chunks that have any and took over at most one episode.
   [[nodiscard]] std::uint32_t fewest_items() const { return fewest_; }
 
-  /// The fewest explained rows in a filled chunk that holds any item: two for each item, and the
-  /// frame stacks of all episodes taken over but one.
+  /// The fewest rows in a filled chunk with items that items or stacks account for: two for each
+  /// item, and the frame stacks of all episodes taken over but one.
   [[nodiscard]] std::uint32_t fewest_rows_explained() const { return fewest_rows_; }
 
  private:
@@ -36,15 +35,17 @@ class FilledChunks {
   struct Place {
     std::uint32_t row = 0;
     std::uint32_t items = 0;
-    std::uint32_t taken_over = 0;  ///< Episodes that were open when they moved here.
+    /// Number of episodes that were open when they moved to this chunk.
+    std::uint32_t taken_over = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   /// A state within an episode.
   struct State {
-    Place start;            ///< Where this episode began in this chunk.
-    std::uint32_t row;      ///< The current row.
-    std::uint32_t open;     ///< Committed steps that are not yet items.
-    std::uint32_t history;  ///< Steps before the open ones that a frame stack still needs.
+    Place start;         ///< The state before this episode began in this chunk.
+    std::uint32_t row;   ///< The current row.
+    std::uint32_t open;  ///< Number of committed steps that are not items yet.
+    /// Number of steps before the open ones that a frame stack still needs.
+    std::uint32_t history;
     std::uint32_t items;
     std::uint32_t taken_over;
     friend auto operator<=>(const State&, const State&) = default;
@@ -71,7 +72,7 @@ class FilledChunks {
     const std::uint32_t more = taken_over <= 1 ? 0 : taken_over - 1;
     fewest_rows_ = std::min(fewest_rows_, 2 * items + more * behind_);
   }
-  /// The writer begins an episode, or leaves.
+  /// The writer begins an episode, or leaves the chunk to others.
   void explore_between_episodes(Place place) {
     if (rows_ - place.row < 2) {
       close(place.items, place.taken_over);
@@ -91,16 +92,16 @@ class FilledChunks {
            next_chunk.history, place.items, place.taken_over + 1});
   }
   void step(const State& state) {
-    // The episode ends with this step, so all open items and this one are decided.
+    // Case 1: the episode ends with this step, so this item and all open ones are decided.
     explore_between_episodes({state.row + 2, state.items + state.open + 1, state.taken_over});
-    // The episode is truncated before this step, whose row is its last, or free if no item needs
-    // it.
+    // Case 2: the episode is truncated before this step. The step's row becomes the episode's last
+    // row, or is free if no item needs it.
     if (state.open != 0 || state.items > state.start.items) {
       explore_between_episodes({state.row + 1, state.items + state.open, state.taken_over});
     } else {
       explore_between_episodes(state.start);
     }
-    // The episode goes on.
+    // Case 3: the episode goes on.
     State next = state;
     ++next.row;
     if (state.open + 1 < n_step_) {

@@ -25,7 +25,7 @@ using reprise::storage::FrameRef;
 using reprise::storage::ItemHeader;
 using Bytes = std::span<const std::byte>;
 
-/// Gathers every window of a chunk whose frame room and places of frames come from the input.
+/// Gathers every window of a chunk whose frame room and frame places come from the input.
 void gather(Bytes bytes, bool sequences, bool unique) {
   constexpr std::uint32_t kRows = 8;
   constexpr std::size_t kFrame = 512;
@@ -60,7 +60,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
   reprise::window::BatchStore batch(schema, spec, nullptr, unique);
   batch.reserve(rows.size());
   gather->items(rows, spec.targets(), batch, 0);
-  // The buffer is on the heap, exactly as long as the observation.
+  // The buffer is on the heap, and has exactly the size of the observation.
   std::vector<std::byte> frame(kFrame);
   gather->observation(0, rows.back(), frame.data());
 }

@@ -17,7 +17,7 @@ Options recurrent_options(const Sequences& window) {
   return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
-/// The numbers of the first steps of a batch's items; checks the states of each.
+/// The numbers of the first steps of a batch's items. Checks the recurrent states of each item.
 FirstNumbers checked_items(const RecurrentLine& line, const Batch& batch) {
   FirstNumbers numbers;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -136,7 +136,7 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
   EXPECT_EQ(checked_items(line, *batch), (FirstNumbers{0, 2, 100, 102, 200, 202}));
 }
 
-/// Bytes that the process has in memory; 0 if the system does not say.
+/// Bytes of the process that are in memory; 0 if the system does not report them.
 std::size_t resident_bytes() {
   std::ifstream pages("/proc/self/statm");
   std::size_t mapped = 0;
@@ -147,10 +147,10 @@ std::size_t resident_bytes() {
 
 struct Use {
   std::size_t touched;   ///< `Stats::touched_bytes`.
-  std::size_t resident;  ///< Growth of the whole process.
+  std::size_t resident;  ///< Growth of the process's memory, in bytes.
 };
 
-/// The memory of a full buffer whose steps have a large state.
+/// Measures the memory of a full buffer whose steps have a large recurrent state or column.
 Use use_of(Schema schema, const auto& state, const Sequences& window) {
   const auto id = schema.observation<std::uint64_t>("id");
   Options options = recurrent_options(window);
@@ -185,7 +185,7 @@ TEST(RecurrentState, TakesTheMemoryOfItemsAndNotOfSteps) {
   EXPECT_GE(in_rows.touched, 4000 * kBytes);
   EXPECT_GE(in_items.touched, 4000 / 40 * kBytes) << "what is stored counts";
   EXPECT_LE(in_items.touched, in_rows.touched / 20) << "40 steps have one state";
-  // Rows may lie on huge pages that are partly filled.
+  // Rows may lie on huge pages that are filled only in part, so this bound is loose.
   EXPECT_LE(in_items.resident, in_rows.resident / 3);
 }
 

@@ -87,7 +87,7 @@ TEST(SequencePriorities, ComeFromABatchAndGoBackIntoTheBuffer) {
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(state) = 0.0F;
-  for (int t = 0; t < 9; ++t) {  // These are items of 6 and of 5 steps.
+  for (int t = 0; t < 9; ++t) {  // The episode has two items, of 6 and of 5 steps.
     writer.now(error) = static_cast<float>(t);
     writer.next(state) = 0.0F;
     writer.commit(t == 8 ? End::Terminated : End::Continue);
@@ -99,7 +99,7 @@ TEST(SequencePriorities, ComeFromABatchAndGoBackIntoTheBuffer) {
   EXPECT_EQ(replay.update_priorities(batch->keys(), result).applied, 64U);
   const SampleResult again = require_batch(sampler.sample(64));
   for (std::size_t i = 0; i < 64; ++i) {
-    // The errors are 2 to 5, and 6 to 8.
+    // The two items' errors are 2 to 5, and 6 to 8.
     const double weight = again->positions()[i] == 0 ? (5 + 3.5) / 2 : (8 + 7.0) / 2;
     EXPECT_NEAR(again->probabilities()[i], weight / (4.25 + 7.5), 1e-12);
   }

@@ -9,7 +9,8 @@ Options options_with(const Sequences& window) {
   return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
-/// Draws until every item has come, and returns the last batch.
+/// Draws one batch of n items, or of 4 * items if n is 0, which has every item if they weigh the
+/// same.
 const Batch& all_of(Sampler& sampler, std::size_t items, std::size_t n = 0) {
   const SampleResult batch = sampler.sample(n == 0 ? 4 * items : n, kAtOnce);
   EXPECT_TRUE(batch);
@@ -39,7 +40,7 @@ TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
 
 using Floats = std::vector<float>;
 
-/// The part of a column that belongs to one item.
+/// The values of one item in a column of `steps` values per item.
 Floats part(std::span<const float> column, std::size_t item, std::size_t steps) {
   const auto values = column.subspan(item * steps, steps);
   return {values.begin(), values.end()};
@@ -81,7 +82,7 @@ TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
       for (std::uint32_t t = 0; t < items->lengths()[i]; ++t) {
         const std::size_t at = items->positions()[i] + t;
         if (t + singles->lengths()[at] > items->lengths()[i]) {
-          continue;  // The return stops at the item's end.
+          continue;  // This return stops at the sequence's end.
         }
         ++compared;
         for (const Reward reward : rewards) {

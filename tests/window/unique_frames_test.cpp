@@ -9,7 +9,7 @@ Frames frames_of(std::span<const std::uint8_t> span) {
   return {span.begin(), span.end()};
 }
 
-/// A buffer with one episode of two steps: frames 1, 2 and 3, each of one byte.
+/// A buffer with one episode of two steps, which has the frames 1, 2 and 3, each of one byte.
 struct Episode {
   explicit Episode(const Window& window = Transitions{.n_step = 3, .frame_stack = 2},
                    End end = End::Truncated)
@@ -100,7 +100,7 @@ TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
     const auto batch = sampler.sample(2);
     ASSERT_TRUE(batch);
     const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
-    // The items have two steps and one, followed by zeros.
+    // The first item has two steps, the second has one, so zeros follow its frames.
     EXPECT_EQ(frames_of(batch->frames(made.frame)),
               (Frames{before, before, 1, 2, 3, 0, before, 1, 2, 3, 0, 0}));
     EXPECT_EQ(batch->shape(made.frame), (std::vector<std::size_t>{2, 3, 3, 1}));
@@ -118,10 +118,10 @@ TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
   }
 }
 
-/// The cases are single transitions, sequences, and compressed sequences.
+/// Case 0 has single transitions, case 1 sequences, case 2 compressed sequences.
 TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
   constexpr std::size_t kOddFrame =
-      1031;  // It is odd, so that frames begin anywhere in a cache line.
+      1031;  // The size is odd, so that frames begin anywhere in a cache line.
   for (const int kind : {0, 1, 2}) {
     const bool sequences = kind != 0;
     const std::size_t items = sequences ? 500 : 1000;

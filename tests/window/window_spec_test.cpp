@@ -50,7 +50,7 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(WindowSpec(with_returns).target_count(), 8U);
 }
 
-/// The items one after the other, as a writer is told to decide them.
+/// Compares with the number of items that a writer decides step by step.
 TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
   for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     for (const Window& window :
@@ -143,9 +143,9 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
 }
 
 // A chunk that several writers leave open can take over several episodes, each with its frame
-// stack, and then holds fewer items than promised. Each such stack came from a chunk that closed,
-// so over all chunks there is at most one for each, and the promise holds on average. Hence the
-// rows of all stacks but one count as used.
+// stack, and then holds fewer items than promised. Each such stack comes from another chunk, which
+// was closed, so over all chunks there is at most one stack per chunk, and the promise holds on
+// average. So the rows of all stacks but one count as used.
 TEST(WindowSpec, NoPatternOfEpisodesFillsAChunkWithFewerItemsThanPromised) {
   for (std::uint32_t n_step = 1; n_step <= 4; ++n_step) {
     for (std::uint32_t frame_stack = 1; frame_stack <= 4; ++frame_stack) {

@@ -3,13 +3,13 @@
 namespace reprise::test {
 namespace {
 
-/// Episodes of numbered steps as arrays, to compare with the same steps one by one.
+/// An episode of numbered steps as arrays, to be compared with the same steps appended one by one.
 struct Episode {
   Episode(std::uint64_t first, std::size_t count)
       : steps(count), numbers(count + 1), rewards(count, 1.0F) {
     std::iota(numbers.begin(), numbers.end(), first);
   }
-  /// The values that `Line::append` writes.
+  /// The values of these steps' fields, the same that `Line::append` writes.
   [[nodiscard]] std::vector<AnyValue> values(const Line& line) const {
     const auto bytes = std::as_bytes(std::span(numbers));
     return {{AnyField(line.reward), false, std::as_bytes(std::span(rewards))},
@@ -26,7 +26,7 @@ Options options_of(const Window& window) {
   return Small{.window = window, .episode_index = true, .key_tag = 3};
 }
 
-/// The items of an episode as text, in which a difference shows.
+/// The items of an episode as lists of numbers, which a failing test prints.
 std::vector<std::vector<std::uint64_t>> items_of(Line& line, std::uint64_t episode) {
   std::vector<std::vector<std::uint64_t>> items;
   const Batch batch = line.replay.episodes().gather(episode, 0, 20);
@@ -66,7 +66,7 @@ TEST_P(AddEpisode, IsItsStepsOneAfterTheOther) {
 INSTANTIATE_TEST_SUITE_P(Ends, AddEpisode,
                          testing::Values(End::Continue, End::Terminated, End::Truncated));
 
-/// Options of a queue of 4, which has no room for more until items are drawn.
+/// Options with a queue of 4 items, which holds writers until items are drawn.
 Options queue_of_4(InitialPriority initial) {
   return Small{.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = initial}},
                .max_times_sampled = 1,
@@ -76,7 +76,7 @@ Options queue_of_4(InitialPriority initial) {
 
 constexpr float kGone = -1.0F;
 
-/// Expects the priorities of the first episode's items, from its first step on.
+/// Expects the first episode's items to have these priorities, or to be gone where it is kGone.
 void expect_priorities(Line& line, const std::vector<float>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::optional<ItemKey> key = line.replay.episodes().find(0, i);
@@ -144,7 +144,7 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   refuses({"'reward' is named twice"}, named);
   named.erase(named.begin() + 2, named.end());
   refuses({"'gamma' is missing"}, named);
-  states[7] = std::numeric_limits<float>::infinity();  // This is the final observation.
+  states[7] = std::numeric_limits<float>::infinity();  // This is a value of the final observation.
   refuses({"'state'", "next step", "inf"}, values());
   states[7] = 1.0F;
   gammas[2] = 1.5F;
@@ -155,7 +155,7 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   priorities = {1.0F, 1.0F, -1.0F};
   refuses({"priorities[2] is -1"}, values());
   priorities.clear();
-  // One priority belongs to an episode that is not there, or there are too many.
+  // `taken` is in the middle of the episode, which is not open here, or beyond its end.
   for (const std::size_t wrong : {2U, 4U}) {
     taken = wrong;
     refuses({"taken is"}, values());

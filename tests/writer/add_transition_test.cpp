@@ -3,7 +3,7 @@
 namespace reprise::test {
 namespace {
 
-/// A buffer of transitions (s, a, r, s') between states of two numbers.
+/// A buffer of transitions (s, a, r, s'), whose states have two numbers.
 class AddTransition : public testing::Test {
  protected:
   using State = std::array<float, 2>;

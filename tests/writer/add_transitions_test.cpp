@@ -14,7 +14,7 @@ Schema schema_of_arrays() {
   return schema;
 }
 
-/// Transitions as arrays: most continue the one before, some begin an episode, some end one.
+/// Transitions as arrays. Most continue the one before; some begin an episode, some end one.
 struct Arrays {
   explicit Arrays(std::size_t n) : discount(n, 0.5F), reward(n), action(n), ends(n) {
     Rng rng(7);
@@ -40,7 +40,7 @@ struct Arrays {
     }
   }
 
-  /// Whether the transition begins where the one before it ends.
+  /// Whether transition i begins with the observations with which the one before it ended.
   [[nodiscard]] bool continues(std::size_t i) const {
     return i != 0 && seen[i] == next_seen[i - 1] && state[2 * i] == next_state[2 * i - 2] &&
            state[2 * i + 1] == next_state[2 * i - 1];
@@ -76,7 +76,7 @@ struct Arrays {
   std::vector<std::uint8_t> next_seen;
 };
 
-/// The bytes of all items, by episode and position.
+/// The bytes of all items, ordered by episode and position.
 std::vector<std::byte> content(ReplayBuffer& replay, std::size_t episodes, std::size_t steps) {
   std::vector<std::byte> bytes;
   const auto put = [&](const auto& values) {
@@ -106,8 +106,9 @@ Options windowed(const Window& window) {
                .key_tag = 5};
 }
 
-/// Appends in pieces of several sizes, one by one, and by a writer that begins an episode where
-/// states do not meet; there are ends, jumps, several chunks and an eviction.
+/// Appends the same transitions in pieces of several sizes, one by one, and by a writer that begins
+/// an episode where states do not meet. The transitions have ends and jumps, and fill several
+/// chunks, some of which are evicted.
 TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   const Arrays arrays(1000);
   const Schema schema = schema_of_arrays();
@@ -153,7 +154,7 @@ TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   }
 }
 
-/// A test with 10 transitions between consecutive numbers.
+/// A buffer, and 10 transitions between consecutive numbers.
 class NumberedTransitions : public testing::Test {
  protected:
   static constexpr std::size_t kCount = 10;
@@ -169,7 +170,7 @@ class NumberedTransitions : public testing::Test {
             {AnyField(line_.reward), false, std::as_bytes(std::span(rewards_))},
             {AnyField(line_.id), true, bytes.subspan(8)}};
   }
-  /// Expects the buffer to hold steps `first` to `last` - 1, in its first episode, and no others.
+  /// Expects the buffer to hold exactly steps `first` to `last` - 1 of its first episode.
   void expect_only(std::uint64_t first, std::uint64_t last) {
     EXPECT_EQ(line_.replay.size(), last - first);
     const Batch batch = line_.replay.episodes().gather(0, 0, kCount);
@@ -208,7 +209,8 @@ TEST_F(NumberedTransitions, GoOnBehindThoseThatWereTaken) {
   EXPECT_EQ(taken, 0U);
 }
 
-/// Samplers have to see the step that a writer holds back before it waits for them.
+/// The writer holds back its newest step. Before it waits for samplers, it must let them see that
+/// step.
 TEST_F(NumberedTransitions, AreSeenWhileTheWriterWaitsForTheLimiter) {
   std::jthread learner([this] {
     Sampler sampler = line_.replay.sampler();

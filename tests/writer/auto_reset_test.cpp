@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::size_t kEnvironments = 3;
 
-/// Simulators that count their steps: the observation is 1000 e + 100 (episode) + t.
+/// Simulators that count their steps: environment e observes 1000 e + 100 * (episode) + (step).
 struct Simulators {
   explicit Simulators(AutoReset how,
                       const Options& options = Small{.capacity_steps = 2000, .episode_index = true})
@@ -17,16 +17,16 @@ struct Simulators {
   [[nodiscard]] std::vector<AnyValue> first() const {
     return {{AnyField(line.id), false, std::as_bytes(std::span(seen))}};
   }
-  /// Steps all environments; those for which `ends` says so end, unless they are reset now.
+  /// Steps all environments. An environment ends as `wanted` says, unless this step resets it.
   void step(std::span<const End> wanted) {
     actions = seen;
     ends.assign(wanted.begin(), wanted.end());
-    finals.assign(kEnvironments, 77);  // It is only read where an episode ends.
+    finals.assign(kEnvironments, 77);  // The value is only read where an episode ends.
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       const std::uint64_t after_reset = (seen[e] / 100 + 1) * 100;
       if (resets[e]) {
         resets[e] = false;
-        actions[e] = 99'999;  // Neither the action nor the end of a reset is stored.
+        actions[e] = 99'999;  // Neither the action nor the end of a step that resets is stored.
         seen[e] = after_reset;
         continue;
       }
@@ -112,7 +112,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, AutoResets,
                                          AutoReset::Disabled),
                          name_of);
 
-/// A queue of 4 takes the steps of some environments; the next call appends the others.
+/// The queue of 4 holds the writer after some environments' steps; the repeated call appends the
+/// others.
 TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
   Simulators world(GetParam(), Small{.capacity_steps = 2000,
                                      .max_times_sampled = 1,
@@ -211,7 +212,8 @@ TEST(AutoReset, RefusesWhatItsModeHasNot) {
   Simulators next(AutoReset::NextStep);
   next.writers.begin(next.first());
   next.step(std::vector(kEnvironments, End::Continue));
-  next.mode = AutoReset::SameStep;  // In this mode simulators give final observations.
+  // In this mode `append` passes final observations, which the writers' own mode does not allow.
+  next.mode = AutoReset::SameStep;
   expect_refusal([&] { (void)next.append(); }, {"SameStep"});
 }
 

@@ -11,7 +11,7 @@ struct Checked {
     schema.require_finite(on);
     replay.emplace(schema, Small{.max_writers = 2});
   }
-  /// Writes a step whose values are all this number.
+  /// Writes a step in which all checked values are `value`.
   void write(Writer& writer, float value) const {
     if (!writer.in_episode()) {
       writer.begin_episode();
@@ -43,7 +43,7 @@ TEST(Finite, TakesEveryFiniteValueAndWhateverOtherFieldsHold) {
     checked.write(writer, value);
     EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   }
-  writer.next(checked.whole) = ~std::uint32_t{0};  // As a float these bits would be NaN.
+  writer.next(checked.whole) = ~std::uint32_t{0};  // As a float, these bits are a NaN.
   std::ranges::fill(writer.next(checked.narrow), 1.0F);
   writer.next(checked.wide) = 1.0;
   writer.now(checked.action) = kNaN;

@@ -3,8 +3,8 @@
 #include "testing/test.hpp"
 #include "writer/writer_core.hpp"
 
-/// Writers for which there is no chunk. By the plan this happens only while a shard's lock is held
-/// all the time, which no call of a user does.
+/// Tests of writers that get no chunk. There are enough chunks by plan, so this happens only while
+/// a shard's lock is held all the time, which no call of a user does.
 namespace reprise::writer {
 namespace {
 
@@ -42,7 +42,7 @@ class NoRoom : public testing::Test {
     return writer.commit(end, {});
   }
 
-  /// Appends until a commit finds no chunk for its step, and returns how many steps were taken.
+  /// Appends until a commit finds no chunk for its step. Returns how many steps were committed.
   std::uint64_t append_until_full(WriterCore& writer) {
     std::uint64_t number = 0;
     while (append(writer, number) == CommitStatus::Committed) {
@@ -56,7 +56,7 @@ class NoRoom : public testing::Test {
     return core_->shards().steps();
   }
 
-  /// The numbers of all items, whose windows it checks.
+  /// The numbers of all items. Checks their windows.
   std::set<std::uint64_t> numbers() {
     core_->shards().drain();
     sampler::SamplerCore sampler(core_, {});
@@ -139,7 +139,7 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   expect_accounted();
 }
 
-/// Refuses to wait after it was asked `left` times.
+/// Ends a wait after it has allowed `left` more looks.
 class Patience final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
@@ -167,7 +167,7 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
-/// Makes room, and refuses to wait, when it is asked for the second time.
+/// When it is asked for the second time, makes room and ends the wait all the same.
 class LetsGoAndRefuses final : public WaitHook {
  public:
   explicit LetsGoAndRefuses(LockHolder& holder) : holder_(holder) {}
@@ -216,7 +216,7 @@ TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
-  writer.reset();  // It waits a second for a chunk.
+  writer.reset();  // The destructor waits a second for a chunk.
   holder.let_go();
   EXPECT_GE(core_->shards().writers_for_chunk.stats().longest, 1s) << "it does not give up at once";
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U) << "n_step - 1 items were open";
@@ -233,8 +233,8 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
-  writer->begin_episode();  // It waits a second, then drops two items.
-  writer->begin_episode();  // The episode before had no steps, so it does not wait.
+  writer->begin_episode();  // The call waits a second for a chunk, then drops two items.
+  writer->begin_episode();  // The episode before has no steps, so the call does not wait.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
   holder.let_go();
@@ -250,7 +250,7 @@ class NoRoomInAStream : public NoRoom {
   NoRoomInAStream()
       : NoRoom(Sequences{.length = 3, .period = 1, .end = SequenceEnd::Continue}, 8) {}
 
-  /// How often a writer waited for a chunk.
+  /// How often writers have waited for a chunk.
   [[nodiscard]] std::uint64_t waits() const {
     return core_->shards().writers_for_chunk.stats().waits;
   }

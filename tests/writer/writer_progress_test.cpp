@@ -20,7 +20,7 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
     shard::Shard& second = core->shards()[1];
     const base::MutexLock lock_first(first.mutex);
     const base::MutexLock lock_second(second.mutex);
-    // It fills every chunk that there is, and then gives up for lack of room.
+    // The writer fills every chunk, and then gives up because no chunk is free.
     std::jthread([&] {
       while (writer.commit(End::Continue, {}) == CommitStatus::Committed) {
         ++committed;
@@ -89,7 +89,7 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
       status = sampler.sample(1, {.timeout = 30s}).status();
     });
     yield_while([&] { return !started.load(); });
-    // The spin ends at any moment between the sampler's first look and its sleep.
+    // This delay ends at a random moment between the sampler's first look and its sleep.
     for (std::size_t spin = rng.below(2000); spin > 0; --spin) {
       started.load();
     }
