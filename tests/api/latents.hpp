@@ -23,7 +23,8 @@ inline std::optional<std::uint64_t> write_of(std::uint64_t step,
   return std::ranges::equal(value, latent_of(step, write)) ? std::optional(write) : std::nullopt;
 }
 
-/// A buffer of numbered steps with two mutable columns, in which appends put write 0.
+/// A buffer of numbered steps with two mutable columns, which get the values of write 0 at the
+/// append.
 struct Latents {
   explicit Latents(Options options, bool compressed = false)
       : id(schema.observation<std::uint64_t>("id")),

@@ -62,7 +62,7 @@ TEST(Region, LargeOnesStartOnAHugePageWhereTheSystemMapsMemory) {
 }
 
 #if defined(__linux__)
-/// How many pages are in memory in each 2 MiB of a region after its first byte was touched.
+/// How many pages of each 2 MiB of a region are in memory after the first byte of them was touched.
 std::vector<std::size_t> pages_after_a_touch(const Region& region) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(region.size() / page);

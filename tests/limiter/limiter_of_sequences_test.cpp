@@ -14,8 +14,8 @@ Options sequence_options(std::uint32_t times, const RateLimiter& limiter) {
 TEST(LimiterOfSequences, HoldsWritersToARatioOnceEnoughIsThere) {
   const RateLimiter limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 3, .error_buffer = 4.0};
-  // If steps count, the balance lets 3 + 4 inserts through. If sequences count, it lets inserts
-  // through until the third sequence is complete, after 12 steps.
+  // Without a draw limit, the limiter counts steps and lets 3 + 4 of them through. With one it
+  // counts sequences, and lets steps through until the third sequence is complete, after 12 steps.
   for (const auto& [times, expected] : {std::pair(0U, 7U), std::pair(1U, 12U)}) {
     Line line(sequence_options(times, limiter));
     Writer writer = line.replay.writer({.timeout = 0ns});

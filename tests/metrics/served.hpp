@@ -48,8 +48,8 @@ class Served {
   Metrics metrics;
 };
 
-/// Returns the number of values in each bucket of a histogram, by the bucket's upper bound. Empty
-/// buckets are left out.
+/// The number of values in each bucket of a histogram, by the bucket's upper bound. Empty buckets
+/// are left out.
 using Buckets = std::map<double, double>;
 inline Buckets buckets(const Served& served, const std::string& name, const std::string& labels) {
   Buckets found;

@@ -34,7 +34,7 @@ class FewFiles {
   }
   FewFiles(const FewFiles&) = delete;
   FewFiles& operator=(const FewFiles&) = delete;
-  // The process may have ended.
+  // The process may have ended, so an error does not matter.
   ~FewFiles() { ::prlimit(process_, RLIMIT_NOFILE, &usual_, nullptr); }
 
  private:

@@ -142,8 +142,8 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
           blobs.client.answer(0, damaged);
         }
       } catch (const std::invalid_argument&) {  // NOLINT(bugprone-empty-catch): an allowed answer.
-      } catch (const std::bad_alloc&) {         // NOLINT(bugprone-empty-catch): likewise.
-      } catch (const std::runtime_error&) {     // NOLINT(bugprone-empty-catch): likewise.
+      } catch (const std::bad_alloc&) {         // NOLINT(bugprone-empty-catch): an allowed answer.
+      } catch (const std::runtime_error&) {     // NOLINT(bugprone-empty-catch): an allowed answer.
       }
     }
     const std::size_t items = blobs.replay.size();

@@ -74,8 +74,8 @@ void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
   }
 }
 
-/// After the save has ingested the first shard, and so has the first writer's chunk there, that
-/// writer goes on in a chunk of the second shard, which the save then finds too.
+/// After the save has ingested the first shard, in which it sees the first writer's chunk, that
+/// writer goes on in a chunk of the second shard, which the save then sees too.
 TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
   const std::uint64_t seed = 31;
   Rng rng(seed);

@@ -51,7 +51,7 @@ TEST(RowLayout, PutsRecurrentStatesBesideTheRowsWhichHoldTheirNumber) {
   EXPECT_EQ(layout.fields()[0].offset, 0U);
   EXPECT_EQ(layout.fields()[2].offset, 8U);
   EXPECT_EQ(layout.state_stride(), 72U);
-  // The header has 16 bytes, the state's number 4, the observation 12 and the reward 4.
+  // The header has 16 bytes, the number of the states 4, the observation 12 and the reward 4.
   EXPECT_EQ(layout.fields()[1].offset, 20U);
   EXPECT_EQ(layout.fields()[3].offset, 32U);
   EXPECT_EQ(layout.stride(), 40U);

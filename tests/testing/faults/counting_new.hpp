@@ -2,7 +2,7 @@
 
 #include "testing/test.hpp"
 
-/// Replaces the global operator new in each program that this file is linked into.
+/// counting_new.cpp replaces the global operator new in each program that links it.
 namespace reprise::test {
 
 /// Counts the allocations by operator new in all threads since the program began.

@@ -2,7 +2,7 @@
 
 #include "testing/test.hpp"
 
-/// Replaces posix_fallocate in each program that this file is linked into.
+/// full_disk.cpp replaces posix_fallocate in each program that links it.
 namespace reprise::test {
 
 /// From now on all threads together can reserve `bytes` bytes, then the disk is full.

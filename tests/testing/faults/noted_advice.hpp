@@ -2,7 +2,7 @@
 
 #include "testing/test.hpp"
 
-/// Replaces madvise and getrusage in each program that this file is linked into. Each thread has
+/// noted_advice.cpp replaces madvise and getrusage in each program that links it. Each thread has
 /// its own settings and records.
 namespace reprise::test {
 

@@ -2,7 +2,8 @@
 
 #include "testing/test.hpp"
 
-/// Replaces fsync, renameat and unlinkat in a program by functions that do the same and record it.
+/// noted_syncs.cpp replaces fsync, renameat and unlinkat in each program that links it, by
+/// functions that do the same and record the call.
 namespace reprise::test {
 
 /// Returns the calls recorded since the last time, in order: "sync PATH", "rename PATH TO", "remove

@@ -130,7 +130,7 @@ class Conformance {
     }
   }
 
-  // Defined in conformance_order.cpp, with everything that is not about weights:
+  // Defined in conformance_order.cpp, for draws that are not by weight:
   void check_order(const std::vector<ItemId>& ids) const;
   void look_at_order() const;
   /// A state in which the sampler's pass over all items (`Draws::Epoch`) may be.
