@@ -106,7 +106,7 @@ TEST(CompressedFrames, OfNoiseCostTwoPercentAtMost) {
 TEST(CompressedFrames, TheStatisticsAreOfWhatTheBufferHolds) {
   Film film(true);
   film.replay.clear();
-  // The numbers are at most those of the chunk that the writer has open.
+  // Only the chunk that the writer has open still counts.
   EXPECT_LT(film.replay.stats().uncompressed_bytes, 250 * kFrame);
   EXPECT_LT(film.replay.stats().compressed_bytes, film.replay.stats().uncompressed_bytes);
   EXPECT_GT(film.replay.stats().touched_bytes, 2000U * 20) << "chunks keep their memory";
