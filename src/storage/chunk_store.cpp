@@ -66,7 +66,7 @@ void ChunkStore::will_need_frames(std::uint32_t chunk, std::uint32_t first,
   const std::byte* const room = frame_room(chunk).data();
   const std::uint32_t begin = frames_end(chunk, first);
   frames_.will_need(room, frame_bytes_);
-  // The places of frames in memory may be damaged.
+  // The end may be below the beginning, because the places of frames in rows may be damaged.
   frames_.will_need(room + begin, std::max(begin, frames_end(chunk, last + 1)) - begin);
 }
 

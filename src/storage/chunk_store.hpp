@@ -31,7 +31,7 @@ inline constexpr float kStepWithoutItem = -3.0F;  ///< A step with which no item
 /// The shared words of one chunk; the writer's and the samplers' are on different cache lines.
 struct alignas(base::kCacheLine) Chunk {
   Bell<base::StdSync> bell;
-  /// Rows written. Only the chunk's owner uses `cursor` and the next two; the chunk gets another
+  /// Rows written. Only the chunk's owner uses this word and the next two; the chunk gets another
   /// owner through the free and open lists.
   std::uint32_t cursor = 0;
   /// Recurrent states stored, from the front.
@@ -87,8 +87,8 @@ class ChunkStore {
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
   /// The row of the last step in a chunk whose writer moved on in the middle of an episode; the row
-  /// after it has the next observation. (Fewer steps may be decided there, unless windows have one
-  /// step.)
+  /// after it has the next observation. (The last steps may not be decided in this chunk, unless
+  /// windows have one step.)
   [[nodiscard]] std::uint32_t last_step() const noexcept { return chunk_rows() - 2; }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
@@ -96,7 +96,7 @@ class ChunkStore {
   [[nodiscard]] std::size_t disk_bytes_of_chunk() const noexcept {
     return chunk_bytes_ + frame_room_bytes_;
   }
-  /// Address space of rows and of everything beside them except recurrent states.
+  /// Bytes of address space of everything but recurrent states.
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
     return rows_.size() + frames_.size() + reserved_columns();
   }
@@ -104,7 +104,7 @@ class ChunkStore {
     return priorities_.bytes() + item_numbers_.bytes() + versions_.size();
   }
   [[nodiscard]] std::size_t reserved_state_bytes() const noexcept { return states_.size(); }
-  /// Memory of the recurrent states stored so far, each place once. Relaxed: statistics.
+  /// Bytes of the places in which recurrent states were ever stored. Relaxed: statistics.
   [[nodiscard]] std::size_t touched_state_bytes() const noexcept {
     return states_touched_.load(std::memory_order_relaxed) * state_stride_;
   }
@@ -130,8 +130,8 @@ class ChunkStore {
   }
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
 
-  /// The frame room of a chunk; empty without compressed frames. Its bytes are those of a row's
-  /// frames, and rows follow each other without a gap.
+  /// The frame room of a chunk; empty without compressed frames. The frames of its rows follow each
+  /// other in it without a gap.
   [[nodiscard]] std::span<std::byte> frame_room(std::uint32_t chunk) noexcept {
     return {frames_.data() + chunk * frame_room_bytes_, frame_room_bytes_};
   }
@@ -141,17 +141,17 @@ class ChunkStore {
     return {frames_.data() + chunk * frame_room_bytes_, frame_room_bytes_};
   }
   /// Where the frames of the first `rows` rows of a chunk end in its frame room. Even if the places
-  /// of frames in the rows are damaged, the other rows have room behind this end.
+  /// of frames in the rows are damaged, the frames of the other rows have room after this end.
   [[nodiscard]] std::uint32_t frames_end(std::uint32_t chunk, std::uint32_t rows) noexcept;
-  /// Stores how much of a chunk's frame room is in use. Only for the chunk's owner, or before any
-  /// other thread has the buffer.
+  /// Sets, for statistics, how many rows have frames in the chunk's frame room, and their bytes.
+  /// Only for the chunk's owner, or before any other thread has the buffer.
   void note_frames(std::uint32_t chunk, std::uint32_t rows, std::uint32_t bytes) noexcept;
   /// The memory that a chunk uses, as if each row had a recurrent state. Relaxed: statistics.
   [[nodiscard]] std::size_t bytes_of_chunk(std::uint32_t chunk) const noexcept {
     return chunk_bytes_ + chunk_rows() * state_stride_ + packed_bytes(chunk);
   }
-  /// What compressed frames take in the chunks that are in use, what they would take as they are,
-  /// and the memory that frames have touched so far. Relaxed: statistics.
+  /// The bytes that compressed frames take in the chunks that are in use, those that they would
+  /// take uncompressed, and the memory that frames have touched so far. Relaxed: statistics.
   struct FrameTotals {
     std::size_t compressed = 0;
     std::size_t as_they_are = 0;
@@ -162,8 +162,8 @@ class ChunkStore {
   [[nodiscard]] bool has_frames() const noexcept { return frame_bytes_ != 0; }
   /// Whether rows are in a mapped file.
   [[nodiscard]] bool in_file() const noexcept { return rows_.in_file(); }
-  /// Ensures disk space for the chunks; space that they have already is kept. Returns 0, also in
-  /// memory, or an errno value. Any thread.
+  /// Ensures disk space for the chunks; space that they have already is kept. Returns 0, or for
+  /// rows in a file perhaps an errno value. Any thread.
   [[nodiscard]] int set_aside(std::uint32_t first, std::uint32_t chunks) const noexcept {
     const int error = rows_.set_aside(first * chunk_bytes_, chunks * chunk_bytes_);
     return error != 0 || frame_room_bytes_ == 0
@@ -182,11 +182,11 @@ class ChunkStore {
     frames_.forget(chunk * frame_room_bytes_,
                    chunks_[chunk].frame_bytes_touched.load(std::memory_order_relaxed));
   }
-  /// Disk space of the files; 0 without one.
+  /// Bytes of disk space of the files; 0 without a file.
   [[nodiscard]] std::size_t disk_bytes() const noexcept {
     return rows_.disk_bytes() + frames_.disk_bytes();
   }
-  /// Advice: these bytes of rows are about to be read. Does nothing in memory.
+  /// Advice: these bytes of rows are about to be read. Does nothing if rows are in memory.
   void will_need(const std::byte* from, std::size_t bytes) const noexcept {
     rows_.will_need(from, bytes);
   }
@@ -225,7 +225,8 @@ class ChunkStore {
   [[nodiscard]] float* priorities(std::uint32_t chunk) noexcept {
     return priorities_.data() + static_cast<std::size_t>(chunk) * chunk_rows();
   }
-  /// Item numbers of this row and those after it; written with the priorities. Null without them.
+  /// Item numbers of this row and those after it, written with the priorities. Null if the store
+  /// has no item numbers.
   [[nodiscard]] std::uint64_t* item_numbers(std::uint32_t chunk, std::uint32_t row) noexcept {
     return item_numbers_.size() == 0
                ? nullptr
@@ -248,7 +249,7 @@ class ChunkStore {
   Pages rows_;
   Pages frames_;  ///< Frame rooms; empty without compressed frames.
   base::LazyArray<float> priorities_;
-  base::LazyArray<std::uint64_t> item_numbers_;  ///< Item numbers; empty without them.
+  base::LazyArray<std::uint64_t> item_numbers_;  ///< Empty unless a selector needs item numbers.
   base::Region versions_;  ///< Versions of rows; empty without mutable columns.
   std::vector<Chunk> chunks_;
   std::size_t state_stride_;

@@ -30,7 +30,8 @@ struct Bell {
   /// Link in the doorbell list. It belongs to the thread that turned `word` from 0 until the push,
   /// then to the thread that took the list until the bell is answered.
   Owned<Sync, std::uint32_t> next{kNil};
-  /// The place of its news in the eviction order, stamped before the push; owned as `next`.
+  /// The place of the chunk's news in the eviction order, set before the push. It has the same
+  /// owner as `next`.
   Owned<Sync, std::uint64_t> turn{kNoTurn};
 };
 
@@ -45,9 +46,8 @@ class DoorbellList {
  public:
   /// Announces rows published before. `value` is kRung, or kRung | kClosed with the last ring of a
   /// writer, which must not touch the chunk afterwards. True if the chunk was pushed: then the
-  /// caller has to look for sleeping samplers. The next stop of the data path is
-  /// `LockedShard::ingest`.
-  /// `stamp` makes the turn of the news out of that of the news before.
+  /// caller has to look for sleeping samplers. `stamp` returns the turn of the news, given that of
+  /// the chunk's news before. The next stop of the data path is `LockedShard::ingest`.
   template <class Bells, class Stamp = KeepTurn>
   bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells, Stamp stamp = {}) noexcept {
     // B2: acq_rel; partner: the exchange in answer. Release: if it returns non-zero, the answer
@@ -81,13 +81,13 @@ class DoorbellList {
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint32_t> head_{kNil};
 };
 
-/// The news that an answered bell gives.
+/// What the ingester reads when it answers a bell.
 struct Answer {
   std::uint32_t published;
   bool closed;
 };
 
-/// An `Answer` together with its chunk.
+/// An `Answer` together with its chunk and the turn of the news.
 struct News {
   std::uint32_t chunk;
   std::uint32_t published;
@@ -123,7 +123,7 @@ class Backlog {
  public:
   [[nodiscard]] bool empty() const noexcept { return oldest_ == kNil; }
 
-  /// Moves the whole doorbell list behind the chunks that are here already.
+  /// Appends the whole doorbell list to the chunks of the backlog.
   template <class Bells>
   void take(DoorbellList<Sync>& list, Bells bells) noexcept {
     const std::uint32_t latest = list.take_all();

@@ -13,8 +13,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-/// Precedes each block of a frame that has several: the stored bytes of the block, which are all
-/// its bytes if it is stored uncompressed.
+/// The number that precedes each block of a frame of several blocks: how many bytes the block is
+/// stored in. These are as many as the block has if it is stored uncompressed.
 using Length = std::uint16_t;
 static_assert(kFrameBlock <= UINT16_MAX);
 
@@ -41,10 +41,10 @@ std::byte* put_length(std::byte* to, std::size_t rest) noexcept {
   return to;
 }
 
-/// Compresses a block into at most `room` bytes, or returns 0. Its LZ4 format consists of runs that
-/// equal the key at the same place, and of the bytes between them. LZ4 itself prefers the latest
-/// match, but its decoder waits when a match reads what was just written, and short matches cost as
-/// much as long ones.
+/// Compresses a block into at most `room` bytes, or returns 0. Writes LZ4's format, with matches
+/// only for runs that equal the key at the same place. LZ4 itself prefers the latest match, but its
+/// decoder waits when a match reads what was just written, and short matches cost as much as long
+/// ones.
 std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room) noexcept {
   // LZ4's format: the least distances of matches from the end of a block, and their least length.
   constexpr std::size_t kLastBegin = 12;
@@ -111,7 +111,7 @@ std::size_t encode_block(LZ4_stream_u* stream, Bytes key, Bytes block, std::byte
   if (most == 0) {
     return 0;
   }
-  // Where more of a frame changes, LZ4 needs fewer bytes.
+  // If the runs need more than a quarter of the block, much has changed, and LZ4 needs fewer bytes.
   if (const std::size_t runs = encode_runs(key, block, to, std::min(most - 1, block.size() / 4));
       runs != 0) {
     return runs;
@@ -146,7 +146,7 @@ std::size_t FrameEncoder::encode(Bytes key, Bytes frame, std::byte* to) noexcept
   std::size_t taken = 0;
   for (std::size_t at = 0; at < frame.size(); at += kFrameBlock) {
     const Bytes block = block_at(frame, at);
-    const std::size_t room = frame.size() - 1 - taken;  // It has to be smaller than uncompressed.
+    const std::size_t room = frame.size() - 1 - taken;  // All must be smaller than uncompressed.
     if (room < sizeof(Length)) {
       return as_it_is();
     }

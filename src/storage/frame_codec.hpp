@@ -16,7 +16,7 @@ namespace reprise::storage {
 /// that is compressed, in the place of the field's bytes.
 struct FrameRef {
   std::uint32_t at = 0;     ///< Bytes from the beginning of the room.
-  std::uint32_t bytes = 0;  ///< Bytes there; as many as the frame has if it is stored as it is.
+  std::uint32_t bytes = 0;  ///< Bytes stored; as many as the frame has if it is uncompressed.
 
   [[nodiscard]] std::size_t end() const noexcept { return std::size_t{at} + bytes; }
 };
@@ -34,8 +34,8 @@ class FrameEncoder {
  public:
   FrameEncoder();
 
-  /// Writes the frame to `to`, where there is room for as many bytes as it has; that many are taken
-  /// if it cannot be compressed, and it is stored as it is. Returns how many bytes were taken.
+  /// Writes the frame to `to`, where there is room for as many bytes as it has. A frame that cannot
+  /// be compressed is stored as it is. Returns the number of bytes written.
   std::size_t encode(std::span<const std::byte> key, std::span<const std::byte> frame,
                      std::byte* to) noexcept;
 
@@ -50,15 +50,16 @@ class FrameEncoder {
 /// whatever is in them.
 ///
 /// LZ4 is much faster where the dictionary lies directly before the output, so frames are
-/// decompressed behind a copy of the key frame, which many of them share. Key frames do not change
-/// as long as the decoder lives. One thread at a time; takes 64 KiB of its stack.
+/// decompressed directly after a copy of the key frame, which many of them share. Key frames must
+/// not change as long as the decoder lives. One thread at a time; an object has 64 KiB, usually on
+/// the stack.
 class FrameDecoder {
  public:
-  // The memory stays as it is: it is written before it is read.
+  // The memory is not initialised, because it is written before it is read.
   FrameDecoder() noexcept {}  // NOLINT(modernize-use-equals-default)
 
-  /// Gives the frame to `sink(offset, bytes)`, in pieces that are valid during that call. False if
-  /// it is damaged; some pieces may have been given then.
+  /// Calls sink(offset, bytes) with the frame in pieces, which are valid during that call. False if
+  /// the frame is damaged; the sink may have been called with some pieces then.
   template <class Sink>
   bool decode(std::span<const std::byte> key, std::span<const std::byte> stored,
               const Sink& sink) noexcept {
@@ -73,8 +74,8 @@ class FrameDecoder {
     }
     return stored.empty();
   }
-  /// As `decode`, for a frame in its room, where the key frame of its field begins at `key`. Also
-  /// false for a place that is not in the room.
+  /// Like `decode`, for a frame in its room, where the key frame of its field begins at `key`.
+  /// False also if either is not inside the room.
   template <class Sink>
   bool read(std::span<const std::byte> room, FrameRef ref, std::size_t key, std::size_t bytes,
             const Sink& sink) noexcept {
@@ -86,11 +87,12 @@ class FrameDecoder {
   std::span<const std::byte> next(std::span<const std::byte> key,
                                   std::span<const std::byte>& stored, std::size_t at) noexcept;
 
-  const std::byte* key_ = nullptr;  ///< The block of a key frame that ends at the middle.
+  /// The block of a key frame whose copy lies before the middle of `memory_`.
+  const std::byte* key_ = nullptr;
   alignas(base::kCacheLine) std::array<std::byte, 2 * kFrameBlock> memory_;
 };
 
-/// Decompresses a frame out of its room. False if it is damaged, and then the frame is all zeros.
+/// Decompresses a frame from its room. False if it is damaged; `frame` is then filled with zeros.
 bool read_frame(std::span<const std::byte> room, FrameRef ref, std::size_t key,
                 std::span<std::byte> frame) noexcept;
 

@@ -36,7 +36,7 @@ class FreeList {
  public:
   using Link = typename Sync::template Atomic<std::uint32_t>;
 
-  /// `links(chunk)` gives the link of a chunk. Ownership of the chunk, with everything written to
+  /// links(chunk) returns the link of a chunk. Ownership of the chunk, with everything written to
   /// it, passes to the thread that pops it.
   template <class Links>
   void push(std::uint32_t chunk, Links links) noexcept {
@@ -50,7 +50,7 @@ class FreeList {
                                      base::Order::Relaxed));
   }
 
-  /// kNil if empty.
+  /// Takes the chunk that was pushed last; kNil if the list is empty.
   template <class Links>
   std::uint32_t pop(Links links) noexcept {
     // F1: acquire, also on failure, because the link of the head is read next; partner: push.
@@ -111,7 +111,7 @@ class FreshChunks {
     return kNil;
   }
 
-  /// Marks the first `taken` chunks as handed out. Relaxed, because no other thread has it yet.
+  /// Marks the first `taken` chunks as handed out. Relaxed: no other thread uses this object yet.
   void restore(std::uint32_t taken) noexcept { taken_.store(taken, base::Order::Relaxed); }
 
   /// Relaxed: a count for statistics and hints.

@@ -18,7 +18,7 @@ using Word = std::uint64_t;
 
 /// Copies a value out of its row; for `Version::try_read`.
 inline void get_value(const std::byte* value, std::byte* to, std::size_t bytes) noexcept {
-  // A reader never stores.
+  // The cast is safe, because nothing is stored through the reference.
   auto* const words = reinterpret_cast<Word*>(const_cast<std::byte*>(value));
   const auto copy = [=](std::size_t i, std::size_t size) {
     const Word word = Version::get(base::StdSync::Ref<Word>(words[i]));
@@ -26,7 +26,7 @@ inline void get_value(const std::byte* value, std::byte* to, std::size_t bytes) 
   };
   const std::size_t whole = bytes / sizeof(Word);
   for (std::size_t i = 0; i < whole; ++i) {
-    copy(i, sizeof(Word));  // A constant, with which a memcpy is no call.
+    copy(i, sizeof(Word));  // The size is a constant, so that memcpy is inlined.
   }
   if (const std::size_t rest = bytes % sizeof(Word); rest != 0) {
     copy(whole, rest);

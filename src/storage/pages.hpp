@@ -10,7 +10,8 @@
 namespace reprise::storage {
 
 /// A range of zeroed bytes, in memory or in a mapped file. In a file, `set_aside` has to get disk
-/// space for a part before it is written to. In memory, of the advice only `expect_full` counts.
+/// space for a part before it is written to. Of the advice, `expect_full` concerns only memory, and
+/// the rest only files.
 ///
 /// Thread safety: as `base::MappedFile`.
 class Pages {
@@ -23,8 +24,8 @@ class Pages {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool in_file() const noexcept { return file_.data() != nullptr; }
 
-  /// Ensures disk space for a part; space that it has already is kept. 0, also in memory, or an
-  /// errno value.
+  /// Ensures disk space for a part; space that it has already is kept. Returns 0, or for a file
+  /// perhaps an errno value.
   [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept {
     return in_file() ? file_.set_aside(offset, bytes) : 0;
   }

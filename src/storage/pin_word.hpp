@@ -10,18 +10,18 @@ namespace reprise::storage {
 /// Pins and retirement of one chunk: exactly one thread sees "retired and not pinned" and frees the
 /// chunk (I2).
 ///
-/// Pins are taken under the shard's lock, so they are counted there without an atomic operation,
-/// and so are pins given back with the lock held. The word counts pins given back without the lock,
-/// by 2 each; retirement subtracts 2 for each pin out and adds 1. So the word is odd once the chunk
-/// is retired, and 1 once it is not pinned either, and only one thread can see it become 1. Numbers
-/// wrap harmlessly, because fewer than 2^31 pins are out at a time.
+/// Pins are taken under the shard's lock, so `taken_` counts them without an atomic operation, and
+/// also those given back with the lock held. `word_` counts pins given back without the lock, by 2
+/// each; retirement subtracts 2 for each pin that `taken_` counts and adds 1. So the word is odd
+/// once the chunk is retired, and 1 once it is not pinned either, and only one thread can see it
+/// become 1. Numbers wrap harmlessly, because fewer than 2^31 pins exist at a time.
 template <class Sync>
 class PinWord {
  public:
-  /// Shard lock held, chunk not retired.
+  /// The shard's lock must be held, and the chunk must not be retired.
   void pin() noexcept { taken_.set(taken_.get() + 1); }
 
-  /// Any thread that pinned. True if the caller has to free the chunk.
+  /// Gives a pin back; any thread that pinned. True if the caller has to free the chunk.
   /// W1: acq_rel. Release so that this reader's reads come before the reuse; acquire so that the
   /// thread that frees comes after every other reader's reads. Partners: the other unpins and
   /// retire.
@@ -39,7 +39,7 @@ class PinWord {
     return false;
   }
 
-  /// Shard lock held. True if no pin is out: the caller has to free the chunk.
+  /// Shard lock held. True if the chunk is not pinned, so that the caller has to free it.
   /// W1: acq_rel; partner: unpin.
   [[nodiscard]] bool retire() noexcept {
     const std::uint32_t taken = kPin * taken_.get();

@@ -19,8 +19,8 @@ namespace reprise::storage {
 /// read (I1). Read through the item's key, and by `items/hindsight` in any published row, where a
 /// stale one may lie: no step is decided twice with one episode and position.
 ///
-/// The length is that of the rows after the first that its window reads: its steps, and in a stream
-/// the final rows between them (`StreamRows`).
+/// The length is the number of rows after the first that the item's window reads: as many as it has
+/// steps, and in a stream the final rows between these (`StreamRows`).
 struct ItemHeader {
   std::uint64_t episode = 0;
   std::uint64_t packed = 0;  ///< position : 40, length : 16, terminated : 8
@@ -42,8 +42,8 @@ struct ItemHeader {
 static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);
 
 /// Number of an item's recurrent state. States are numbered as rows are: those of chunk c begin
-/// with number c * rows in a chunk. It lies behind the header of each row, if the schema has
-/// recurrent states, and is written and read as the header.
+/// with number c * (rows of a chunk). If the schema has recurrent states, the number follows the
+/// header in each row, and is written and read together with it.
 using StateNumber = std::uint32_t;
 inline constexpr std::size_t kStateNumberOffset = sizeof(ItemHeader);
 
@@ -66,13 +66,13 @@ struct MutableField {
 /// for its type, and last the mutable ones, in words) and in an item's recurrent state. Rows in the
 /// hands of a writer have every field as it is; rows in a chunk have a `FrameRef` in the place of
 /// each field that is compressed. The observations come first because a writer may fill in a row's
-/// columns while samplers read its observation as the `next` of another step. Rows of streams say
-/// what they are before the columns.
+/// columns while samplers read its observation as the `next` of another step. Rows of streams have
+/// a `StreamRow` before the columns.
 class RowLayout {
  public:
   /// Whether frames of compressed fields are in the rows, or a `FrameRef` in the place of each.
   enum class Frames { InRows, ByRef };
-  /// `streams`: rows say what they are, for windows that go on across ends of episodes.
+  /// `streams`: rows have a `StreamRow`, for windows that go on across ends of episodes.
   explicit RowLayout(const Schema& schema, Frames frames = Frames::InRows, bool streams = false);
 
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
@@ -91,8 +91,8 @@ class RowLayout {
   }
   /// Bytes from one row to the next; rows of large observations begin on a cache line.
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
-  /// End of the headers and beginning of the observations; end of these and beginning of the
-  /// columns.
+  /// The offset in a row at which the headers end and the observations begin, and the one at which
+  /// the observations end.
   [[nodiscard]] std::size_t headers_end() const noexcept {
     return state_mask_ == 0 ? sizeof(ItemHeader) : kStateNumberOffset + sizeof(StateNumber);
   }
@@ -104,7 +104,8 @@ class RowLayout {
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   /// Bit i: field i is a recurrent state.
   [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
-  /// Bit i: field i is not the version, which commits fill in.
+  /// Bit i: field i is not the version of the policy. That one need not be written, because commits
+  /// fill it in.
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
   /// The number of the field with the version of the policy, if there is one.
   [[nodiscard]] std::optional<std::size_t> version_field() const noexcept { return version_field_; }

@@ -11,15 +11,16 @@ namespace reprise::storage {
 /// chunk that its writer got.
 ///
 /// The writer knows that slot only after it has let go of the chunk, when another writer may have
-/// the chunk already. So it leaves a mark of the step before, and replaces that mark alone. A word
-/// stays until the next one: it may be of an earlier use of the chunk, or name a slot whose chunk
-/// was used again. So whoever follows it checks the step found there.
+/// the chunk already. So it leaves the step's mark before that, and later replaces the word only if
+/// it still has this mark. A word stays until the next one: it may be of an earlier use of the
+/// chunk, or name a slot whose chunk was used again. So readers check the step that they find in
+/// the slot.
 ///
-/// Progress: wait-free; `found` is lock-free. Relaxed throughout: the word carries no data, the
-/// lock under which its slot is looked at does.
+/// Progress: wait-free; `found` is lock-free. Relaxed throughout: the word publishes no data. The
+/// slot is read under a lock, which does.
 class Sequel {
  public:
-  /// A step, in half a word. No two of an episode are the same.
+  /// The mark of a step. No two steps of an episode have the same.
   [[nodiscard]] static std::uint32_t mark(std::uint64_t episode, std::uint64_t position) noexcept {
     return static_cast<std::uint32_t>((episode * 0x9E3779B97F4A7C15U >> 32U) + position);
   }
@@ -27,9 +28,9 @@ class Sequel {
     return std::uint64_t{mark} << 32U | slot;
   }
 
-  /// Marks that the episode goes on with the step `mark`. Only the chunk's writer.
+  /// Notes that the episode goes on with the step of this mark. Only the chunk's writer.
   void await(std::uint32_t mark) noexcept { word_.store(word(mark, kNil), base::Order::Relaxed); }
-  /// Sets the slot of that step. Does nothing if the word has changed.
+  /// Sets the slot of the step of this mark. Does nothing if the word has changed since `await`.
   void found(std::uint32_t mark, std::uint32_t slot) noexcept {
     const std::uint64_t awaited = word(mark, kNil);
     std::uint64_t now = awaited;
@@ -39,7 +40,7 @@ class Sequel {
   }
 
   [[nodiscard]] std::uint64_t word() const noexcept { return word_.load(base::Order::Relaxed); }
-  /// The slot of this step if the episode goes on with it in a chunk that was found, or kNil.
+  /// The slot of the step of this mark, if `found` was called for it, or kNil.
   [[nodiscard]] std::uint32_t slot(std::uint32_t mark) const noexcept {
     const std::uint64_t now = word();
     return now >> 32U == mark ? static_cast<std::uint32_t>(now) : kNil;

@@ -6,7 +6,8 @@
 
 namespace reprise::storage {
 
-/// Keeps the values of one step consistent: a reader gets what one write left, not parts of two.
+/// Keeps the values of one step consistent: a reader gets the values of one write, not parts of
+/// two.
 ///
 /// The version is odd while a thread writes. Every word of a value is stored by `put` and loaded by
 /// `get`, whose release and acquire take the place of fences. Zeroed memory is a valid version, in
@@ -44,8 +45,8 @@ class StepVersion {
       return false;
     }
     load();
-    // Relaxed: whoever got a word of a later write (V2) sees that its version was odd, or a later
-    // one.
+    // Relaxed: a thread that got a word of a later write (V2) sees the odd version of that write or
+    // a later one.
     return word_.load(base::Order::Relaxed) == before;
   }
 
@@ -60,8 +61,8 @@ class StepVersion {
     return word.load(base::Order::Acquire);
   }
 
-  /// It rises with each write, and wraps. Relaxed: equal numbers tell that nothing was written
-  /// between the looks, if their threads are ordered by other means.
+  /// A number that rises with each write, and wraps. Relaxed: equal numbers tell that nothing was
+  /// written between two calls, if other means order the writes before or after the calls.
   [[nodiscard]] std::uint32_t number() const noexcept { return word_.load(base::Order::Relaxed); }
 
  private:

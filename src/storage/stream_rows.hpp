@@ -6,19 +6,19 @@
 
 namespace reprise::storage {
 
-/// What a row of a stream is, in a byte behind its observations: a step with the end that its
-/// commit gave it, as in `End`, or the final observation of the episode of the step before it.
+/// What a row of a stream is, in a byte after its observations: a step with the `End` of its
+/// commit, or the final observation of the episode of the step before it.
 ///
 /// The byte never changes once a decided window reads it (I1): that of a step is written by its
-/// commit, that of a final row before the next episode has a step. So a window reads it of its own
-/// steps and of the rows between them, and not of the row after its last step, which becomes a
-/// final one if its writer begins another episode there.
+/// commit, that of a final row before the next episode has a step. So a window reads the bytes of
+/// its own steps and of the rows between them, and not that of the row after its last step, which
+/// becomes a final one if its writer begins another episode there.
 enum class StreamRow : std::uint8_t { Continue, Terminated, Truncated, Final };
 
-/// Reads and writes what the rows of a layout are.
+/// Reads and writes the `StreamRow` of rows.
 class StreamRows {
  public:
-  /// Rows that do not say it, because windows end with their episode.
+  /// For rows that have no `StreamRow`, because windows end with their episode.
   StreamRows() = default;
   StreamRows(std::size_t offset, std::size_t stride) noexcept : offset_(offset), stride_(stride) {}
 
@@ -31,7 +31,7 @@ class StreamRows {
   void put(std::byte* row, StreamRow is) const noexcept {
     std::memcpy(row + offset_, &is, sizeof(is));
   }
-  /// Rows from that of a step to that of the next one of its window.
+  /// How many rows after a step's row the row of its window's next step is.
   [[nodiscard]] std::uint32_t to_next(const std::byte* row) const noexcept {
     return on() && of(row + stride_) == StreamRow::Final ? 2 : 1;
   }

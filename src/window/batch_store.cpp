@@ -97,7 +97,7 @@ void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
 }
 
 std::size_t BatchStore::block_bytes(std::size_t n) const {
-  // More than the columns beside the fields have.
+  // This first part is more than the columns beside the fields take.
   std::size_t item_bytes =
       64 + targets * sizeof(float) + (window_.continues() ? std::size_t{3} * steps : 0);
   for (const FieldSpec& spec : schema_.fields()) {
@@ -169,7 +169,7 @@ void BatchStore::clear(std::size_t place) noexcept {
 
 void BatchStore::copy_from(const BatchStore& other, std::size_t count,
                            std::size_t offset) noexcept {
-  // Copied by bytes, because the other columns need not be aligned.
+  // Values are copied as bytes, because the columns of `other` need not be aligned.
   const auto copy = [=](const void* from, void* to, std::size_t bytes) {
     if (from != nullptr && to != nullptr) {
       std::memcpy(static_cast<std::byte*>(to) + offset * bytes, from, count * bytes);

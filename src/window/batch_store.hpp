@@ -26,26 +26,27 @@ class BatchStore final : public detail::BatchView {
   /// 0 or for more than the machine's memory holds; the batch is then unchanged.
   void reserve(std::size_t n);
 
-  /// std::invalid_argument, which names the call, unless it has the columns of a buffer, and slots
-  /// [offset, offset + n).
+  /// Throws std::invalid_argument, which names the call, unless the batch is of this schema and
+  /// window, and has the slots [offset, offset + n).
   void check_places(const char* call, const Schema& schema, const window::WindowSpec& window,
                     std::size_t offset, std::size_t n) const;
-  /// Fills a slot with zeros; its length of 0 marks that there is no item.
+  /// Fills all columns of a slot but key and probability with zeros; its length of 0 marks that
+  /// there is no item.
   void clear(std::size_t place) noexcept;
-  /// Memory of a batch of n items. std::invalid_argument as `reserve`.
+  /// The bytes of memory that a batch of n items needs. std::invalid_argument as `reserve`.
   [[nodiscard]] std::size_t block_bytes(std::size_t n) const;
-  /// Makes it a batch of n items over `block_bytes(n)` bytes that the caller owns and that outlive
-  /// it. If they are not aligned to 8, only `copy_from` may read the batch.
+  /// Makes this a batch of n items in a block of `block_bytes(n)` bytes, which the caller owns, and
+  /// which must outlive the batch. If it is not aligned to 8, only `copy_from` may read the batch.
   void lay_over(std::byte* block, std::size_t n) noexcept;
   /// Copies the first `count` items of a batch with the same columns to slots from `offset` on,
-  /// which exist. The other batch's columns need not be aligned.
+  /// which must exist. The other batch's columns need not be aligned.
   void copy_from(const BatchStore& other, std::size_t count, std::size_t offset) noexcept;
 
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
  private:
-  /// Bytes per item of a column of the field, 0 if there is none.
+  /// Bytes per item that column `which` of the field has, or would have.
   [[nodiscard]] std::size_t item_bytes(int which, const FieldSpec& spec) const;
   void lay_out(std::byte* block, std::size_t n) noexcept;
   void release() noexcept;

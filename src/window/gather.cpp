@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kStreamedFrame = 1024;
 constexpr std::size_t kStreamedBatch = std::size_t{4} << 20U;
 
-/// Whether a compressed field with so many bytes per frame and per item is written past the caches.
+/// Whether a compressed field of `frame` bytes per frame and `item` bytes per item is written past
+/// the caches.
 bool is_streamed(std::size_t frame, std::size_t item, const detail::BatchView& batch) noexcept {
   return frame >= kStreamedFrame && batch.capacity >= kStreamedBatch / item;
 }
@@ -55,8 +56,8 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
 }
 
 /// Copies the frames of all stacks, each once: those up to and including the first row, then those
-/// of the steps after it up to the last one. A shorter window repeats its last frame; beyond the
-/// last step there are zeros.
+/// of the steps after it up to step `last`. A shorter window repeats its last frame; beyond step
+/// `last` there are zeros.
 void Gather::frames(const Copy& copy, const Part& part, std::uint32_t last,
                     const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t bytes = copy.bytes * batch.frames;
@@ -131,8 +132,8 @@ void Gather::varying(const std::byte* row, const detail::BatchView& batch,
   }
 }
 
-/// Writes the frames of steps [-behind_, last] where `places_of` says. Before the episode, missing
-/// steps are zeros or the first frame; after the window's end they are its last frame.
+/// Decompresses the frame of each step k in [-behind_, last] into places_of(k). Before the episode,
+/// missing frames are zeros or the first frame; after the window's end they are its last frame.
 template <class PlacesOf>
 void Gather::unpack(const storage::CompressedField& field, const Part& part, std::int64_t last,
                     bool streamed, const PlacesOf& places_of) const noexcept {
@@ -174,14 +175,14 @@ void Gather::unpack(const storage::CompressedField& field, const Part& part, std
   }
 }
 
-/// Decompresses the stacks of these steps, or their frames once.
+/// Decompresses a field of a window: the stack of each step, or with unique frames each frame once.
 void Gather::packed(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
                     const detail::BatchView& batch, std::size_t place) const noexcept {
   batch.unique_frames ? packed_once(field, part, stacks.last, batch, place)
                       : packed_stacks(field, part, stacks, batch, place);
 }
 
-/// Writes the stacks of these steps.
+/// Decompresses the stacks of a window's steps, and writes zeros for the steps that it lacks.
 void Gather::packed_stacks(const storage::CompressedField& field, const Part& part,
                            const Stacks& stacks, const detail::BatchView& batch,
                            std::size_t place) const noexcept {
@@ -212,7 +213,7 @@ void Gather::packed_stacks(const storage::CompressedField& field, const Part& pa
   }
 }
 
-/// Writes the frames of a window, each once.
+/// Decompresses the frames of a window, each once.
 void Gather::packed_once(const storage::CompressedField& field, const Part& part, std::int64_t last,
                          const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t item = batch.frames * field.bytes;

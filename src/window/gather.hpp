@@ -36,7 +36,7 @@ struct Targets {
 /// same time. The caller holds pins on the chunks, and no lock.
 class Gather {
  public:
-  /// `layout`: of rows in chunks. The store must outlive this.
+  /// `layout`: that of rows in chunks. The store must outlive this object.
   Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
          storage::ChunkStore& store);
   virtual ~Gather() = default;
@@ -44,17 +44,18 @@ class Gather {
   Gather& operator=(const Gather&) = delete;
 
   /// Gathers item i from rows[i], the item's first row, into batch slot offset + i.
-  /// `targets`: those of the window, or with fewer steps. The next stop of the data path is
-  /// `Shard::unpin`.
+  /// `targets`: those of the window, or others with at most as many steps. The next stop of the
+  /// data path is `Shard::unpin`.
   virtual void items(std::span<const std::byte* const> rows, const Targets& targets,
                      const detail::BatchView& batch, std::size_t offset) const noexcept = 0;
 
   /// Copies the observation of a row of a pinned chunk, which must be published.
   void observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
 
-  /// Whether items have values that no row holds for good: mutable columns, recurrent states.
+  /// Whether items have values that a copy of their rows may lack: mutable columns, which may be
+  /// replaced later, and recurrent states, which are not in rows.
   [[nodiscard]] bool varies() const noexcept { return !mutable_.empty() || !recurrent_.empty(); }
-  /// Copies these values alone, of the item of this row, as `items` does.
+  /// Copies only these values of the item that begins with `row`, as `items` does.
   void varying(const std::byte* row, const detail::BatchView& batch,
                std::size_t place) const noexcept;
 
@@ -67,7 +68,8 @@ class Gather {
     std::size_t offset;  ///< Offset in the row, or in the recurrent state.
     std::size_t bytes;   ///< Bytes of one frame.
   };
-  /// Consecutive steps of one episode in an item: all that it has, but in a stream.
+  /// Consecutive steps of one episode in an item: all steps of the item, unless it goes on across
+  /// ends of episodes.
   struct Part {
     const std::byte* row;      ///< The row of the first of them.
     std::uint64_t position;    ///< Its position in the episode.
@@ -184,8 +186,8 @@ inline void Gather::target(const std::byte* row, std::uint32_t length, bool term
   batch.discounts[place] = static_cast<float>(product);
 }
 
-/// Copies the mutable columns of `length` rows, each row's as one update left them, to the steps
-/// from `first` on of all that the batch has; zeros to the `beyond` steps behind them.
+/// Copies the mutable columns of `length` rows, each row's as one update left them, to the steps of
+/// the batch from number `first` on, and zeros to the `beyond` steps after these.
 inline void Gather::mutable_steps(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
                                   const detail::BatchView& batch,
                                   std::size_t first) const noexcept {

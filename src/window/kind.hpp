@@ -19,7 +19,7 @@ class Gather;
 class WindowSpec;
 
 /// What the kinds of window differ in: which steps begin an item, which rows it needs, what is
-/// refused, and how it is gathered. Each kind is a source of its own, with a `make_kind` for its
+/// refused, and how it is gathered. Each kind has its own source file, with a `make_kind` for its
 /// options. Immutable; any thread.
 class Kind {
  public:
@@ -34,7 +34,7 @@ class Kind {
   [[nodiscard]] std::uint32_t behind() const noexcept { return frame_stack_ - 1; }
   [[nodiscard]] StackStart stack_start() const noexcept { return stack_start_; }
 
-  // See WindowSpec. Of streams (`continues`), a position is the number of a step in its stream.
+  // See WindowSpec. If `continues` is true, a position is the number of a step in its stream.
 
   [[nodiscard]] virtual std::uint32_t ahead() const noexcept = 0;
   [[nodiscard]] virtual bool has_steps() const noexcept = 0;
@@ -57,7 +57,7 @@ class Kind {
  protected:
   static constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
 
-  /// The options that all kinds have, with their ranges.
+  /// Takes the options that all kinds have, whose ranges `make_kind` has checked.
   template <class Options>
   Kind(const char* name, const Options& options)
       : name_(name),
@@ -77,8 +77,8 @@ class Kind {
 /// The words of StackStart.
 inline constexpr std::string_view kStackStarts[] = {"repeat_first", "zeros"};
 
-/// One for each alternative of `Window`. std::invalid_argument naming the option, its value and
-/// what is allowed.
+/// Makes the kind of a window; there is a function for each alternative of `Window`.
+/// std::invalid_argument naming the option, its value and what is allowed.
 std::shared_ptr<const Kind> make_kind(const Transitions& window);
 std::shared_ptr<const Kind> make_kind(const Sequences& window);
 

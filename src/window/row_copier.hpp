@@ -37,7 +37,7 @@ class ReadAhead {
       store.will_need(rows[i] - behind * store.row_stride(),
                       (behind + 1 + ahead) * store.row_stride());
     }
-    // The places of frames are in the rows, which are all on their way by then.
+    // The places of frames are in the rows, which the system has been asked for by now.
     for (std::size_t i = 0; cold_ && store.has_frames() && i < rows.size(); ++i) {
       storage::ItemHeader header;
       std::memcpy(&header, rows[i], sizeof(header));
@@ -58,7 +58,7 @@ class ReadAhead {
   const std::uint32_t behind_;
   const std::uint32_t ahead_;
   const bool on_;
-  bool cold_ = false;        ///< The last batch was read from the disk.
+  bool cold_ = false;        ///< Whether copying the last batch read from the disk.
   std::uint64_t reads_ = 0;  ///< Disk reads before this batch.
 };
 

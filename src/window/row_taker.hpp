@@ -10,7 +10,7 @@
 
 namespace reprise::window {
 
-/// What a sampler shows the rows of its items to, in the place of a batch.
+/// Receives the rows of a sampler's items, which are then not copied into a batch.
 class RowTaker {
  public:
   RowTaker() = default;

@@ -34,7 +34,7 @@ class SequenceGather final : public Gather {
               std::byte* to) const noexcept;
 };
 
-/// Writes the target of each step, and zeros beyond the last one.
+/// Writes the return and discount of each step, and zeros beyond the last one.
 void SequenceGather::each_target(const Part& part, const Targets& targets,
                                  const detail::BatchView& batch, std::size_t first) const noexcept {
   for (std::uint32_t t = 0; t < part.length; ++t) {
@@ -81,7 +81,8 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
   }
 }
 
-/// Copies the parts that ends of episodes make of an item of a stream, and says where they are.
+/// Copies an item of a stream episode by episode, and writes `is_first`, `terminated` and
+/// `truncated` of its steps.
 void SequenceGather::of_stream(const std::byte* row, std::uint64_t position, const Targets& targets,
                                const detail::BatchView& batch, std::size_t place) const noexcept {
   bool* const first = batch.is_first + place * ahead_;
@@ -140,7 +141,7 @@ void SequenceGather::part(const Part& part, const Targets& targets, const detail
   if (targets.n_step != 0) {
     each_target(part, targets, batch, first);
   } else {
-    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // The last part's stays.
+    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // That of the item's last part stays.
   }
 }
 
@@ -158,7 +159,7 @@ void SequenceGather::steps(const Copy& copy, const Part& part, const std::byte* 
   }
 }
 
-/// As `steps`, with the stack of the observation so many steps `ahead` of each.
+/// Like `steps`, for stacks: that of the observation `ahead` steps after each step.
 void SequenceGather::stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
                             std::byte* to) const noexcept {
   const std::size_t bytes = (std::size_t{behind_} + 1) * copy.bytes;
@@ -206,7 +207,7 @@ class SequencesKind final : public Kind {
                                  bool ends) const noexcept override {
     const bool whole = length == ahead();
     if (length <= window_.burn_in) {
-      return false;  // There is nothing to learn from.
+      return false;  // All steps are burn-in, so there is nothing to learn from.
     }
     if (ends && window_.end == SequenceEnd::Overlap && (whole || position == 0)) {
       return true;

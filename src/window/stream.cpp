@@ -13,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace reprise::window::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Frames of a window follow each other, and the processor's prefetcher stops at a page's end.
+/// How many bytes ahead are prefetched: frames of a window follow each other in memory, but the
+/// processor's prefetcher stops at a page's end.
 constexpr std::size_t kReadAhead = 4096;
 
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -42,10 +42,11 @@ class WindowSpec {
   [[nodiscard]] float discount() const noexcept { return kind_->discount(); }
   /// Most steps in a return; 0 if there are no returns.
   [[nodiscard]] std::uint32_t n_step() const noexcept { return kind_->n_step(); }
-  /// What a batch has where its call says nothing else.
+  /// The targets of a batch whose call gives none.
   [[nodiscard]] Targets targets() const noexcept { return {n_step(), discount()}; }
-  /// What it has where its call says so. std::invalid_argument for an n_step above that of the
-  /// window or 0, a discount outside [0, 1], and for any of a window without returns.
+  /// The targets of a batch whose call gives these values. std::invalid_argument for an n_step
+  /// above that of the window or 0, for a discount outside [0, 1], and for any value if the window
+  /// has no returns.
   [[nodiscard]] Targets targets(std::optional<std::uint32_t> n_step,
                                 std::optional<float> discount) const;
   /// How many discounts and returns an item has: one per step, or one.
@@ -55,10 +56,11 @@ class WindowSpec {
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
   /// Rows before an item's first that its frame stack reads.
   [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
-  /// Whether a window goes on across ends of episodes, in the stream of its writer's steps: then
-  /// items begin by the number of their first step there.
+  /// Whether a window goes on across ends of episodes, in the stream of its writer's steps. Then
+  /// the number of a step in the stream decides whether an item begins with it.
   [[nodiscard]] bool continues() const noexcept { return continues_; }
-  /// std::invalid_argument if it does, which begins with `where` and ends with what is allowed.
+  /// Throws std::invalid_argument if `continues()`. The message begins with `where` and ends with
+  /// what is allowed.
   template <class... Where>
   void refuse_streams(std::string_view allowed, Where... where) const {
     base::require(!continues_, where..., "window is ", name(),
@@ -87,8 +89,7 @@ class WindowSpec {
   /// Items begin only with steps whose position is a multiple of this.
   [[nodiscard]] std::uint32_t item_every() const noexcept { return kind_->item_every(); }
 
-  /// Between an item of an episode and the next one there are at most so many steps, the first
-  /// item's own included.
+  /// The most steps from the first step of an item to that of the next one in its episode.
   [[nodiscard]] std::uint32_t most_between_items() const noexcept {
     return kind_->most_between_items();
   }
@@ -103,7 +104,7 @@ class WindowSpec {
   [[nodiscard]] std::uint32_t context_rows() const noexcept { return behind() + reach(); }
   /// Fewest rows with which a writer can use a chunk: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
-  /// The sum that explains it, with the names of the options.
+  /// Explains `min_chunk_rows` as a sum, with the names of the options.
   [[nodiscard]] std::string min_chunk_rows_in_words() const { return kind_->rows_in_words(); }
 
   /// Fewest steps in a filled chunk that has any, as a mean over many chunks. A chunk that several
@@ -116,7 +117,8 @@ class WindowSpec {
     return chunk_rows > not_items ? std::max(1U, (chunk_rows - not_items) / 2) : 1;
   }
 
-  /// What copies such windows. `layout`: of rows in chunks. The store must outlive it.
+  /// Makes the object that copies such windows into batches. `layout`: that of rows in chunks. The
+  /// store must outlive the object.
   [[nodiscard]] std::unique_ptr<const Gather> make_gather(const Schema& schema,
                                                           const storage::RowLayout& layout,
                                                           storage::ChunkStore& store) const {
