@@ -10,7 +10,7 @@
 
 namespace reprise::writer {
 
-/// Inserts that the rate limiter has let one writer make in advance, a block at a time. One thread
+/// Inserts that the rate limiter has granted one writer in advance, a block at a time. One thread
 /// at a time.
 class BookedInserts {
  public:
@@ -42,7 +42,8 @@ class BookedInserts {
     if (left_ != 0) {
       return std::nullopt;
     }
-    // It stands in line before its wait is counted, so whoever is seen to wait has its turn.
+    // The call takes its turn before its wait is counted, so a call that is seen to wait has a
+    // turn.
     Booking booking;
     static_cast<void>(core_.writer_turns.come(booking));
     limiter::Wait wait(terms, &core_.writers_for_limiter, &core_.room_event,
@@ -56,8 +57,8 @@ class BookedInserts {
     return end;
   }
 
-  /// As `wait`, for a thread that must not wait: false if there is no insert. The writer keeps its
-  /// turn until there is one.
+  /// Like `wait`, for a thread that must not wait: false if there is no insert. The writer keeps
+  /// its turn until there is one.
   [[nodiscard]] bool poll() noexcept {
     bool known = true;
     if (left_ == 0 && !standing_ && !core_.writer_turns.anybody()) {
@@ -83,13 +84,14 @@ class BookedInserts {
     std::size_t inserts = 0;
   };
 
-  /// Ends a turn, asks for those behind it, and takes the inserts that it got.
+  /// Ends a turn, asks the rate limiter for the turns after it, and takes the inserts that the
+  /// ended one got.
   void leave(Booking& booking) noexcept {
     bool known = true;
     core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
     left_ += booking.inserts;
   }
-  /// Waits when it is the writer's turn.
+  /// Waits for inserts when it is the writer's turn.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_booking(Booking& booking,
                                                                  limiter::Wait& wait) noexcept {
     bool known = true;
@@ -107,10 +109,10 @@ class BookedInserts {
     }
   }
 
-  /// Counts the items that the rate limiter goes by, first ingesting what is pending: before a
+  /// Returns the number of items for the rate limiter. It first ingests what is pending: before a
   /// ratio lets inserts through because there are few items, and in every shard before a queue lets
-  /// any through. If a lock is taken, there may be more items than the count, so `known` becomes
-  /// false and nothing is assumed in the writer's favour.
+  /// any through. If a shard's lock is taken, there may be more items than were counted; then
+  /// `known` becomes false, and the number returned lets nothing through for lack of items.
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept {
     const limiter::Limiter& limiter = core_.limiter();
     const std::size_t enough = limiter.enough();
@@ -120,8 +122,8 @@ class BookedInserts {
       if (!limiter.is_queue() && core_.counted() >= enough && !wanting()) {
         break;
       }
-      // After all shards' locks were taken, the count lacks items drawn for the last time, or their
-      // sampler sees who is registered (E1).
+      // After all shards' locks were taken, either the count lacks the items that were drawn for
+      // the last time, or their sampler sees that this writer is registered, and wakes it (E1).
       known = core_.shards().help(s) && known;
     }
     if (!known) {
@@ -148,9 +150,10 @@ class BookedInserts {
     return booked;
   }
 
-  /// Eviction below the minimum of a ratio lets inserts through without a wake.
+  /// The longest sleep between two requests: eviction below the minimum of a ratio lets inserts
+  /// through, and wakes nobody.
   static constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
-  /// Used while somebody holds a lock, because its release wakes nobody.
+  /// The longest sleep while another thread holds a shard's lock, because its release wakes nobody.
   static constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(100);
 
   buffer::BufferCore& core_;

@@ -14,8 +14,8 @@ using WriterPosition = buffer::WriterSlots::WriterPosition;
 /// How long to wait for a freed chunk once the disk has no room for a new one.
 constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
 
-/// Rising pauses between a writer's attempts to get a chunk. It is registered nowhere, so nobody
-/// wakes it.
+/// Rising pauses between a writer's attempts to get a chunk. The writer is registered nowhere, so
+/// nobody wakes it.
 class BackOff {
  public:
   /// Pauses; true once yielding has not helped for a while.
@@ -39,9 +39,10 @@ class BackOff {
 
 /// Finds a chunk, from the shards in turn, so that all have about as many steps.
 ///
-/// A free chunk that was used before comes first, then one that is emptied now, and then one that
-/// was never used, until the shard has used a few more than the average number of chunks with
-/// steps; or beyond that if `urgent`. The other shards are tried while the next one is busy.
+/// A chunk that another writer left open comes first, then a free one that was used before, then
+/// one that is emptied now, and then one that was never used, until the shard has used a few more
+/// than the average number of chunks with steps; or beyond that if `urgent`. Other shards are tried
+/// only if shard `home` has none.
 std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
                          int& disk_error) noexcept {
   const std::size_t shards = core.shards().size();
@@ -66,7 +67,8 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     }
   };
   try_shards(shards, open);
-  // A shard's news are ingested before it gets more, because others would evict younger steps.
+  // A shard's news are ingested before it gets more, because otherwise other shards would evict
+  // younger steps.
   if (chunk == kNil && core.shards()[home].maybe_rung()) {
     core.shards().help(home);
   }
@@ -99,8 +101,8 @@ OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
 
 void OpenChunk::leave() noexcept {
   if (in_tail()) {
-    // The writer of a loaded buffer may have a chunk that it did not take, because it began no
-    // episode.
+    // A writer that goes on for one of a checkpoint may have that one's chunk, but not have entered
+    // it, because it began no episode.
     const std::uint32_t left = core_.slots().writer_position(slot_).chunk;
     if (left != kNil) {
       enter(left);
@@ -116,8 +118,8 @@ void OpenChunk::leave() noexcept {
       shard_->chunks().hand_over(chunk_);
     }
   }
-  // The next writer here goes on with the next shard, or shards would not stay level where writers
-  // live for a few steps.
+  // The next writer in this slot begins with the next shard, because otherwise shards would fill
+  // unevenly where writers live for only a few steps.
   core_.slots().note(slot_, {.next_shard = core_.slots().writer_position(slot_).next_shard});
 }
 
@@ -135,7 +137,7 @@ void OpenChunk::begin() noexcept {
 }
 
 void OpenChunk::drop() noexcept {
-  row_ = segment_;  // Nothing is packed of an episode of which nothing was decided here.
+  row_ = segment_;  // No row has been packed, because nothing is decided of the episode here.
 }
 
 void OpenChunk::end(std::uint32_t final_row) noexcept {
@@ -192,12 +194,13 @@ void OpenChunk::move_on(std::uint32_t open, std::uint32_t mark) noexcept {
   const std::uint32_t context = row_ - first;
   announce(true);
   row_ = context;
-  // The step is taken, so the next commit waits for a chunk.
+  // This step is committed already; if there is no chunk, the next commit waits for one.
   take_with_tail(false);
 }
 
-/// Copies the mutable values of rows from `first` to the current one. Rows before the current one
-/// may be published, so their values are read as samplers read them.
+/// Copies rows from `first` to the current one into the tail; with compressed fields only mutable
+/// values, because the packer has the rest. Rows before the current one may be published, so their
+/// mutable values are read as samplers read them.
 void OpenChunk::keep_changing(std::uint32_t first) noexcept {
   const storage::RowLayout& from = core_.chunk_layout();
   const storage::RowLayout& kept = core_.layout();
@@ -221,7 +224,7 @@ void OpenChunk::keep_changing(std::uint32_t first) noexcept {
 }
 
 /// Waits for a chunk. It times out sooner if the disk has no room for another one; then
-/// `disk_error_` says so.
+/// `disk_error_` is the errno value.
 std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexcept {
   if (!in_tail() || take_with_tail(false)) {
     return std::nullopt;
@@ -307,8 +310,8 @@ bool OpenChunk::take(bool urgent) noexcept {
   return true;
 }
 
-/// Between episodes everything written is decided, so a chunk handed over is published up to its
-/// cursor.
+/// Makes a chunk the writer's. It is published up to its cursor, because between episodes, when
+/// chunks are handed over, everything written is decided.
 void OpenChunk::enter(std::uint32_t chunk) noexcept {
   chunk_ = chunk;
   shard_ = &core_.shards().of_chunk(chunk);
@@ -330,7 +333,8 @@ bool OpenChunk::take_with_tail(bool urgent) noexcept {
   }
   REPRISE_ASSERT(rows_left() >= 2);
   if (!packer_) {
-    // The next row travels too: the step under way may have been written there.
+    // The row after the current one is copied too, because the next observation of the step under
+    // way may have been written there.
     std::memcpy(at(segment_), tail_.get(), (row_ - segment_ + 2) * core_.store().row_stride());
   }
   std::fill_n(priorities_ + segment_, row_ - segment_, storage::kNotAStep);

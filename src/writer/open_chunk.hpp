@@ -57,9 +57,9 @@ class OpenChunk {
   void begin() noexcept;
   /// Ends the episode with this row, before which all is decided.
   void end(std::uint32_t final_row) noexcept;
-  /// Ends the episode without a trace: none of its rows here is or will be decided.
+  /// Drops the rows of the episode in this chunk, none of which is or will be decided.
   void drop() noexcept;
-  /// Ends an episode with this row, behind which its stream goes on. `open` and `mark` as of
+  /// Ends an episode with this row, after which its stream goes on. `open` and `mark`: as in
   /// `move_on`.
   void pass_final(std::uint32_t final_row, std::uint32_t open, std::uint32_t mark) noexcept;
 
@@ -78,9 +78,9 @@ class OpenChunk {
   /// Stores the recurrent state with which the item of this row begins. It is complete before the
   /// row is published, and no other item is ever given its place (I1).
   void keep_state(std::uint32_t row, const std::byte* state) noexcept;
-  /// Every step before this row is decided; `step`, `move_on` or `end` publishes them.
+  /// Notes that every step before this row is decided; `step`, `move_on` or `end` publishes them.
   void decided_before(std::uint32_t row) noexcept { published_ = row; }
-  /// Whether an item of the episode was decided here.
+  /// Whether a step of the episode was decided in this chunk.
   [[nodiscard]] bool has_decided() const noexcept { return published_ > segment_; }
   /// Goes on to the next row. False if the chunk has no room for a step there: then `move_on`.
   [[nodiscard]] bool step() noexcept {
@@ -138,22 +138,22 @@ class OpenChunk {
   buffer::BufferCore& core_;
   const std::size_t slot_;
   std::optional<Packer> packer_;  ///< Holds the rows of the tail, if fields are compressed.
-  const std::unique_ptr<std::byte[]> tail_;  ///< Else context_rows() + 1 rows, touched when used.
+  const std::unique_ptr<std::byte[]> tail_;  ///< Otherwise, context_rows() + 1 rows.
   std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
   std::uint32_t chunk_ = storage::kNil;
   std::uint32_t left_ = storage::kNil;  ///< The last chunk that filled in the middle of an episode.
-  std::uint32_t mark_ = 0;              ///< The mark of the step after it.
+  std::uint32_t mark_ = 0;              ///< The mark of the step after those of `left_`.
   // These belong to the present chunk.
   shard::Shard* shard_ = nullptr;
   float* priorities_ = nullptr;
   std::uint64_t* item_numbers_ = nullptr;  ///< Null unless some selector needs item numbers.
   std::uint32_t row_ = 0;
-  std::uint32_t segment_ = 0;    ///< First row of this episode or stream here.
+  std::uint32_t segment_ = 0;    ///< First row of this episode or stream in the chunk.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
   bool held_ = false;            ///< A `OneRing` holds announcements back.
-  bool lacks_disk_ = false;      ///< Whether the last wait ended without a chunk.
-  int disk_error_ = 0;           ///< Why the last search for a chunk found no room for a new one.
+  bool lacks_disk_ = false;      ///< Whether the last wait that failed found the disk full.
+  int disk_error_ = 0;  ///< Why the last search found no disk space for a chunk: errno, or 0.
 };
 
 }  // namespace reprise::writer

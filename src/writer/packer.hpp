@@ -15,7 +15,7 @@ namespace reprise::writer {
 /// uncompressed, and packs them into the chunk.
 ///
 /// A row is packed at the commit that completes its observation, before it is published (I1). Rows
-/// have the numbers that `OpenChunk` gives them; they stay where they are when these change.
+/// have the numbers that `OpenChunk` gives them, and do not move in memory when the numbers change.
 ///
 /// One thread at a time.
 class Packer {

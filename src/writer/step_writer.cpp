@@ -13,7 +13,7 @@
 namespace reprise::writer {
 namespace {
 
-/// The values of one transition.
+/// The field's values of one transition, in an array with those of all transitions.
 const std::byte* row_of(const detail::RawValue& value, const FieldSpec& spec,
                         std::size_t transition) noexcept {
   return static_cast<const std::byte*>(value.data) + transition * spec.bytes;
@@ -77,7 +77,7 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
           continues && (value.next || !spec.traits().has_next ||
                         std::memcmp(place(value), row_of(value, spec, done), spec.bytes) == 0);
     }
-    if (needs_priorities_) {  // Refused before the episode under way is cut.
+    if (needs_priorities_) {  // Throws before the episode under way is ended.
       check_priorities(continues ? completing(end) : check_episode(1, end, {}), {});
     }
     if (!continues) {
@@ -146,7 +146,8 @@ std::size_t StepWriter::decides(std::size_t steps, End end, std::size_t done) co
   return items;
 }
 
-/// An episode under way, every field written, the discount and the version within their ranges.
+/// Throws unless an episode is under way, every field is written, and the discount and the version
+/// are within their ranges.
 void StepWriter::check_step() const {
   const std::uint64_t missing_now = format_.layout.field_mask() & ~taken[kNow];
   const std::uint64_t missing_next = format_.layout.observation_mask() & ~taken[kNext];
@@ -200,8 +201,9 @@ void StepWriter::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
       now ? "current" : "next", " step is unwritten: write it through ", now ? "now" : "next");
 }
 
-/// The current step's rewards and next observations. Its own observations were the next ones of the
-/// step before, but for the first step of an episode.
+/// Throws for a value of the current step that must be finite and is not. Its own observations are
+/// looked at only in the first step of an episode: later they were the next ones of the step
+/// before.
 void StepWriter::check_finite() const {
   const std::span<const FieldSpec> specs = format_.schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -251,10 +253,11 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
       }
     }
   }
-  life_.check();  // Rows are touched next, which a forked child may not have.
+  life_.check();  // The caller touches rows next, which a forked child may not have.
 }
 
-/// One priority for each item decided, or none where the selectors have a rule for that.
+/// Throws unless there is one priority for each item decided, or none if all selectors have a rule
+/// for new items.
 void StepWriter::check_priorities(std::size_t items, std::span<const float> priorities) const {
   if (priorities.empty()) {
     base::require(!needs_priorities_ || items == 0, base::Call{"Writer::commit"},

@@ -42,7 +42,7 @@ class StepWriter : public detail::RowView {
   StepWriter& operator=(const StepWriter&) = delete;
 
   virtual void begin_episode() = 0;
-  /// `Writer::commit` after `check_commit`.
+  /// The part of `Writer::commit` after `check_commit`.
   CommitStatus take(End end, std::span<const float> priorities) {
     if (const auto field = format_.layout.version_field();
         field && (taken[kNow] >> *field & 1U) == 0) {
@@ -50,7 +50,7 @@ class StepWriter : public detail::RowView {
     }
     return commit(end, priorities);
   }
-  /// Takes the current step, with the version of the policy that is in its row.
+  /// Commits the current step, whose row is complete, the version of the policy included.
   virtual CommitStatus commit(End end, std::span<const float> priorities) = 0;
   /// `Writer::add_transitions` from number `done` on.
   virtual CommitStatus add_transitions(std::span<const End> ends,
@@ -62,19 +62,19 @@ class StepWriter : public detail::RowView {
   // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities,
                             std::size_t done = 0) const;
-  /// As `Writer::commit` for so many decided items.
+  /// Throws as `Writer::commit` for a call that decides `items` items.
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
-  /// Items that an episode of so many steps decides, the last one with this end; `taken` of them
-  /// are the writer's last ones.
+  /// How many items an episode of `steps` steps decides, whose last step has this end. The writer
+  /// has already committed the first `done` of the steps.
   [[nodiscard]] std::size_t decides(std::size_t steps, End end, std::size_t done) const noexcept;
   /// Throws unless every field is given once, and every observation once more as next, each with
   /// its own shape.
   void check_values(std::span<const detail::RawValue> values) const;
-  /// Throws for what such values hold in the rows from number `first` on, and in a forked child.
+  /// Throws for values out of range in the rows from number `first` on, and in a forked child.
   void check_rows(std::size_t count, std::span<const detail::RawValue> values,
                   std::size_t first) const;
 
-  base::OneThread one_thread;  ///< Entered by the public calls.
+  base::OneThread one_thread;  ///< The calls of `Writer` enter it.
 
   void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
   /// Throws std::invalid_argument for a version below 0, and for a schema without one.
@@ -85,7 +85,7 @@ class StepWriter : public detail::RowView {
   [[nodiscard]] const Schema& schema() const noexcept { return format_.schema; }
 
  protected:
-  /// The first step of an episode is to be written; nothing of it is yet.
+  /// Begins an episode, of whose first step nothing is written yet.
   void start_episode(std::uint64_t episode) noexcept {
     episode_ = episode;
     before_ += format_.window.continues() ? position_ : 0;
@@ -94,19 +94,20 @@ class StepWriter : public detail::RowView {
     connected_ = false;
     taken[kNow] = taken[kNext] = 0;
   }
-  /// After a commit that goes on: the next observation is the current one.
+  /// Goes on to the next step after a commit with `End::Continue`: the next observation becomes the
+  /// current one.
   void go_on() noexcept {
     taken[kNow] = format_.layout.observation_mask();
     taken[kNext] = 0;
   }
-  /// Outside an episode.
+  /// Ends the episode, so that there are no rows to write to.
   void leave_episode() noexcept {
     close_steps();
     rows[kNow] = rows[kNext] = nullptr;
   }
-  /// The number of the current step among those by which items begin.
+  /// The number of the current step in its stream; without streams, in its episode.
   [[nodiscard]] std::uint64_t number() const noexcept { return before_ + position_; }
-  /// Whether an item begins with the step `back` rows before the current one.
+  /// Whether an item begins with the step `back` steps before the current one.
   [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
     return format_.window.every_step() ||
            format_.window.begins_item(number() - back, length, end != End::Continue);
@@ -123,10 +124,10 @@ class StepWriter : public detail::RowView {
   std::uint32_t open_ = 0;  ///< Open steps, fewer than a whole window has.
   std::uint64_t episode_ = 0;
   std::uint64_t position_ = 0;  ///< Steps committed in the episode.
-  std::int64_t version_ = 0;    ///< That of the policy.
+  std::int64_t version_ = 0;    ///< The version of the policy.
 
  private:
-  /// No step of an episode that ends stays open, but of a stream.
+  /// Called when an episode ends: no step stays open, except in a stream.
   void close_steps() noexcept { open_ = format_.window.continues() ? open_ : 0; }
 
   // Checks; none changes anything.

@@ -51,7 +51,8 @@ void WriterCore::begin_episode() {
   point_at_rows();
 }
 
-/// Notes the next one too, for the writer that goes on after a load.
+/// Returns the id of a new episode. Notes the next id too, for the writer that goes on after a
+/// load.
 std::uint64_t WriterCore::take_episode_id() noexcept {
   buffer::WriterSlots::WriterPosition position = core_->slots().writer_position(slot_);
   if (position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0) {
@@ -148,8 +149,8 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   }
 }
 
-/// The step `back` rows before the current one; its window has `length` steps. True if an item
-/// begins with it.
+/// Decides the step `back` steps before the current one; its window has `length` steps. Returns
+/// whether an item begins with it.
 bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
   const std::uint32_t row = chunk_.row() - back - finals_;
@@ -164,7 +165,8 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
   return true;
 }
 
-/// The header of that step. Of a stream, its length is that of the rows that its window reads.
+/// The header of the step in `row`, for `decide_step`. In a stream its length counts the rows that
+/// the window reads.
 storage::ItemHeader WriterCore::header(std::uint32_t row, std::uint32_t back, std::uint32_t length,
                                        End end) const noexcept {
   if (!core_->window().continues()) {
@@ -175,7 +177,8 @@ storage::ItemHeader WriterCore::header(std::uint32_t row, std::uint32_t back, st
   return storage::ItemHeader::make(noted.episode, noted.position(), length + finals_, false);
 }
 
-/// Writes what a stream keeps of the current step, before an item that has it is decided.
+/// Writes the episode, position and end of the current step into its row, before an item of the
+/// stream that has the step is decided.
 void WriterCore::note_step(End end) noexcept {
   const auto noted = storage::ItemHeader::make(episode_, position_, 0, false);
   std::memcpy(rows[kNow], &noted, sizeof(noted));
@@ -205,8 +208,8 @@ void WriterCore::end_stream() noexcept {
   chunk_.end_stream();
 }
 
-/// I6: ends the episode at its last commit. The current row becomes the final one if an item's
-/// window reads it, or may in a stream; otherwise its place is free.
+/// Ends the episode at its last commit (I6). The current row becomes the final one if an item's
+/// window reads it, or in a stream may read it; otherwise the row is free.
 void WriterCore::end_truncated() noexcept {
   if (core_->window().continues()) {
     if (position_ != 0) {
@@ -230,9 +233,9 @@ void WriterCore::end_truncated() noexcept {
   leave_episode();
 }
 
-/// Whether there is a chunk for the open items of an episode that ends, if it has any. They are
-/// committed: neither a stop request nor a hook ends the wait for it, but of a thread that must not
-/// wait.
+/// Waits for a chunk in which the open steps of an ending episode can be decided, if it has any.
+/// Returns false if there is none. Because these steps are committed, no stop request ends the
+/// wait, and the hook does only for a thread that must not wait.
 bool WriterCore::can_decide() noexcept {
   if (open_ == 0) {
     return true;

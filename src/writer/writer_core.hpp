@@ -81,16 +81,16 @@ class WriterCore final : public StepWriter {
   CommitStatus add_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
                                std::size_t& done) override;
 
-  // Steps that were checked where they were written first, as blocks of their rows. `commit` takes
-  // them without another check.
+  // These write steps that were checked where they were written first, as blocks of their rows.
+  // `commit` takes them without another check.
 
-  /// The first observation of an episode that has begun.
+  /// Writes the first observation of an episode that has begun.
   void write_first(const std::byte* observations) noexcept {
     const std::size_t from = core_->layout().headers_end();
     std::memcpy(rows[kNow] + from, observations, core_->layout().observations_end() - from);
   }
-  /// The columns of the current step, the observation after it, and its recurrent states unless
-  /// null.
+  /// Writes the columns of the current step, the observation after it, and its recurrent states
+  /// unless these are null.
   void write_step(const std::byte* columns, const std::byte* observations,
                   const std::byte* state) noexcept {
     const storage::RowLayout& layout = core_->layout();
@@ -107,8 +107,8 @@ class WriterCore final : public StepWriter {
       end_truncated();
     }
   }
-  /// Does the same for a writer that polls. False, and the episode stays open, if there is no room
-  /// for its open items.
+  /// Like `end_at_last_commit`, for a writer that polls. False, and the episode stays open, if
+  /// there is no room for its open steps.
   [[nodiscard]] bool poll_end() noexcept {
     const bool ends = !in_episode() || can_decide();
     if (ends) {
@@ -121,7 +121,7 @@ class WriterCore final : public StepWriter {
   /// Lets others pass, if a commit that polls has left this writer a turn.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
-  /// Why a commit of a writer that `polls` found no room: the disk is full.
+  /// Whether a commit of a writer that polls found no room because the disk is full.
   [[nodiscard]] bool lacks_disk() const noexcept { return chunk_.lacks_disk(); }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
