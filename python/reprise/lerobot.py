@@ -414,7 +414,7 @@ class Offline(_Part):
 
     @property
     def complementary_info_keys(self) -> list[str]:
-        """Those of the buffer."""
+        """The buffer's keys of complementary information."""
         return self._buffer.complementary_info_keys
 
     @property

@@ -314,7 +314,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     def _episode(self, batch: reprise.Batch, i: int) -> SingleAgentEpisode:
         observation, action = self._names
         return SingleAgentEpisode(
-            # An id of its own, by which the learner tells transitions of one episode apart.
+            # This id differs within an episode: the learner tells transitions apart by it.
             f"{batch.episode_ids[i]}_{i}",
             observations=[_row(observation, batch.now, i), _row(observation, batch.next, i)],
             observation_space=self._spaces[0],

@@ -116,7 +116,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
                 window=reprise.Transitions(),
                 selectors=reprise.Uniform(),
                 max_writers=self.num_envs,
-                shards=1,  # With several, transitions would leave each shard at another age.
+                shards=1,  # Several shards would not evict the oldest transition first.
                 storage=self._storage,
             )
         )

@@ -126,7 +126,7 @@ nb::dict dict_of(Attachments& attached) {
   return made;
 }
 
-/// The skipped checkpoints as a list; a warning tells of each one too.
+/// Converts the skipped checkpoints to a list, and warns of each.
 nb::list list_of(const std::vector<SkippedCheckpoint>& skipped) {
   nb::list made;
   for (const SkippedCheckpoint& one : skipped) {

@@ -76,7 +76,7 @@ class HindsightObject {
   std::vector<std::size_t> shape_;  ///< The shape of one goal.
   DType type_;
   Hindsight hindsight_;
-  /// `SharedBuffer::restored` when `hindsight_` was made: that knows only the buffer of then.
+  /// `SharedBuffer::restored` when `hindsight_` was made, which can only read the buffer of then.
   unsigned made_after_;
   bool in_use_ = false;
 };

@@ -187,7 +187,7 @@ class MixObject {
  private:
   /// ValueError for a batch of another length than that of the mix.
   void check_length(CallName call, std::optional<Count> n) const;
-  /// Closed if a buffer was restored since, because `mixed_` does not know the new items.
+  /// Closed if a buffer was restored since, because `mixed_` draws from the old one.
   void check_current(const char* call) const;
 
   const Parts parts_;

@@ -71,15 +71,15 @@ class Origin {
   /// RuntimeError in a forked child, before anything is written, because rows are not mapped there.
   void check_process() {
     if (forks() != forks_at_start_) {
-      // In a child this throws, with a message that names the processes.
+      // `stats` throws in a child, with a message that names the processes.
       static_cast<void>(stats());
     }
   }
-  /// Throws Closed once steps are refused, or if `restored` is not `known` any more.
+  /// Throws Closed once steps are refused, or if `restored` is not `known`, its earlier value.
   void check_open(const char* call, unsigned known);
 
  private:
-  /// The forks between the first process and this one, written by a child's only thread.
+  /// The number of forks between the first process and this one, written by a child's only thread.
   static const unsigned& forks() noexcept;
   [[noreturn]] static void refuse_beside_restore(const char* call);
 

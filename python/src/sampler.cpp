@@ -141,7 +141,7 @@ class RowMirrorObject {
     return made;
   }
 
-  const nb::object sampler_;  ///< It outlives the mirror, as does its buffer.
+  const nb::object sampler_;  ///< Kept, so that it and its buffer outlive the mirror.
   const AnyBuffer& origin_;
   const std::unique_ptr<RowMirror> mirror_;
   RowMirror::NewRows found_;  ///< Rows that were not given, because there was no memory for them.

@@ -67,7 +67,7 @@ class SamplerObject {
 
  private:
   void fill(CallName call, Batch& batch, std::size_t offset, std::size_t n, SampleOptions options);
-  /// Closed if the buffer was restored since, because `sampler_` does not know the new items.
+  /// Closed if the buffer was restored since, because `sampler_` draws from the old one.
   void check_current(CallName call) const;
 
   std::shared_ptr<AnyBuffer> origin_;
@@ -82,7 +82,7 @@ class SamplerObject {
   nb::object views_;  ///< The BatchObject that calls with views=True fill.
 };
 
-/// What draws for a reprise.Mix, and its first buffer; null if the object is no Mix.
+/// The C++ sampler of a reprise.Mix, and its first buffer; both null if the object is no Mix.
 struct MixOf {
   MixedSampler* mixed = nullptr;
   const AnyBuffer* first = nullptr;

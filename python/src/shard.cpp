@@ -262,7 +262,7 @@ memory, 7 otherwise; the steps appended by this call; what the error said.)",
           "Counts of `append_all`: restarted_episodes and silent_writers_closed.")
       .property<&ReplayShard::incarnation>("incarnation",
                                            "The number of this incarnation of the shard.")
-      // Without the GIL: it waits for appends under way.
+      // This runs without the GIL, because it waits for appends under way.
       .property<&ReplayShard::writers, true>("writers",
                                              "The number of remote writers that are not closed.")
       .add(module);

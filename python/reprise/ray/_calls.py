@@ -110,7 +110,7 @@ class Calls:
     def __init__(self, membership: Membership, direct: bool = True) -> None:
         self._membership = membership
         self._direct = direct and os.environ.get("REPRISE_RAY_DIRECT", "1") != "0"
-        # For each shard an incarnation and the connection to it; None if there is none, or it broke.
+        # The incarnation of each shard, and the connection to that, or None without a working one.
         self._connections: dict[int, tuple[int, Any]] = {}
         self._numbers = itertools.count(1)
 

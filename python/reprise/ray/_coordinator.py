@@ -46,7 +46,7 @@ class _Incarnation:
 
     def __init__(self) -> None:
         self.loaded = 0  # Steps that were in its checkpoint.
-        self.committed = 0  # The most committed steps that were reported.
+        self.committed = 0  # The highest number of committed steps that was reported.
         self.lost = False  # Whether a client found it gone.
 
 
@@ -122,7 +122,7 @@ class Coordinator:
         self._waiting_draws = _WaitingList()  # Samplers.
         self._counts = Counts()
         self._shards = [_ShardHistory() for _ in spec.capacities]
-        self._reported: dict[int, float] = {}  # When each shard last told how many items it has.
+        self._reported: dict[int, float] = {}  # When each shard last reported its items.
         self._clients: dict[str, dict[str, int]] = {}
         self._checkpoints: str | None = None
         self._closed = False
@@ -185,7 +185,7 @@ class Coordinator:
     def _lost(self, shard: int, incarnation: int, committed: int) -> None:
         """Records that a client found an incarnation gone, and how many steps it knew of it."""
         history = self._shards[shard]
-        # A client that attached before the shard reported knows no incarnation.
+        # A client that attached before the shard's first report sends 0, and means the newest.
         incarnation = incarnation or history.incarnation
         if not incarnation:
             return  # Nobody knows which incarnation it was.

@@ -1,4 +1,4 @@
-"""Which shards of a buffer are alive, as one process knows it."""
+"""Which shards of a buffer are alive, as far as one process has found out."""
 
 from __future__ import annotations
 

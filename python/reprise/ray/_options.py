@@ -18,7 +18,7 @@ from ._waiting import is_number
 # Ray's namespace of the actors' names, so that other jobs of the cluster find them.
 NAMESPACE = "reprise"
 CHUNK_STEPS = 64  # The smallest chunk that a buffer chooses by itself.
-RUN_STEPS = 1024  # One call for so many steps is cheap; a fast simulator makes them in some ms.
+RUN_STEPS = 1024  # Calls are then rare, and a fast simulator still ships every few milliseconds.
 
 # Calls of the in-process buffer that the sharded buffer does not have, and why.
 MISSING = {

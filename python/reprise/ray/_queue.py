@@ -40,7 +40,7 @@ class Recorder:
 
     @property
     def steps(self) -> int:
-        # Any thread may ask while the shipper changes the queues.
+        # `shipped_steps` copies a queue, because the shipper's thread may change it meanwhile.
         return int(self.packer.steps) + sum(queue.shipped_steps for queue in self.queues)
 
     @property
@@ -56,7 +56,7 @@ class ShipmentQueue:
         self.recorder = recorder
         self.home = self.shard = lane
         self.writer_id = (recorder.packer.writer_id + lane) % (1 << 64)
-        self.used = False  # Whether a shard may know this writer.
+        self.used = False  # Whether a shard may have steps of this writer.
         self.left: set[int] = set()  # Shards that this writer left, and that have to close it.
         self.shipped: deque[Shipment] = deque()
         self.in_flight = 0  # How many shipments, from the oldest, the open request carries.

@@ -105,7 +105,7 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
            std::to_string(first) +
            (parameters_.size() > positional_ || fields != nullptr ? ": name the others" : ""));
   }
-  std::array<PyObject*, kMost> given;  // Only those are set whose bit in `set` is.
+  std::array<PyObject*, kMost> given;  // Pointer i is set only if bit i of `set` is.
   std::copy_n(values, first, given.begin());
   std::uint32_t set = (1U << first) - 1U;
   if (fields != nullptr) {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-/// The parameters of a call are those of the C++ function behind it. Their types, names and
+/// The parameters of a call are those of the C++ function that it runs. Their types, names and
 /// defaults give the signature that `help` and the stub show, and the conversion of arguments.
 namespace reprise::python {
 

@@ -164,7 +164,7 @@ DType dtype_from(nb::handle dtype, std::string_view field) {
   // numpy would take None for float64.
   std::string name = dtype.is_none() ? "None" : dtype_name(dtype);
   if (name == "'bfloat16'") {
-    name = kNames.back();  // numpy knows bfloat16 once ml_dtypes is imported.
+    name = kNames.back();  // numpy has bfloat16 once ml_dtypes is imported.
   } else if (name.starts_with("torch.")) {
     name.erase(0, sizeof("torch"));
   }

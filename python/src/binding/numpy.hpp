@@ -57,7 +57,7 @@ class Array {
   [[nodiscard]] bool is(DType dtype) const noexcept;
   /// Bytes of an element, if elements are bools or integers; 0 for other types.
   [[nodiscard]] std::size_t element_bytes() const noexcept;
-  /// Whether it is in C order and aligned.
+  /// Whether the array is in C order and aligned.
   [[nodiscard]] bool plain() const noexcept { return (layout_->flags & kPlain) == kPlain; }
   [[nodiscard]] bool writable() const noexcept { return (layout_->flags & kWritable) != 0; }
   /// A text such as "float32 of shape (4,)" or "float32 scalar".

@@ -243,7 +243,7 @@ def test_whole_parts_are_read_a_piece_at_a_time(monkeypatch):
 
 
 def test_chunks_with_the_fewest_marked_transitions_leave_first():
-    made = buffer_of([], capacity=450, offline=True)  # So few chunks that all are compared.
+    made = buffer_of([], capacity=450, offline=True)  # It has so few chunks that all are compared.
     for i in range(3000):
         made.add(**(one := transition(i, size=4)))
         if i % (2 if i < 100 else 10) == 0:

@@ -1,5 +1,5 @@
-"""reprise.torch.mirror: the same bits as batches of the host, on the CPU, and on CUDA if there
-is."""
+"""reprise.torch.mirror makes the same bits as the host, on the CPU and, where torch has it, on
+CUDA."""
 
 import numpy as np
 import pytest

@@ -315,7 +315,7 @@ def test_another_job_attaches_by_name(cluster):
     def is_gone():
         with pytest.raises((ValueError, reprise.Closed)) as caught:
             reprise.ray.attach("shared")
-        # Ray may know the name for a moment after it was told to end the actor.
+        # Ray may still find the name for a moment after it was told to end the actor.
         return "there is no buffer of the name 'shared'" in str(caught.value)
 
     wait_for(is_gone)

@@ -113,7 +113,7 @@ def priority_of(batch):
 
 
 def check_priorities(replay):
-    """After updates of all items, an item's probability is in proportion to its priority."""
+    """Updates all items, and checks that probabilities are in proportion to priorities."""
     sampler = replay.sampler(seed=2)
     wait_for(lambda: all_alive(replay))
     for _ in range(2000):  # Updates nearly every item.
@@ -239,7 +239,7 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
         tell()
         assert coordinator.starting_state(0)["before"] == 2
         assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
-        assert coordinator.credit("a", [1]) == 0  # There are more items than those that let all in.
+        assert coordinator.credit("a", [1]) == 0  # More than min_size items: the ratio counts.
         assert coordinator.incarnations() == [2]
     assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
     coordinator.report("a", {}, Counts(), [(0, 2, 20)])
@@ -285,7 +285,7 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
             check(batch)
             return int(batch["step"][batch["writer"] == 1].max(initial=0))
 
-        wait_for(lambda: done > newest() >= had)  # After the other writer's end.
+        wait_for(lambda: done > newest() >= had)  # A step from after the kill.
         assert replay.stats()["lost_shards"] == 0
 
 

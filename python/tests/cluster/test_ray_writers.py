@@ -126,8 +126,8 @@ def test_a_task_that_appended_an_episode_keeps_no_place(cluster):
 
 
 def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(cluster):
-    """They give up their places in the other shard when their own is back, and wait if there are no
-    places."""
+    """Such writers give up their places in the other shard when their own shard is back, and wait
+    if the other shard has no places left."""
     with make(max_writers=2, answer_timeout=4.0) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(4)]
         for who, writer in enumerate(writers):
@@ -225,7 +225,7 @@ def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(clus
         sampler = replay.sampler()
 
         def drawn_until_there():
-            # Once the last steps are there, the ratio may have no room for a batch any more.
+            # Once the last steps are appended, the ratio may admit no further batch.
             with contextlib.suppress(TimeoutError):
                 check(sampler.sample(64, timeout=0.1))
             return not writer._recorder.steps

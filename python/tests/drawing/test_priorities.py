@@ -100,7 +100,7 @@ def test_loose_transitions_bring_none():
 
 
 def test_whole_episodes_go_by_the_present_alpha():
-    """At alpha 8 the weight of 1e6 is no finite float32, at alpha 1 it is."""
+    """The weight of priority 1e6 is infinite in float32 at alpha 8, and finite at alpha 1."""
     buffer = plain_buffer(selectors=reprise.Proportional(alpha=1.0, epsilon=0))
     writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
     writers.begin(state=np.zeros((1, 2)))

@@ -64,7 +64,7 @@ def waits_without_timeout():
 
 
 def beside_a_wait(replay, sampler, call):
-    """Calls while another thread waits for a batch of 50, until the buffer is closed."""
+    """Runs a call while another thread waits for a batch of 50, and then closes the buffer."""
     first = threading.Thread(target=lambda: pytest.raises(reprise.Closed, sampler.sample, 50))
     first.start()
     try:

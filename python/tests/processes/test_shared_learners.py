@@ -14,7 +14,8 @@ import reprise
 
 
 def rank(address, number, told):
-    """Gives each key that it draws priorities of its own: `number` and even numbers more."""
+    """Draws, and sets priorities that no other rank sets: `number` plus twice the batch's
+    number."""
     last, applied = {}, 0
     with reprise.attach(address) as guest:
         sampler = guest.sampler(seed=number)

@@ -1,4 +1,4 @@
-"""As much of tensordict as SimpleReplayBuffer and its tests use, where it is not installed."""
+"""The part of tensordict that SimpleReplayBuffer and its tests use, where it is not installed."""
 
 import torch
 
