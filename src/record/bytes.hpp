@@ -6,7 +6,7 @@
 
 namespace reprise::record {
 
-/// Bytes to write, and room for bytes to be read.
+/// Bytes to write, and memory into which bytes are read.
 using Bytes = std::span<const std::byte>;
 using Room = std::span<std::byte>;
 

@@ -21,8 +21,8 @@ enum class BlobKind : std::uint32_t {  // NOLINT(performance-enum-size)
   Request = 2,
   Answer = 3,
   Shipments = 4,  ///< Shipments of many writers of one process.
-  Outcomes = 5,   ///< The answer to them.
-  Refused = 6,    ///< An answer: the call is for another start of the shard, or came too late.
+  Outcomes = 5,   ///< The answer to `Shipments`.
+  Refused = 6,    ///< An answer: the call is for another incarnation, or came too late.
   Closed = 7,     ///< An answer: the buffer is closed.
 };
 

@@ -36,7 +36,7 @@ class PackedSteps {
   struct Step {
     std::size_t stream;
     std::uint64_t episode;
-    std::uint64_t position;  ///< In the episode.
+    std::uint64_t position;  ///< The step's position in the episode.
     const std::byte* now;    ///< The step's row.
     const std::byte* next;   ///< The row with the observation after it.
     const std::byte* state;  ///< Recurrent states; null where they are not kept.

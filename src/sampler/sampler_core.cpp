@@ -128,7 +128,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
                   runs_};
   plan.reserve(drawing);  // This may throw, so it comes before the limiter counts the batch.
   call.status.batch = call.status.possible = n;
-  if (!core_->limiter().is_unlimited()) {  // An unlimited sampler does not even wait for items.
+  if (!core_->limiter().is_unlimited()) {  // If nothing limits samplers, none waits for items.
     call.takes = plan.takes(n, options.draws);
   }
   limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);

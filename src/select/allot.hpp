@@ -15,7 +15,7 @@ namespace reprise::select {
 /// hundred to some thousand positions.
 inline void sort_uniform(std::span<const double> from, std::span<double> to) noexcept {
   constexpr std::size_t kParts = 512;
-  if (from.size() < kParts / 4) {  // The parts themselves would take longer.
+  if (from.size() < kParts / 4) {  // Sorting them by parts would take longer.
     std::ranges::copy(from, to.begin());
     std::ranges::sort(to.first(from.size()));
     return;

@@ -81,8 +81,8 @@ class ComparingRemover : public ShardRemover {
   std::uint32_t size_ = 0;
   std::uint64_t entered_ = 0;
   base::Random random_{0};
-  std::vector<std::uint32_t> members_;  ///< Dense up to size_.
-  std::vector<Entry> entries_;          ///< The entry of each chunk.
+  std::vector<std::uint32_t> members_;  ///< The first size_ are the chunks that may be evicted.
+  std::vector<Entry> entries_;          ///< By chunk.
 };
 
 /// The score of a chunk is how often its steps were drawn since it was filled, divided by how often
@@ -138,7 +138,7 @@ class ByDraws final : public ComparingRemover {
     return std::ldexp(draws / expected * (1.0 - part / 2.0), -halvings);
   }
 
-  std::vector<Record> records_;  ///< The record of each chunk.
+  std::vector<Record> records_;  ///< By chunk.
   std::uint64_t steps_ = 0;      ///< Sum of `Record::steps` over the chunks that have entered.
   std::uint64_t filled_ = 0;     ///< Steps of all chunks that ever entered.
   double mean_draws_ = 0.0;      ///< Draws per step, summed over batches.

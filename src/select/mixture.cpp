@@ -16,7 +16,7 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// Leaves hidden and shown together, with their weights on the stack.
+/// How many leaves are hidden or shown at a time, with their weights on the stack.
 constexpr std::size_t kBlock = 512;
 
 /// Factors of the weights of both parts, the weighted one and the one of equal weights. They are
@@ -76,7 +76,8 @@ class MixtureSelector final : public ShardSelector {
       alike_.draw(targets.subspan(by_weight), leaves.subspan(by_weight),
                   weights.subspan(by_weight));
     }
-    // The targets have been used, and a double holds every leaf.
+    // The targets are not needed any more, so they are scratch for the merge: a double can hold
+    // every leaf.
     std::ranges::merge(leaves.first(by_weight), leaves.subspan(by_weight), targets.begin());
     std::ranges::transform(targets, leaves.begin(),
                            [](double leaf) { return static_cast<std::uint32_t>(leaf); });
@@ -185,7 +186,7 @@ class MixtureRule final : public SelectorRule {
 
   [[nodiscard]] Law law() const noexcept override { return Law::Mixed; }
   [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
-  /// Each part gets its share of the sums over all shards.
+  /// Computes the factors with which each part gets its share of the sum over all shards.
   void refresh(const EachShardSelector& each_shard_selector) noexcept override {
     double weight = 0.0;
     double items = 0.0;

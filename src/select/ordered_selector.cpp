@@ -31,7 +31,7 @@ std::int64_t rank(float priority) noexcept {
 /// leaf without an item has 0. The key of a hidden item is stored as its complement, below 0.
 class OrderedSelector final : public ShardSelector {
  public:
-  /// Leaves that are handled together, with their keys on the stack.
+  /// How many leaves are handled at a time, with their keys on the stack.
   static constexpr std::size_t kBlock = 256;
 
   OrderedSelector(First first, const WeightRule& rule, std::size_t leaves)

@@ -21,7 +21,7 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// Leaves prefetched together.
+/// How many leaves are prefetched at a time.
 constexpr std::size_t kFetched = 64;
 
 /// `RankBased` in one shard: leaves in buckets of ranks, all leaves of a bucket with the same
@@ -29,7 +29,7 @@ constexpr std::size_t kFetched = 64;
 /// as its priority changes.
 class RankSelector final : public ShardSelector {
  public:
-  /// Leaves handled together, with their priorities on the stack.
+  /// How many leaves are handled at a time, with their priorities on the stack.
   static constexpr std::size_t kBlock = 512;
 
   RankSelector(const WeightRule& initial, std::size_t leaves)

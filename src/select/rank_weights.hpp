@@ -50,7 +50,7 @@ class RankWeights {
     return sum / static_cast<double>(count);
   }
 
-  /// Ranks whose powers are stored.
+  /// How many ranks, from 1 on, have stored powers.
   static constexpr std::size_t kExact = 128;
 
  private:

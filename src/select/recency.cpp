@@ -16,9 +16,9 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// How far the height of the youngest item may be above the unit. Beyond the usual height the unit
-/// rises, for all shards at the next draw. A shard in which it is beyond the most changes its unit
-/// at once, because 2^128 is no float.
+/// How far the height of the youngest item may be above the unit. Beyond kUsualHeight the unit
+/// rises, and all shards follow at the next draw. A shard in which it is beyond kMostHeight follows
+/// at once, because a float cannot hold 2^128.
 constexpr std::int64_t kUsualHeight = 64;
 constexpr std::int64_t kMostHeight = 120;
 

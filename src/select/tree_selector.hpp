@@ -101,7 +101,7 @@ class TreeSelector : public ShardSelector {
   }
 
  protected:
-  /// Leaves handled together, with their weights on the stack.
+  /// How many leaves are handled at a time, with their weights on the stack.
   static constexpr std::size_t kBlock = 512;
 
   void assign_run(std::uint32_t first, std::span<const float> weights) noexcept {

@@ -18,7 +18,8 @@ inline constexpr float kMaxAlpha = 8.0F;
 inline constexpr std::string_view kInitials[] = {"maximum_in_buffer", "highest_seen", "constant",
                                                  "from_caller"};
 
-/// A number that one thread sets while others read it; a copy keeps the value of its time.
+/// A number that one thread sets while others read it. A copy has the value of that moment, and
+/// does not follow later changes.
 ///
 /// Relaxed: the number guards no other data. It is set with all shards' locks held, so a thread
 /// with one of them reads the present value. A thread without a lock may read the value before;

@@ -13,8 +13,8 @@ namespace reprise::shard {
 /// The most shards of one buffer; bounds arrays.
 inline constexpr std::size_t kMaxShards = 256;
 
-/// Counts the resident steps of all shards against the capacity of the buffer, and knows in which
-/// shards the oldest chunks are. Any thread.
+/// Counts the resident steps of all shards against the capacity of the buffer, and tells which
+/// shards have the oldest chunks. Any thread.
 ///
 /// A shard claims the excess before it evicts, so that two shards never evict for the same step and
 /// a full buffer holds exactly its capacity. Every access is relaxed, because the counts publish no
@@ -49,13 +49,13 @@ class Budget {
     return claim;
   }
 
-  /// Resident steps. It may be above the capacity between an ingester's count of new steps and its
-  /// eviction.
+  /// How many steps are resident. They may exceed the capacity after an ingester has counted new
+  /// steps, until it has evicted.
   [[nodiscard]] std::size_t resident() const noexcept {
     return resident_.load(base::Order::Relaxed);
   }
-  /// The count that users see: steps above the capacity are about to be evicted, and steps whose
-  /// item was removed are not counted. Stale counts may show an item too many or too few.
+  /// The number of steps that users see: without those above the capacity, which are about to be
+  /// evicted, and those whose item was removed. Stale counts may show a step too many or too few.
   [[nodiscard]] std::size_t settled() const noexcept {
     const std::size_t removed = removed_.load(base::Order::Relaxed);
     return std::max(std::min(resident(), capacity_), removed) - removed;
@@ -94,7 +94,7 @@ class Budget {
   /// Whether this chunk of a shard is among the oldest ones: no other shard has one that is more
   /// than a chunk per shard older. That slack lets a shard that fills up evict its own chunks as
   /// long as all fill alike, without another lock. The oldest chunk of the buffer always is. A
-  /// stale turn of another shard is harmless: that shard evicts instead, or the next look does.
+  /// stale turn of another shard is harmless: that shard evicts instead, or the next call sees it.
   [[nodiscard]] bool among_oldest(std::uint32_t shard, std::uint64_t turn) const noexcept {
     for (std::uint32_t s = 0; s < shards_ && turn > shards_; ++s) {
       if (s != shard && oldest_[s].load(base::Order::Relaxed) < turn - shards_) {

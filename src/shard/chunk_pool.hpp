@@ -76,7 +76,7 @@ class ChunkPool {
   [[nodiscard]] std::span<std::uint32_t> list_open(std::span<std::uint32_t> into) const noexcept {
     return open_.list(into, Links{store_});
   }
-  /// Only before any other thread has the buffer.
+  /// Fills the lists, before any other thread has the buffer.
   void restore(std::uint32_t touched, std::span<const std::uint32_t> free,
                std::span<const std::uint32_t> open) noexcept {
     fresh_.restore(touched);

@@ -15,8 +15,8 @@
 
 namespace reprise::shard {
 
-/// Counts how often each item of a shard was drawn, if draws are limited, and says from which
-/// chunks steps have to be evicted first, because they hold exhausted items. An item is exhausted
+/// Counts how often each item of a shard was drawn, if draws are limited, and finds the chunks from
+/// which steps have to be evicted first, because they hold exhausted items. An item is exhausted
 /// when it was drawn as often as the limit allows, is outdated (`PolicyVersions`), or was removed.
 ///
 /// Steps leave a chunk oldest first, so an exhausted item cannot leave before an older one of its
@@ -99,7 +99,7 @@ class DrawLimit final : public RowIndex {
   }
   void store(std::span<const std::uint32_t> leaves, ShardImage& image,
              std::size_t at) const noexcept override;
-  /// Counts are clamped to the limit.
+  /// Restores counts of draws, clamped to the limit.
   void restore(std::span<const std::uint32_t> leaves, const ShardImage& image,
                std::size_t at) noexcept override;
   [[nodiscard]] Memory memory() const noexcept override;

@@ -48,7 +48,7 @@ struct EpisodeSums {
   double after;
 };
 
-/// Counters of one shard. Those of 64 bits never fall.
+/// Counters of one shard. Those of steps and items never fall; the others are of one moment.
 struct Counters {
   std::uint64_t ingested_steps = 0;
   std::uint64_t evicted_steps = 0;
@@ -56,7 +56,7 @@ struct Counters {
   std::size_t retired_pinned = 0;
   std::size_t queued_chunks = 0;
   std::size_t chunks_touched = 0;
-  Memory indices;  ///< Memory beside the rows.
+  Memory indices;  ///< The memory of the shard's indices.
 };
 
 /// The part of a shard under its lock: its chunks in the eviction order, and the indices of their
@@ -198,7 +198,7 @@ class LockedShard {
     }
   }
 
-  // locked_shard_image.cpp: checkpoints.
+  // Checkpoints use these; their source is locked_shard_image.cpp.
 
   /// Writes the image of this moment. O(items).
   void store(ShardImage& image) noexcept;
@@ -296,7 +296,7 @@ class LockedShard {
   std::uint64_t ingested_ = 0;          ///< Steps ever ingested.
   std::uint64_t evicted_ = 0;           ///< Steps ever evicted.
   std::uint64_t outdated_ = 0;          ///< Items that ever left because they were outdated.
-  bool hints_stale_ = true;             ///< The shard may have changed since they were published.
+  bool hints_stale_ = true;             ///< The shard may have changed since hints were published.
 };
 
 }  // namespace reprise::shard

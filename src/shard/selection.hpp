@@ -29,7 +29,8 @@ class Selection final : public RowIndex {
   }
   /// Hides items from every selector until they leave.
   void hide(std::span<const std::uint32_t> leaves) noexcept;
-  /// Hides items that will not be drawn, at most `kItemsAtATime`, and forgets their weights.
+  /// Hides items that must not be drawn any more, at most `kItemsAtATime`, and forgets their
+  /// weights.
   void drop(std::span<const std::uint32_t> leaves) noexcept;
 
   void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;

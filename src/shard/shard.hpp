@@ -40,7 +40,7 @@ class Shard {
     locked_.publish_hints();
   }
 
-  // Writers; lock-free.
+  // For writers; lock-free.
 
   [[nodiscard]] ChunkPool& chunks() noexcept { return chunks_; }
   [[nodiscard]] const ChunkPool& chunks() const noexcept { return chunks_; }
@@ -54,7 +54,7 @@ class Shard {
         [this](std::uint64_t turn) { return budget_.turn_after(turn); });
   }
 
-  // Samplers, without the lock.
+  // For samplers, without the lock.
 
   /// Gives back one pin of each chunk; the last pin of a retired chunk frees it. Any thread that
   /// holds these pins. The last stop of the data path.
@@ -74,8 +74,8 @@ class Shard {
   }
   /// Whether there is something to ingest; a hint.
   [[nodiscard]] bool maybe_rung() const noexcept { return bells_.maybe_rung() || hints_.backlog(); }
-  /// Per selector a summary of its weights; the number of items that may be drawn, whatever they
-  /// weigh; and with a limit of draws, the draws that they still allow.
+  /// Hints: for each selector a summary of its weights; the number of items that may be drawn,
+  /// whatever they weigh; and with a limit of draws, how many draws they still allow.
   [[nodiscard]] const Hints& hints() const noexcept { return hints_; }
 
   base::Mutex mutex;

@@ -29,7 +29,7 @@ class Pages {
   [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept {
     return in_file() ? file_.set_aside(offset, bytes) : 0;
   }
-  /// Disk space of the file; 0 without one.
+  /// Bytes of disk space of the file; 0 without a file.
   [[nodiscard]] std::size_t disk_bytes() const noexcept {
     return in_file() ? file_.disk_bytes() : 0;
   }

@@ -74,7 +74,7 @@ class Kind {
   const StackStart stack_start_;
 };
 
-/// The words of StackStart.
+/// The names of the values of StackStart, as options have them.
 inline constexpr std::string_view kStackStarts[] = {"repeat_first", "zeros"};
 
 /// Makes the kind of a window; there is a function for each alternative of `Window`.

@@ -113,7 +113,8 @@ class OpenChunk {
   [[nodiscard]] bool lacks_disk() const noexcept { return in_tail() && lacks_disk_; }
 
  private:
-  /// A row as it is stored in the chunk; without a chunk and compressed fields, in the tail.
+  /// A row as it is stored in the chunk; while there is no chunk, a row of the tail (but not if
+  /// fields are compressed).
   [[nodiscard]] std::byte* stored(std::uint32_t row) const noexcept {
     return rows_ + row * core_.store().row_stride();
   }

@@ -59,13 +59,13 @@ class OpenStates {
 ///   ............... row - open_ ....... row         row + 1
 ///   context, items  open items          now         next
 /// ```
-/// In a stream, final rows of earlier episodes lie between them, and open steps stay so when their
-/// episode ends. Then the header of each row has the step's episode and position from its commit
-/// on.
+/// In a stream, final rows of earlier episodes lie between these, and steps stay open when their
+/// episode ends. Therefore the header of each row has the step's episode and position from its
+/// commit on.
 ///
 /// One thread at a time. What decided windows read of a row is never written again (I1): its
 /// observation is complete before an item that reaches it is published, its columns before one
-/// that spans it is; its header is read through its own item alone.
+/// that spans it is; windows never read its header (`storage::ItemHeader`).
 class WriterCore final : public StepWriter {
  public:
   /// `polls`: set for a thread that must not wait. A commit without room then answers `Stopped`,
@@ -118,7 +118,7 @@ class WriterCore final : public StepWriter {
   }
   /// While it lives, many steps are announced with one ring (`OpenChunk::OneRing`).
   [[nodiscard]] OpenChunk::OneRing one_ring() noexcept { return OpenChunk::OneRing(chunk_); }
-  /// Lets others pass, if a commit that polls has left this writer a turn.
+  /// Gives up the turn that a polling commit has kept for this writer, if there is one.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
   /// Whether a commit of a writer that polls found no room because the disk is full.
