@@ -87,7 +87,7 @@ class Batch {
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; with sequences the one of each step, [B, T], 0 beyond the
+  /// The n-step return of a reward, [B]; with sequences that of each step, [B, T], 0 beyond the
   /// item's last step. Throws `std::logic_error` for sequences without n_step.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
@@ -100,9 +100,9 @@ class Batch {
   /// `std::logic_error` if the batch has unique frames and items, and `frames` throws it if the
   /// batch does not have unique frames.
   ///
-  /// With sequences [B, F + T, S]: the stack of step t begins at frame t, and the stack of the
-  /// observation after it at frame t + 1. The frames after those of a shorter item are zero bytes;
-  /// the first stacks beyond its end still show its last frames.
+  /// With sequences the shape is [B, F + T, S]: the stack of step t begins at frame t, and the
+  /// stack of the observation after it at frame t + 1. The frames after those of a shorter item are
+  /// zero bytes; the first stacks beyond its end still show its last frames.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> frames(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kFrames, field);
@@ -159,11 +159,11 @@ class Batch {
   /// after a termination. **Gamma is in it**: do not multiply by `Transitions::discount` again.
   /// With sequences the factor is 1, or 0 if the item's last step terminated the episode.
   ///
-  /// With sequences and an n_step [B, T]: step t of item i has the factor for the value of the
-  /// item's observation min(t + n_step, lengths()[i]). Observation 0 is the first one of `now`, and
-  /// observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's last step. With
-  /// `SequenceEnd::Continue`, if an episode ends sooner, the factor is for its last observation:
-  /// that after the first step from t on that is `terminated` or `truncated`.
+  /// With sequences and an n_step the shape is [B, T]: step t of item i has the factor for the
+  /// value of the item's observation min(t + n_step, lengths()[i]). Observation 0 is the first one
+  /// of `now`, and observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's
+  /// last step. With `SequenceEnd::Continue`, if an episode ends sooner, the factor is for its last
+  /// observation: that after the first step from t on that is `terminated` or `truncated`.
   [[nodiscard]] std::span<float> discounts() const {
     return {view_->discounts, size() * view_->targets};
   }

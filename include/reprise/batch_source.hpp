@@ -39,9 +39,9 @@ enum class Draws : std::uint8_t {
   /// sketches", 2007, rank conditioning for exponential ranks). Costs about 0.1 us more per item.
   WithoutReplacement,
   /// Passes over the buffer: each item once per pass, in an order that is shuffled anew for each. A
-  /// pass is over the items that are there when it begins. Those that arrive during it wait for the
-  /// next one; those that leave before their turn, or weigh 0 when it comes, are left out. A batch
-  /// may end one pass and begin the next, and then it may have an item twice.
+  /// pass is over the items that are in the buffer when it begins. Those that arrive during it wait
+  /// for the next one; those that leave before their turn, or weigh 0 when it comes, are left out.
+  /// A batch may end one pass and begin the next, and then it may have an item twice.
   ///
   /// All weights above 0 count alike: P(i) is 1 / (items of the pass), and every importance weight
   /// 1. Each sampler makes its own passes, and one that resumes begins a new one. After `clear`

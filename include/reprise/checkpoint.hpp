@@ -68,8 +68,8 @@ struct SaveProgress {
 };
 
 /// Whether steps and their priorities are compressed, by zstd (RFC 8878). Both forms can be loaded,
-/// and one checkpoint may hold both. Attachments and what selectors know of items (4 bytes per item
-/// and selector) are stored as they are, so that a load takes no more memory for them than the
+/// and one checkpoint may hold both. Attachments and what selectors store of items (4 bytes per
+/// item and selector) are not compressed, so that a load takes no more memory for them than the
 /// files have bytes.
 struct Compression {
   /// 0: stored as they are; 1, the fastest, to 19: the level of zstd.

@@ -68,8 +68,8 @@ class Device {
 /// Page-locked memory of a device, from which it copies in the background: for
 /// `SamplerOptions::memory` and `BatchSource::make_batch`. The device must outlive it.
 ///
-/// Errors: `std::invalid_argument` for an alignment above 256; `std::bad_alloc`. Cost: a call of
-/// the driver each, as much as a copy of megabytes, so keep the batches.
+/// Errors: `std::invalid_argument` for an alignment above 256; `std::bad_alloc`. Cost: each call is
+/// one of the driver, which takes as long as a copy of megabytes, so keep the batches.
 /// Thread safety: that of its device.
 class PinnedMemory : public std::pmr::memory_resource {
  public:
@@ -183,7 +183,7 @@ class RowMirror {
   /// Rows of the copy, and what they hold from now on, row by row.
   struct NewRows {
     std::span<const std::int64_t> rows;  ///< The numbers of the rows.
-    std::span<const std::byte> bytes;    ///< `row_bytes` for each of them, in the same order.
+    std::span<const std::byte> bytes;    ///< `Layout::row_bytes` for each row, in that order.
   };
 
   /// From now on the batches of the sampler have keys, weights, probabilities, mutable columns and

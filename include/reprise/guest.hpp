@@ -39,11 +39,11 @@ class GuestSampler final : public BatchSource {
   GuestSampler& operator=(GuestSampler&&) noexcept;
   ~GuestSampler() override;
 
-  /// As `Sampler::sample`, but the host draws and copies rows into memory of this batch. Closed
-  /// once the host is gone. Errors: those that `Sampler::sample` throws in the host, with the same
-  /// messages; `std::invalid_argument` for a batch of more than `HostOptions::max_batch_bytes`;
-  /// `std::bad_alloc`, `std::system_error` without memory. Cost: two messages over a socket, some
-  /// 10 us, on top of the draw.
+  /// As `Sampler::sample`, but the host draws and copies rows into memory of this batch. The status
+  /// is `Closed` once the host is gone. Errors: those that `Sampler::sample` throws in the host,
+  /// with the same messages; `std::invalid_argument` for a batch of more than
+  /// `HostOptions::max_batch_bytes`; `std::bad_alloc`, `std::system_error` without memory. Cost:
+  /// two messages over a socket, some 10 us, on top of the draw.
   SampleResult sample(std::size_t n, const SampleOptions& options = {}) &;
   /// The result would outlive its sampler: give the sampler a name.
   SampleResult sample(std::size_t, const SampleOptions& = {}) && = delete;
@@ -104,7 +104,7 @@ class Guest {
   /// A writer for one environment. As `ReplayBuffer::writer`, but: `Committed` means that the step
   /// will be in the buffer, whatever becomes of this process, unless the host ends before it has
   /// taken the step; `Writer::episode_id` counts this writer's own episodes, from 0. A commit waits
-  /// while the host has so many steps to take as the writer may be ahead (`HostOptions`). Errors:
+  /// while the host has yet to take `HostOptions::ring_steps` of this writer's steps. Errors:
   /// `std::runtime_error` if the host has no writer left (`Options::max_writers`) or is gone.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
   /// Writers for this many environments, which share a connection.
@@ -151,7 +151,7 @@ class Guest {
 class ServiceClient {
  public:
   /// Connects to the host at this address. `std::system_error` if nobody listens there. If the host
-  /// has no service or another version, the client reads as closed later.
+  /// has no service or another version, `closed` returns true later.
   explicit ServiceClient(const std::string& address);
   ServiceClient(ServiceClient&&) noexcept;
   ServiceClient& operator=(ServiceClient&&) noexcept;

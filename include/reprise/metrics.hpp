@@ -57,8 +57,8 @@ enum class Call : std::uint8_t {
 /// of the clock, and locks that are held for a few instructions, under a microsecond where threads
 /// do not meet; a batch takes some 50 ns per item. Memory: at most some 80 bytes per step of the
 /// capacity, as steps come and are drawn, and more where episodes have few steps.
-/// Lifetime: its buffer must stay where it is until it is destroyed, which waits for a scrape to
-/// end; its metrics are gone then. It may outlive its `Metrics`.
+/// Lifetime: its buffer must neither end nor be moved before it. Destroying it waits for a scrape
+/// to end, and removes its metrics. It may outlive its `Metrics`.
 class Meter {
  public:
   Meter(Meter&&) noexcept;

@@ -24,9 +24,10 @@ struct MixedPart {
 ///     MixedSampler both({{online, 128}, {offline, 128}}, {.seed = 1});
 ///     while (const auto batch = both.sample()) { ... }
 ///
-/// This takes as many of each as their priorities say (DQfD: Hester et al., "Deep Q-learning from
-/// demonstrations", 2018): P(i) is the weight of item i over the sum of all buffers' weights. The
-/// bonus of demonstrations is the `epsilon` of their selector, which is added to each priority:
+/// This draws from each buffer in proportion to its total weight (DQfD: Hester et al., "Deep
+/// Q-learning from demonstrations", 2018): P(i) is the weight of item i over the sum of all
+/// buffers' weights. The bonus of demonstrations is the `epsilon` of their selector, which is added
+/// to each priority:
 ///
 ///     Options agent{.capacity_steps = 1'000'000, .key_tag = 1};
 ///     Options teacher{.capacity_steps = 50'000, .key_tag = 2};
@@ -35,7 +36,7 @@ struct MixedPart {
 ///     ...
 ///     MixedSampler both({online, demonstrations}, 256, {.seed = 1});
 ///     const auto batch = both.sample({.beta = 0.6F});
-///     const std::size_t own = both.counts()[0];  // Behind these stand demonstrations.
+///     const std::size_t own = both.counts()[0];  // The others are demonstrations.
 ///     both.update_priorities(batch->keys(), errors);
 ///
 /// Thread safety: one thread at a time; writers and other samplers go on beside it.
@@ -115,11 +116,12 @@ class MixedSampler final : public BatchSource {
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
   /// Updates each key, in any order, by `SelectorHandle::update` of the first part with the key's
-  /// buffer, which the tag tells. If two buffers of exact parts share a tag, as two loads of one
-  /// checkpoint do, positions tell instead: the keys have to be those of one whole batch, in its
-  /// order. Errors, all found before any buffer is changed: as `SelectorHandle::update`; a key of
-  /// none of the buffers; and for buffers that share a tag, fewer keys than a batch, or any by the
-  /// common total. Set `Options::key_tag`, because two random ones are equal once in 4095.
+  /// buffer, which the key's tag names. If two buffers of exact parts share a tag, as two loads of
+  /// one checkpoint do, the key's place in the batch decides instead: the keys have to be those of
+  /// one whole batch, in its order. Errors, all found before any buffer is changed: as
+  /// `SelectorHandle::update`; a key of none of the buffers; and for buffers that share a tag,
+  /// fewer keys than a batch, or any by the common total. Set `Options::key_tag`, because two
+  /// random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
 

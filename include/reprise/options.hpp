@@ -46,8 +46,8 @@ struct Options {
   /// can be gathered by its key until it is evicted, before other items, as one that is exhausted
   /// by `max_times_sampled`. Without a value items of any version are drawn. Rate limiters count
   /// the items that can be drawn, so samplers may wait, or find nothing, in a full buffer:
-  /// `SampleStatus::outdated` and `Stats` say so. Costs 13 bytes per row, and O(log items) for each
-  /// item once.
+  /// `SampleStatus::outdated` and `Stats` report it. Costs 13 bytes per row, and O(log items) for
+  /// each item once.
   std::optional<std::uint64_t> max_staleness = std::nullopt;
 
   /// Whether items can be found by episode and position, with `ReplayBuffer::episodes`. The index
@@ -100,8 +100,8 @@ struct Stats {
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
   std::size_t resident_steps = 0;     ///< Steps with or without an item; at most capacity_steps.
   /// Steps above the capacity that are about to be evicted, while several threads ingest: at most a
-  /// sixteenth of the capacity, or a chunk, and a chunk per shard; beside them, as shards are read
-  /// one after the other, a snapshot may show more.
+  /// sixteenth of the capacity, or a chunk, and a chunk per shard. A snapshot may show more,
+  /// because shards are read one after the other.
   std::size_t excess_steps = 0;
   /// Items that can be drawn, at most capacity_steps; with `Transitions` each step is one, until it
   /// is removed.
@@ -129,12 +129,12 @@ struct Stats {
   std::size_t chunk_bytes = 0;     ///< Bytes of one chunk's rows.
   std::size_t reserved_bytes = 0;  ///< Address space; memory is taken only where touched.
   /// Estimate of the memory in use: rows (unless in a mapped file, whose pages the system keeps or
-  /// drops as it likes), recurrent states, and bookkeeping, which fresh chunks have too. The memory
-  /// of the process for a full buffer is within a tenth of this (with `RankBased` a fifth less),
-  /// and up to 32 KiB per shard and selector more, because pages are partly filled. While a buffer
-  /// fills, it is up to a huge page (2 MiB) more per shard and array (rows, priorities, 3 per
-  /// selector). Writers, samplers (with the queue of `SamplerOptions::fresh`) and batches are not
-  /// in it, nor memory that your own selector or remover does not report.
+  /// drops as it likes), recurrent states, and bookkeeping, also of chunks that were never used.
+  /// The memory of the process for a full buffer is within a tenth of this (with `RankBased` a
+  /// fifth less), and up to 32 KiB per shard and selector more, because pages are partly filled.
+  /// While a buffer fills, it is up to a huge page (2 MiB) more per shard and array (rows,
+  /// priorities, 3 per selector). Writers, samplers (with the queue of `SamplerOptions::fresh`) and
+  /// batches are not in it, nor memory that your own selector or remover does not report.
   std::size_t touched_bytes = 0;
   /// Bytes that the fields of `Schema::compress` take in the rows of the buffer, evicted ones in
   /// chunks that are not free yet included. touched_bytes has them, with the memory of chunks that

@@ -23,8 +23,9 @@ class WaitHook {
   WaitHook& operator=(const WaitHook&) = delete;
   virtual ~WaitHook() = default;
 
-  /// False ends the call as a stop request does. `waited` is 0 before the wait begins: a call that
-  /// is ended then has tried once, and `Stats` does not count it as a wait.
+  /// Whether to go on waiting; false ends the call as a stop request does. `waited` is 0 before the
+  /// wait begins: a call that is ended then has tried once, and `Stats` does not count it as a
+  /// wait.
   [[nodiscard]] virtual bool keep_waiting(std::chrono::nanoseconds waited) noexcept = 0;
 };
 
@@ -68,7 +69,7 @@ struct MinSize {
 ///  - Writers wait while their step would push the balance below -error_buffer.
 ///  - Before min_size steps were inserted, the ratio holds nobody; samplers wait until min_size
 ///    items can be sampled, as with `MinSize`.
-///  - A writer is let through although the balance says no while fewer than min_size items can be
+///  - A writer is let through, whatever the balance is, while fewer than min_size items can be
 ///    sampled, because no sampler could go on then. It is let through too while a waiting draw
 ///    needs more different items than there are (a draw in order, without replacement, or of items
 ///    with a limit of draws). The steps let through still count, so the writer waits the longer

@@ -24,8 +24,8 @@
 ///                                                      ---answer->  ShardClient::answer
 /// ```
 /// A blob begins with its kind, the version of the format, a fingerprint of schema and window, and
-/// a checksum. `std::invalid_argument` says what is wrong with a blob; then nothing has changed.
-/// Both ends have to run the same version of reprise on machines of one byte order.
+/// a checksum. A wrong blob throws `std::invalid_argument`, which says what is wrong, and changes
+/// nothing. Both ends have to run the same version of reprise on machines of one byte order.
 ///
 /// Not stable: calls and blobs may change with any version.
 namespace reprise {
@@ -55,7 +55,7 @@ struct PackerLanes {
 /// one writer fills all shards, and the oldest steps of each are about as old.
 ///
 /// Thread safety: every method from any thread. Cost: a lock and a copy per step; memory for two
-/// rows of each writer, and for the steps that were not taken, which nothing bounds.
+/// rows of each writer, and for the steps that `take` has not packed yet, which nothing bounds.
 /// Lifetime: destroying it closes its writers.
 /// Fork: `std::logic_error` in a forked child.
 class StepPacker {
@@ -87,15 +87,15 @@ class StepPacker {
   /// The number of steps in a shipment. `std::invalid_argument` for other bytes.
   [[nodiscard]] static std::size_t steps_of(std::span<const std::byte> shipment);
 
-  /// The number of steps of all lanes that were not taken.
+  /// The number of steps of all lanes that `take` has not packed yet.
   [[nodiscard]] std::size_t steps() const;
-  /// The largest number of steps of one lane that were not taken.
+  /// The largest number of steps of one lane that `take` has not packed yet.
   [[nodiscard]] std::size_t most_steps() const;
-  /// The number of steps of a lane that were not taken.
+  /// The number of steps of a lane that `take` has not packed yet.
   [[nodiscard]] std::size_t steps_in(std::size_t lane) const;
   /// Whether `take` would return an empty blob.
   [[nodiscard]] bool empty(std::size_t lane = 0) const;
-  /// The size of all steps that were not taken, in bytes.
+  /// The size of all steps that `take` has not packed yet, in bytes.
   [[nodiscard]] std::size_t bytes() const;
   /// The number that names the remote writer of the first lane.
   [[nodiscard]] std::uint64_t writer_id() const noexcept;
@@ -151,7 +151,7 @@ struct ShipmentOutcome {
 
 /// The state of a shard, which each of its answers carries.
 struct ShardState {
-  std::uint64_t incarnation = 0;  ///< The start of the shard that answered.
+  std::uint64_t incarnation = 0;  ///< Names the start of the shard that answered.
   std::uint64_t committed = 0;    ///< Steps committed to the buffer.
   bool closed = false;            ///< Whether the buffer is closed.
   bool done = false;  ///< Whether it did what was asked; not if that was for another incarnation.
@@ -245,12 +245,12 @@ class ReplayShard {
 /// What a client knows of a shard, as of its last answer.
 struct ShardTotals {
   bool alive = false;             ///< Whether it has answered, and was not lost since.
-  std::uint64_t incarnation = 0;  ///< The start of the shard that answered.
+  std::uint64_t incarnation = 0;  ///< Names the start of the shard that answered.
   double total = 0.0;             ///< Sum of the weights of the client's selector.
-  double min_positive = 0.0;      ///< Smallest weight above 0, or less; infinity if there is none.
-  std::uint64_t items = 0;        ///< Items that can be drawn.
-  std::uint64_t inserts = 0;      ///< Committed steps.
-  std::uint64_t samples = 0;      ///< Items drawn.
+  double min_positive = 0.0;  ///< A lower bound of the weights above 0; infinity if there is none.
+  std::uint64_t items = 0;    ///< Items that can be drawn.
+  std::uint64_t inserts = 0;  ///< Committed steps.
+  std::uint64_t samples = 0;  ///< Items drawn.
   std::uint64_t applied_updates = 0;  ///< As in `Stats`.
   std::uint64_t stale_updates = 0;    ///< As in `Stats`.
 };
@@ -334,8 +334,8 @@ class ShardClient {
 
   /// Queues updates of priorities for the next requests, or the next `lose`. Returns how many are
   /// stale at once, because their shard restarted without the keys of that incarnation. Only the
-  /// user knows whether a shard is there: give no updates for one that you know to be gone. Errors
-  /// as `SelectorHandle::update`, but for keys of another buffer, which the shard finds.
+  /// caller knows whether a shard is alive: give no updates for one that is gone. Errors as
+  /// `SelectorHandle::update`, but for keys of another buffer, which the shard finds.
   std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
                      std::span<const std::uint64_t> incarnations,
                      std::span<const float> priorities);

@@ -52,9 +52,9 @@ class SelectorHandle {
   /// The present raw priorities of the items with these keys, in the order of the keys. Each is the
   /// smallest priority that weighs as much as the item, so setting it again changes no weight. It
   /// is within 2^-22 / alpha of what was set, relative to priority + epsilon; `decay` and
-  /// `set_alpha` change it. NaN for an item that is gone or exhausted. If priorities change no
-  /// weight (`Uniform`, `Recency`, `Fifo`, `Lifo`, an alpha of 0) the numbers say nothing, and
-  /// `LossAdjusted` gives 0 for all up to 1. Returns how many items are still there. Errors:
+  /// `set_alpha` change it. It is NaN for an item that is gone or exhausted. If priorities change
+  /// no weight (`Uniform`, `Recency`, `Fifo`, `Lifo`, an alpha of 0) the numbers have no meaning,
+  /// and `LossAdjusted` gives 0 for all up to 1. Returns how many items are still there. Errors:
   /// `std::invalid_argument` for counts that differ, or a key of another buffer. Cost, per 2048
   /// keys: one lock per shard touched, and 31 times what weighing the keys costs.
   // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
@@ -149,14 +149,14 @@ class Episodes {
   /// comes later in the episode, such as those of ReaPER (docs/guide/items.md): of the items
   /// after it, and of all items of the episode. Weights are those of the selector with this place;
   /// with `Proportional{.alpha = 1, .epsilon = 0}` they are the raw priorities. Items that are gone
-  /// or exhausted add nothing, nor do those of an episode under way that are not decided yet.
-  /// NaN for an item that is gone. Returns how many items are not gone.
+  /// or exhausted add nothing, nor do those of an episode under way that are not decided yet. Both
+  /// sums are NaN for an item that is gone. Returns how many items are not gone.
   ///
-  /// Sums are made anew of the present weights, so they do not drift, and after[i] <= totals[i].
-  /// Beside other threads each shard's part is of one moment, but not the whole: an item that is
-  /// changed meanwhile counts with the weight before or after. An episode may lie in any number of
-  /// chunks. Where a remover that chooses has taken a hole of `Options::chunk_steps` steps out of
-  /// it, what is beyond the hole is not added.
+  /// Each call computes its sums from the present weights, so they do not drift, and after[i] <=
+  /// totals[i]. Beside other threads each shard's part is of one moment, but not the whole: an item
+  /// that is changed meanwhile counts with the weight before or after. An episode may lie in any
+  /// number of chunks. Where a remover that chooses has taken a hole of `Options::chunk_steps`
+  /// steps out of it, what is beyond the hole is not added.
   /// Errors: `std::invalid_argument` for counts that differ, a key of another buffer, or a selector
   /// that does not draw by weight alone (`Uniform`, `Proportional`, `LossAdjusted` do).
   /// Cost, per 2048 keys: for each `Options::chunk_steps` steps of the longest episode, and twice
@@ -220,8 +220,8 @@ class ReplayBuffer {
   /// Errors: `std::invalid_argument` for an unknown one. Cost: none.
   [[nodiscard]] SelectorHandle selector(std::size_t place = 0) const;
 
-  /// `selector().update(keys, priorities)`, which says more: sets raw priorities of the first
-  /// selector, such as absolute TD errors.
+  /// Sets raw priorities of the first selector, such as absolute TD errors; see
+  /// `SelectorHandle::update`.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities);
 
   /// Items by episode and position.
@@ -276,7 +276,7 @@ class ReplayBuffer {
   /// field says what was achieved. With frame stacks the newest frame counts.
   /// Errors: `std::invalid_argument` for a field that is no observation of the schema, for a share
   /// outside [0, 1], and for a window other than `Transitions` of n_step 1: the return of several
-  /// steps would have to be made anew, of rewards that a batch does not have.
+  /// steps would have to be computed again, from rewards that a batch does not have.
   [[nodiscard]] Hindsight hindsight(AnyField achieved, const HindsightOptions& options = {});
   /// Makes it by a typed handle.
   template <Element T, bool Shaped>
@@ -285,13 +285,12 @@ class ReplayBuffer {
     return hindsight(AnyField(achieved), options);
   }
 
-  /// Tells the version of the policy that the learner has, from which `Options::max_staleness` is
-  /// counted. A lower one changes nothing; `restore` alone lowers it. It is the caller's word and
-  /// not the highest version among the steps, so no actor can make the steps of all others
-  /// outdated.
+  /// Sets the version of the policy that the learner has, from which `Options::max_staleness` is
+  /// counted. A lower one changes nothing; `restore` alone lowers it. It is not the highest version
+  /// among the steps, so no actor can make the steps of all others outdated.
   ///
   /// Once the call has returned, no draw that begins gives an item that it made outdated; a draw
-  /// under way may, and so may a batch that a `Prefetcher` has drawn. Room in a `Queue` is there at
+  /// under way may, and so may a batch that a `Prefetcher` has drawn. A `Queue` has more room at
   /// once. Errors: `std::invalid_argument` for a version below 0, and for a schema without a
   /// version. Cost: one lock per shard, and O(log items) for each item that becomes outdated.
   void set_version(std::int64_t version);
@@ -317,17 +316,17 @@ class ReplayBuffer {
   /// held. Their keys are stale afterwards, their chunks are free for writers, and they count as
   /// evicted. Episodes and streams under way go on, and so do their steps that are not decided yet.
   /// Rows that a sampler is copying stay until it is done. What a rate limiter has counted stays
-  /// counted; room in a `Queue` is there at once. A sampler that lacks items then waits for new
-  /// ones. The highest priority ever seen, exponents and statistics stay too. Cost: the cost of
-  /// `size`, and O(chunks), plus O(rows) for the selectors.
+  /// counted; a `Queue` has more room at once. A sampler that lacks items then waits for new ones.
+  /// The highest priority ever seen, exponents and statistics stay too. Cost: the cost of `size`,
+  /// and O(chunks), plus O(rows) for the selectors.
   void clear();
 
   /// Removes the items with these keys for good: they are not drawn, found or read any more, and
   /// their keys are stale. Their steps stay for the windows of other items, and count for the
   /// capacity and in `stats().resident_steps` until they are evicted as any other; `size` does not
   /// count them. A checkpoint keeps them removed. Batches that were drawn before the call may still
-  /// hold them. Room in a `Queue` is there at once. Returns how many were removed; of the others,
-  /// and of keys given again, the items were gone.
+  /// hold them. A `Queue` has more room at once. Returns how many were removed; the items of other
+  /// keys, and of keys given again, were gone.
   /// Errors: `std::invalid_argument` for a key of another buffer, before anything is changed.
   /// Cost, per 2048 keys: one lock per shard touched, and O(log items) for each key and selector.
   std::size_t remove(std::span<const ItemKey> keys);

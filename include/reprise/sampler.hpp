@@ -33,8 +33,8 @@ struct SamplerOptions {
   /// shard has its own queue, in which the items of a chunk stay together; the longer queue gives
   /// more.
   ///
-  /// Fresh are items that arrived since the first sampler with such a share was made, until any
-  /// sampler draws them by any selector; what a checkpoint loads is not. An item that leaves before
+  /// An item is fresh if it arrived since the first sampler with such a share was made, until any
+  /// sampler draws it by any selector; what a checkpoint loads is not. An item that leaves before
   /// its turn, or weighs 0 when it comes, loses it, and the selector may draw in its place. The
   /// selector's part may give an item its first draw, too: any fresh one that was left, and with a
   /// share of 1 the few that arrive between the two parts of a draw. As the

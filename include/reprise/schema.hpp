@@ -30,13 +30,13 @@ enum class Role : std::uint8_t {
 struct RoleTraits {
   const char* name = nullptr;  ///< The name in messages.
   bool per_item = false;       ///< Whether an item has one value, that of its first step.
-  bool has_next = false;       ///< Whether the row after an episode's last step has it; stacks.
-  bool has_returns = false;    ///< Whether returns are sums of it.
-  bool discounts = false;      ///< Whether it discounts returns; a schema has at most one.
-  bool is_scalar = false;      ///< Whether it has to be a float without a shape.
-  bool spreads = false;        ///< Whether `Schema::require_finite` checks it.
-  bool changes = false;        ///< Whether `ReplayBuffer::update` may replace its values.
-  bool stamped = false;        ///< Whether commits fill it in; a schema has at most one.
+  bool has_next = false;     ///< Whether an episode's final row has it; such fields can be stacked.
+  bool has_returns = false;  ///< Whether returns are sums of it.
+  bool discounts = false;    ///< Whether it discounts returns; a schema has at most one.
+  bool is_scalar = false;    ///< Whether it has to be a float without a shape.
+  bool spreads = false;      ///< Whether `Schema::require_finite` checks it.
+  bool changes = false;      ///< Whether `ReplayBuffer::update` may replace its values.
+  bool stamped = false;      ///< Whether commits fill it in; a schema has at most one.
 };
 
 namespace detail {
@@ -270,9 +270,9 @@ class Schema {
   }
 
   /// A per-step column whose values `ReplayBuffer::update` may replace while the step is stored:
-  /// latents that a learner writes back (Dreamer), reanalysed values (MuZero Reanalyse), rewards
-  /// made anew. It is written with the step and read as any column; a reader has what was appended
-  /// or what one update wrote, never parts of two. It has no frame stack, no returns, and is never
+  /// latents that a learner writes back (Dreamer), reanalysed values (MuZero Reanalyse), recomputed
+  /// rewards. It is written with the step and read as any column; a reader has what was appended or
+  /// what one update wrote, never parts of two. It has no frame stack, no returns, and is never
   /// compressed.
   ///
   /// Cost: each value takes whole words of 8 bytes, each row of a buffer with such columns 4 bytes

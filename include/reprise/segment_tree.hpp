@@ -93,7 +93,8 @@ class SegmentTree {
   ///
   /// Targets are 0 to total(). The total itself falls on the last leaf above 0, and so does a
   /// target that exceeds it by at most 1e-9 of it, because callers compute targets with rounding.
-  /// Errors: as above, for another target, also if some leaf is negative or no leaf is above 0.
+  /// Errors: `std::invalid_argument` for another target, and if some leaf is negative or no leaf is
+  /// above 0.
   [[nodiscard]] std::size_t find_prefix_sum(double target) const;
   /// Finds leaves[i] for targets[i]. All targets go down level by level, so that cache misses
   /// overlap.

@@ -101,7 +101,8 @@ class ShardSelector {
   // them; its `draw` is never called.
 
   /// The key of the first item that is not hidden; 0 if there is none. Keys are above 0 and
-  /// comparable between shards: the shard with the largest key is taken from. Should be O(1).
+  /// comparable between shards: the item of the shard with the largest key is taken. Should be
+  /// O(1).
   [[nodiscard]] virtual std::int64_t first_key() const noexcept { return 0; }
   /// Hides the first item and returns its leaf. Called only if there is one.
   virtual std::uint32_t take_first() noexcept { return 0; }

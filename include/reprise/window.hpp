@@ -129,9 +129,9 @@ struct Sequences {
 /// Items begin only with steps whose position in the episode is a multiple of this.
 [[nodiscard]] std::uint32_t item_every(const Window& window);
 /// The number of items that an episode of `steps` steps has decided: all of them if the last commit
-/// ended it, and with `End::Continue` those whose window is whole. With `SequenceEnd::Continue`, of
-/// the first episode of a stream; a later one decides as many as there are multiples of the period
-/// from the stream's first undecided step on whose T steps are there.
+/// ended it, and with `End::Continue` those whose window is whole. With `SequenceEnd::Continue` it
+/// is that of the first episode of a stream; a later one decides as many as there are multiples of
+/// the period from the stream's first undecided step on whose T steps are there.
 [[nodiscard]] std::size_t items_of_episode(const Window& window, std::size_t steps, End end);
 
 /// Options of `sequence_priorities`.

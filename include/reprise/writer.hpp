@@ -136,8 +136,8 @@ class Writer {
   }
 
   /// Items that a commit with this end would decide now, and so the number of priorities that it
-  /// takes. With `Continue` 1 once n_step steps are there, else 0; at an end all items still open.
-  /// With sequences only steps with which an item begins count.
+  /// takes. With `Continue` that is 1 once the episode has n_step steps, else 0; at an end it is
+  /// all open items. With sequences only steps with which an item begins count.
   [[nodiscard]] std::size_t completing(End end) const;
 
   /// Checks the priorities for a whole episode of `steps` steps, as its commits would take them one
@@ -259,8 +259,7 @@ enum class AutoReset : std::uint8_t {
 ///   writers.now(state, after_reset);              // taken where an episode begins, else ignored
 /// }
 /// ```
-/// A simulator that resets its environments by itself says so (`AutoReset`), and has one call for
-/// all of that:
+/// For a simulator that resets its environments by itself (`AutoReset`), one call does all of that:
 ///
 /// ```
 /// VectorWriter writers(replay, 8, {}, AutoReset::NextStep);
@@ -269,7 +268,7 @@ enum class AutoReset : std::uint8_t {
 ///   writers.append(ends, step);                   // columns, and observations as next
 /// }
 /// ```
-/// Where a simulator steps a part of its environments at a time, `choose` says which: row i of the
+/// Where a simulator steps a part of its environments at a time, `choose` names these: row i of the
 /// arrays after it belongs to the i-th environment chosen.
 ///
 /// Thread safety: one thread at a time. Cost: that of E writers.

@@ -23,7 +23,8 @@ namespace {
 using Code = SampleStatus::Code;
 using Core = std::shared_ptr<buffer::BufferCore>;
 
-/// How often shares are read again because a part has lost all its weight meanwhile.
+/// The most times that a batch is begun because a part has lost all its weight since its share was
+/// read.
 constexpr int kTries = 16;
 
 }  // namespace
@@ -76,7 +77,7 @@ class MixedSampler::State {
     if (&batch == &own()) {
       batch.reserve(n_);
     }
-    // A new batch may have the address of the former one; its size tells, because it has no items.
+    // A new batch may have the address of the former one, but it has no items.
     const Unfinished into(&batch, options.n_step, options.discount);
     if (std::exchange(into_, into) != into || batch.size < drawn_) {
       drawn_ = 0;

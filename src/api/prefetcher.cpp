@@ -143,7 +143,7 @@ class Prefetcher::State {
 
   enum class Phase : std::uint8_t { NotStarted, Running, Ended };
 
-  /// Ends waits of `run` once the source is closed: of several buffers, one may be closed while the
+  /// Ends waits of `run` once the source is closed: in a mix, one buffer may be closed while the
   /// draw waits for another.
   class WhileOpen final : public WaitHook {
    public:

@@ -147,7 +147,8 @@ std::span<const bool> VectorWriter::own_resets(std::span<const bool> resets) con
   return {resets_.get(), chosen_.size()};
 }
 
-/// Replaces observations after a reset by final ones.
+/// Replaces the next observations of environments that end, which are those after the reset, by the
+/// final ones.
 void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyValue> finals) {
   const base::Call call{"VectorWriter::append"};
   base::require(finals.empty() || auto_reset_ == AutoReset::SameStep, call,
@@ -289,7 +290,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
 }
 
 void VectorWriter::note_steps() noexcept {
-  steps_.clear();  // Its memory was reserved.
+  steps_.clear();  // Filling it allocates nothing: its memory was reserved.
   for (const Writer& writer : writers_) {
     steps_.emplace_back(writer.episode_id(), writer.episode_steps());
   }

@@ -48,7 +48,7 @@ class Waiters {
   /// The number of registered threads. Relaxed: a hint for statistics.
   [[nodiscard]] std::uint32_t count() const noexcept { return registered_.load(Order::Relaxed); }
 
-  /// The word to sleep on.
+  /// The word on which the futex sleeps.
   [[nodiscard]] Word& epoch() noexcept { return epoch_; }
 
  private:

@@ -21,14 +21,15 @@ class Life {
   /// Throws `std::bad_alloc` if the handler cannot be installed.
   Life();
 
-  /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
+  /// C1: acquire; partner: close. A thread that sees the life closed sees what the closing thread
+  /// did before.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(Order::Acquire) != 0; }
 
   /// Closes, then wakes the threads that sleep on registered events; in a forked child does
   /// nothing.
   void close() noexcept;
 
-  /// While it lives, `close` wakes the threads that sleep on the event.
+  /// While such an object lives, `close` wakes the threads that sleep on its event.
   class WokenByClose {
    public:
     /// The life and the event outlive this object.
@@ -69,8 +70,8 @@ class Life {
   const std::int64_t maker_;  ///< Process id, for the refusal.
 
   alignas(kCacheLine) Mutex mutex_;
-  /// The list is made of its members, so there is nothing to destroy: a fork may come while another
-  /// thread changes the list, and its child destroys its copy of this object all the same.
+  /// An intrusive list, which needs no destruction: a fork may come while another thread changes
+  /// the list, and the child destroys its copy of this object all the same.
   WokenByClose* first_ REPRISE_GUARDED_BY(mutex_) = nullptr;
 };
 

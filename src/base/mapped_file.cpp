@@ -115,7 +115,7 @@ void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexc
 }
 
 void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
-  // Only whole pages, because those at the ends also have rows of other chunks.
+  // Forgets only whole pages, because those at the ends also have rows of other chunks.
   const std::size_t page = page_bytes();
   const std::size_t first = (offset + page - 1) / page;
   const std::size_t end = (offset + bytes) / page;

@@ -23,7 +23,7 @@ void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
   });
 }
 
-/// Calls call(i) for each i in [0, n), in parallel if `bytes` is so large that it pays.
+/// Calls call(i) for each i in [0, n), in parallel if `bytes` is large enough for that to pay.
 template <class Call>
 void for_each_index(std::size_t n, std::uint64_t bytes, const Call& call) {
   constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;

@@ -40,7 +40,7 @@ class Random {
   /// Uniform in [0, 1), a multiple of 2^-53.
   constexpr double uniform() noexcept { return static_cast<double>(next() >> 11U) * 0x1p-53; }
 
-  /// The state, with which the same numbers continue later. Not all zero.
+  /// The state, with which the same numbers continue later. It is never all zero.
   using State = std::array<std::uint64_t, 4>;
   [[nodiscard]] constexpr State state() const noexcept {
     return {state_[0], state_[1], state_[2], state_[3]};

@@ -50,7 +50,7 @@ std::size_t BufferCore::counted() const noexcept {
 }
 
 void BufferCore::set_version(std::int64_t version) noexcept {
-  // Relaxed: a save that finds a shard raised has locked it after this thread did.
+  // Relaxed: a save that finds a shard raised has locked it after this thread did, so it sees this.
   raise(counters.version_begun, version);
   const auto most = static_cast<std::uint64_t>(version);
   if (const auto staleness = options().max_staleness; staleness && *staleness < most) {

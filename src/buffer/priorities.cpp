@@ -14,12 +14,12 @@
 namespace reprise::buffer {
 namespace {
 
-/// Keys that are looked up under one lock per shard; it bounds the scratch on the stack.
+/// How many keys are looked up under one lock per shard, which bounds the scratch on the stack.
 constexpr std::size_t kTogether = 2048;
 
 /// Replaces each weight by the smallest priority that has this weight, or the nearest larger one; a
 /// NaN stays. Weights do not fall while priorities rise, and floats of at least 0 rise with their
-/// bits, so halving the range of bits finds it, whatever the rule.
+/// bits, so halving the range of bits finds that priority, whatever the rule.
 void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
   constexpr auto kMost = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
   // Each array is written before it is read.

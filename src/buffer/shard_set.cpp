@@ -122,7 +122,8 @@ bool ShardSet::ingest_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   return One(*this, index, std::adopt_lock).ingest();
 }
 
-/// Evicts down to the capacity, in whichever shards steps have to leave, by `evict_in`.
+/// Evicts down to the capacity: calls evict_in(shard) for one shard after the other while steps
+/// have to leave.
 template <class EvictIn>
 void ShardSet::make_room(const EvictIn& evict_in) noexcept {
   std::size_t before = std::numeric_limits<std::size_t>::max();

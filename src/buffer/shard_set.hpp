@@ -65,7 +65,7 @@ class ShardSet {
   /// The most draws of an item; 0: no limit.
   [[nodiscard]] std::size_t draws_per_item() const noexcept { return draws_per_item_; }
   [[nodiscard]] bool draws_limited() const noexcept { return draws_per_item_ != 0; }
-  /// Whether items stay that cannot be drawn (`shard::Extras::exhaust`).
+  /// Whether items that cannot be drawn may stay (`shard::Extras::exhaust`).
   [[nodiscard]] bool exhaust() const noexcept { return exhaust_; }
   /// Counts outdated items that are not yet evicted.
   [[nodiscard]] std::size_t outdated() const noexcept;

@@ -16,9 +16,9 @@
 namespace reprise::buffer {
 namespace {
 
-/// Keys that are updated under one lock per shard; it bounds the scratch on the stack.
+/// How many keys are updated under one lock per shard, which bounds the scratch on the stack.
 constexpr std::size_t kBlock = 2048;
-/// Steps of an episode that are looked up under one lock per shard.
+/// How many steps of an episode are looked up under one lock per shard.
 constexpr std::size_t kEpisodeBlock = 512;
 
 /// Scratch of one block. Its elements are written before they are read, so they are not
@@ -32,7 +32,7 @@ struct Block {
   std::array<std::uint32_t, kBlock> shards;
   std::array<std::uint32_t, kBlock> leaves;
   std::optional<std::array<ItemKey, kBlock>> sorted;
-  std::array<float, kBlock> priorities;  ///< Sorted with the keys.
+  std::array<float, kBlock> priorities;  ///< The priorities of `sorted`.
 };
 
 /// Groups keys and their priorities by shard, stably, so that of two updates of one item the later

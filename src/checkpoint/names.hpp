@@ -11,9 +11,9 @@
 
 namespace reprise::checkpoint {
 
-/// Held exclusively by the running save.
+/// The file that the running save locks exclusively.
 inline constexpr const char* kSaverLock = "saver.lock";
-/// Held shared by loads, and exclusively while old files are removed.
+/// The file that loads lock shared, and that is locked exclusively while old files are removed.
 inline constexpr const char* kReadersLock = "readers.lock";
 
 /// A data file: number S of those that the save of checkpoint N wrote.
@@ -24,7 +24,8 @@ struct DataName {
   friend auto operator<=>(const DataName&, const DataName&) = default;
 };
 
-/// Distinguishes a manifest from those of other buffers, and of other loads of the same buffer.
+/// Distinguishes a manifest from those that other buffers saved, also other loads of the same
+/// checkpoint.
 struct ManifestId {
   std::uint64_t number = 0;
   std::uint64_t checksum = 0;

@@ -54,8 +54,8 @@ class Saver {
   /// Sets `SaveProgress::chunks_total`.
   void announce(std::uint64_t chunks) REPRISE_EXCLUDES(mutex_);
 
-  /// True if the base has this chunk, closed, with the same index, generation and rows: it is then
-  /// part of the new checkpoint, too. If false, the caller has to write it.
+  /// Returns whether the base has this chunk, closed, with the same index, generation and rows. If
+  /// so, the chunk is now part of the new checkpoint, too; otherwise the caller has to write it.
   [[nodiscard]] bool reuse_chunk(const ChunkId& id) REPRISE_EXCLUDES(mutex_);
 
   /// Writes the parts one after the other as the bytes of a chunk; each index once. Throws

@@ -119,8 +119,8 @@ class RowMirror::State final : public window::RowTaker {
     std::uint32_t place = kNone;  ///< Where its rows are in the copy, in chunks.
   };
 
-  /// Chunks that the capacity takes while episodes are much longer than windows, and open ones. The
-  /// store has room for many more, which are seldom used.
+  /// How many chunks the capacity takes while episodes are much longer than windows, open ones
+  /// included. The store has room for many more, which are seldom used.
   static std::size_t usual_chunks(const buffer::BufferCore& core) {
     const Options& options = core.options();
     const std::size_t items = options.chunk_steps - core.window().context_rows();

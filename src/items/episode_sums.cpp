@@ -17,7 +17,7 @@ namespace {
 
 using buffer::ShardSet;
 
-/// Items that are added up together; it bounds the scratch on the stack.
+/// How many items are added up together, which bounds the scratch on the stack.
 constexpr std::size_t kTogether = 2048;
 
 /// Adds up the weights of episodes, block by block of the episode index: first the blocks of the

@@ -15,7 +15,7 @@
 
 namespace reprise::items {
 
-/// Items that are read under one lock per shard; it bounds the scratch on the stack.
+/// How many items are read under one lock per shard, which bounds the scratch on the stack.
 inline constexpr std::size_t kItemsAtATime = 2048;
 
 /// Finds items by key and pins them, shard by shard, in the order in which they were asked for.

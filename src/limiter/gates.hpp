@@ -30,12 +30,13 @@ struct RatioTerms {
 /// The counts of a rate limiter and its two gates. Any thread, lock-free; it never sleeps.
 ///
 /// Both gates use the same counts. A change that can open a gate is sequentially consistent, and so
-/// is the load with which a waiting thread looks at it (E1). The other accesses are relaxed,
-/// because they only have to count right, but for those of the terms.
+/// is the load with which a waiting thread looks at it (E1). The other accesses, except those of
+/// the terms, are relaxed, because they only have to count right.
 ///
 /// The word of the inserts also counts changes of the ratio. So a change is made at a known number
-/// of inserts, and whoever books has the terms at which the inserts count. The terms are in one of
-/// two slots, by turns: a reader of a slot that is written again finds another count of changes.
+/// of inserts, and a writer that books inserts has the terms at which they count. The terms are in
+/// one of two slots, by turns: a reader of a slot that is written again finds another count of
+/// changes.
 template <class Sync>
 class RatioGate {
  public:
@@ -144,7 +145,7 @@ class RatioGate {
   }
 
   [[nodiscard]] bool limits() const noexcept { return ratio_.samples_per_insert > 0.0; }
-  /// Inserts booked at a time.
+  /// How many inserts are booked at a time.
   [[nodiscard]] std::size_t block(const RatioTerms& terms) const noexcept {
     return static_cast<std::size_t>(
         std::clamp(ratio_.block_samples / terms.samples_per_insert, 1.0, kMostBlock));
@@ -218,8 +219,8 @@ class RatioGate {
 /// later than it is booked, or never. So callers pass a function that counts them.
 ///
 ///  - A writer that looked and saw w waiting items may allow size - w more inserts than were booked
-///    before its look. This stays true later, because draws only lower w. So the furthest end found
-///    so far is kept, and a writer looks again only when bookings have reached it.
+///    before its look. This stays true later, because draws only lower w. So the highest number of
+///    bookings found so far is kept, and a writer looks again only when bookings have reached that.
 ///  - A sampler counts only items that no unfinished batch has reserved. All counts only grow, so
 ///    none returns to a value that another thread has read before (no ABA).
 ///

@@ -20,7 +20,7 @@ namespace reprise::metrics {
 /// Thread safety: calls run under the owner's lock.
 class AppendLog {
  public:
-  /// If blocks are full, it keeps at least `most_steps` of the last steps, and never many more.
+  /// Keeps at least `most_steps` of the last steps if blocks are full, and never many more.
   explicit AppendLog(std::size_t most_steps) noexcept : most_steps_(most_steps) {}
 
   /// Notes an appended step.

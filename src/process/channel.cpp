@@ -81,7 +81,7 @@ void Channel::nudge(Says says) noexcept {
 void Channel::post(Says says, Bytes front, Bytes behind) {
   const Head head{static_cast<std::uint32_t>(front.size() + behind.size()),
                   static_cast<std::uint32_t>(says), 0};
-  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);  // A message is kept whole or not.
+  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);  // If this throws, nothing is kept.
   for (const Bytes part : {std::as_bytes(std::span(&head, 1)), front, behind}) {
     unsent_.insert(unsent_.end(), part.begin(), part.end());
   }

@@ -90,7 +90,7 @@ class Channel {
     std::uint32_t files = 0;
   };
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
-  static constexpr std::size_t kMostFiles = 4;  ///< In messages that `next` has not returned.
+  static constexpr std::size_t kMostFiles = 4;  ///< Files of messages that `next` has not returned.
   static constexpr int kReads = 64;  ///< The most reads, of 16 KiB, in a call of `receive`.
 
   Descriptor socket_;

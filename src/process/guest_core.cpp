@@ -231,7 +231,7 @@ bool GuestCore::closed() noexcept {
   if (!life_.closed() && !life_.forked() && mutex_.try_lock()) {
     try {
       caller_.look();
-    } catch (const std::bad_alloc&) {  // The next call will see it.
+    } catch (const std::bad_alloc&) {  // The next call will notice it.
     }
     mutex_.unlock();
   }

@@ -28,7 +28,7 @@ class RingWords {
   /// Host. R2: release, and R3: seq_cst, before the look at `Waiting`; partners: consumed,
   /// consumed_while_waiting. The guest may write rows below `rows` again.
   void consume(std::uint64_t rows) noexcept { consumed_.store(rows, Order::SeqCst); }
-  /// Guest. R2: acquire; partner: consume. The host has finished reading rows below it.
+  /// Guest. R2: acquire; partner: consume. The host has finished reading the rows below the result.
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_.load(Order::Acquire); }
   /// Guest, after `Waiting::begin`. R3: seq_cst; partner: consume.
   [[nodiscard]] std::uint64_t consumed_while_waiting() const noexcept {

@@ -19,7 +19,7 @@
 
 namespace reprise::process {
 
-/// How long a call of a guest waits for its host.
+/// The wait of a guest's call for its host.
 struct HostWait {
   HostWait(const base::Life& life, AttachOptions options)
       : asks(std::move(options)),
@@ -50,7 +50,7 @@ struct Connection {
   static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
 };
 
-/// Throws `std::system_error`: the host is not gone, but the call `call` got no answer.
+/// Throws `std::system_error` for a call that got no answer although the host is not gone.
 [[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
 /// Thrown if the host hangs up before it has accepted the connection.
@@ -66,7 +66,8 @@ struct HostGone : std::runtime_error {
                                                           const AttachOptions& options,
                                                           bool may_come = true);
 
-/// The memory of a guest's writer, or of the writers of a vector writer.
+/// The connection of a guest's writer, or of all writers of a vector writer, with the layout of its
+/// memory.
 struct WriterConnection {
   WriterConnection(std::unique_ptr<Connection> opened, std::size_t environments);
   ~WriterConnection();

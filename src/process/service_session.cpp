@@ -28,7 +28,7 @@ Blob AnswerMemory::room(std::size_t bytes) {
   if (data == nullptr) {
     return Blob(bytes);
   }
-  // The mutex is free here, because the end of the blob locks it.
+  // The mutex is free here, because destroying the blob locks it.
   return {std::shared_ptr<std::byte>(data, [self = shared_from_this(), place](
                                                const std::byte* /*data*/) { self->let_go(place); }),
           bytes};

@@ -32,7 +32,7 @@ struct LowestPriority {
   /// priority. A shard of no more chunks compares them all.
   std::uint32_t candidates = 8;
 
-  /// Throws `std::invalid_argument`.
+  /// Throws `std::invalid_argument` if an option is out of range.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
   /// Its name and options.
   [[nodiscard]] static StrategyKind<Remover> remover_kind();

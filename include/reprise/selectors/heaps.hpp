@@ -8,9 +8,9 @@
 namespace reprise {
 
 /// Draws the items of highest priority, highest first; among equals in one shard, the first in
-/// memory. A draw in order, as with `Fifo`, without its counter. A priority of 0 is drawn last.
+/// memory. It draws in order, as `Fifo` does, but needs no counter. A priority of 0 is drawn last.
 struct MaxHeap {
-  /// The priority of items without one.
+  /// The priority of items that are committed without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
@@ -24,8 +24,8 @@ struct MaxHeap {
 
 /// As `MaxHeap`, with the lowest priority first.
 struct MinHeap {
-  /// The priority of items without one. Any but `MaximumInBuffer`, because this selector knows only
-  /// the lowest priority in the buffer.
+  /// The priority of items that are committed without one. Any but `MaximumInBuffer`, because this
+  /// selector knows only the lowest priority in the buffer.
   InitialPriority initial = InitialPriority::HighestSeen;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 

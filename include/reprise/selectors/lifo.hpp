@@ -6,7 +6,7 @@
 
 namespace reprise {
 
-/// Draws the items that were decided last, youngest first. A draw in order, as with `Fifo`.
+/// Draws the items that were decided last, youngest first. It draws in order, as `Fifo` does.
 struct Lifo {
   /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;

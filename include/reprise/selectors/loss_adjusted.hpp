@@ -15,7 +15,7 @@ namespace reprise {
 /// `Proportional`.
 struct LossAdjusted {
   float alpha = 0.4F;  ///< 0 (uniform) to 8; `SelectorHandle::set_alpha` changes it.
-  /// The priority of items without one.
+  /// The priority of items that are committed without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 

@@ -24,7 +24,7 @@ namespace reprise {
 struct Mixture {
   float uniform = 0.1F;  ///< Share of the uniform draws, 0 to 1.
   float alpha = 0.6F;    ///< 0 to 8; `SelectorHandle::set_alpha` changes it.
-  /// The priority of items without one.
+  /// The priority of items that are committed without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 

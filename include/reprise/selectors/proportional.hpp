@@ -27,7 +27,7 @@ enum class InitialPriority : std::uint8_t {
 struct Proportional {
   float alpha = 0.6F;     ///< 0 (uniform) to 8; `SelectorHandle::set_alpha` changes it.
   float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.
-  /// The priority of items without one.
+  /// The priority of items that are committed without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< Raw priority for `InitialPriority::Constant`.
 

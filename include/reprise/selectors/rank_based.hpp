@@ -26,7 +26,7 @@ namespace reprise {
 /// without replacement and a load change.
 struct RankBased {
   float alpha = 0.7F;  ///< 0 (uniform) to 8.
-  /// The priority of items without one.
+  /// The priority of items that are committed without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
