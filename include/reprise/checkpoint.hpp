@@ -34,7 +34,7 @@ class CheckpointError : public std::runtime_error {
     Mismatch,
     Io,         ///< The operating system refused; `error_number` says why.
     Locked,     ///< Another save is at work in the same directory.
-    Cancelled,  ///< The stop token of the options asked for it.
+    Cancelled,  ///< Stop was requested by the token in the options.
   };
 
   /// The message names all arguments. `error_number`: an errno value, 0 if there is none.
@@ -85,7 +85,7 @@ class Sampler;
 /// with the buffer, or not at all.
 struct Attachment {
   std::string name;                  ///< 1 to 200 bytes, each name once.
-  std::span<const std::byte> bytes;  ///< Unchanged while the save runs.
+  std::span<const std::byte> bytes;  ///< Must not change while the save runs.
 };
 /// The attachments of a checkpoint, by name.
 using Attachments = std::map<std::string, std::vector<std::byte>>;

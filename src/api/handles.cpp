@@ -19,7 +19,7 @@ SelectorHandle::SelectorHandle(const ReplayBuffer& buffer)
 SelectorHandle::SelectorHandle(std::shared_ptr<buffer::BufferCore> core, std::size_t place) noexcept
     : core_(std::move(core)), place_(place) {}
 
-/// The first stop of an update; the next one is `buffer::update`.
+/// The first stop of an update on the data path; the next one is `buffer::update`.
 UpdateResult SelectorHandle::update(std::span<const ItemKey> keys,
                                     std::span<const float> priorities) {
   return buffer::update(*core_, keys, priorities, place_);

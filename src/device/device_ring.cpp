@@ -78,7 +78,7 @@ DeviceRing::DeviceRing(BatchSource& source, std::size_t n, Device& device, std::
 DeviceRing::~DeviceRing() {
   if (begun_ != 0) {
     try {
-      device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->made);  // The last of all copies.
+      device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->made);  // The copy that was begun last.
     } catch (const std::exception&) {
       // A device that has failed makes no more copies.
     }

@@ -51,7 +51,7 @@ class Server {
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;
-  const std::size_t ring_rows_;  ///< Rows of each ring; 0: by the size of steps.
+  const std::size_t ring_rows_;  ///< Rows of each ring; 0: the size of a step decides.
   const std::size_t max_batch_bytes_;
   const Service service_;  ///< May be empty.
   Listener listener_;
