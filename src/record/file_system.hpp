@@ -50,7 +50,7 @@ class Directory {
   virtual int list(std::vector<std::string>& names) = 0;
   /// Earlier calls of `create`, `rename` and `remove` are on the disk once it has returned 0.
   virtual int sync() = 0;
-  /// Does not wait: -EWOULDBLOCK if the lock is taken. Exclusive creates the file.
+  /// Does not wait: -EWOULDBLOCK if the lock is taken. `Exclusive` creates the file if need be.
   virtual int lock(const std::string& name, LockMode mode, std::unique_ptr<Lock>& lock) = 0;
 };
 

@@ -42,7 +42,7 @@ class EpochDraw final : public DrawPlan {
   std::size_t in_pass_ = 0;  ///< Items of the pass at its beginning.
   bool any_drawn_ = false;   ///< Whether an item of this pass was drawn.
   std::uint64_t passes_ = 0;
-  std::vector<std::size_t> places_;  ///< Where in the list the next keys are.
+  std::vector<std::size_t> places_;  ///< Indices in items_ of the keys that are drawn next.
   std::vector<ItemKey> next_;
   std::vector<ItemKey> keys_;  ///< The keys that a shard is asked for.
   std::vector<std::uint32_t> order_;

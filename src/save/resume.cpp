@@ -185,7 +185,8 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
       }
     }
   };
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> chunks;  // By the next step.
+  // Chunks by episode and position of the step that comes after their last one.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> chunks;
   each_step([&](storage::Place place, const ItemHeader& header) {
     if (place.row == store.last_step()) {
       chunks[{header.episode, header.position() + 1}] = place.chunk;

@@ -56,7 +56,7 @@ class MixtureSelector final : public ShardSelector {
                                                : scaled(scales_.weighted, summary.min_positive);
     return summary;
   }
-  /// The sum in the weighted part without its factor. Callers only compare such sums.
+  /// The sum in the weighted part without its factor. Only removers call this, to compare chunks.
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
     return weighted_.sum(first, count);
   }

@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kClosed = 2;
 
 /// The turn of a chunk that has had no news yet.
 inline constexpr std::uint64_t kNoTurn = ~std::uint64_t{0};
+/// A stamp for `DoorbellList::ring` that leaves the turn as it is.
 struct KeepTurn {
   std::uint64_t operator()(std::uint64_t turn) const noexcept { return turn; }
 };

@@ -71,12 +71,12 @@ class Gather {
   /// Consecutive steps of one episode in an item: all steps of the item, unless it goes on across
   /// ends of episodes.
   struct Part {
-    const std::byte* row;      ///< The row of the first of them.
-    std::uint64_t position;    ///< Its position in the episode.
-    std::uint32_t length = 0;  ///< How many they are.
-    std::uint32_t at = 0;      ///< Steps of the item before them.
-    std::uint32_t beyond = 0;  ///< Steps that the item lacks after them.
-    bool terminated = false;   ///< Whether the last of them terminated the episode.
+    const std::byte* row;      ///< The row of the part's first step.
+    std::uint64_t position;    ///< The position of that step in the episode.
+    std::uint32_t length = 0;  ///< How many steps the part has.
+    std::uint32_t at = 0;      ///< How many steps of the item come before the part.
+    std::uint32_t beyond = 0;  ///< How many steps the item lacks after the part.
+    bool terminated = false;   ///< Whether the last step terminated the episode.
   };
   /// The stacks of one window.
   struct Stacks {
