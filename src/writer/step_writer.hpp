@@ -147,7 +147,7 @@ class StepWriter : public detail::RowView {
   const buffer::Selectors& selectors_;
   const base::Life& life_;
   const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
-  bool connected_ = false;       ///< Whether add_transition wrote the last step of the episode.
+  bool connected_ = false;       ///< Whether add_transition took a step of this episode.
   std::uint64_t before_ = 0;     ///< Steps of the stream before this episode; 0 without streams.
 };
 
