@@ -120,7 +120,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             self._replay.close()
         self._replay = None
         self._sampler: Any = None
-        # Names of the fields in the structure of observations and actions, and the spaces of both.
+        # For observations and for actions, the names of their fields, nested as their values are,
+        # and the space.
         self._names: tuple[Any, Any] = ("", "")
         self._spaces: tuple[Any, Any] = (None, None)
         # The fields of one step.

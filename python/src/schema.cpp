@@ -43,7 +43,7 @@ using DTypeLike = Given<"DTypeLike">;
 using Sizes = Given<"Sequence[int]">;
 using Examples = Given<"Mapping[str, ArrayLike]">;
 
-/// Adds the method that declares a field of role R and returns the schema itself.
+/// The method that declares a field of role R. It returns the schema itself.
 template <Role R>
 nb::object declare_typed(nb::handle self, const std::string& name, DTypeLike type, Sizes shape) {
   const DType dtype = dtype_from(type, name);

@@ -1,4 +1,4 @@
-"""The buffer that `run` gives to the user's function. The rate limiter holds its writers."""
+"""The buffer that `run` gives to the user's function. Its writers wait for the rate limiter."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ log = logging.getLogger("reprise.ray")
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
 ROOM_SECONDS = 0.05  # The longest that an append waits for room, while other appends wait for it.
 MOST_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
-CREDIT_SECONDS = 0.5  # The longest that it waits for the coordinator, for the same reason.
+CREDIT_SECONDS = 0.5  # The longest that an append waits for the coordinator.
 FORGET_SECONDS = 60.0  # A client that was silent for this long is forgotten.
 
 

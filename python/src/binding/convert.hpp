@@ -190,7 +190,7 @@ struct Member {
 template <auto... kPointers>
 inline constexpr std::tuple<Member<kPointers>...> members{};
 
-/// The members of a struct as a tuple of Member, or nothing for types that are single values.
+/// The members of a struct as a tuple of Member; nullptr for types that are single values.
 template <class T>
 inline constexpr auto members_of = nullptr;
 template <class T>

@@ -205,7 +205,7 @@ void check_versions(const std::byte* data, std::size_t count, const std::string&
   }
 }
 
-/// Converts a tensor of which numpy has made no array; Python's error is set.
+/// Converts a tensor that numpy failed to convert. Call it while numpy's error is set.
 nb::object array_of_tensor(nb::handle given, What what) {
   nb::python_error error;
   if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError) &&

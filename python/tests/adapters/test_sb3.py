@@ -130,7 +130,7 @@ IMAGES = spaces.Box(0, 255, (32, 32), np.uint8)
 
 
 def images(kind, is_dict=False, **options):
-    """A buffer of 100 frames, each with a pixel more than the one before."""
+    """A buffer of 100 frames, each with one more pixel set than the one before."""
     space = spaces.Dict({"near": IMAGES, "far": BOX}) if is_dict else IMAGES
     np.random.seed(3)
     made = kind(100, space, ACTION, "cpu", **options)
