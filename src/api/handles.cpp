@@ -79,8 +79,9 @@ std::size_t Episodes::gather(std::uint64_t episode, std::uint64_t position, std:
 }
 
 Batch Episodes::gather(std::uint64_t episode, std::uint64_t position, std::size_t steps) {
-  Batch batch = window::BatchAccess::make(core_->schema(), core_->window(),
-                                          std::max<std::size_t>(steps, 1), nullptr, false);
+  Batch batch =
+      window::BatchAccess::make(core_->schema(), core_->window(), std::max<std::size_t>(steps, 1),
+                                nullptr, /*unique_frames=*/false);
   gather(episode, position, steps, batch);
   return batch;
 }

@@ -315,7 +315,7 @@ class MixedSampler::State {
     } else {
       positions_.resize(n_);
       fractions_.resize(n_);
-      select::allot(shares_, false, random_, positions_, fractions_, counts_);
+      select::allot(shares_, /*stratified=*/false, random_, positions_, fractions_, counts_);
     }
   }
 

@@ -181,7 +181,7 @@ bool ShardSet::help(std::size_t index) noexcept {
   // A thread that holds their locks may get no processor for a while. No writer waits for it,
   // unless exhausted items have to leave first.
   if (budget_.exceeded()) {
-    help_one(index, [](One& shard) { shard->evict(true); });
+    help_one(index, [](One& shard) { shard->evict(/*others_busy=*/true); });
   }
   return all;
 }

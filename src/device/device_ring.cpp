@@ -17,11 +17,11 @@ constexpr std::size_t kAlignment = 256;  ///< The alignment that `Device::alloca
 void* PinnedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   base::require(alignment <= kAlignment, base::Call{"PinnedMemory"}, "alignment is ", alignment,
                 "; allowed: at most ", kAlignment);
-  return device_->allocate(std::max<std::size_t>(bytes, 1), true);
+  return device_->allocate(std::max<std::size_t>(bytes, 1), /*on_host=*/true);
 }
 
 void PinnedMemory::do_deallocate(void* block, std::size_t /*bytes*/, std::size_t /*alignment*/) {
-  device_->free(block, true);
+  device_->free(block, /*on_host=*/true);
 }
 
 /// A batch on the host, in a single block of this resource, and as much memory on the device.
@@ -30,17 +30,17 @@ struct DeviceRing::Slab final : PinnedMemory {
       : PinnedMemory(of),
         device(of),
         host(source.make_batch(n, this)),
-        away(static_cast<std::byte*>(of.allocate(checked_block().size(), false))) {
+        away(static_cast<std::byte*>(of.allocate(checked_block().size(), /*on_host=*/false))) {
     try {
       made = of.make_event();
     } catch (...) {
-      of.free(away, false);
+      of.free(away, /*on_host=*/false);
       throw;
     }
   }
   ~Slab() override {
     device.free_event(made);
-    device.free(away, false);
+    device.free(away, /*on_host=*/false);
   }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;

@@ -51,7 +51,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   if (message.says == Says::Cancel) {
     if (draw_ && value_of<std::uint64_t>(message.bytes) == draw_->call.number) {
       draw_->deadline = base::Clock::time_point::min();
-      return guarded(draw_->call.number, channel, [&] { return attempt(channel, true); });
+      return guarded(draw_->call.number, channel, [&] { return attempt(channel, /*last=*/true); });
     }
     return true;
   }
@@ -70,7 +70,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
       channel.send(Says::Sampled,
                    bytes_of(SampleAnswer{.number = call->number, .memory_bytes = 0, .status = {}}));
     } else {
-      attempt(channel, false);
+      attempt(channel, /*last=*/false);
     }
     return true;
   });
@@ -149,7 +149,7 @@ Session::Did DrawSession::serve(Channel* channel) {
   bool answered = false;
   const std::uint64_t number = draw_->call.number;
   static_cast<void>(guarded(number, *channel, [&] {
-    answered = attempt(*channel, false);
+    answered = attempt(*channel, /*last=*/false);
     return true;
   }));
   return answered ? Did::Something : Did::Waits;

@@ -182,7 +182,7 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   }
   try {
     if (!closed()) {
-      return open_connection(address_, hello, asks_, false);
+      return open_connection(address_, hello, asks_, /*may_come=*/false);
     }
   } catch (const HostGone&) {
     life_.close();

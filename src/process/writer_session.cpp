@@ -18,7 +18,7 @@ std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::Bu
   try {
     WriterOptions options{.timeout = std::chrono::nanoseconds(0)};
     options.hook = &hook;
-    return std::make_unique<writer::WriterCore>(core, *slot, options, true);
+    return std::make_unique<writer::WriterCore>(core, *slot, options, /*polls=*/true);
   } catch (...) {
     core->slots().give_back(*slot);
     throw;
