@@ -58,7 +58,7 @@ bool closed(GuestObject& self) {
 }
 
 void close(GuestObject& self) {
-  without_gil([&] { self.shared->close(); });
+  self.shared->close();
 }
 
 }  // namespace

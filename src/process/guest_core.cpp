@@ -176,10 +176,6 @@ void DrawClient::check(const window::BatchStore& batch, std::size_t offset, std:
 
 std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   life_.check();
-  {
-    const base::MutexLock lock(mutex_);
-    caller_.look();
-  }
   try {
     if (!closed()) {
       return open_connection(address_, hello, asks_, /*may_come=*/false);
@@ -213,16 +209,18 @@ UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const fl
   if (!take(host.wait)) {
     return {.applied = 0, .stale = life_.closed() ? keys.size() : 0};
   }
-  const Turn turn(mutex_);
+  const Turn turn(mutex_, caller_);
   return caller_.update(keys, priorities, selector, host.wait);
 }
 
-/// First ends the waits of other threads' calls, because the waiting calls hold the mutex.
+/// Ends the waits of calls that are under way. It does not wait for them: such a call may be one of
+/// this thread, whose hook closes the guest.
 void GuestCore::close() noexcept {
-  if (!life_.forked() && !life_.closed()) {
+  if (!life_.forked()) {
     life_.close();
-    const base::MutexLock lock(mutex_);
-    caller_.farewell();
+    if (mutex_.try_lock()) {
+      const Turn turn(mutex_, caller_);
+    }
   }
 }
 
@@ -243,7 +241,7 @@ Stats GuestCore::stats() {
   HostWait host(life_, asks_);
   std::optional<Message> message;
   if (take(host.wait)) {
-    const Turn turn(mutex_);
+    const Turn turn(mutex_, caller_);
     struct {
       std::uint64_t number = 0;
     } const call;

@@ -95,16 +95,24 @@ class DrawClient {
   SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< From the host's last answer.
 };
 
-/// Unlocks, at the end of a scope, a mutex that its thread has locked.
+/// Unlocks, at the end of a scope, a mutex that its thread has locked. Before that it tells the
+/// host if the guest was closed meanwhile.
 class REPRISE_SCOPED_CAPABILITY Turn {
  public:
-  explicit Turn(base::Mutex& mutex) REPRISE_REQUIRES(mutex) : mutex_(mutex) {}
-  ~Turn() REPRISE_RELEASE() { mutex_.unlock(); }
+  Turn(base::Mutex& mutex, Caller& caller) REPRISE_REQUIRES(mutex)
+      : mutex_(mutex), caller_(caller) {}
+  ~Turn() REPRISE_RELEASE() {
+    if (caller_.life().closed()) {
+      caller_.farewell();
+    }
+    mutex_.unlock();
+  }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
   base::Mutex& mutex_;
+  Caller& caller_;
 };
 
 /// The implementation of `Guest`. Any thread.

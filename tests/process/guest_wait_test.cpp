@@ -166,5 +166,46 @@ TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
   EXPECT_EQ(canceled, 3);
 }
 
+/// Makes a call from within a wait, once, as a signal handler of Python may.
+struct CallsBack final : WaitHook {
+  explicit CallsBack(bool on = false) : goes_on(on) {}
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    if (waited != 0ns) {
+      asked_later = asked_later || !call;
+      if (const auto now = std::exchange(call, nullptr)) {
+        now();
+        return goes_on;
+      }
+    }
+    return waited == 0ns;
+  }
+  std::function<void()> call;
+  const bool goes_on;        ///< Whether the wait of the call goes on after it.
+  bool asked_later = false;  ///< Whether a wait asked after the call.
+};
+
+TEST(GuestWait, MayBeOneInWhichTheHookMakesAWriterOrASampler) {
+  CallsBack hook;
+  Asked asked({.hook = &hook});
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { (void)asked.guest.writer(); }, [&] { (void)asked.guest.sampler(); }}) {
+    std::error_code inner;
+    hook.call = [&] { inner = ended(call); };
+    EXPECT_EQ(ended([&] { (void)asked.guest.stats(); }), std::errc::operation_canceled);
+    EXPECT_EQ(inner, std::errc::operation_canceled);
+  }
+}
+
+TEST(GuestWait, IsEndedByAHookThatClosesTheGuest) {
+  CallsBack hook(true);
+  SharedLine line(Small{}, {}, {.hook = &hook});
+  line.hosted.thread = {};
+  hook.call = [&] { line.guest.close(); };
+  EXPECT_THROW((void)line.guest.stats(), std::runtime_error);
+  EXPECT_FALSE(hook.asked_later);
+  line.hosted.serve();
+  yield_while([&] { return line.replay.stats().guests != 0; });
+}
+
 }  // namespace
 }  // namespace reprise::test
