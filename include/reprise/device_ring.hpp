@@ -132,12 +132,12 @@ class DeviceRing {
   /// for any other memory.
   template <class T>
   [[nodiscard]] T* at(std::span<T> column) const {
-    return static_cast<T*>(there(column.data()));
+    return static_cast<T*>(device_address(column.data()));
   }
 
  private:
   struct Slab;
-  [[nodiscard]] void* there(const void* here) const;
+  [[nodiscard]] void* device_address(const void* host_address) const;
   [[nodiscard]] SampleStatus begin(const SampleOptions& options);
 
   Device* device_;

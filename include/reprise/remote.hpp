@@ -141,9 +141,9 @@ struct ShipmentOutcome {
     Memory,    ///< It threw `std::bad_alloc`.
     Other,     ///< It threw any other exception.
   };
-  Is is = Is::Appended;   ///< Whether it was appended, or why not.
-  std::size_t steps = 0;  ///< Steps appended by this call.
-  std::string said = {};  ///< The reason as a message; empty if it was appended.
+  Is is = Is::Appended;     ///< Whether it was appended, or why not.
+  std::size_t steps = 0;    ///< Steps appended by this call.
+  std::string reason = {};  ///< The reason as a message; empty if it was appended.
 };
 /// Reads the outcomes in an answer of `ReplayShard::append_all`, one for each of the first `most`
 /// shipments.
@@ -226,7 +226,7 @@ class ReplayShard {
                                 std::chrono::nanoseconds timeout = kNoTimeout,
                                 std::size_t most = ~std::size_t{0});
   /// Records that a process that sends shipments is alive, as each `append_all` of it does.
-  void hear(std::uint64_t process);
+  void note_alive(std::uint64_t process);
   /// Whether a process that sends shipments has been silent for `ShardPatience::silent`.
   [[nodiscard]] bool is_silent(std::uint64_t process) const;
   /// Counts over all calls of `append_all`.
@@ -371,7 +371,7 @@ class ShardedLimiter {
   ShardedLimiter& operator=(ShardedLimiter&&) noexcept;
 
   /// Reports how many items a shard has now; 0 once it is lost.
-  void tell(std::size_t shard, std::uint64_t items);
+  void set_items(std::size_t shard, std::uint64_t items);
   /// How many steps a writer may append now. If 0, ask again once something has changed.
   [[nodiscard]] std::size_t credit();
   /// Counts steps that are about to be appended, if they may be; otherwise returns false and counts

@@ -34,16 +34,16 @@ struct RoleTraits {
   bool has_returns = false;  ///< Whether returns are sums of it.
   bool discounts = false;    ///< Whether it discounts returns; a schema has at most one.
   bool is_scalar = false;    ///< Whether it has to be a float without a shape.
-  bool spreads = false;      ///< Whether `Schema::require_finite` checks it.
-  bool changes = false;      ///< Whether `ReplayBuffer::update` may replace its values.
-  bool stamped = false;      ///< Whether commits fill it in; a schema has at most one.
+  bool checked_finite = false;  ///< Whether `Schema::require_finite` checks it.
+  bool changes = false;         ///< Whether `ReplayBuffer::update` may replace its values.
+  bool stamped = false;         ///< Whether commits fill it in; a schema has at most one.
 };
 
 namespace detail {
 inline constexpr RoleTraits kRoles[] = {
-    {.name = "observation", .has_next = true, .spreads = true},
+    {.name = "observation", .has_next = true, .checked_finite = true},
     {.name = "column"},
-    {.name = "reward", .has_returns = true, .is_scalar = true, .spreads = true},
+    {.name = "reward", .has_returns = true, .is_scalar = true, .checked_finite = true},
     {.name = "discount", .discounts = true, .is_scalar = true},
     {.name = "recurrent state", .per_item = true},
     {.name = "mutable column", .changes = true},

@@ -130,12 +130,12 @@ void make_limiter(ShardedLimiter* place, const RateLimiter& limiter, std::size_t
   new (place) ShardedLimiter(limiter, capacity_steps, max_writers);
 }
 
-void tell(ShardedLimiter& limiter, std::size_t shard, std::uint64_t items) {
+void set_items(ShardedLimiter& limiter, std::size_t shard, std::uint64_t items) {
   constexpr std::size_t kMostShards = std::size_t{1} << 20U;
   if (shard >= kMostShards) {
-    fail("ShardedLimiter.tell: shard is ", shard, "; allowed: below ", kMostShards);
+    fail("ShardedLimiter.set_items: shard is ", shard, "; allowed: below ", kMostShards);
   }
-  limiter.tell(shard, items);
+  limiter.set_items(shard, items);
 }
 
 double balance(ShardedLimiter& limiter) {
@@ -285,8 +285,8 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
   Type<ShardedLimiter>("ShardedLimiter", kLimiter)
       .constructor<&make_limiter>(kMakeLimiter, arg("rate_limiter"), arg("capacity_steps"),
                                   keyword("max_writers", 256U))
-      .method<&tell>("tell", "Tells how many items a shard has now; tell 0 once it is lost.",
-                     arg("shard"), arg("items"))
+      .method<&set_items>("set_items", "Sets how many items a shard has now: 0 once it is lost.",
+                          arg("shard"), arg("items"))
       .method<&ShardedLimiter::credit>(
           "credit", "Steps that a writer may append now; 0: ask again once something has changed.")
       .method<&ShardedLimiter::return_credit>("return_credit",

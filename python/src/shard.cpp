@@ -111,7 +111,7 @@ nb::object told_state(const Bytes& answer) {
 nb::object told_outcomes(const Bytes& answer) {
   nb::list all;
   for (const ShipmentOutcome& one : outcomes_of(answer.bytes)) {
-    all.append(nb::make_tuple(static_cast<unsigned>(one.is), one.steps, text_of(one.said)));
+    all.append(nb::make_tuple(static_cast<unsigned>(one.is), one.steps, text_of(one.reason)));
   }
   return all;
 }
@@ -230,8 +230,8 @@ Updates of keys that this buffer never gave count as stale, as if their shard we
       .method<&ShardObject::append_all>("append_all", "NDArray[np.uint8]", kAppendAll, arg("call"),
                                         keyword("timeout", kNoTimeout),
                                         keyword("most", std::nullopt))
-      .method<&ReplayShard::hear>(
-          "hear", "Notes that a process with shipments is alive, as `append_all` does too.",
+      .method<&ReplayShard::note_alive>(
+          "note_alive", "Notes that a process with shipments is alive, as `append_all` does too.",
           arg("process"))
       .method<&ReplayShard::is_silent>(
           "is_silent", "Whether a process with shipments was not heard of for `silent`.",

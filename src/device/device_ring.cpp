@@ -121,10 +121,10 @@ SampleResult DeviceRing::next(Device::Stream stream, const SampleOptions& option
   return {&slab.host, slab.status};
 }
 
-void* DeviceRing::there(const void* here) const {
+void* DeviceRing::device_address(const void* host_address) const {
   if (held_) {
     const Slab& slab = *slabs_[(given_ - 1) % slabs_.size()];
-    const auto* const byte = static_cast<const std::byte*>(here);
+    const auto* const byte = static_cast<const std::byte*>(host_address);
     if (const std::less<> before;
         !before(byte, slab.block.data()) && before(byte, slab.block.data() + slab.block.size())) {
       return slab.away + (byte - slab.block.data());

@@ -30,7 +30,8 @@ std::uint64_t fingerprint(const Schema& schema, const Window& window) {
     all.list(field.shape);
   }
   all.u8(static_cast<std::uint8_t>(window.index()));
-  for (const OptionValue& option : *windows()[window.index()].values(window)) {
+  const auto options = windows()[window.index()].values(window);
+  for (const OptionValue& option : options.value()) {
     std::visit([&](auto value) { all.value(value); }, option);
   }
   return record::checksum(all.encoded());

@@ -28,11 +28,11 @@ struct ShipmentHead {
   std::uint64_t writer_id = 0;
   std::uint64_t bytes = 0;
 };
-/// An outcome in the answer. The text of `ShipmentOutcome::said` follows.
+/// An outcome in the answer. The text of `ShipmentOutcome::reason` follows.
 struct OutcomeHead {
   std::uint64_t steps = 0;
   std::uint32_t is = 0;
-  std::uint32_t said = 0;  ///< Bytes of the text.
+  std::uint32_t reason = 0;  ///< Bytes of the text.
 };
 
 struct Parsed {
@@ -70,10 +70,10 @@ ShipmentOutcome outcome_of(const AppendResult& result) {
   ShipmentOutcome outcome{.steps = result.steps};
   if (result.status == CommitStatus::TimedOut) {
     outcome.is = Is::TimedOut;
-    outcome.said = "the shard has no room for more steps yet";
+    outcome.reason = "the shard has no room for more steps yet";
   } else if (result.status != CommitStatus::Committed) {
     outcome.is = Is::Closed;
-    outcome.said = "the buffer is closed";
+    outcome.reason = "the buffer is closed";
   }
   return outcome;
 }
@@ -96,7 +96,8 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
   core_.life().check();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
-  hear(process);  // First, because the process is not silent while its call waits for `turn_`.
+  note_alive(
+      process);  // First, because the process is not silent while its call waits for `turn_`.
   std::vector<ShipmentOutcome> outcomes;
   {
     const base::MutexLock lock(turn_);
@@ -121,15 +122,15 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
   }
   std::size_t bytes = sizeof(BlobHeader);
   for (const ShipmentOutcome& one : outcomes) {
-    bytes += sizeof(OutcomeHead) + one.said.size();
+    bytes += sizeof(OutcomeHead) + one.reason.size();
   }
   Blob answer(bytes);
   BlobWriter writer(answer);
   for (const ShipmentOutcome& one : outcomes) {
     writer.value(OutcomeHead{.steps = one.steps,
                              .is = static_cast<std::uint32_t>(one.is),
-                             .said = static_cast<std::uint32_t>(one.said.size())});
-    writer.bytes(std::as_bytes(std::span(one.said)));
+                             .reason = static_cast<std::uint32_t>(one.reason.size())});
+    writer.bytes(std::as_bytes(std::span(one.reason)));
   }
   seal(answer, {.kind = BlobKind::Outcomes,
                 .origin = incarnation_,
@@ -148,7 +149,7 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
   try {
     const std::optional<AppendResult> result = append(one.shipment, timeout);
     if (!result) {
-      return {.is = Is::NoWriter, .said = writers_.no_place()};
+      return {.is = Is::NoWriter, .reason = writers_.no_place()};
     }
     if (!result->repeated) {
       processes_[one.writer_id] = process;
@@ -157,7 +158,7 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     counts_.restarted_episodes += result->restarted;
     return outcome_of(*result);
   } catch (const std::exception& error) {
-    return {.is = kind_of(error), .said = error.what()};
+    return {.is = kind_of(error), .reason = error.what()};
   }
 }
 
@@ -172,7 +173,7 @@ std::optional<AppendResult> Deliveries::append(Bytes shipment, std::chrono::nano
   }
 }
 
-void Deliveries::hear(std::uint64_t process) {
+void Deliveries::note_alive(std::uint64_t process) {
   const base::MutexLock lock(mutex_);
   heard_[process] = base::Clock::now();
 }
@@ -249,10 +250,10 @@ std::vector<ShipmentOutcome> outcomes_of(std::span<const std::byte> answer) {
     const auto head = reader.value<OutcomeHead>();
     reader.require(head.is <= static_cast<std::uint32_t>(Is::Other), "an outcome of kind ",
                    head.is);
-    const Bytes said = reader.bytes(head.said);
+    const Bytes reason = reader.bytes(head.reason);
     outcomes.push_back({.is = static_cast<Is>(head.is),
                         .steps = static_cast<std::size_t>(head.steps),
-                        .said = {reinterpret_cast<const char*>(said.data()), said.size()}});
+                        .reason = {reinterpret_cast<const char*>(reason.data()), reason.size()}});
   }
   reader.finish();
   return outcomes;

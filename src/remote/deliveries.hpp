@@ -30,7 +30,7 @@ class Deliveries {
 
   [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most)
       REPRISE_EXCLUDES(mutex_, turn_);
-  void hear(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
+  void note_alive(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] bool is_silent(std::uint64_t process) const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] DeliveryCounts counts() const REPRISE_EXCLUDES(mutex_);
 

@@ -30,7 +30,7 @@ class RatioOfSums {
   RatioOfSums(const RateLimiter& limiter, std::size_t capacity_steps, std::size_t max_writers)
       : limiter_(checked(limiter), capacity_steps, max_writers) {}
 
-  void tell(std::size_t shard, std::uint64_t items) REPRISE_EXCLUDES(mutex_) {
+  void set_items(std::size_t shard, std::uint64_t items) REPRISE_EXCLUDES(mutex_) {
     const base::MutexLock lock(mutex_);
     items_.resize(std::max(items_.size(), shard + 1));
     items_[shard] = items;
@@ -85,8 +85,8 @@ ShardedLimiter::~ShardedLimiter() = default;
 ShardedLimiter::ShardedLimiter(ShardedLimiter&&) noexcept = default;
 ShardedLimiter& ShardedLimiter::operator=(ShardedLimiter&&) noexcept = default;
 
-void ShardedLimiter::tell(std::size_t shard, std::uint64_t items) {
-  ratio_->tell(shard, items);
+void ShardedLimiter::set_items(std::size_t shard, std::uint64_t items) {
+  ratio_->set_items(shard, items);
 }
 
 std::size_t ShardedLimiter::credit() {

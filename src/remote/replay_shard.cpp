@@ -58,8 +58,8 @@ Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanos
                              std::size_t most) {
   return deliveries_->take(call, timeout, most);
 }
-void ReplayShard::hear(std::uint64_t process) {
-  deliveries_->hear(process);
+void ReplayShard::note_alive(std::uint64_t process) {
+  deliveries_->note_alive(process);
 }
 bool ReplayShard::is_silent(std::uint64_t process) const {
   return deliveries_->is_silent(process);

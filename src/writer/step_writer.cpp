@@ -208,7 +208,7 @@ void StepWriter::check_finite() const {
   const std::span<const FieldSpec> specs = format_.schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool observation = specs[i].traits().has_next;
-    if (specs[i].traits().spreads && (!observation || position_ == 0)) {
+    if (specs[i].traits().checked_finite && (!observation || position_ == 0)) {
       check_finite(false, i, rows[kNow] + fields[i].offset);
     }
     if (observation) {
@@ -239,7 +239,7 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = format_.schema.fields()[value.index];
     const bool discount = format_.layout.discount_field() == value.index;
-    const bool finite = format_.schema.requires_finite() && spec.traits().spreads;
+    const bool finite = format_.schema.requires_finite() && spec.traits().checked_finite;
     const bool version = format_.layout.version_field() == value.index;
     for (std::size_t i = first; (discount || version || finite) && i < count; ++i) {
       if (finite) {

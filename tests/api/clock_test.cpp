@@ -94,7 +94,7 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   const Blob more = five_steps(2);
   const ShipmentOutcome none = deliver(2, more);
   EXPECT_EQ(none.is, Is::NoWriter);
-  EXPECT_NE(none.said.find("max_writers is 2"), std::string::npos);
+  EXPECT_NE(none.reason.find("max_writers is 2"), std::string::npos);
   EXPECT_FALSE(shard.is_silent(0));
   EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
   ahead.fetch_add(2 * 3600);

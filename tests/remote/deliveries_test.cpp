@@ -183,7 +183,7 @@ TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
                                                       {remotes[1]->packer.writer_id(), c.bytes()}});
   EXPECT_EQ(kinds(outcomes),
             (std::vector<Is>{Is::Appended, Is::Invalid, Is::Invalid, Is::Appended}));
-  EXPECT_EQ(outcomes[2].said, outcomes[1].said);
+  EXPECT_EQ(outcomes[2].reason, outcomes[1].reason);
   EXPECT_EQ(committed(), 8U);
 }
 

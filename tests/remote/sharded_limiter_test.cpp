@@ -19,8 +19,8 @@ TEST(ShardedLimiter, WithoutARatioHoldsNoWriter) {
   ShardedLimiter limiter(MinSize{.items = 10}, 10'000, 4);
   EXPECT_GT(limiter.credit(), 1U << 20U);
   EXPECT_FALSE(limiter.admit(5)) << "10 items are missing";
-  limiter.tell(0, 4);
-  limiter.tell(2, 6);
+  limiter.set_items(0, 4);
+  limiter.set_items(2, 6);
   EXPECT_TRUE(limiter.admit(5));
 }
 
@@ -47,7 +47,7 @@ TEST(ShardedLimiter, HoldsTheRatioOfTheSumsWithUnequalShards) {
         --own;
         inserted += 1.0;
         const std::size_t shard = random.next() % 10 == 0 ? 1 + random.next() % 2 : 0;
-        limiter.tell(shard, ++items[shard]);
+        limiter.set_items(shard, ++items[shard]);
         moved = true;
       }
     } else if (limiter.admit(32)) {
@@ -75,7 +75,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
     const auto insert = [&] {
       last = limiter.credit();
       items += last;
-      limiter.tell(0, items);
+      limiter.set_items(0, items);
       return last != 0;
     };
     while (insert()) {
@@ -86,7 +86,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
     }
     EXPECT_NE(limiter.admit(16), samples_ahead);
     // The shard with all items is lost. Writers are let through until there are enough items again.
-    limiter.tell(0, 0);
+    limiter.set_items(0, 0);
     EXPECT_FALSE(limiter.admit(16));
     for (items = 0; items < kRatio.min_size;) {
       ASSERT_TRUE(insert());
@@ -105,7 +105,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
 TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   limiter.restore(1000, 3600);  // With these counts the ratio is balanced.
-  limiter.tell(0, 1000);
+  limiter.set_items(0, 1000);
   EXPECT_EQ(limiter.balance().ahead, 0.0);
   EXPECT_THROW((void)limiter.insert(51), std::invalid_argument);
   std::size_t inserted = 0;
@@ -125,7 +125,7 @@ TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
 
 TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
-  limiter.tell(0, 1000);
+  limiter.set_items(0, 1000);
   while (limiter.credit() != 0) {
   }
   const double bound = limiter.balance().ahead;

@@ -191,7 +191,7 @@ class Coordinator:
             return  # Nobody knows which incarnation it was.
         history.tell(incarnation, committed)
         if incarnation == history.incarnation and not history.of(incarnation).lost:
-            self._limiter.tell(shard, 0)  # Not for an earlier incarnation: its successor has items.
+            self._limiter.set_items(shard, 0)  # Not for an earlier incarnation: its successor has items.
         history.of(incarnation).lost = True
 
     def heartbeat(
@@ -216,7 +216,7 @@ class Coordinator:
     def _tell_items(self, shard: int, incarnation: int, items: int) -> None:
         # A report of an earlier incarnation may arrive after its successor has started.
         if incarnation >= self._shards[shard].incarnation:
-            self._limiter.tell(shard, items)
+            self._limiter.set_items(shard, items)
             self._reported[shard] = time.monotonic()
         self._forget_silent()
 
@@ -226,7 +226,7 @@ class Coordinator:
         end = max(self._reported.values(), default=0.0) - EMPTY_SECONDS
         for shard in [one for one, reported in self._reported.items() if reported < end]:
             del self._reported[shard]
-            self._limiter.tell(shard, 0)
+            self._limiter.set_items(shard, 0)
 
     def insert(
         self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, news: Counts

@@ -141,9 +141,9 @@ class Membership:
         # requests that it got since are void.
         self.on_loss = [one for one in self.on_loss if one() is not None]
         for one in self.on_loss:
-            hear = one()
-            if hear is not None:
-                hear(remote.index, restarted)
+            on_loss = one()
+            if on_loss is not None:
+                on_loss(remote.index, restarted)
 
     def _probe(self) -> None:
         """Asks lost shards whether they are back."""

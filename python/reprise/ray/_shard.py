@@ -132,7 +132,7 @@ class Shard:
         if not self._spec.rate_limiter_holds_writers:
             return self._replay_shard.append_all(call, timeout=ROOM_SECONDS)
         # Before the lock: while this call waits for it, the process must not count as silent.
-        self._replay_shard.hear(process)
+        self._replay_shard.note_alive(process)
         with self._append_lock:
             counted, sizes = dict(self._counted), []
             for writer, steps in shipments:

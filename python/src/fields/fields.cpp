@@ -24,7 +24,7 @@ FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
           kind,
           interned(spec.name),
           interned(std::string(kNext) + spec.name),
-          schema.requires_finite() && spec.traits().spreads && kind == 'f'};
+          schema.requires_finite() && spec.traits().checked_finite && kind == 'f'};
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ def test_calls_over_a_connection_and_others_are_worked_on_once():
         assert shard.outcomes_of(shard.append_all(call, most=1)) == [(0, 0, "")]
         assert over(connection, b"no call") is None
         assert shard.deliveries == {"restarted_episodes": 0, "silent_writers_closed": 0}
-        shard.hear(4)
+        shard.note_alive(4)
         assert [shard.is_silent(process) for process in (3, 4, 5)] == [False, False, True]
     assert reprise.ShardConnection.wait([connection], 10.0)
     assert connection.take() == [] and connection.closed
@@ -251,7 +251,7 @@ def test_a_limiter_over_shards_answers_in_numbers():
     ratio = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=10, error_buffer=64.0)
     limiter = reprise.ShardedLimiter(ratio, 1000, max_writers=2)
     assert limiter.admit(8) is False and limiter.credit() > 0
-    limiter.tell(0, 100)
+    limiter.set_items(0, 100)
     limiter.restore(100, 180)
     assert (limiter.inserts, limiter.samples, limiter.balance) == (100, 180, 0)
     assert limiter.admit(8) and limiter.balance == 8

@@ -234,7 +234,7 @@ def many_processes() -> int:
         while not connection.take():
             reprise.ShardConnection.wait([connection], 1.0)
     limiter: reprise.ShardedLimiter = reprise.ShardedLimiter(reprise.MinSize(1), 1_000)
-    limiter.tell(0, len(batch))
+    limiter.set_items(0, len(batch))
     return appended.steps if limiter.admit(4) else 0
 
 
