@@ -8,13 +8,13 @@
 namespace apex {
 namespace {
 
-/// Environments that explore less than this count as greedy.
+/// Environments with a lower epsilon than this count as greedy.
 constexpr float kGreedy = 0.01F;
 
 constexpr std::size_t kObservations = LunarLander::kObservations;
 constexpr std::size_t kActions = LunarLander::kActions;
 
-/// The row of environment `e` in a table of that width.
+/// Returns the row of environment `e` in a table with rows of `width` values.
 template <std::size_t width>
 std::span<float> row(std::vector<float>& table, std::size_t e) {
   return std::span(table).subspan(e * width, width);
@@ -60,7 +60,7 @@ Actor::Actor(Job& job, std::size_t index)
   const Options& options = job.options;
   const std::size_t all = options.actors * options.environments;
   for (std::size_t e = 0; e < options.environments; ++e) {
-    // Environments are dealt to threads in turn, so that each has curious and greedy ones.
+    // Threads get environments in turn, so that each thread has curious and greedy ones.
     const std::size_t place_in_all = e * options.actors + index;
     const float epsilon = exploration(options, place_in_all, all);
     landers_.emplace_back(random_.next());
@@ -76,7 +76,7 @@ void Actor::run() {
   begin_episodes();
   policy_.evaluate(observations_, values_);
   for (std::size_t steps = 1;; ++steps) {
-    writers_.now(fields.state, observations_);  // Used where an episode begins.
+    writers_.now(fields.state, observations_);  // Used only where an episode begins.
     step();
     writers_.now(fields.action, actions_);
     writers_.now(fields.reward, rewards_);
@@ -131,7 +131,7 @@ void Actor::decide_priorities() {
   for (std::size_t e = 0; e < environments_.size(); ++e) {
     OpenSteps& open = environments_[e].open;
     open.add(row<kActions>(values_, e)[static_cast<std::size_t>(actions_[e])], scale * rewards_[e]);
-    // After a time limit, what would have followed keeps its value.
+    // A time limit is no termination, so the value of the state that was reached counts.
     const bool terminated = ends_[e] == reprise::End::Terminated;
     open.decide(writers_[e].completing(ends_[e]), job_.options.discount,
                 terminated ? 0.0F : std::ranges::max(row<kActions>(next_values_, e)), priorities_);

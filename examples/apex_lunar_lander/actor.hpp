@@ -6,16 +6,16 @@
 
 namespace apex {
 
-/// The steps of one environment whose items are not decided yet, with what an actor needs to give
-/// those items their first priorities: absolute n-step TD errors by its own Q values, as in Ape-X.
+/// The steps of one environment whose items are not decided yet. From them an actor computes the
+/// first priorities of those items: as in Ape-X, absolute n-step TD errors by its own Q values.
 class OpenSteps {
  public:
-  /// Adds the step about to be committed: the value of its action, and the scaled reward.
+  /// Adds the step about to be committed. `value` is the value of its action, `reward` is scaled.
   void add(float value, float reward) { steps_.push_back({value, reward}); }
 
-  /// Appends the priorities of the `completing` oldest items, which are thereby decided. Each
-  /// return runs from its step over all later ones and ends with `next_value`, the value of the
-  /// state that they led to: 0 after a termination.
+  /// Computes the priorities of the `completing` oldest items, which the commit decides, appends
+  /// them to `priorities`, and drops their steps. Each return runs from its step over all later
+  /// ones and ends with `next_value`, the value of the state they led to, or 0 after a termination.
   void decide(std::size_t completing, float discount, float next_value,
               std::vector<float>& priorities);
 
@@ -27,11 +27,11 @@ class OpenSteps {
   std::vector<Step> steps_;
 };
 
-/// How much environment `index` of `count` explores: epsilon^(1 + exponent * index / (count - 1)),
-/// Horgan et al., "Distributed Prioritized Experience Replay" (2018).
+/// Returns the epsilon of environment `index` of `count`, epsilon^(1 + exponent * index / (count -
+/// 1)), as in Horgan et al., "Distributed Prioritized Experience Replay" (2018).
 [[nodiscard]] float exploration(const Options& options, std::size_t index, std::size_t count);
 
-/// One actor thread's environments.
+/// The environments of one actor thread.
 ///
 /// Thread safety: one thread.
 class Actor {
@@ -44,25 +44,25 @@ class Actor {
  private:
   struct Environment {
     float epsilon;
-    bool scored;  ///< Its returns show how good the policy is, because it is among the greediest.
+    bool scored;  ///< Whether its returns measure the policy, because it is among the greediest.
     float episode_return = 0.0F;
     OpenSteps open{};
   };
 
   void step();
   void decide_priorities();
-  /// Begins an episode wherever one has ended; false if none has.
+  /// Begins an episode in each environment whose episode has ended; returns whether there was one.
   bool begin_episodes();
 
   Job& job_;
   Policy policy_;
   Random random_;
   reprise::VectorWriter writers_;
-  // Each has a row for each environment.
+  // Each of these has a row for each environment.
   std::deque<LunarLander> landers_;
   std::vector<Environment> environments_;
   std::vector<float> observations_;
-  std::vector<float> values_;  // Action values for the observation that was acted on.
+  std::vector<float> values_;  // Action values of the observations that are acted on.
   std::vector<float> next_values_;
   std::vector<std::int32_t> actions_;
   std::vector<float> rewards_;
@@ -70,7 +70,7 @@ class Actor {
   std::vector<float> priorities_;  // Priorities of the items that the next commit decides.
 };
 
-/// Plays whole episodes greedily, each in a new environment with its own seed; returns their mean.
+/// Plays greedy episodes, each in an environment with its own seed; returns their mean return.
 [[nodiscard]] float evaluate(Policy& policy, Random& seeds, std::size_t episodes);
 
 }  // namespace apex

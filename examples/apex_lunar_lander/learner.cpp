@@ -19,14 +19,14 @@ namespace {
 constexpr auto kObservations = static_cast<std::int64_t>(LunarLander::kObservations);
 constexpr auto kActions = static_cast<std::int64_t>(LunarLander::kActions);
 
-/// A column of a batch as a tensor, without a copy.
+/// Returns a column of a batch as a tensor that shares its memory.
 template <class T>
 torch::Tensor view(std::span<T> column, torch::IntArrayRef shape) {
   return torch::from_blob(column.data(), shape,
                           torch::TensorOptions(torch::CppTypeToScalarType<T>()));
 }
 
-/// Makes a network whose parameters the seed decides.
+/// Makes a network whose parameters depend only on the seed.
 Network make_network(const Options& options) {
   torch::manual_seed(options.seed);
   return Network(kObservations, options.hidden, kActions);
@@ -43,7 +43,7 @@ struct Learner::State {
   torch::optim::Adam adam{online->parameters(), torch::optim::AdamOptions(options.learning_rate)};
   torch::Tensor errors;
 
-  std::mutex mutex;                           // Held for one copy of the parameters.
+  std::mutex mutex;                           // Held while parameters are copied.
   Network published = make_network(options);  // Guarded by mutex.
   std::uint64_t version = 0;                  // Guarded by mutex; 0 before the first `publish`.
 };
@@ -60,7 +60,7 @@ std::span<const float> Learner::step(std::span<float> now, std::span<std::int32_
   {
     const torch::NoGradGuard no_graph;
     const torch::Tensor states = view(next, {batch, kObservations});
-    // The online network chooses the next action, the target network says what it is worth.
+    // The online network chooses the next action, and the target network gives its value.
     const torch::Tensor best = state.online->forward(states).argmax(1, true);
     const torch::Tensor worth = state.target->forward(states).gather(1, best).squeeze(1);
     targets =
@@ -111,7 +111,7 @@ void Learner::load(std::span<const std::byte> saved) {
   take("online", *state_->online);
   take("target", *state_->target);
   take("adam", state_->adam);
-  publish();  // Throws if a layer has another shape, which `take` does not.
+  publish();  // Throws if a layer has another shape, which `take` does not check.
 }
 
 Policy::Policy(const Learner& learner)
@@ -138,7 +138,7 @@ void Policy::evaluate(std::span<float> observations, std::span<float> values) {
 
 void use_one_tensor_thread() {
   at::set_num_threads(1);
-  // The machine chooses the BLAS; only OpenBLAS has threads of its own.
+  // BLAS is whichever library the machine has; of these only OpenBLAS has threads of its own.
   if (void* const function = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(function)(1);
   }

@@ -12,27 +12,26 @@ namespace apex {
 
 class Network;
 
-/// Double DQN (van Hasselt et al., 2016) with a Huber loss and Adam (Kingma and Ba, 2015). All of
-/// torch is behind it, in learner.cpp.
+/// Double DQN (van Hasselt et al., 2016) with a Huber loss and Adam (Kingma and Ba, 2015). Only
+/// learner.cpp includes torch.
 ///
-/// Thread safety: one thread at a time; policies, in any thread, beside it.
+/// Thread safety: one thread at a time. Policies may be used in other threads meanwhile.
 class Learner {
  public:
   explicit Learner(const Options& options);
   ~Learner();
 
-  /// Makes one update on a batch of B items; returns their absolute TD errors, valid until the
-  /// next.
+  /// Makes one update on a batch. Returns its absolute TD errors, valid until the next call.
   std::span<const float> step(std::span<float> now, std::span<std::int32_t> actions,
                               std::span<float> returns, std::span<float> discounts,
                               std::span<float> next, std::span<float> weights);
 
-  /// Copies the network for policies, so that they never read parameters while Adam writes them.
+  /// Copies the network for policies, so that none reads parameters while Adam writes them.
   void publish();
 
   /// Returns both networks and Adam's moments as bytes.
   [[nodiscard]] std::string save() const;
-  /// Restores what `save` returned, and publishes it. Throws for networks of another shape.
+  /// Restores what `save` returned, and publishes it. Throws if the networks' shapes differ.
   void load(std::span<const std::byte> saved);
 
  private:
@@ -43,13 +42,13 @@ class Learner {
 
 /// A copy of the network that a learner published, for one thread that acts by it.
 ///
-/// Thread safety: one thread at a time. The learner outlives it.
+/// Thread safety: one thread at a time. The learner has to outlive the policy.
 class Policy {
  public:
   explicit Policy(const Learner& learner);
   ~Policy();
 
-  /// Copies the newest network; false if it is already here.
+  /// Copies the newest published network; false if this policy has it already.
   bool refresh();
 
   /// Fills `values` [n, actions] with the action values of `observations` [n, observations].
@@ -58,11 +57,11 @@ class Policy {
  private:
   Learner::State& learner_;
   std::unique_ptr<Network> network_;
-  std::uint64_t version_ = 0;  // 0: none was published yet.
+  std::uint64_t version_ = 0;  // 0: no network has been copied yet.
 };
 
-/// Gives torch and BLAS one thread for each of ours, because the matrices are too small to share,
-/// and the actors need the other cores. Call it in every thread that learns or acts.
+/// Makes torch and BLAS use one thread in each thread of the program, because the matrices are too
+/// small to share and the actors need the other cores. Call it in every thread that learns or acts.
 void use_one_tensor_thread();
 
 }  // namespace apex

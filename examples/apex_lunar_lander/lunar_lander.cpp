@@ -6,7 +6,7 @@
 namespace apex {
 namespace {
 
-// Lengths of the published design are in pixels of a 600 x 400 picture; physics is in metres.
+// The published design gives lengths in pixels of a 600 x 400 picture; the physics needs metres.
 constexpr float kScale = 30.0F;
 constexpr float kWidth = 600.0F / kScale;
 constexpr float kHeight = 400.0F / kScale;
@@ -24,10 +24,10 @@ constexpr float kLegAway = 20.0F / kScale;
 constexpr float kLegDown = 18.0F / kScale;
 constexpr float kLegHalfWidth = 2.0F / kScale;
 constexpr float kLegHalfHeight = 8.0F / kScale;
-constexpr int kVelocityIterations = 180;  // Many, as published: the legs are stiff.
+constexpr int kVelocityIterations = 180;  // As many as published, because the legs are stiff.
 constexpr int kPositionIterations = 60;
 
-// Lander parts collide with the ground, never with each other.
+// Parts of the lander collide with the ground, and never with each other.
 constexpr std::uint16_t kGroundBit = 0x0001;
 constexpr std::uint16_t kHullBit = 0x0010;
 constexpr std::uint16_t kLegBit = 0x0020;
@@ -155,8 +155,8 @@ void LunarLander::fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2V
   const float across = 3.0F * dispersion.y + direction * kSideEngineAway;
   const b2Vec2 nozzle(tip.x * dispersion.x + side.x * across,
                       -tip.y * dispersion.x - side.y * across);
-  // The published impulse point is not symmetric in x and y: 17 pixels down the axis in x, 14 up
-  // it in y. Policies learn that torque, so it stays.
+  // As published, the point of the impulse is not symmetric in x and y: 17 pixels down the axis in
+  // x, 14 up it in y. Policies learn the resulting torque, so it is kept.
   const b2Vec2 offset(-tip.x * kSideEngineBelow, tip.y * kSideEngineHeight);
   hull_->ApplyLinearImpulse(-kSideEnginePower * nozzle, hull_->GetPosition() + nozzle + offset,
                             true);

@@ -13,8 +13,8 @@
 
 namespace apex {
 
-/// Steele, Lea and Flood's SplitMix64 (2014): eight bytes of state, so that each environment can
-/// own one, and the same numbers with every standard library.
+/// SplitMix64 by Steele, Lea and Flood (2014). Its state has eight bytes, so each environment can
+/// have one, and it gives the same numbers with every standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
@@ -27,13 +27,13 @@ class Random {
     return z ^ (z >> 31U);
   }
 
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   float uniform() noexcept { return static_cast<float>(next() >> 40U) * 0x1.0p-24F; }
 
-  /// In [low, high).
+  /// Returns a number in [low, high).
   float uniform(float low, float high) noexcept { return low + (high - low) * uniform(); }
 
-  /// In [0, n); n is far below 2^32, so that the bias of the product is below 2^-32 * n.
+  /// Returns an integer in [0, n). n should be far below 2^32, because the bias is up to 2^-32 * n.
   std::size_t below(std::size_t n) noexcept {
     return static_cast<std::size_t>(((next() >> 32U) * n) >> 32U);
   }
@@ -42,8 +42,8 @@ class Random {
   std::uint64_t state_;
 };
 
-/// The seed of stream `stream` of a run. Streams of one run have nothing in common, nor do runs of
-/// neighbouring seeds.
+/// Returns the seed of stream `stream` of a run. Streams of a run are independent, and so are those
+/// of runs whose seeds are neighbours.
 inline std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) noexcept {
   return Random(Random(seed).next() ^ (stream * 0xD1B54A32D192ED03U)).next();
 }
@@ -75,7 +75,7 @@ class LunarLander {
   LunarLander(const LunarLander&) = delete;
   LunarLander& operator=(const LunarLander&) = delete;
 
-  /// Makes a new moon and drops the lander with a random push.
+  /// Makes a new moon, and drops the lander with a random push.
   void reset(std::span<float> observation);
 
   /// Advances by one fiftieth of a second. After Terminated or Truncated call `reset` first.
@@ -99,12 +99,12 @@ class LunarLander {
   void build_leg(std::size_t index);
   void fire_main_engine(b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
   void fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
-  /// Runs the physics and fills the observation; returns the reward of shaping and fuel.
+  /// Runs the physics and fills the observation; returns the reward without the +-100.
   float advance(std::int32_t action, std::span<float> observation);
 
   Random random_;
-  Contacts contacts_;  // Outlives the world, which calls it.
-  // Each episode has its own, so that no contact of the last one remains.
+  Contacts contacts_;  // Declared before the world, which calls it.
+  // Each episode has a new world, so that no contact of the last episode remains.
   std::unique_ptr<b2World> world_;
   b2Body* hull_ = nullptr;
   std::optional<float> shaping_;

@@ -1,4 +1,4 @@
-// The command line, the lines that show how training goes, and the result.
+// Parses the command line, prints how training goes, and prints or writes the result.
 
 #include "training.hpp"
 
@@ -66,7 +66,7 @@ void add_options(CLI::App& app, Options& o) {
       "Steps of each environment by which either side may leave that ratio", CLI::Range(1.0, 1e6));
 }
 
-/// Prints a line that curve.gnuplot can draw, as it can those of the result.
+/// Prints a line in a form that curve.gnuplot can draw.
 void show(const Point& now) {
   std::printf("%6.1f s | %8zu steps | %7zu updates | mean return %7.1f\n", now.seconds,
               now.environment_steps, now.updates, now.mean);

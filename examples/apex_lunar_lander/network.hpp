@@ -1,6 +1,6 @@
 #pragma once
 
-// As few of torch's headers as will do: all of them take twice as long to compile.
+// Includes only the headers of torch that are needed: all of them take twice as long to compile.
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
@@ -9,8 +9,8 @@
 
 namespace apex {
 
-/// A dueling Q network (Wang et al., 2016): two hidden layers of a width, then one linear head of 1
-/// value and one advantage per action.
+/// A dueling Q network (Wang et al., 2016): two hidden layers of `width` units, then one linear
+/// layer with a value and an advantage of each action.
 class NetworkImpl : public torch::nn::Module {
  public:
   NetworkImpl(std::int64_t observations, std::int64_t width, std::int64_t actions)
@@ -18,7 +18,7 @@ class NetworkImpl : public torch::nn::Module {
         second_(register_module("second", torch::nn::Linear(width, width))),
         head_(register_module("head", torch::nn::Linear(width, 1 + actions))) {}
 
-  /// Action values [B, actions] of observations [B, observations].
+  /// Returns the action values [B, actions] of observations [B, observations].
   torch::Tensor forward(const torch::Tensor& observations) {
     const torch::Tensor hidden = torch::relu(second_(torch::relu(first_(observations))));
     const torch::Tensor head = head_(hidden);
@@ -33,7 +33,7 @@ class NetworkImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Network);
 
-/// Moves the parameters of `to` that far towards those of `from`, which have the same shape.
+/// Moves the parameters of `to` by the share `rate` towards those of `from`, of the same shape.
 inline void approach(const Network& to, const Network& from, double rate) {
   const torch::NoGradGuard no_graph;
   const auto source = from->parameters();

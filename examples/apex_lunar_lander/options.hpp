@@ -6,13 +6,13 @@
 
 namespace apex {
 
-/// What the command line can set (see main.cpp), with defaults that solve the task.
+/// Options of the command line, which main.cpp explains. The defaults solve the task.
 struct Options {
   std::uint64_t seed = 0;
   double time_limit_seconds = 300.0;
   float target_score = 200.0F;
   float screen_score = 210.0F;
-  std::string json_path;  // Like the next two, it may be empty for none.
+  std::string json_path;  // Empty: no file. The same holds for the next two.
   std::string checkpoint_path;
   std::string resume_path;
   double checkpoint_seconds = 5.0;
@@ -27,7 +27,7 @@ struct Options {
   double learning_rate = 1e-3;
   double gradient_clip = 10.0;
   double target_rate = 0.005;
-  double reward_scale = 0.1;  // Scales returns of hundreds to fit a network that starts near 0.
+  double reward_scale = 0.1;  // Makes returns of hundreds fit a network that starts near 0.
   std::size_t batch = 64;
   std::size_t publish_updates = 16;
 

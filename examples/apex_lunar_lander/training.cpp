@@ -15,8 +15,8 @@ namespace apex {
 
 reprise::Options replay_options(const Options& options) {
   const std::size_t writers = options.actors * options.environments;
-  // Some steps of every environment, and two batches, so that neither side sleeps and wakes for
-  // every few steps of the other.
+  // The error buffer has some steps of every environment and two batches, so that neither side
+  // sleeps and wakes for every few steps of the other.
   const double slack_steps = options.slack_steps * static_cast<double>(writers);
   const double slack =
       2.0 * static_cast<double>(options.batch) + options.samples_per_insert * slack_steps;
@@ -40,7 +40,7 @@ constexpr double kSecondsPerPoint = 0.5;
 constexpr std::size_t kScreeningEpisodes = 20;
 constexpr std::size_t kFinalEpisodes = 100;
 
-// Streams of seeds; those of the actors begin at 0. No two environments share a seed.
+// Numbers of seed streams. Those of the actors begin at 0, so no two environments share a seed.
 constexpr std::uint64_t kJudgeStream = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kResumedStream = std::uint64_t{1} << 48U;
 
@@ -48,21 +48,21 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Closes the buffer, which ends the waits of all other threads, also after an exception.
+/// Closes the buffer at the end of a scope, even by an exception, which ends all threads' waits.
 struct CloseOnExit {
   reprise::ReplayBuffer& replay;
   ~CloseOnExit() { replay.close(); }
 };
 
-/// Saves the buffer with the learner attached: a checkpoint has both, or does not exist. The
-/// learner is between two updates; actors go on.
+/// Saves the buffer with the learner attached, so a checkpoint always has both. The learner's
+/// thread calls it between two updates; actors go on meanwhile.
 void save(Job& job) {
   const std::string learner = job.learner.save();
   job.replay.save(job.options.checkpoint_path,
                   {.attachments = {{"learner", std::as_bytes(std::span(learner))}}});
 }
 
-/// Restores buffer and learner from the newest complete checkpoint.
+/// Restores the buffer and the learner from the newest complete checkpoint.
 void resume(Job& job) {
   const std::string& directory = job.options.checkpoint_path;
   const reprise::Attachments attachments = job.replay.restore(directory).attachments;
@@ -75,7 +75,7 @@ void resume(Job& job) {
   std::printf("Going on from %zu environment steps in %s\n", steps, directory.c_str());
 }
 
-/// Refuses a directory with checkpoints of another run, because a run removes older ones.
+/// Refuses a directory that has files, because saving there would remove another run's checkpoints.
 void require_empty(const std::string& directory) {
   if (std::filesystem::exists(directory) && !std::filesystem::is_empty(directory)) {
     throw std::runtime_error("--checkpoint " + directory +
@@ -83,7 +83,7 @@ void require_empty(const std::string& directory) {
   }
 }
 
-/// Learns until the buffer is closed.
+/// The learner's thread: learns until the buffer is closed.
 void learn(Job& job) {
   use_one_tensor_thread();
   const Options& options = job.options;
@@ -123,8 +123,8 @@ void start(Job& job, std::vector<std::future<void>>& threads) {
   }
 }
 
-/// Tests published networks with fresh seeds, in a thread of its own while training goes on: first
-/// a screening, then, with other seeds, the final test. Its destructor waits for a test under way.
+/// Tests published networks on new seeds, in another thread while training goes on: first a
+/// screening, then the final test with other seeds. The destructor waits for a running test.
 class Judge {
  public:
   explicit Judge(const Job& job)
@@ -132,8 +132,8 @@ class Judge {
         policy_(job.learner),
         seeds_(stream_seed(job.options.seed, kJudgeStream)) {}
 
-  /// True once a test was passed; the result then has its score. Starts a test of the newest
-  /// network if training goes well and none is under way.
+  /// Returns true once a test was passed; `result` then has its score. Otherwise, if no test is
+  /// running and recent returns are high enough, starts a test of the newest network.
   bool passed(const RecentReturns& recent, Result& result) {
     if (trial_.valid()) {
       return trial_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && trial_.get();
@@ -149,7 +149,7 @@ class Judge {
     return false;
   }
 
-  /// Gives the newest network the final test, after any test under way.
+  /// Gives the newest network the final test, after waiting for a test that is running.
   void judge_last(Result& result) {
     if (trial_.valid()) {
       trial_.get();
@@ -167,7 +167,7 @@ class Judge {
   const Options& options_;
   Policy policy_;
   Random seeds_;
-  std::future<bool> trial_;  // While valid, its thread alone uses the other members and the score.
+  std::future<bool> trial_;  // While valid, only its thread uses the other members and the score.
 };
 
 Point look(const Job& job, Clock::time_point begin) {
@@ -192,7 +192,7 @@ Result train(const Options& options, const std::function<void(const Point&)>& ob
   const Clock::time_point begin = Clock::now();
   Result result;
   Judge judge(job);
-  std::vector<std::future<void>> threads;  // Declared last, because they are joined when destroyed:
+  std::vector<std::future<void>> threads;  // Destroyed, so joined, after `close`.
   const CloseOnExit close{job.replay};
   start(job, threads);
   double shown = 0.0;

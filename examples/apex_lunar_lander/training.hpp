@@ -25,10 +25,10 @@ struct Fields {
   reprise::Reward reward = schema.reward("reward");
 };
 
-/// Options of how the buffer stores, draws and limits rates.
+/// Returns the options of the buffer: what it stores, how it draws, and how it limits rates.
 [[nodiscard]] reprise::Options replay_options(const Options& options);
 
-/// Returns of the last episodes that the greediest environments finished while training.
+/// The returns of the last training episodes of the greediest environments.
 ///
 /// Thread safety: every method from any thread.
 class RecentReturns {
@@ -40,7 +40,7 @@ class RecentReturns {
     returns_[episodes_++ % returns_.size()] = episode_return;
   }
 
-  /// NaN until there are as many episodes as `count`.
+  /// Returns the mean of the returns; NaN before as many episodes as it averages have ended.
   [[nodiscard]] float mean() const {
     const std::lock_guard lock(mutex_);
     const float sum = std::accumulate(returns_.begin(), returns_.end(), 0.0F);
@@ -50,7 +50,7 @@ class RecentReturns {
  private:
   mutable std::mutex mutex_;
   std::vector<float> returns_;  // A ring, guarded by mutex_.
-  std::size_t episodes_ = 0;    // All so far, guarded by mutex_.
+  std::size_t episodes_ = 0;    // Episodes so far, guarded by mutex_.
 };
 
 /// What the learner's thread and the actors' threads share.
@@ -66,10 +66,10 @@ struct Job {
 
 /// A point of the learning curve.
 struct Point {
-  double seconds = 0.0;  ///< Time of training, evaluations included.
+  double seconds = 0.0;  ///< Seconds of training, including tests.
   std::size_t environment_steps = 0;
   std::size_t updates = 0;
-  float mean = 0.0F;  ///< As of `RecentReturns`.
+  float mean = 0.0F;  ///< `RecentReturns::mean` at this point.
 };
 
 struct Result {
@@ -78,10 +78,10 @@ struct Result {
   Point end;
 };
 
-/// Trains until solved or out of time, and passes each point of the learning curve to `observe`.
+/// Trains until the task is solved or time is over, and calls `observe` with points of the curve.
 ///
-/// Solved means: a network that passed a screening of 20 greedy episodes also has a mean of at
-/// least `target_score` over 100 others, on seeds that neither training nor screening has seen.
+/// The task is solved if a network that passed a screening of 20 greedy episodes also has a mean
+/// return of at least `target_score` over 100 others, on seeds of neither training nor screening.
 [[nodiscard]] Result train(const Options& options,
                            const std::function<void(const Point&)>& observe);
 

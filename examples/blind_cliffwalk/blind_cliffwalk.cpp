@@ -1,11 +1,11 @@
-// Repeats the experiment with which Schaul et al. ("Prioritized Experience Replay", 2016, section 3
-// and appendix B.1) show what the choice of transitions is worth: updates of Q-learning until the
-// values of a Blind Cliffwalk are known, against the number of transitions in the buffer.
+// Repeats the experiment by which Schaul et al. ("Prioritized Experience Replay", 2016, section 3
+// and appendix B.1) show how much the choice of transitions matters: the Q-learning updates until
+// the values of a Blind Cliffwalk are known, against the number of transitions in the buffer.
 //
 //   blind_cliffwalk [STATES [FILE.svg]]
 //
-// Exits with 0 if the choices come in the paper's order, with its slopes, and the picture is
-// written. STATES is the largest cliffwalk, 6 to 16, the default.
+// STATES is the size of the largest cliffwalk, 6 to 16 (the default). Exits with 0 if the choices
+// rank as in the paper, with slopes like the paper's, and the picture is written.
 #include "cliffwalk.hpp"
 #include "picture.hpp"
 
@@ -31,7 +31,7 @@ struct Case {
   Features features;
   Choice choice;
 };
-/// The cases of the paper's figure 2: the first three on its left, the others on its right.
+/// The cases of the paper's figure 2: its left panel has the first three, its right one the others.
 constexpr std::array kCases = {
     Case{Features::Tabular, Uniform},     Case{Features::Tabular, Oracle},
     Case{Features::Tabular, Greedy},      Case{Features::Linear, Uniform},
@@ -53,7 +53,7 @@ Updates run(std::size_t states, std::uint64_t seed) {
   return updates;
 }
 
-/// The curves of some cases, from the runs of every number of states.
+/// Returns the curves of the cases [first, last). `runs` has the runs of each number of states.
 std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::size_t first,
                           std::size_t last) {
   static constexpr std::array kNames = {"uniform", "oracle", "greedy", "rank-based",
@@ -79,7 +79,7 @@ std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::si
   return made;
 }
 
-/// The exponent of updates by transitions, over the larger half of the sizes (least squares).
+/// Fits updates ~ transitions^slope to the larger half of the sizes by least squares.
 double slope(const std::vector<double>& transitions, const std::vector<double>& updates) {
   const std::size_t first = transitions.size() / 2;
   const auto count = static_cast<double>(transitions.size() - first);
@@ -99,9 +99,9 @@ double slope(const std::vector<double>& transitions, const std::vector<double>& 
   return covariance / variance;
 }
 
-/// Whether the first curve needs most updates, in proportion to the transitions, the second far
-/// fewer, at an exponentially growing distance, and the others lie clearly between them. Writes the
-/// result into the panel's last line.
+/// Returns whether the curves are like the paper's: the first (uniform) grows about in proportion
+/// to the transitions, the second (oracle) far more slowly, and the others end clearly between
+/// them. Adds the slopes to the panel's text.
 bool check(Panel& panel, const std::vector<double>& transitions) {
   const std::vector<double>& uniform = panel.curves[0].median;
   const std::vector<double>& oracle = panel.curves[1].median;

@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kStepSize = 0.25;
 constexpr double kLearned = 1e-3;
-/// An update counts as lowering the loss if it lowers it by at least this share.
+/// The oracle's best update has to lower the loss by at least this share, or priorities are random.
 constexpr double kLeastGain = 2e-3;
-/// Uniform draws do not depend on what was learned meanwhile, so many are made at once.
+/// Uniform draws do not depend on what was learned before, so this many are made at once.
 constexpr std::size_t kUniformDraws = 4096;
 
 double discount_of(std::size_t states) {
@@ -59,7 +59,7 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
     : replay_(schema_,
               {.capacity_steps = (std::size_t{2} << states) - 2,
                .window = reprise::Transitions{.discount = static_cast<float>(discount_of(states))},
-               // In the order of `Choice`. Each exponent is that of the paper's other experiments.
+               // The order is that of `Choice`; the exponents are from the paper's other parts.
                .selectors = {reprise::Uniform{},
                              reprise::MaxHeap{.initial = reprise::InitialPriority::Constant,
                                               .initial_constant = 0.0F},
@@ -103,9 +103,9 @@ Transition Memory::transition(const reprise::Batch& batch, std::size_t i) const 
           double{batch.discounts()[i]}, static_cast<std::size_t>(batch.next(state_)[i])};
 }
 
-/// Sets each different transition's priority to the amount by which it would lower the loss. A
-/// linear function can reach values from which every update raises the loss; then priorities are
-/// random, because the oracle would otherwise choose the smallest change for ever.
+/// Sets the priority of each different transition to the amount by which learning from it would
+/// lower the loss. A linear function can reach values from which no update lowers the loss enough;
+/// then priorities are random, lest the oracle choose the smallest change for ever.
 void Memory::prioritize_by_gain(const QFunction& q, std::mt19937_64& random) {
   const double loss = q.loss();
   std::vector<float> gains;
@@ -131,7 +131,7 @@ std::size_t Memory::updates_to_learn(Choice choice, QFunction q, std::uint64_t s
       prioritize_by_gain(q, random);
     }
     const auto batch = sampler.sample(sequence.size(), {.draws = reprise::Draws::Independent});
-    // A batch is sorted by memory, so it is shuffled.
+    // The items of a batch are sorted by their place in memory, so they are shuffled.
     std::shuffle(sequence.begin(), sequence.end(), random);
     for (const std::size_t i : sequence) {
       const Transition drawn = transition(*batch, i);

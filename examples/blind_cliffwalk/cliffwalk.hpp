@@ -10,10 +10,10 @@
 
 constexpr std::size_t kMostStates = 16;
 
-/// How the next transition to learn from is chosen, and its index in `Options::selectors`.
+/// How the next transition to learn from is chosen. The value is an index in `Options::selectors`.
 enum Choice : std::uint8_t { Uniform, Oracle, Greedy, RankBased, Proportional };
 
-/// The form of Q: a table, or a linear function with one more feature that is always 1.
+/// The form of Q: a table, or a linear function with an additional feature that is always 1.
 enum class Features : std::uint8_t { Tabular, Linear };
 
 struct Transition {
@@ -24,18 +24,18 @@ struct Transition {
   std::size_t next;
 };
 
-/// Q-values of a Blind Cliffwalk: in state s the action s % 2 leads to state s + 1, or from the
-/// last one to a reward of 1 and the end; the other action ends the episode without a reward. The
+/// The Q-values of a Blind Cliffwalk. In state s the action s % 2 leads to state s + 1, or from the
+/// last state to a reward of 1 and the end; the other action ends the episode without a reward. The
 /// discount is 1 - 1 / states.
 class QFunction {
  public:
-  /// Every parameter is drawn from a normal distribution of mean 0 and standard deviation 0.1.
+  /// Draws each parameter from a normal distribution of mean 0 and standard deviation 0.1.
   QFunction(std::size_t states, Features features, std::mt19937_64& random);
 
   [[nodiscard]] double td_error(const Transition& from) const;
-  /// One step of Q-learning with a step size of 1/4.
+  /// Makes one update of Q-learning with a step size of 1/4.
   void learn(const Transition& from);
-  /// The mean squared error of all Q-values.
+  /// Returns the mean squared error of all Q-values.
   [[nodiscard]] double loss() const;
 
  private:
@@ -51,15 +51,15 @@ class QFunction {
   std::array<double, 2 * kMostStates> truth_{};
 };
 
-/// A buffer with the transitions of all 2^states sequences of actions, in random order: only one
-/// sequence reaches the reward. Every choice is a selector of it.
+/// A buffer with the transitions of all 2^states sequences of actions, in random order. Only one of
+/// these sequences reaches the reward. The buffer has a selector for each choice.
 class Memory {
  public:
   Memory(std::size_t states, std::mt19937_64& random);
 
-  /// Updates `q` by transitions chosen in this way, until its loss is below 0.001, and returns how
-  /// often. A choice other than `Uniform` and `Oracle` changes priorities, so it can be made only
-  /// once.
+  /// Updates `q` by transitions chosen in this way until its loss is below 0.001, and returns the
+  /// number of updates. Choices other than `Uniform` and `Oracle` change priorities, so each of
+  /// those can be made only once.
   std::size_t updates_to_learn(Choice choice, QFunction q, std::uint64_t seed);
 
  private:
@@ -71,7 +71,7 @@ class Memory {
   reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
-  // One transition of each state and action; the buffer has copies of them.
+  // A transition of each state and action; the buffer has many copies of some.
   std::vector<Transition> different_;
   std::vector<reprise::ItemKey> different_keys_;
 };

@@ -15,12 +15,12 @@ constexpr double kHigh = 300.0;
 constexpr double kBetween = 64.0;
 constexpr double kLine = 17.0;  // The height of a line of text.
 
-/// The powers of ten around all values.
+/// A logarithmic axis between the powers of ten around all values.
 struct Axis {
   int first;
   int last;
 
-  /// The position of a value: 0 at `first`, 1 at `last`.
+  /// Returns where a value lies: 0 at `first`, 1 at `last`.
   [[nodiscard]] double place(double value) const {
     return (std::log10(value) - first) / (last - first);
   }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// Updates that one choice needs, by number of states.
+/// The updates that one choice needs, for each number of states.
 struct Curve {
   std::string choice;
   std::string colour;
@@ -15,11 +15,11 @@ struct Curve {
 struct Panel {
   std::string title;
   std::vector<Curve> curves;
-  /// Lines below the panel.
+  /// Lines of text below the panel.
   std::vector<std::string> words;
 };
 
-/// Draws the panels side by side as SVG, with logarithmic axes: medians as thick lines, the fewest
-/// and the most as faint ones. Every curve has as many points as `transitions`.
+/// Returns the panels side by side as SVG, with logarithmic axes. Thick lines are medians, faint
+/// ones the fewest and the most updates. Every curve has as many points as `transitions`.
 std::string picture(const std::string& title, const std::vector<double>& transitions,
                     const std::vector<Panel>& panels);

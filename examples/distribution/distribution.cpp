@@ -1,9 +1,9 @@
-// Draws 100 items of rising priority through every selector, raises the priorities of items 0 to
-// 30, and draws again; compares with the exact expectation, and draws both as a picture:
+// Draws from 100 items of rising priority through every selector, raises the priorities of items 0
+// to 30, and draws again. Compares the counts with the exact expectation, and draws both:
 //
 //   distribution [FILE.svg]
 //
-// Exits with 0 if all draws are as they should be and the picture is written.
+// Exits with 0 if all counts fit and the picture is written.
 #include <reprise/reprise.hpp>
 
 #include "picture.hpp"
@@ -30,10 +30,10 @@ constexpr float kRankAlpha = 0.7F;
 
 using Priorities = std::array<float, kItems>;
 
-/// Indices in `Options::selectors`.
+/// The indices of the selectors in `Options::selectors`.
 enum Place : std::uint8_t { Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap };
 
-/// Rank of each item, from 1 for the highest priority.
+/// Returns the rank of an item by priority; the highest priority has rank 1.
 double rank(const Priorities& priorities, std::size_t item) {
   return 1.0 + static_cast<double>(std::ranges::count_if(
                    priorities, [&](float other) { return other > priorities.at(item); }));
@@ -68,7 +68,7 @@ Histogram draw(reprise::ReplayBuffer& replay, Place selector, const std::string&
   return result;
 }
 
-/// Whether Pearson's chi-square is within four standard deviations of its mean, by the
+/// Returns whether Pearson's chi-square is within four standard deviations of its mean, by the
 /// approximation of Wilson and Hilferty (1931).
 bool fits(const Histogram& data) {
   double statistic = 0.0;
@@ -94,7 +94,7 @@ Held take(reprise::ReplayBuffer& replay, Place selector, const std::string& name
   return result;
 }
 
-/// Whether the batch holds exactly the items from `first` on.
+/// Returns whether the batch holds exactly the kBatch items from `first` on.
 bool holds(const Held& batch, std::size_t first) {
   std::printf("  %-24s", batch.selector.c_str());
   bool good = true;
@@ -120,7 +120,7 @@ Stage stage(reprise::ReplayBuffer& replay, const std::string& title, const Prior
   };
 }
 
-/// Whether all draws fit; `firsts` are the first items of the ordered batches.
+/// Returns whether all draws fit. `firsts` has the first item that each ordered batch should hold.
 bool check(const Stage& stage, const std::array<std::size_t, 4>& firsts) {
   std::puts(stage.title.c_str());
   bool good = true;
@@ -136,7 +136,7 @@ bool check(const Stage& stage, const std::array<std::size_t, 4>& firsts) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // All selectors choose among the same items, each by weights of its own.
+  // All selectors draw from the same items, each by weights of its own.
   reprise::Schema schema;
   const auto number = schema.column<std::int32_t>("number");
   reprise::ReplayBuffer replay(

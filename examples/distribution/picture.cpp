@@ -28,7 +28,7 @@ double item_at(double left, std::size_t item) {
   return left + kPanel * static_cast<double>(item) / static_cast<double>(kItems);
 }
 
-/// The distance of ticks, 1, 2 or 5 times a power of ten, with at most four ticks up to `highest`.
+/// Returns the distance of ticks, 1, 2 or 5 times a power of ten, for at most 4 up to `highest`.
 double tick_step(double highest) {
   double step = std::pow(10.0, std::floor(std::log10(highest)) - 1.0);
   for (const double factor : {2.0, 2.5, 2.0, 2.0, 2.5, 2.0}) {
@@ -122,7 +122,7 @@ void legend(Svg& svg, double right) {
   svg.text(right, 30.0, "expected", "text-anchor='end'");
 }
 
-/// The upper end of the axis that all stages' histograms of a row share: a tick.
+/// Returns the upper end of the axis, a tick, that the histograms of a row share in all stages.
 double highest_of(const std::vector<Stage>& stages, std::size_t row) {
   double highest = 0.0;
   for (const Stage& stage : stages) {

@@ -7,7 +7,7 @@
 
 constexpr std::size_t kItems = 100;
 
-/// How often each item was drawn, and the expectation.
+/// How often each item was drawn, and how often it is expected to be.
 struct Histogram {
   std::string selector;
   std::array<double, kItems> drawn{};
@@ -27,7 +27,7 @@ struct Stage {
   std::vector<Held> batches;
 };
 
-/// The stages side by side as SVG: a row of histograms with their expectations for each selector
-/// that draws at random, then a row of marked items for each that draws in order. All stages have
-/// the same selectors in the same order.
+/// Returns the stages side by side as SVG: for each selector that draws at random a row of
+/// histograms with their expectations, then for each that draws in order a row of marked items. All
+/// stages have the same selectors in the same order.
 std::string picture(const std::string& title, const std::vector<Stage>& stages);

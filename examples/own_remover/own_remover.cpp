@@ -1,6 +1,6 @@
-// A user's own remover: chunks leave at random, so that a full buffer holds steps of all
-// ages, the older the fewer (de Bruin et al., "The importance of experience replay database
-// composition in deep reinforcement learning", 2015, on why that helps).
+// A remover of the user's own. Chunks leave at random, so a full buffer holds steps of all ages,
+// and fewer of the older ones. (De Bruin et al., "The importance of experience replay database
+// composition in deep reinforcement learning", 2015, show why that helps.)
 #include <reprise/reprise.hpp>
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 struct AtRandom {
   std::uint32_t seed = 1;
 
-  // One per shard, called under its lock: no call throws or allocates.
+  // Each shard has a Part and calls it under its lock, so no call may throw or allocate.
   class Part final : public reprise::ShardRemover {
    public:
     Part(std::uint32_t chunks, std::uint32_t seed) : place_(chunks), random_(seed) {
@@ -31,7 +31,7 @@ struct AtRandom {
 
    private:
     std::vector<std::uint32_t> filled_;
-    std::vector<std::size_t> place_;  // The index in filled_, by chunk.
+    std::vector<std::size_t> place_;  // For each chunk, its index in filled_.
     std::minstd_rand random_;
   };
 

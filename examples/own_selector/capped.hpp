@@ -1,5 +1,5 @@
-// Items weigh (1 + min(priority, 10))^alpha: an outlier counts no more than an error of 10, and an
-// item without any error is still drawn.
+// A selector whose items weigh (1 + min(priority, 10))^alpha: an outlier counts no more than an
+// error of 10, and an item without any error can still be drawn.
 #pragma once
 
 #include <reprise/selector.hpp>
@@ -17,7 +17,7 @@ struct Capped {
         return std::pow(1.0F + std::min(priority, 10.0F), a);
       });
     }
-    // ReplayBuffer::set_alpha uses these two; without them it refuses.
+    // ReplayBuffer::set_alpha needs these two functions; without them it throws.
     std::optional<float> alpha() const noexcept final { return exponent.load(); }
     bool set_alpha(float alpha) noexcept final {
       exponent = alpha;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The DQN of dqn_cartpole.py with actors in threads of their own, and batches drawn ahead.
+"""The DQN of dqn_cartpole.py with actors in other threads, and batches that are drawn ahead.
 
-Actors append and the learner samples without waiting for each other; the rate limiter alone holds
-back whoever is too far ahead. Exits with 0 if it is solved in time.
+Actors append and the learner samples without waiting for each other; only the rate limiter holds
+back the side that is too far ahead. Exits with 0 if the task is solved in time.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from dqn_cartpole import (
     solved,
 )
 
-PUBLISH_EVERY = 10  # Publishes the weights every so many updates.
+PUBLISH_EVERY = 10  # Number of updates after which the weights are published.
 
 
 class Board:
-    """Holds a copy of the learner's newest parameters, which actors read."""
+    """Holds a copy of the learner's newest parameters for the actors."""
 
     def __init__(self, network):
         self.publish(network)
@@ -40,18 +40,18 @@ class Board:
 
 
 def act(replay, board, seed):
-    """The work of an actor thread: it steps its environments until the buffer is closed."""
+    """An actor's thread: steps its environments until the buffer is closed."""
     actor, network, parameters = Actor(replay, seed), make_network(), None
     with contextlib.suppress(reprise.Closed):
         while True:
             if parameters is not board.parameters:
                 parameters = board.parameters
                 network.load_state_dict(parameters)
-            actor.step(network)  # Waits while the learner is too far behind.
+            actor.step(network)  # Waits if the learner is too far behind.
 
 
 def train(actors, seed, seconds):
-    """Returns whether it was solved in time."""
+    """Returns whether the task was solved in time."""
     torch.manual_seed(seed)
     limiter = reprise.SampleToInsertRatio(
         samples_per_insert=BATCH / ENVIRONMENTS, min_size=BEGIN, error_buffer=8 * BATCH
@@ -68,7 +68,7 @@ def train(actors, seed, seconds):
         try:
             return learn(replay, learner, board, seed, seconds)
         finally:
-            replay.close()  # This ends the actors.
+            replay.close()  # Closing the buffer ends the actors.
             for thread in threads:
                 thread.join()
 

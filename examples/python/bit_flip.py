@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Learns to flip bits until they are like a goal, with hindsight and without.
+"""Learns to flip bits until they equal a goal, with hindsight and without.
 
-The experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and figure 1:
-n bits and n goal bits are random, an action flips one bit, an episode ends after n steps or at the
-goal, and every step before costs 1. Without hindsight a DQN learns it with few bits alone, because
-hardly any random episode ends at its goal with more. Draws the share of goals reached, the median
-over seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the plain DQN next
-to none.
+This is the experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and
+figure 1. n bits and n goal bits are random, an action flips one bit, an episode ends after n steps
+or at the goal, and every step before the goal costs 1. Without hindsight a DQN learns this only
+with few bits, because with more hardly any random episode ends at its goal. Draws the share of
+goals reached, the median over seeds. Exits with 0 if, with the most bits, hindsight reached nearly
+all goals and the plain DQN hardly any.
 """
 
 import argparse
@@ -27,11 +27,11 @@ BITS = [4, 7, 10, 13, 16]
 SEEDS = 3
 ENVIRONMENTS = 16
 CYCLES, UPDATES = 300, 20  # A cycle is an episode of each environment, then UPDATES updates.
-CAPACITY = 200_000  # In steps.
+CAPACITY = 200_000  # Capacity in steps.
 BATCH, DISCOUNT, LEARNING_RATE, AVERAGING = 256, 0.98, 1e-3, 0.05
 EXPLORE = 0.2  # Share of random actions.
 SHARE = 0.8  # The share of items that get another goal (k = 4 in the paper).
-TESTED = 500  # The number of greedy episodes.
+TESTED = 500  # Number of greedy episodes in the test.
 
 
 class Agent:
@@ -54,11 +54,10 @@ class Agent:
     def learn(self, batch):
         goal = torch.from_numpy(batch["goal"])
         after = torch.from_numpy(batch["next_bits"])
-        reached = (after == goal).all(1)  # The rewards follow from this batch's goals.
+        reached = (after == goal).all(1)  # Rewards are computed for the goals of this batch.
         with torch.no_grad():
             value = self.target(torch.hstack((after, goal))).amax(1)
-            # Each further step costs at most 1, so values are bounded by the discounted sum of
-            # ones.
+            # Each further step costs at most 1, so no value is below the discounted sum of -1s.
             targets = (DISCOUNT * value - 1).clamp(-1 / (1 - DISCOUNT), 0) * ~reached
         action = torch.from_numpy(batch["action"])
         values = self.online(torch.hstack((torch.from_numpy(batch["bits"]), goal)))
@@ -72,8 +71,7 @@ class Agent:
 
 
 def episodes(agent, count, explore, random):
-    """Plays episodes. Returns bits [E, n + 1, n], goals [E, n], actions [E, n] and numbers of
-    steps."""
+    """Plays episodes. Returns bits [E, n + 1, n], goals [E, n], actions [E, n] and lengths [E]."""
     n = agent.bits
     bits = np.empty((count, n + 1, n), np.float32)
     bits[:, 0] = random.integers(2, size=(count, n))
@@ -92,7 +90,7 @@ def episodes(agent, count, explore, random):
 
 
 def train(bits, with_hindsight, seed):
-    """Trains an agent. Returns the share of goals that greedy episodes then reach."""
+    """Trains an agent. Returns the share of its goals that greedy episodes then reach."""
     random = np.random.default_rng(seed)
     agent = Agent(bits, seed)
     schema = (

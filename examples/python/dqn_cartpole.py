@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns to balance Gymnasium's CartPole: a double DQN with prioritized 3-step replay.
 
-One thread steps a vector of environments, appends to the buffer and learns from it by turns. Solved:
-a mean return of at least 475 over 100 greedy episodes on starts that neither training nor screening
-has seen. Exits with 0 if that is reached in time.
+One thread in turn steps environments, appends to the buffer and learns from it. The task is solved
+with a mean return of at least 475 over 100 greedy episodes whose starts neither training nor
+screening has seen. Exits with 0 if it is solved in time.
 """
 
 import argparse
@@ -19,15 +19,15 @@ from torch import nn
 ENVIRONMENTS, CAPACITY = 32, 50_000  # The capacity is in steps.
 N_STEP, DISCOUNT = 3, 0.99
 ALPHA, BETA = 0.6, 0.4  # The exponents of prioritized replay.
-BATCH, BEGIN = 128, 2_000  # Items of a batch, and in the buffer before learning begins.
-LEARNING_RATE, AVERAGING = 1e-3, 0.02  # The latter is the target network's, of each update.
+BATCH, BEGIN = 128, 2_000  # Items of a batch; items in the buffer before learning begins.
+LEARNING_RATE, AVERAGING = 1e-3, 0.02  # The target network moves by AVERAGING per update.
 EPSILONS = 0.4 ** np.linspace(1, 7, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
-SCREEN_EVERY = 250  # In updates.
+SCREEN_EVERY = 250  # Number of updates between screenings.
 SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, and the mean return that solves it.
 
 
 def make_environments(n, seed):
-    """Poles on carts that step together, and their first states, [n, 4]."""
+    """Makes n environments that step together; returns them and their first states [n, 4]."""
     envs = gymnasium.make_vec("CartPole-v1", n)
     state, _ = envs.reset(seed=int(np.random.SeedSequence(seed).generate_state(1)[0]))
     return envs, state
@@ -44,7 +44,7 @@ def greedy(network, state):
 
 
 class Actor:
-    """Steps environments, and appends what it sees."""
+    """Steps environments, and appends the steps to the buffer."""
 
     def __init__(self, replay, seed, epsilons=EPSILONS):
         self.random, self.epsilons = np.random.default_rng(seed), epsilons
@@ -53,7 +53,7 @@ class Actor:
         self.writers.begin(state=self.state)
 
     def step(self, network):
-        """Actions are greedy, and random at each environment's own rate."""
+        """Acts greedily, or at random with each environment's own probability."""
         action = greedy(network, self.state)
         explores = self.random.random(len(action)) < self.epsilons
         action[explores] = self.random.integers(2, size=explores.sum())
@@ -63,7 +63,7 @@ class Actor:
 
 
 def mean_return(network, episodes, seed):
-    """The mean return of greedy episodes, one in each environment."""
+    """Returns the mean return of greedy episodes, one in each environment."""
     envs, state = make_environments(episodes, seed)
     running, total = np.ones(episodes, bool), 0.0
     while running.any():
@@ -80,10 +80,10 @@ class Learner:
         self.optimizer = torch.optim.Adam(self.online.parameters(), LEARNING_RATE)
 
     def learn(self, batch):
-        """One update; returns the new priorities of the batch, [B]."""
+        """Makes one update; returns the new priorities [B] of the batch."""
         t = batch.torch()  # Tensors that share the memory of the batch.
         with torch.no_grad():
-            # N_STEP steps later, or at the episode's end; where it terminated, the discount is 0.
+            # next_state is N_STEP steps later, or the last one; discounts is 0 if it terminated.
             best = self.online(t["next_state"]).argmax(1, keepdim=True)
             value = self.target(t["next_state"]).gather(1, best).squeeze(1)
             targets = t.returns["reward"] + t.discounts * value
@@ -99,7 +99,7 @@ class Learner:
 
 
 def solved(learner, seed, started):
-    """Whether the target network, which is steadier, passes screening and test."""
+    """Tests the target network, because it is steadier. Returns whether it passes both tests."""
     for episodes in SCREENED, TESTED:
         mean = mean_return(learner.target, episodes, (seed, learner.updates, episodes))
         now, what = time.monotonic() - started, f"mean return of {episodes} episodes"
@@ -117,7 +117,7 @@ def make_buffer(make=reprise.ReplayBuffer, **options):
 
 
 def train(seed, seconds):
-    """Returns whether it was solved in time."""
+    """Returns whether the task was solved in time."""
     torch.manual_seed(seed)
     replay, learner = make_buffer(), Learner()
     actor, sampler = Actor(replay, seed), replay.sampler(seed=seed)

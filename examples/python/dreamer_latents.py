@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A recurrent world model learns on streams, as DreamerV3 does, with its latents written back.
+"""A recurrent world model learns on streams and writes its latents back, as in DreamerV3.
 
-Hafner et al., 2023. The first observation of an episode shows a cue, and the last one shows it again, about
-a dozen steps later. Items are 9 consecutive steps of a writer, across ends of episodes, and most begin
-after the cue: what the model needs to know is in the latent of their first step, which it has stored there
-itself. The episodes are recorded once, with latents of zero. Without latents it can only guess in such
-items; with those it writes back after each batch it knows. Exits with 0 if so."""
+(Hafner et al., 2023.) The first observation of an episode shows a cue, and the last one, about a
+dozen steps later, shows it again. Items are 9 consecutive steps of a writer, across ends of
+episodes. Most begin after the cue, which the model can then know only from the latent that it has
+stored with their first step. The episodes are recorded once, with latents of zero. Exits with 0 if
+the model knows the cue when it writes its latents back after each batch, and else guesses."""
 
 from timeit import default_timer
 
@@ -16,7 +16,7 @@ from torch import nn
 
 STEPS, PLACES, LIMIT, HIDDEN = 20_000, 6, 16, 32
 BATCH, UPDATES, REPORT = 64, 2_000, 500
-# The first step of an item has the latent with which the others begin; it is the last step of the item before.
+# A window also has the last step of the window before, with whose latent it begins.
 WINDOW = reprise.Sequences(length=8, period=8, burn_in=1, end="continue")
 
 
@@ -41,7 +41,7 @@ def record():
 
 
 class Model(nn.Module):
-    """Predicts the next observation from a latent, which each step changes."""
+    """Predicts the next observation from a latent, which changes with each step."""
 
     def __init__(self):
         super().__init__()
@@ -49,26 +49,26 @@ class Model(nn.Module):
         self.predict = nn.Sequential(nn.Linear(HIDDEN, 64), nn.ReLU(), nn.Linear(64, 2))
 
     def forward(self, batch):
-        """The latents of an item's steps, [B, T, HIDDEN]; the first is that which was stored."""
+        """Returns the latents of an item's steps [B, T, HIDDEN]; the first is the stored one."""
         seen = torch.cat((batch["obs"], batch["action"][..., None].float()), 2)
         latents = [batch["latent"][:, 0]]
         for t in range(1, seen.shape[1]):
-            # An episode that begins here knows nothing of the one before.
+            # An episode that begins here must not get the latent of the previous one.
             before = torch.where(batch["is_first"][:, t, None], 0.0, latents[-1])
             latents.append(self.cell(seen[:, t], before))
         return torch.stack(latents, 1)
 
 
 def known(batch, predicted):
-    """Of the terminations in items that began behind their cue: how many cues are right, and all."""
-    behind = ~torch.cumsum(batch["is_first"][:, 1:], 1).bool()  # The first step predicts nothing.
+    """Counts the terminations whose cue came before their item: (predicted rightly, all)."""
+    behind = ~torch.cumsum(batch["is_first"][:, 1:], 1).bool()  # The first step has no prediction.
     asked = batch["terminated"][:, 1:] & behind
     right = (predicted[..., 0] * batch["next_obs"][:, 1:, 0] > 0) & asked
     return int(right.sum()), int(asked.sum())
 
 
 def learn(replay, write_back):
-    """Trains a model; returns its share of right cues in the last batches."""
+    """Trains a model; returns the share of cues that it predicted rightly in the last batches."""
     torch.manual_seed(1)
     model, sampler = Model(), replay.sampler(seed=1)
     optimizer, counts = torch.optim.Adam(model.parameters(), 4e-3), []

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Learns to walk to a goal with a small MuZero, whose targets are made anew in the buffer.
+"""Learns to walk to a goal with a small MuZero that renews its targets in the buffer.
 
-Schrittwieser et al., 2020, with Reanalyse: each step has the policy and the value that a search found, in
-columns that change; a search with the present network replaces those of the steps that are drawn. Before
-that, the draw beside LightZero's. Exits with 0 once nearly all walks arrive."""
+This is Reanalyse (Schrittwieser et al., 2020): mutable columns have the policy and the value that a
+search found for each step; a search with the present network replaces those of the steps drawn.
+First it times a draw beside LightZero's. Exits with 0 once nearly all walks arrive."""
 
 from timeit import default_timer, timeit
 
@@ -29,11 +29,11 @@ class Model(nn.Module):
         self.norm = nn.LayerNorm(LATENT)
         self.move, self.predict = layers(LATENT + ACTIONS, LATENT + 1), layers(LATENT, ACTIONS + 1)
 
-    def step(self, latent, action):  # The next latents, the rewards.
+    def step(self, latent, action):  # Returns the next latents and the rewards.
         moved = self.move(torch.hstack((latent, nn.functional.one_hot(action, ACTIONS).float())))
         return self.norm(latent + moved[:, 1:]), moved[:, 0]
 
-    def judge(self, latent):  # The logits of the policy, the values.
+    def judge(self, latent):  # Returns the logits of the policy and the values.
         judged = self.predict(latent)
         return judged[:, 1:], judged[:, 0]
 
@@ -63,7 +63,7 @@ def search(model, observations, random):
         logits, value = model.judge(latents[new])
         priors[new], back = logits.softmax(1).numpy(), value.numpy()
         children[leaves, rows, last], rewards[leaves, rows, last] = new, reward.numpy()
-        for node, action, there in reversed(path):  # From each leaf to the root.
+        for node, action, there in reversed(path):  # Goes from each leaf to the root.
             back = np.where(there, rewards[node, rows, action] + DISCOUNT * back, back)
             totals[node, rows, action] += np.where(there, back, 0)
             visits[node, rows, action] += there
@@ -71,7 +71,7 @@ def search(model, observations, random):
 
 
 def walk(model, random, writer):
-    """Appends a walk of each walker; returns the share that arrived."""
+    """Appends a walk of each walker; returns the share of walks that arrived."""
     places, goals = random.integers(SIZE, size=(2, WALKERS, 2))
     seen, steps = np.zeros((LIMIT + 1, WALKERS, 2, SIZE, SIZE), np.float32), []
     for t in range(LIMIT + 1):
@@ -92,14 +92,14 @@ def walk(model, random, writer):
 
 
 def learn(model, optimizer, batch, random):
-    """Learns from the unrolled model; returns the errors of the values of the first steps."""
+    """Makes one update with the unrolled model; returns the value errors of the first steps."""
     steps, rows = np.arange(STEPS), np.arange(len(batch))
     there = steps < batch.lengths[:, None]
-    ended = batch.discounts[rows, batch.lengths - 1, None] == 0  # Not longer, nor cut by the limit.
+    ended = batch.discounts[rows, batch.lengths - 1, None] == 0  # The walk arrived within the item.
     discounts, behind = batch.discounts[:, :STEPS], steps + BOOTSTRAP
     values = batch.returns["reward"][:, :STEPS] + discounts * batch["value"][:, behind]
     known = np.where(there, (behind < batch.lengths[:, None]) | (discounts == 0), ended)
-    # Behind an end every move leads to nothing.
+    # Past the end of a walk all moves have reward and value 0, so actions are random there.
     actions = np.where(there, batch["action"][:, steps], random.integers(ACTIONS, size=there.shape))
     masks = torch.from_numpy(np.stack((there, known, there | ended))).float()
     value, action, drawn = torch.from_numpy(values), torch.from_numpy(actions), batch.torch()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Learns to remember with a small R2D2 (Kapturowski et al., 2019), in half a minute.
 
-At the beginning of a corridor a sign tells on which side the goal will be at its end. In between
-nothing tells, so a network without a memory finds the goal half of the time: the same learner shows
-that afterwards. Sequences are drawn by the errors in them, with the state that the LSTM had before their
-first step. Exits with 0 if the LSTM finds the goal nearly always, and the other one does not."""
+A sign at the begin of a corridor tells on which side of its end the goal is. Later steps do not see
+it, so a network without a memory finds the goal only half of the time; a second run shows that.
+Sequences are drawn by the errors in them, with the LSTM's state from before their first step. Exits
+with 0 if the LSTM finds the goal nearly always, and the network without a memory does not."""
 
 from timeit import default_timer
 
@@ -16,12 +16,12 @@ from torch import nn
 CORRIDOR, LIMIT, ACTIONS, INPUTS, HIDDEN = 10, 40, 3, 3, 32
 MAZES, CAPACITY, BEGIN, BATCH, UPDATES = 32, 20_000, 2_000, 64, 10_000
 BURN_IN, LENGTH, PERIOD, N_STEP, DISCOUNT = 4, 8, 4, 5, 0.97
-ETA = 0.9  # Of a sequence's priority: the share of its largest error.
+ETA = 0.9  # Weight of the largest error in a sequence's priority; 1 - ETA is that of the mean.
 EPSILONS = 0.5 ** np.linspace(1, 7, MAZES)
 
 
 class TMazes:
-    """Actions: forward, left, right. Turning at the end ends a walk, to the right side with 1."""
+    """Actions: forward, left, right. A turn at the end ends a walk; on the right side it pays 1."""
 
     def __init__(self, count, seed):
         self.random = np.random.default_rng(seed)
@@ -33,7 +33,7 @@ class TMazes:
         return np.stack((self.sign * first, first, last), 1).astype(np.float32)
 
     def step(self, action):
-        """Returns rewards, terminated, truncated and final observations; who ended begins anew."""
+        """Returns rewards, terminated, truncated and final observations; ended walks begin anew."""
         turned = (self.place == CORRIDOR) & (action > 0)
         reward = turned * (2 * action - 3 == self.sign)
         self.place = np.minimum(self.place + (action == 0), CORRIDOR)
@@ -53,9 +53,9 @@ class Network(nn.Module):
         self.values = nn.Linear(HIDDEN, ACTIONS)
 
     def forward(self, observations, state):
-        """Values [B, T, ACTIONS] of observations [B, T, INPUTS], and the state after them. States are
-        [B, 2, HIDDEN]."""
-        if not self.remembers:  # Each step begins with the state of zeros.
+        """Returns values [B, T, ACTIONS] of observations [B, T, INPUTS], and the state after them.
+        States are [B, 2, HIDDEN]."""
+        if not self.remembers:  # Each step begins with a state of zeros.
             steps = observations.reshape(-1, 1, INPUTS)
             return self.values(self.lstm(steps)[0].reshape(*observations.shape[:2], -1)), state
         out, after = self.lstm(observations, tuple(state.transpose(0, 1)[:, None].contiguous()))
@@ -69,7 +69,7 @@ def act(network, observations, state):
 
 
 def found(network, walks=500, seed=2):
-    """The share of greedy walks that find the goal."""
+    """Returns the share of greedy walks that find the goal."""
     mazes, state = TMazes(walks, seed), torch.zeros(walks, 2, HIDDEN)
     goals, running = 0, np.ones(walks, bool)
     for _ in range(LIMIT):
@@ -81,17 +81,17 @@ def found(network, walks=500, seed=2):
 
 
 def learn(online, target, optimizer, batch):
-    """Double Q-learning on sequences; returns their new priorities."""
+    """Makes one update of double Q-learning on sequences; returns their new priorities."""
     t, steps = batch.torch(), torch.arange(BURN_IN + LENGTH)
     observations = torch.cat((t["obs"][:, :1], t["next_obs"]), 1)  # [B, T + 1, INPUTS]
     values, _ = online(observations, t["lstm"])
     with torch.no_grad():
         later, _ = target(observations, t["lstm"])
         later = later.gather(2, values.argmax(2, keepdim=True)).squeeze(2)
-        behind = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Where each return ends.
+        behind = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Each return's end.
         targets = t.returns["reward"] + t.discounts * later.gather(1, behind)
     chosen = values[:, :-1].gather(2, t["action"][..., None]).squeeze(2)
-    # In the burn-in the stored state becomes one of this network; the first of a walk is no old one.
+    # Burn-in adapts the stored state to the present network. A walk's first state needs none.
     learned = ((steps >= BURN_IN) | (t.positions[:, None] == 0)) & (steps < t.lengths[:, None])
     errors = (targets - chosen) * learned
     optimizer.zero_grad()
@@ -105,7 +105,7 @@ def learn(online, target, optimizer, batch):
 
 
 def train(remembers, most=UPDATES, seed=1):
-    """Returns the share of walks that find the goal, the updates, and what the buffer says."""
+    """Returns the share of walks that find the goal, the updates made, and the buffer's stats."""
     torch.manual_seed(seed)
     schema = reprise.Schema().observation("obs", np.float32, (INPUTS,)).column("action", np.int64)
     schema.reward().recurrent_state("lstm", np.float32, (2, HIDDEN))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns to balance Gymnasium's CartPole with a small Rainbow (Hessel et al., 2018), in a minute.
 
-As CleanRL's rainbow_atari.py, without its buffer and trees: double, dueling, distributional (C51),
-with noisy layers, returns of 3 steps and draws by priority, whose beta rises to 1. examples/python/
-cleanrl.md has the lines for the original. Exits with 0 if it balances for 475 of 500 steps."""
+It is like CleanRL's rainbow_atari.py with another buffer: double, dueling, distributional (C51),
+with noisy layers, n-step returns and draws by priority, whose beta rises to 1. cleanrl.md shows the
+same changes in the original. Exits with 0 if it balances for 475 of 500 steps."""
 
 import math
 from timeit import default_timer
@@ -16,13 +16,13 @@ from torch import nn
 
 ENVIRONMENTS, CAPACITY, BEGIN, BATCH, STEPS = 16, 50_000, 1_000, 128, 10_000
 N_STEP, DISCOUNT, ALPHA, BETA = 5, 0.98, 0.5, 0.4
-ATOMS, LOW, HIGH = 41, 0.0, 50.0  # Of the distribution of returns.
+ATOMS, LOW, HIGH = 41, 0.0, 50.0  # The distribution of returns has ATOMS from LOW to HIGH.
 LEARNING_RATE, AVERAGING, TEST_EVERY = 1e-3, 0.03, 500
 SCREENED, TESTED, SOLVED = 20, 100, 475.0  # Episodes, and the mean return that solves it.
 
 
 class Noisy(nn.Module):
-    """A linear layer with noise that is learned, of Fortunato et al., 2018, in place of epsilon."""
+    """A linear layer with learned noise (Fortunato et al., 2018), which replaces epsilon."""
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -45,7 +45,7 @@ class Noisy(nn.Module):
 
 
 class Network(nn.Module):
-    """The logarithms of the probabilities of the atoms, [B, actions, ATOMS]."""
+    """Computes the logarithms of the atoms' probabilities, [B, actions, ATOMS]."""
 
     def __init__(self, inputs, actions):
         super().__init__()
@@ -70,7 +70,7 @@ class Network(nn.Module):
 
 
 def project(atoms, returns, discounts):
-    """The distribution [B, ATOMS] of returns + discounts * support, on the support."""
+    """Projects the distribution of returns + discounts * support to the support, [B, ATOMS]."""
     support, gap = torch.linspace(LOW, HIGH, ATOMS), (HIGH - LOW) / (ATOMS - 1)
     moved = (returns[:, None] + discounts[:, None] * support).clamp(LOW, HIGH)
     near = 1 - (moved[:, None] - support[:, None]).abs() / gap  # [B, to, from]
@@ -78,7 +78,7 @@ def project(atoms, returns, discounts):
 
 
 def learn(online, target, optimizer, batch):
-    """One update; returns the new priorities of the batch, [B]."""
+    """Makes one update; returns the new priorities [B] of the batch."""
     t, rows = batch.torch(), torch.arange(len(batch))
     with torch.no_grad():
         best = online.greedy(t["next_obs"])
@@ -95,7 +95,7 @@ def learn(online, target, optimizer, batch):
 
 
 def mean_return(network, episodes, seed):
-    """The mean return of so many greedy episodes."""
+    """Returns the mean return of `episodes` greedy episodes."""
     envs = gymnasium.make_vec("CartPole-v1", episodes)
     (obs, _), running, total = envs.reset(seed=seed), np.ones(episodes, bool), 0.0
     network.eval()

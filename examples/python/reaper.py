@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Counts the updates until Q-learning knows a walk along a cliff, with three ways to draw its steps.
 
-In each cell one move goes on and the other one falls, which ends the walk; only the last cell pays. One
-walk comes that far, so errors count, but early steps have targets that are made of errors. ReaPER (Pleiss
-et al., "Reliability-adjusted prioritized experience replay", 2025) multiplies the priority of an error by its
-reliability: 1, less the share of its episode's errors that come later. Here a selector of its own keeps the
-errors, and adds them up. Prints the median over seeds; exits with 0 if that is lowest for ReaPER.
+In each cell one move goes on and the other one falls, which ends the walk; only the last cell pays.
+A single walk comes that far, so it helps to draw steps with large errors, but the targets of early
+steps are wrong while later values are. ReaPER (Pleiss et al., "Reliability-adjusted prioritized
+experience replay", 2025) multiplies the priority of an error by its reliability: 1 less the share
+of its episode's errors that come later. A second selector holds the errors and sums them. Prints
+the median over seeds; exits with 0 if that is lowest for ReaPER.
 """
 
 import sys
@@ -18,17 +19,17 @@ BATCH, RATE, ALPHA, OMEGA = 16, 0.25, 0.6, 0.6
 NEAR, SEEDS, MOST = 0.05, 20, 20_000
 
 SCHEMA = reprise.Schema().observation("cell", np.int64).column("move", np.int64).reward()
-PLAIN = reprise.Proportional(alpha=1.0, epsilon=0.0)  # Weights are the priorities themselves.
+PLAIN = reprise.Proportional(alpha=1.0, epsilon=0.0)  # Weights equal the priorities.
 
 
 def recorded(random):
-    """A buffer with walks that go on with a probability of COURAGE in each cell."""
+    """Returns a buffer of walks, each of which goes on with probability COURAGE in each cell."""
     replay = reprise.ReplayBuffer(SCHEMA, 50_000, selectors=[PLAIN, PLAIN], episode_index=True)
     with replay.writer() as writer:
         for walk in range(WALKS):
             steps = min(random.geometric(1 - COURAGE), CELLS) if walk > 0 else CELLS
             moves = np.ones(steps, np.int64)
-            moves[-1] = walk == 0  # The first walk alone comes to the end.
+            moves[-1] = walk == 0  # Only the first walk comes to the end.
             cells = np.append(np.arange(steps), CELLS)
             reward = (np.arange(1, steps + 1) == CELLS) * moves
             writer.append_episode(cell=cells, move=moves, reward=reward, end=reprise.End.TERMINATED)
@@ -40,7 +41,7 @@ def updates(way, seed):
     random = np.random.default_rng(seed)
     replay = recorded(random)
     episodes, sampler = replay.episodes(), replay.sampler(seed=seed)
-    right = np.stack([np.zeros(CELLS), DISCOUNT ** np.arange(CELLS)[::-1]], 1)  # [cell, move].
+    right = np.stack([np.zeros(CELLS), DISCOUNT ** np.arange(CELLS)[::-1]], 1)  # Exact values.
     every = sampler.sample(len(replay), draws="epoch")
     seen = every["cell"], every["move"]
     values = np.zeros((CELLS + 1, 2))
@@ -51,7 +52,7 @@ def updates(way, seed):
         batch = sampler.sample(BATCH)
         at, keys = (batch["cell"], batch["move"]), batch.item_keys
         errors = batch["reward"] + DISCOUNT * values[batch["next_cell"]].max(1) - values[at]
-        values[at] += RATE * errors  # Without chance, importance weights would only slow it down.
+        values[at] += RATE * errors  # Weights would only slow this down: nothing is random.
         errors = np.abs(errors)
         if way == "prioritized":
             replay.update_priorities(keys, errors**ALPHA)

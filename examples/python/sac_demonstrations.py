@@ -4,8 +4,8 @@ minute.
 
 As in RLPD (Ball et al., 2023): `reprise.mix` draws from a buffer of demonstrations and from that of
 the agent in exact parts; the critics have layer norms and learn several times per step. The
-demonstrations are of a controller that pumps energy into the pendulum, then holds it up. Exits with
-0 if the agent does nearly as well after so few steps."""
+demonstrations are by a controller that pumps energy into the pendulum, then holds it up. Exits with
+0 if the agent does nearly as well after STEPS steps."""
 
 from timeit import default_timer
 
@@ -17,13 +17,13 @@ from torch import nn
 
 ENVIRONMENTS, DEMONSTRATIONS, STEPS = 4, 10, 1_500  # Episodes of 200 steps; steps of all together.
 BATCH, UPDATES, BEGIN, DISCOUNT, AVERAGING, TORQUE = 256, 4, 100, 0.98, 0.01, 2.0
-TESTED, GOOD = 20, -250.0  # Episodes; their mean return, of which a random agent has -1200.
+TESTED, GOOD = 20, -250.0  # Episodes, and the mean return that is good; a random agent has -1200.
 
 
 def controller(obs):
-    """The torque [E, 1] of a hand-written policy."""
+    """Returns the torque [E, 1] of a hand-written policy."""
     cosine, sine, speed = obs.T
-    lacking = 5 - (speed**2 / 6 + 5 * cosine)  # Of the energy of standing still above.
+    lacking = 5 - (speed**2 / 6 + 5 * cosine)  # The energy that is missing to stand upright.
     pump, hold = TORQUE * np.sign(speed * lacking + 1e-6), -10 * sine - 3 * speed
     torque = np.where((cosine > 0.95) & (abs(speed) < 2), hold, pump)
     return torque.clip(-TORQUE, TORQUE)[:, None].astype(np.float32)
@@ -36,7 +36,7 @@ def make_buffer(envs, capacity):
 
 
 def run(envs, policy, seed, writers=None, steps=200):
-    """Yields the mean return so far, after each step of all environments."""
+    """Steps all environments; yields their mean return so far after each step."""
     obs, _ = envs.reset(seed=seed)
     total = 0.0
     if writers is not None:
@@ -46,7 +46,7 @@ def run(envs, policy, seed, writers=None, steps=200):
         obs, reward, terminated, truncated, _ = envs.step(action)
         if writers is not None:
             end = reprise.ends(terminated, truncated)
-            # Rewards of a step are -16 to 0; smaller ones suit the networks.
+            # The reward of a step is -16 to 0; a tenth of it suits the networks.
             writers.append(action=action, reward=reward / 10, next_obs=obs, end=end)
         total += reward.mean()
         yield total
@@ -70,7 +70,7 @@ class Agent:
         self.critics, self.targets = ([layers(4, 1, nn.LayerNorm) for _ in range(2)] for _ in "12")
         for critic, target in zip(self.critics, self.targets):
             target.load_state_dict(critic.state_dict())
-        self.temperature = torch.zeros(1, requires_grad=True)  # Its logarithm.
+        self.temperature = torch.zeros(1, requires_grad=True)  # The logarithm of the temperature.
         of_critics = [parameter for critic in self.critics for parameter in critic.parameters()]
         self.optimizers = [
             torch.optim.Adam(each, 1e-3)
@@ -78,7 +78,7 @@ class Agent:
         ]
 
     def choose(self, obs):
-        """Actions in [-2, 2] and the logarithms of their densities."""
+        """Returns actions in [-2, 2] and the logarithms of their densities."""
         mean, spread = self.actor(obs).chunk(2, 1)
         normal = torch.distributions.Normal(mean, spread.clamp(-5, 1).exp())
         raw = normal.rsample()
@@ -87,7 +87,7 @@ class Agent:
         return TORQUE * action, density.squeeze(1)
 
     def value(self, critics, obs, action):
-        """The values [critics, B]."""
+        """Returns the values [critics, B]."""
         inputs = torch.cat((obs, action / TORQUE), 1)
         return torch.stack([critic(inputs).squeeze(1) for critic in critics])
 

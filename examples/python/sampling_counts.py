@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws 100 items of rising priority by every selector, raises the priorities of items 0 to 30, and
-draws again; compares the counts with the exact expectation, and draws both as a picture.
+"""Draws from 100 items of rising priority by every selector, raises the priorities of items 0 to
+30, and draws again. Compares the counts with the exact expectation, and draws both as a picture.
 
-Exits with 0 if everything was drawn as it should be.
+Exits with 0 if all counts fit.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import reprise
 ITEMS, RAISED, DRAWS, BATCH = 100, 31, 100_000, 10
 ALPHA, RANK_ALPHA = 0.6, 0.7
 
-# Title, selector, and a function from priorities to the weights of all items.
+# For each: title, selector, and a function from priorities to the weights of all items.
 DRAWN = [
     ("Uniform", reprise.Uniform(), np.ones_like),
     (
@@ -33,7 +33,7 @@ DRAWN = [
         lambda priorities: (1.0 + np.argsort(np.argsort(-priorities))) ** -RANK_ALPHA,
     ),
 ]
-# Title, selector, and the first of the ten items in a batch, before and after the update.
+# For each: title, selector, and the first of the ten items of a batch before and after the update.
 IN_ORDER = [
     ("Fifo", reprise.Fifo(), (0, 0)),
     ("Lifo", reprise.Lifo(), (90, 90)),
@@ -44,14 +44,14 @@ SELECTORS = [selector for _, selector, _ in DRAWN + IN_ORDER]
 
 
 def counts(replay, place, seed):
-    """Counts how often each item was drawn, [ITEMS]."""
+    """Returns how often each item was drawn, [ITEMS]."""
     batch = replay.selector(place).sampler(seed=seed).sample(DRAWS, draws="independent")
     return np.bincount(batch.positions, minlength=ITEMS)
 
 
 def deviations(drawn, expected):
-    """How far Pearson's chi-square is from its mean, in standard deviations, by the approximation
-    of Wilson and Hilferty (1931)."""
+    """Returns how far Pearson's chi-square is from its mean in standard deviations, by the
+    approximation of Wilson and Hilferty (1931)."""
     freedom = ITEMS - 1
     variance = 2 / (9 * freedom)
     statistic = ((drawn - expected) ** 2 / expected).sum()
@@ -59,7 +59,7 @@ def deviations(drawn, expected):
 
 
 def draw_stage(replay, priorities, axes, title, stage):
-    """Draws one column of the picture. Returns whether everything was drawn as it should be."""
+    """Draws one column of the picture. Returns whether all counts fit."""
     print(title)
     good = True
     for place, (name, _, weights) in enumerate(DRAWN):
@@ -98,7 +98,7 @@ def main():
     parser.add_argument("file", help="picture to write: .svg, .png or .pdf")
     options = parser.parse_args()
 
-    # All selectors choose among the same items, each by its own weights.
+    # All selectors draw from the same items, each by weights of its own.
     schema = reprise.Schema().column("number", np.int32)
     replay = reprise.ReplayBuffer(schema, ITEMS, selectors=SELECTORS, episode_index=True)
     priorities = np.arange(1, ITEMS + 1, dtype=np.float32)

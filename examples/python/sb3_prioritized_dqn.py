@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prioritized double DQN in Stable-Baselines3: what DQN needs to use the weights of
-reprise.sb3.PrioritizedReplayBuffer and to write priorities back. It balances CartPole."""
+"""Prioritized double DQN in Stable-Baselines3: the class below makes DQN use the weights of
+reprise.sb3.PrioritizedReplayBuffer and write priorities back. It balances CartPole."""
 
 import argparse
 

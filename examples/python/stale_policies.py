@@ -2,10 +2,10 @@
 """Asynchronous actors whose policies lag behind, and a learner that never trains on a step of a
 policy more than K versions old.
 
-Each actor acts with a copy of the policy that it fetches now and then, and says of which version it
-is: `writer.set_version`. The learner says how far it is: `replay.set_version`. With
-`max_staleness=K` what is further behind is not drawn: where actors are too slow, the learner waits
-for fresh steps. The task is a corridor whose goal is at its end, and the policy a table.
+Each actor acts with a copy of the policy, which it renews from time to time; `writer.set_version`
+tells the buffer its version. `replay.set_version` tells the version of the learner. With
+`max_staleness=K` no item is drawn that lags further behind: if actors are too slow, the learner
+waits for fresh steps. The task is a corridor with a goal at its end, and the policy is a table.
 
     python examples/python/stale_policies.py
 """
@@ -18,11 +18,11 @@ import reprise
 
 CELLS, ACTORS, UPDATES, BATCH, K = 12, 3, 600, 256, 6
 GAMMA, LEARNING_RATE = 0.97, 2.0
-EPISODE = 200  # Steps at most.
+EPISODE = 200  # The most steps of an episode.
 
 
 class Policy:
-    """One version of the policy, which does not change once it is published."""
+    """One version of the policy, which never changes after it was made."""
 
     def __init__(self, version: int, logits: np.ndarray) -> None:
         self.version, self.logits = version, logits
@@ -36,7 +36,7 @@ class Run:
             reprise.Schema()
             .observation("cell", np.int64)
             .column("action", np.int64)
-            .column("chance", np.float32)  # That of the action, by the policy that took it.
+            .column("chance", np.float32)  # The action's probability when it was taken.
             .reward()
             .version()
         )
@@ -49,10 +49,10 @@ class Run:
             max_staleness=K,
         )
         self.policy = Policy(0, np.zeros((CELLS, 2)))
-        self.lengths: list[int] = []  # Of the episodes of all actors.
+        self.lengths: list[int] = []  # Lengths of the episodes of all actors.
 
     def act(self, seed: int) -> None:
-        """An actor, which fetches the policy before every so many episodes."""
+        """An actor's thread, which fetches the policy before every (1 + seed)-th episode."""
         rng = np.random.default_rng(seed)
         with self.replay.writer() as writer:
             for episode in range(1_000_000):
@@ -65,7 +65,7 @@ class Run:
                     return
 
     def play(self, writer: reprise.Writer, policy: Policy, rng: np.random.Generator) -> int:
-        """An episode; returns its steps."""
+        """Plays an episode; returns its number of steps."""
         cell, end = 0, reprise.End.CONTINUE
         writer.begin_episode(cell=cell)
         while end == reprise.End.CONTINUE:
@@ -80,7 +80,7 @@ class Run:
         return writer.episode_steps
 
     def learn(self) -> np.ndarray:
-        """An actor-critic with truncated importance weights. Returns the staleness of all items."""
+        """Trains an actor-critic with truncated importance weights. Returns items' staleness."""
         sampler = self.replay.sampler(seed=1)
         values, logits = np.zeros(CELLS), self.policy.logits.copy()
         items, staleness = np.arange(BATCH), []

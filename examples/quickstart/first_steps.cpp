@@ -17,7 +17,7 @@ int main() {
     writer.commit(t < 199 ? reprise::End::Continue : reprise::End::Terminated);
   }
   auto sampler = replay.sampler({.seed = 1});
-  const auto batch = sampler.sample(32, {.beta = 0.4F});  // In the sampler's memory.
+  const auto batch = sampler.sample(32, {.beta = 0.4F});  // It lies in the sampler's memory.
   std::printf("%zu items, next - now is %g\n", batch->size(),
               batch->next(obs)[0] - batch->now(obs)[0]);
   replay.update_priorities(batch->keys(), std::vector<float>(32, 0.5F));

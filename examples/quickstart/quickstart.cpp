@@ -1,6 +1,6 @@
 // Learns the values of a random walk (Sutton and Barto, "Reinforcement Learning", example 6.2)
-// while an actor thread walks: from state 3 one step left or right at random until it reaches 0 or
-// 6, with a reward of 1 for reaching 6. The exact value of state s is s / 6.
+// while an actor thread walks. A walk begins in state 3 and goes one step left or right at random
+// until it reaches 0 or 6; reaching 6 gives a reward of 1. The exact value of state s is s / 6.
 #include <reprise/reprise.hpp>
 
 #include <array>
@@ -52,7 +52,7 @@ int main() {
     }
     replay.update_priorities(batch->keys(), errors);
     if (++updates == 2'000) {
-      replay.close();  // Ends both loops.
+      replay.close();  // Closing the buffer ends both loops.
     }
   }
   for (int s = 1; s < 6; ++s) {

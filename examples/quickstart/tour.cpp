@@ -1,4 +1,4 @@
-// Two actor threads and a learner, a checkpoint with the learner's parameters, and its load.
+// Runs two actors and a learner, saves a checkpoint with the learner's parameters, and loads it.
 #include <reprise/reprise.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ int main(int count, char** arguments) {
                                         .rate_limiter = ratio});
 
   const auto act = [&](const std::stop_token& stop) {
-    auto writer = replay.writer({.stop = stop});  // One for each environment.
+    auto writer = replay.writer({.stop = stop});  // Each environment has one.
     while (!stop.stop_requested()) {
       if (!writer.in_episode()) {
         writer.begin_episode();
@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
       }
       replay.update_priorities(batch->keys(), errors);
     }
-  }  // Both actors are told to stop; their episodes end as truncated.
+  }  // The actors' destructors stop them; their episodes end as truncated.
 
   const char* const directory = count > 1 ? arguments[1] : "tour_checkpoint";
   replay.save(directory, {.attachments = {{"net", std::as_bytes(std::span(parameters))}}});

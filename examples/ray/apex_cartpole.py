@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """The DQN of examples/python over a Ray cluster of several nodes on this machine, as in Ape-X.
 
-Actors, each on a node of its own, step their environments and ship what they see to the shards of
-one replay buffer; one learner draws from all shards. In the middle one shard is killed. It comes
-back from its newest checkpoint while the learner goes on. Exits with 0 if CartPole is solved after
-that.
+Each actor has a node of its own, steps its environments, and sends the steps to the shards of one
+replay buffer; one learner draws from all shards. On the way one shard is killed, and comes back
+from its newest checkpoint while the learner goes on. Exits with 0 if CartPole is solved after that.
 """
 
 import argparse
@@ -21,8 +20,8 @@ os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault(
     "RAY_worker_niceness", "0"
-)  # Otherwise the learner waits for shards of higher niceness.
-# The actors' processes import dqn_cartpole too.
+)  # Otherwise the shards' processes get less processor time, and the learner waits for them.
+# The actors' processes import dqn_cartpole too, so they inherit the path.
 PYTHON_EXAMPLES = str(Path(__file__).resolve().parents[1] / "python")
 os.environ["PYTHONPATH"] = os.pathsep.join([PYTHON_EXAMPLES, os.environ.get("PYTHONPATH", "")])
 sys.path.insert(0, PYTHON_EXAMPLES)
@@ -50,16 +49,16 @@ from ray.cluster_utils import Cluster
 
 NODES = 2  # Nodes with an actor; the learner and the shards share another node.
 SHARDS = 3
-PUBLISH_EVERY = 20  # In updates.
-SCREEN_EVERY = 250  # In updates.
-SAVE_AT, KILL_AT = 400, 600  # In updates.
-STORE_BYTES = 80 << 20  # Ray's object store of each node.
-LOOK_SECONDS = 5.0  # Without a batch for so long, the learner looks for dead actors.
+PUBLISH_EVERY = 20  # Number of updates.
+SCREEN_EVERY = 250  # Number of updates.
+SAVE_AT, KILL_AT = 400, 600  # Numbers of updates.
+STORE_BYTES = 80 << 20  # Size of Ray's object store on each node.
+LOOK_SECONDS = 5.0  # After so long without a batch the learner looks for dead actors.
 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
 class RemoteActor:
-    """Steps its environments, with the newest parameters that it was given."""
+    """Steps its environments with the newest parameters that it was given."""
 
     def __init__(self, replay, seed):
         torch.set_num_threads(1)
@@ -76,11 +75,11 @@ class RemoteActor:
                 if loaded is not self.parameters:
                     loaded = self.parameters
                     network.load_state_dict(loaded)
-                actor.step(network)  # Waits while the learner is too far behind.
+                actor.step(network)  # Waits if the learner is too far behind.
 
 
 class Progress:
-    """The data of the picture, a row for each screening."""
+    """The data of the picture, with a row for each screening."""
 
     def __init__(self, replay, learner):
         self.replay, self.learner = replay, learner
@@ -103,8 +102,8 @@ class Progress:
         print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
 
     def screen(self, seed):
-        """Plays greedy episodes and, if their mean return is high enough, a longer test. Returns
-        whether the task is solved by the last of them."""
+        """Plays greedy episodes, and a longer test if their mean return is high enough. Returns
+        whether the last of these solves the task."""
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target
@@ -148,7 +147,7 @@ class Progress:
 
 
 def look_at(running):
-    """Raises the error of an actor that ended, as none should before the buffer is closed."""
+    """Raises the error of an actor that ended: none should before the buffer is closed."""
     ended, _ = ray.wait(running, timeout=0)
     if ended:
         ray.get(ended)
@@ -156,7 +155,7 @@ def look_at(running):
 
 
 def train(replay, seed, seconds, checkpoints, picture):
-    """Returns whether it was solved in time, after a shard was lost and came back."""
+    """Returns whether the task was solved in time, after a shard was lost and came back."""
     learner = Learner()
     actors = [
         RemoteActor.options(resources={f"node{i}": 1}).remote(replay, (seed, i))
@@ -193,7 +192,7 @@ def train(replay, seed, seconds, checkpoints, picture):
                 back = progress.killed is not None and replay.shards_alive == SHARDS
                 solved = (
                     back and replay.stats()["restarts"] > 0
-                )  # The shard may be back before the loss was noticed.
+                )  # Without a restart the loss may just not have been noticed yet.
                 if solved:
                     break
     stats = replay.stats()
@@ -201,7 +200,7 @@ def train(replay, seed, seconds, checkpoints, picture):
     progress.say(", ".join(f"{name} {stats[name]}" for name in names))
     if picture and progress.rows:
         progress.draw(picture)
-    replay.close()  # This ends the actors.
+    replay.close()  # Closing the buffer ends the actors.
     ray.wait(running, num_returns=len(running), timeout=10.0)
     return solved
 

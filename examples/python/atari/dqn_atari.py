@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns an Atari game from its pixels: a dueling double DQN with prioritized 3-step replay.
 
-One thread steps a vector of games of ale-py, appends single frames to the buffer, and learns from
-batches that reprise.torch.loader draws meanwhile; stacks of four frames are made where the network is.
-Prints frames per second, updates per second, what replay takes of the time and of the memory, and
+One thread steps several games of ale-py, appends single frames to the buffer, and learns from
+batches that reprise.torch.loader draws meanwhile; stacks of four frames are made on the network's
+device. Prints frames and updates per second and what share of time and memory replay takes, and
 draws the returns of the games that explore least.
 
 The defaults are a short run on two cores: small frames, a small network. On an accelerator
@@ -26,8 +26,8 @@ from torch import nn
 
 STACK, N_STEP, DISCOUNT = 4, 3, 0.99
 ALPHA, BETA = 0.5, 0.4  # The exponents of prioritized replay.
-SKIP = 4  # Frames of the game per step.
-EPISODES = 20  # Episodes in a mean return.
+SKIP = 4  # Frames of the game for which a step repeats its action.
+EPISODES = 20  # Episodes that a mean return covers.
 # For each layer: filters, their size and stride in pixels; then the width of the hidden layer.
 NETWORKS = {
     "small": ([(16, 8, 4), (32, 4, 2)], 128),
@@ -36,7 +36,7 @@ NETWORKS = {
 
 
 class Network(nn.Module):
-    """Values of actions: the value of the state, plus each action's advantage over their mean."""
+    """Computes action values: the state's value plus each action's advantage over their mean."""
 
     def __init__(self, kind, size, actions):
         super().__init__()
@@ -65,7 +65,7 @@ class Learner:
         self.updates = 0
 
     def learn(self, batch):
-        """One update; returns the new priorities, [B]."""
+        """Makes one update; returns the new priorities [B]."""
         if self.updates % self.target_every == 0:
             self.target.load_state_dict(self.online.state_dict())
         with torch.no_grad():
@@ -84,7 +84,7 @@ class Learner:
 
 
 class Games:
-    """A vector of games, their last observations, and the returns of their episodes."""
+    """Games that step together, their last observations, and their episodes' returns."""
 
     def __init__(self, options):
         self.envs = AtariVectorEnv(
@@ -92,14 +92,14 @@ class Games:
             options.environments,
             img_height=options.size,
             img_width=options.size,
-            stack_num=1,  # The buffer stores each frame once, and makes the stacks.
+            stack_num=1,  # The buffer stores each frame once and makes the stacks.
             frameskip=SKIP,
             max_num_frames_per_episode=options.longest,
             reward_clipping=False,
         )
         self.actions = int(self.envs.single_action_space.n)
         self.random = np.random.default_rng(options.seed)
-        exponents = np.linspace(1, 7, options.environments)  # Rates of exploration as in Ape-X.
+        exponents = np.linspace(1, 7, options.environments)  # Exploration as in Ape-X.
         self.epsilons = 0.4**exponents
         self.greedy = exponents >= exponents[-1] * 0.75
         self.frames = self.envs.reset(seed=options.seed)[0][:, 0]
@@ -116,12 +116,12 @@ class Games:
         return np.where(at_random, self.random.integers(self.actions, size=len(actions)), actions)
 
     def step(self, action):
-        """Steps all games, and updates `frames`. Returns rewards and ends, [E] each."""
+        """Steps all games and updates `frames`. Returns rewards [E] and ends [E]."""
         seen, reward, terminated, truncated, _ = self.envs.step(action)
         self.frames = seen[:, 0]
         frames = torch.from_numpy(self.frames).to(self.stacks.device)
         self.stacks = torch.cat((self.stacks[:, 1:], frames[:, None]), 1)
-        # The call after an end resets the game, and gives its first frame.
+        # The call after an end resets that game and returns its first frame.
         for i in np.flatnonzero(self.over):
             self.stacks[i] = frames[i]
         self.steps += int((~self.over).sum())
@@ -139,7 +139,7 @@ class Games:
 
 
 class Share:
-    """Adds up the seconds spent within its `with` blocks."""
+    """Sums the seconds spent within its `with` blocks."""
 
     seconds = 0.0
 
@@ -165,7 +165,7 @@ def make_buffer(options):
 
 
 def train(options):
-    """Trains, and prints a line of figures now and then."""
+    """Trains, and prints a line of figures from time to time. Returns the games."""
     games = Games(options)
     learner = Learner(options, games.actions)
     replay = make_buffer(options)
@@ -211,7 +211,7 @@ def train(options):
 
 
 def mean_of_last(returns):
-    """The means over the last EPISODES returns."""
+    """Yields, after each episode, (steps so far, mean of the last EPISODES returns)."""
     recent = deque(maxlen=EPISODES)
     for step, score in returns:
         recent.append(score)
@@ -262,7 +262,7 @@ def main(arguments=None):
     """Returns 1 if a target was given and missed."""
     options = parse_arguments(arguments)
     torch.manual_seed(options.seed)
-    torch.set_num_threads(1)  # The games use the other processors.
+    torch.set_num_threads(1)  # The games need the other processors.
     returns = train(options).returns
     scores = [score for _, score in returns]
     if n := min(EPISODES, len(scores) // 2):

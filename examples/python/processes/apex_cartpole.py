@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The DQN of dqn_cartpole.py as Ape-X: simulators in processes of their own, one learner, one buffer.
+"""The DQN of dqn_cartpole.py as Ape-X: simulators in other processes, one learner, one buffer.
 
-Actors append to the learner's buffer. One is killed on the way, in the middle of whatever it does,
-and started again. Exits with 0 if it is solved in time after that. With
---picture it then measures the steps/s of 1, 2 and 4 actors that nothing holds back, and draws them.
+Actors append to the learner's buffer. One of them is killed at any point of its work and started
+again. Exits with 0 if the task is then solved in time. With --picture it also measures the steps/s
+of 1, 2 and 4 actors that nothing holds back, and draws them.
 """
 
 import argparse
@@ -32,14 +32,14 @@ from dqn_cartpole import (
     solved,
 )
 
-ENVIRONMENTS = 8  # The environments of each actor.
-PUBLISH_EVERY, SHOW_EVERY, KILL_AT = 10, 50, 400  # Updates.
-MEASURED, MEASURED_SECONDS = (1, 2, 4), 3.0  # Actors, and how long.
+ENVIRONMENTS = 8  # Number of environments of each actor.
+PUBLISH_EVERY, SHOW_EVERY, KILL_AT = 10, 50, 400  # These are numbers of updates.
+MEASURED, MEASURED_SECONDS = (1, 2, 4), 3.0  # Numbers of actors, and seconds for each.
 START = multiprocessing.get_context("spawn")  # Any start method would do.
 
 
 class Board:
-    """Memory of all processes, which holds the learner's newest parameters."""
+    """Shared memory of all processes, which holds the learner's newest parameters."""
 
     def __init__(self):
         size = sum(one.numel() for one in make_network().parameters())
@@ -55,16 +55,16 @@ class Board:
 
 
 def act(address, actor, actors, board, seed):
-    """The work of an actor process: it steps its environments until the learner has ended."""
+    """An actor's process: steps its environments until the buffer is closed."""
     torch.set_num_threads(1)
-    # As in Ape-X: from exploring to nearly greedy, over the environments of all actors.
+    # As in Ape-X the environments of all actors together range from exploring to nearly greedy.
     epsilons = 0.4 ** np.linspace(1, 7, actors * ENVIRONMENTS)[actor::actors]
     network = make_network()
     with contextlib.suppress(reprise.Closed, KeyboardInterrupt), reprise.attach(address) as guest:
         simulators = Actor(guest, seed, epsilons)
         while True:
             board.read(network)
-            simulators.step(network)  # Waits while the learner is too far behind.
+            simulators.step(network)  # Waits if the learner is too far behind.
 
 
 def learn(replay, start, number, board, seed, seconds):
@@ -96,7 +96,7 @@ def learn(replay, start, number, board, seed, seconds):
 
 
 def steps_per_second(actors):
-    """Steps/s of so many actors into a buffer that nobody draws from."""
+    """Returns how many steps/s `actors` actors append to a buffer that nobody draws from."""
     board = Board()
     board.publish(make_network())
     with make_buffer(rate_limiter=reprise.Unlimited()) as replay, replay.share() as address:
@@ -112,7 +112,7 @@ def steps_per_second(actors):
         before, began = steps(), time.monotonic()
         time.sleep(MEASURED_SECONDS)
         rate = (steps() - before) / (time.monotonic() - began)
-    for actor in started:  # They end as the buffer is closed.
+    for actor in started:  # They end because the buffer was closed.
         actor.join()
     return rate
 
@@ -162,7 +162,7 @@ def main():
             return started[-1]
 
         done = learn(replay, start, options.actors, board, options.seed, options.seconds)
-    for actor in started:  # They end as the buffer is closed.
+    for actor in started:  # They end because the buffer was closed.
         actor.join()
     if options.picture:
         draw_rates(options.picture)

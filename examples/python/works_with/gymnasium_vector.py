@@ -1,4 +1,4 @@
-"""Eight environments of Gymnasium step together; the writer knows how they reset themselves."""
+"""Eight environments of Gymnasium step together; the writer handles how they reset themselves."""
 
 import gymnasium
 import reprise
@@ -6,7 +6,7 @@ import reprise
 envs = gymnasium.make_vec("CartPole-v1", 8)
 schema = reprise.Schema.from_spaces(envs.single_observation_space, envs.single_action_space)
 replay = reprise.ReplayBuffer(schema, 100_000)
-writers = replay.vector_writer(envs)  # It takes the auto-reset mode that envs declare.
+writers = replay.vector_writer(envs)  # It follows the auto-reset mode of envs.
 
 obs, _ = envs.reset(seed=1)
 writers.begin(obs=obs)

@@ -1,5 +1,5 @@
-"""Offline data of Minari, here a data set of its own collector; with download=True a name such as
-"D4RL/door/human-v2" gets one from Minari's server."""
+"""Offline data of Minari: here a data set that its own collector makes. With download=True a name
+such as "D4RL/door/human-v2" gets one from Minari's server."""
 
 import gymnasium
 import minari

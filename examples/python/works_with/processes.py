@@ -1,4 +1,4 @@
-"""Simulators in processes of their own append to the buffer of this one."""
+"""Simulators in other processes append to the buffer of this one."""
 
 import multiprocessing
 
@@ -20,7 +20,7 @@ if __name__ == "__main__":
         actors = [multiprocessing.Process(target=act, args=(address, i)) for i in range(3)]
         for actor in actors:
             actor.start()
-        batch = replay.sampler().sample(64)  # While they append.
+        batch = replay.sampler().sample(64)  # The actors still append meanwhile.
         replay.update_priorities(batch.item_keys, np.ones(64))
         for actor in actors:
             actor.join()

@@ -18,7 +18,7 @@ def act(replay):
 
 
 ray.get([act.remote(replay) for _ in range(2)])
-batch = replay.sampler().sample(64)  # Exactly proportional over both shards.
+batch = replay.sampler().sample(64)  # Draws are exactly proportional over both shards.
 replay.update_priorities(batch.item_keys, np.ones(64)).wait()
 print(len(replay), "steps;", batch["state"].shape)
 replay.close()

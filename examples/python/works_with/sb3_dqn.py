@@ -1,5 +1,5 @@
-"""Stable-Baselines3's DQN with 3-step returns from reprise. What DQN needs to draw by priority is in
-../sb3_prioritized_dqn.py."""
+"""Stable-Baselines3's DQN with 3-step returns from reprise. ../sb3_prioritized_dqn.py shows what
+DQN needs to draw by priority."""
 
 from reprise.sb3 import ReplayBuffer
 from stable_baselines3 import DQN
