@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Learns to remember with a small R2D2 (Kapturowski et al., 2019), in half a minute.
 
-A sign at the begin of a corridor tells on which side of its end the goal is. Later steps do not see
-it, so a network without a memory finds the goal only half of the time; a second run shows that.
+A sign at the beginning of a corridor tells on which side of its end the goal is. Later steps do not
+see it, so a network without a memory finds the goal half of the time, as a second run shows.
 Sequences are drawn by the errors in them, with the LSTM's state from before their first step. Exits
 with 0 if the LSTM finds the goal nearly always, and the network without a memory does not."""
 
