@@ -178,7 +178,7 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   life_.check();
   try {
     if (!closed()) {
-      return open_connection(address_, hello, asks_, /*may_come=*/false);
+      return open_connection(address_, hello, asks_, &life_);
     }
   } catch (const HostGone&) {
     life_.close();

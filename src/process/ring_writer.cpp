@@ -51,12 +51,12 @@ void no_answer(const char* call, limiter::Wait& wait) {
 }
 
 std::unique_ptr<Connection> open_connection(const std::string& address, const Hello& hello,
-                                            const AttachOptions& options, bool may_come) {
+                                            const AttachOptions& options, const base::Life* guest) {
   auto made = std::make_unique<Connection>();
-  HostWait host(made->life, options);
+  HostWait host(guest != nullptr ? *guest : made->life, options);
   made->asks = options;
   made->asks.timeout = Connection::kPatience;
-  made->channel = Channel(connect(address, host.wait, may_come));
+  made->channel = Channel(connect(address, host.wait, guest == nullptr));
   made->send(Says::Hello, bytes_of(hello), host.wait);
   for (;;) {
     made->receive();

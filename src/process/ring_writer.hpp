@@ -59,12 +59,13 @@ struct HostGone : std::runtime_error {
 };
 
 /// Asks the host at an address for a connection. Throws `std::system_error` if no host listens
-/// there, with `may_come` only if none comes in time; `HostGone` if the host hangs up;
-/// `std::runtime_error` with the reason if it refuses.
+/// there, without a guest only if none comes in time; `HostGone` if the host hangs up;
+/// `std::runtime_error` with the reason if it refuses. `guest`: the life of a guest that asks for
+/// one more connection, whose close ends the wait.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
                                                           const AttachOptions& options,
-                                                          bool may_come = true);
+                                                          const base::Life* guest = nullptr);
 
 /// The connection of a guest's writer, or of all writers of a vector writer, with the layout of its
 /// memory.

@@ -197,14 +197,18 @@ TEST(GuestWait, MayBeOneInWhichTheHookMakesAWriterOrASampler) {
 }
 
 TEST(GuestWait, IsEndedByAHookThatClosesTheGuest) {
-  CallsBack hook(true);
-  SharedLine line(Small{}, {}, {.hook = &hook});
-  line.hosted.thread = {};
-  hook.call = [&] { line.guest.close(); };
-  EXPECT_THROW((void)line.guest.stats(), std::runtime_error);
-  EXPECT_FALSE(hook.asked_later);
-  line.hosted.serve();
-  yield_while([&] { return line.replay.stats().guests != 0; });
+  for (const auto& call : std::vector<std::function<void(Guest&)>>{
+           [](Guest& guest) { (void)guest.stats(); }, [](Guest& guest) { (void)guest.writer(); },
+           [](Guest& guest) { (void)guest.sampler(); }}) {
+    CallsBack hook(true);
+    SharedLine line(Small{}, {}, {.hook = &hook});
+    line.hosted.thread = {};
+    hook.call = [&] { line.guest.close(); };
+    EXPECT_THROW(call(line.guest), std::runtime_error);
+    EXPECT_FALSE(hook.asked_later);
+    line.hosted.serve();
+    yield_while([&] { return line.replay.stats().guests != 0; });
+  }
 }
 
 }  // namespace
