@@ -191,9 +191,8 @@ class Coordinator:
             return  # Nobody knows which incarnation it was.
         history.tell(incarnation, committed)
         if incarnation == history.incarnation and not history.of(incarnation).lost:
-            self._limiter.set_items(
-                shard, 0
-            )  # Not for an earlier incarnation: its successor has items.
+            # Not for an earlier incarnation: its successor has items.
+            self._limiter.set_items(shard, 0)
         history.of(incarnation).lost = True
 
     def heartbeat(
