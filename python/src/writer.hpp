@@ -71,8 +71,10 @@ void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   const std::string within =
       group.timeout.count() == 0 ? "now" : "within " + std::to_string(waited.count()) + " s";
+  const std::optional<Stats> stats =
+      without_gil([&] { return stats_for_words([&] { return origin.stats(); }); });
   fail<TimedOut>(call, ": no room ", within, "; ", left(),
-                 ". Rate limiter: ", without_gil([&] { return origin.stats().limiter; }));
+                 stats ? ". Rate limiter: " + stats->limiter : "");
 }
 
 inline std::string step_left() {

@@ -14,24 +14,41 @@ namespace {
 /// A wait without a timeout warns after this long.
 constexpr std::chrono::seconds kTold{5};
 
+/// Whether this thread asks another process only for words.
+thread_local bool for_words = false;
+
 }  // namespace
+
+std::optional<Stats> stats_for_words(const std::function<Stats()>& stats) noexcept {
+  std::optional<Stats> told;
+  for_words = true;
+  try {
+    told = stats();
+  } catch (...) {  // The call itself waits on, or says by itself that it cannot.
+  }
+  for_words = false;
+  return told;
+}
 
 SignalHook::SignalHook(std::function<Stats()> stats)
     : stats_(std::move(stats)), maker_(::getpid()) {}
 
 std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
-  const Stats stats = stats_();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
-  std::string outdated;
-  if (stats.outdated_items != 0) {
-    outdated = "; " + std::to_string(stats.outdated_items) +
-               " more are outdated: over max_staleness behind version " +
-               std::to_string(stats.version);
+  std::string text = "a call has waited for " + std::to_string(seconds) + " s and has no timeout";
+  const std::optional<Stats> stats = stats_for_words(stats_);
+  if (!stats) {
+    return text;
   }
-  return "a call has waited for " + std::to_string(seconds) + " s and has no timeout; " +
-         std::to_string(stats.items) + " items and " + std::to_string(stats.writers) +
-         " open writers are there, and " + std::to_string(stats.sampled_batches) +
-         " batches were drawn" + outdated + ". Rate limiter: " + stats.limiter;
+  text += "; " + std::to_string(stats->items) + " items and " + std::to_string(stats->writers) +
+          " open writers are there, and " + std::to_string(stats->sampled_batches) +
+          " batches were drawn";
+  if (stats->outdated_items != 0) {
+    text += "; " + std::to_string(stats->outdated_items) +
+            " more are outdated: over max_staleness behind version " +
+            std::to_string(stats->version);
+  }
+  return text + ". Rate limiter: " + stats->limiter;
 }
 
 bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
@@ -91,6 +108,9 @@ HostHook& HostHook::instance() noexcept {
 bool HostHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   if (waited == std::chrono::nanoseconds(0)) {
     return true;
+  }
+  if (for_words) {
+    return false;
   }
   const ::pid_t process = ::getpid();
   const PyGILState_STATE state = PyGILState_Ensure();

@@ -56,6 +56,10 @@ auto without_gil(const Call& call) {
   return call();
 }
 
+/// The statistics from which a message says why a call waits. Nothing if `stats` throws, because
+/// what it asks is closed, or waits for another process that does not answer soon.
+[[nodiscard]] std::optional<Stats> stats_for_words(const std::function<Stats()>& stats) noexcept;
+
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held where
 /// marks are made and removed, and released only in between.
 class InUse {

@@ -12,15 +12,15 @@ from testing.threads import running
 import reprise
 
 
-@pytest.mark.parametrize("who", ["sampler", "writer"])
+@pytest.mark.parametrize("who", ["sampler", "sampler of a closed guest", "writer"])
 def test_a_long_wait_is_told_in_the_words_of_the_host(who):
-    if who == "sampler":
+    if who != "writer":
         replay = plain_buffer(rate_limiter=reprise.MinSize(50))
         fill(replay, 20)
-        reason = "20 items and 0 open writers .*50"
+        reason = "; 20 items and 0 open writers .*50" if who == "sampler" else "$"
     else:
         replay = queue_of(4)
-        reason = "4 items and 1 open writers .*4 items wait to be sampled"
+        reason = "; 4 items and 1 open writers .*4 items wait to be sampled"
 
     def close():
         end = time.monotonic() + 60
@@ -29,19 +29,32 @@ def test_a_long_wait_is_told_in_the_words_of_the_host(who):
         replay.close()
 
     def wait():
-        if who == "sampler":
-            guest.sampler().sample(4)
+        if who != "writer":
+            sampler = guest.sampler()
+            if who != "sampler":
+                guest.close()
+            sampler.sample(4)
         with guest.writer() as writer:
             writer.begin_episode(state=[0, 0])
             while True:
                 writer.append(action=0, reward=0, next_state=[0, 0])
 
-    message = rf"has waited for ([5-9]|\d\d+) s and has no timeout; {reason}"
+    message = rf"has waited for ([5-9]|\d\d+) s and has no timeout{reason}"
     with guest_of(replay, ring_steps=8) as guest:
         with pytest.warns(RuntimeWarning, match=message) as caught:
             with running(close), pytest.raises(reprise.Closed):
                 wait()
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_a_writer_times_out_also_once_its_guest_is_closed():
+    with guest_of(queue_of(4), ring_steps=8) as guest:
+        writer = guest.writer(timeout=0)
+        guest.close()
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(TimeoutError, match="no room now; .* with the same arguments$"):
+            while True:
+                writer.append(action=0, reward=0, next_state=[0, 0])
 
 
 INTERRUPTED = """
@@ -137,7 +150,14 @@ if __name__ == "__main__":
         assert guest.stats()["committed_steps"] >= 100
         assert guest.update_priorities(keys, [1.0] * 4) == (4, 0)
         writer.append(**step)
+        impatient = guest.writer(timeout=0)
+        impatient.begin_episode(id=0)
         stop(process)
+        try:
+            while True:
+                impatient.append(**step)
+        except TimeoutError as error:  # It does not wait for words of the host.
+            assert str(error).startswith("Writer.append: no room now;"), error
         ended = []
 
         def ask():
