@@ -23,6 +23,8 @@ namespace {
 /// the one before.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
+/// How long the last rounds of `run` may wait for chunks, all together.
+constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 /// Enough rounds to take all that a ring can hold. A bound, because the guest may go on writing.
 constexpr std::size_t kRounds = 4096;
 /// Default size of the memory of a writer's ring, or of all rings of a vector writer.
@@ -136,9 +138,14 @@ void Server::run(const std::stop_token& stop) {
 }
 
 /// Takes all steps that guests have published by now, as far as there is room. `run` calls it at
-/// its end.
+/// its end. Sessions wait for a lock that hides a chunk, because a step that is refused now is not
+/// tried again.
 void Server::take_the_rest() {
+  const base::Clock::time_point until = base::Clock::now() + kLastWait;
   for (const auto& guest : guests_) {
+    if (guest->session) {
+      guest->session->be_patient(until);
+    }
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
       if (serve(*guest) != Session::Did::AsMuchAsItMay) {
         break;

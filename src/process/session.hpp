@@ -16,12 +16,14 @@
 
 namespace reprise::process {
 
-/// Ends every wait before it begins, because the serving thread has other guests.
-class NeverWait final : public WaitHook {
+/// Ends every wait before it begins, because the serving thread has other guests; but lets waits
+/// last until a time, if it is given one.
+class WaitUntil final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
-    return false;
+    return base::Clock::now() < time;
   }
+  base::Clock::time_point time = base::Clock::time_point::min();
 };
 
 /// The host's part of one connection. Only the serving thread calls it.
@@ -47,6 +49,8 @@ class Session {
   [[nodiscard]] virtual bool finished() const noexcept { return true; }
   /// Notes that the guest is gone. It `died` unless it closed the connection itself.
   virtual void left(bool /*died*/) noexcept {}
+  /// Lets it wait for room until then, because nobody serves it after that.
+  virtual void be_patient(base::Clock::time_point /*until*/) noexcept {}
   /// Gives up its turns at the rate limiter, because while nobody serves they would hold up other
   /// calls.
   virtual void pause() noexcept {}
@@ -121,6 +125,7 @@ class WriterSession final : public Session {
   /// Whether every published step has been taken, and the episodes have ended.
   [[nodiscard]] bool finished() const noexcept override;
   void left(bool died) noexcept override;
+  void be_patient(base::Clock::time_point until) noexcept override { wait_until_.time = until; }
   void pause() noexcept override;
 
  private:
@@ -143,7 +148,7 @@ class WriterSession final : public Session {
   void tell(Held held) noexcept;
 
   const std::shared_ptr<buffer::BufferCore> core_;
-  NeverWait never_wait_;
+  WaitUntil wait_until_;
   const RingLayout layout_;
   Region memory_;
   std::vector<Stream> streams_;

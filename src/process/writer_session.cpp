@@ -8,6 +8,9 @@
 namespace reprise::process {
 namespace {
 
+/// How long a step waits for a chunk if the session is patient.
+constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
+
 std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::BufferCore>& core,
                                                 WaitHook& hook) {
   const std::optional<std::size_t> slot = core->slots().take();
@@ -16,7 +19,7 @@ std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::Bu
                                      ", and that many writers are alive");
   }
   try {
-    WriterOptions options{.timeout = std::chrono::nanoseconds(0)};
+    WriterOptions options{.timeout = kPatience};
     options.hook = &hook;
     return std::make_unique<writer::WriterCore>(core, *slot, options, /*polls=*/true);
   } catch (...) {
@@ -40,7 +43,7 @@ WriterSession::WriterSession(std::shared_ptr<buffer::BufferCore> core, std::size
   ::new (memory_.data()) SharedWords();
   for (std::size_t e = 0; e < environments; ++e) {
     ::new (&RingLayout::words(memory_.data(), e)) RingLayout::Words();
-    streams_.emplace_back().writer = make_writer(core_, never_wait_);
+    streams_.emplace_back().writer = make_writer(core_, wait_until_);
   }
 }
 
@@ -67,6 +70,7 @@ void WriterSession::left(bool died) noexcept {
 }
 
 void WriterSession::pause() noexcept {
+  be_patient(base::Clock::time_point::min());
   for (const Stream& stream : streams_) {
     stream.writer->give_up_turn();
   }

@@ -1,7 +1,10 @@
+#include "buffer/buffer_core.hpp"
 #include "process/forked.hpp"
 #include "process/hosted.hpp"
 #include "process/raw_guest.hpp"
 #include "testing/faults/child.hpp"
+#include "testing/faults/lock_holder.hpp"
+#include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
