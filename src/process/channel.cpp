@@ -55,6 +55,25 @@ Descriptor make_socket() {
   throw std::system_error(error, std::generic_category(), base::text(what, " '", address, "'"));
 }
 
+/// Sends as much of these bytes as the socket takes, and with the first of them a file, unless that
+/// is -1.
+ssize_t send_with(int socket, std::span<iovec> parts, int file) noexcept {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  if (file >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const with = CMSG_FIRSTHDR(&message);
+    with->cmsg_level = SOL_SOCKET;
+    with->cmsg_type = SCM_RIGHTS;
+    with->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(with), &file, sizeof(int));
+  }
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
 /// Waits for these events of a socket, or until `other`, if it is not -1, can be read. Returns
 /// whether any came; false after the timeout.
 bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int other = -1) noexcept {
@@ -78,22 +97,38 @@ void Channel::nudge(Says says) noexcept {
   }
 }
 
-void Channel::post(Says says, Bytes front, Bytes behind) {
+void Channel::post(Says says, Bytes front, Bytes behind, int file) {
   const Head head{static_cast<std::uint32_t>(front.size() + behind.size()),
-                  static_cast<std::uint32_t>(says), 0};
-  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);  // If this throws, nothing is kept.
+                  static_cast<std::uint32_t>(says), file >= 0 ? 1U : 0U};
+  if (sent_ > unsent_.size() / 2) {
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent_));
+    std::ranges::for_each(unsent_files_, [&](UnsentFile& one) { one.at -= sent_; });
+    sent_ = 0;
+  }
+  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);  // A message is kept whole or not.
+  if (file >= 0) {
+    // The caller may close its own descriptor before this one is sent.
+    unsent_files_.push_back({unsent_.size(), Descriptor(::fcntl(file, F_DUPFD_CLOEXEC, 0))});
+    broken_ = broken_ || !unsent_files_.back().file.valid();
+  }
   for (const Bytes part : {std::as_bytes(std::span(&head, 1)), front, behind}) {
     unsent_.insert(unsent_.end(), part.begin(), part.end());
   }
   flush();
+  broken_ = broken_ || unsent_.size() > 2 * kMostBytes;
 }
 
 void Channel::flush() noexcept {
   while (sent_ < unsent_.size() && !broken_) {
+    const bool brings = !unsent_files_.empty() && unsent_files_.front().at == sent_;
+    const auto next = unsent_files_.begin() + (brings ? 1 : 0);
+    const std::size_t end = next == unsent_files_.end() ? unsent_.size() : next->at;
+    iovec part{unsent_.data() + sent_, end - sent_};
     const ssize_t sent =
-        ::send(socket(), unsent_.data() + sent_, unsent_.size() - sent_, MSG_NOSIGNAL);
+        send_with(socket(), {&part, 1}, brings ? unsent_files_.front().file.number() : -1);
     if (sent >= 0) {
       sent_ += static_cast<std::size_t>(sent);
+      unsent_files_.erase(unsent_files_.begin(), next);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     } else {
@@ -101,6 +136,7 @@ void Channel::flush() noexcept {
     }
   }
   unsent_.clear();
+  unsent_files_.clear();
   sent_ = 0;
 }
 
@@ -113,21 +149,9 @@ bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexce
             file >= 0 ? 1U : 0U};
   std::array<iovec, 2> parts{
       {{&head, sizeof(head)}, {const_cast<std::byte*>(bytes.data()), bytes.size()}}};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  if (file >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const with = CMSG_FIRSTHDR(&message);
-    with->cmsg_level = SOL_SOCKET;
-    with->cmsg_type = SCM_RIGHTS;
-    with->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(with), &file, sizeof(int));
-  }
-  while (message.msg_iovlen != 0) {
-    const ssize_t sent = ::sendmsg(socket(), &message, MSG_NOSIGNAL);
+  std::span<iovec> left_parts(parts);
+  while (!left_parts.empty()) {
+    const ssize_t sent = send_with(socket(), left_parts, file);
     if (sent < 0) {
       if (errno == EINTR) {
         continue;
@@ -139,17 +163,15 @@ bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexce
       broken_ = true;
       return false;
     }
-    message.msg_control = nullptr;
-    message.msg_controllen = 0;
+    file = -1;
     auto left = static_cast<std::size_t>(sent);
-    while (message.msg_iovlen != 0 && left >= message.msg_iov->iov_len) {
-      left -= message.msg_iov->iov_len;
-      ++message.msg_iov;
-      --message.msg_iovlen;
+    while (!left_parts.empty() && left >= left_parts.front().iov_len) {
+      left -= left_parts.front().iov_len;
+      left_parts = left_parts.subspan(1);
     }
-    if (message.msg_iovlen != 0) {
-      message.msg_iov->iov_base = static_cast<std::byte*>(message.msg_iov->iov_base) + left;
-      message.msg_iov->iov_len -= left;
+    if (!left_parts.empty()) {
+      iovec& part = left_parts.front();
+      part = {static_cast<std::byte*>(part.iov_base) + left, part.iov_len - left};
     }
   }
   return true;

@@ -65,8 +65,8 @@ class Channel {
   /// messages, it sends nothing, because these wake as well.
   void nudge(Says says) noexcept;
   /// Sends a message of `front` and then `behind` as far as the socket takes it, and keeps the rest
-  /// for `flush`.
-  void post(Says says, Bytes front, Bytes behind);
+  /// for `flush`. The channel breaks if too much is kept.
+  void post(Says says, Bytes front, Bytes behind, int file = -1);
   /// Sends as much as the socket takes of what `post` has kept.
   void flush() noexcept;
   /// Whether `post` has kept anything.
@@ -98,7 +98,12 @@ class Channel {
   std::vector<std::byte> received_;
   std::size_t taken_ = 0;  ///< How much of `received_` is in messages that `next` has returned.
   std::deque<Descriptor> files_;
+  struct UnsentFile {
+    std::size_t at = 0;  ///< Where its message begins in `unsent_`.
+    Descriptor file;
+  };
   std::vector<std::byte> unsent_;
+  std::deque<UnsentFile> unsent_files_;
   std::size_t sent_ = 0;  ///< How much of `unsent_` was sent.
   bool broken_ = false;
 };

@@ -96,9 +96,17 @@ bool ServiceSession::handle(const Message& message, Channel& channel) {
     const Bytes asked = std::span(message.bytes).subspan(sizeof(ServiceCall));
     answer(call->number, service_(asked, [&](std::size_t n) { return memory_->room(n); }), channel);
   } catch (const std::exception& error) {
-    channel.send(Says::Failed, failure_of(call->number, error));
+    channel.post(Says::Failed, failure_of(call->number, error), {});
   }
   return true;
+}
+
+Session::Did ServiceSession::serve(Channel* channel) {
+  if (channel == nullptr || !channel->unsent()) {
+    return Did::Nothing;
+  }
+  channel->flush();
+  return channel->unsent() ? Did::Waits : Did::Something;
 }
 
 void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) {
@@ -113,7 +121,7 @@ void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) 
   }
   given.number = number;
   const bool behind = given.place == ServiceAnswer::kBehind;
-  channel.send(Says::Answered, joined(given, behind ? std::as_const(bytes).bytes() : Bytes()),
+  channel.post(Says::Answered, bytes_of(given), behind ? std::as_const(bytes).bytes() : Bytes(),
                file);
 }
 

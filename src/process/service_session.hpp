@@ -48,7 +48,8 @@ class ServiceSession final : public Session {
       : service_(std::move(service)), memory_(std::make_shared<AnswerMemory>()) {}
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
-  [[nodiscard]] Did serve(Channel* /*channel*/) override { return Did::Nothing; }
+  /// Sends what the guest's socket had no room for.
+  [[nodiscard]] Did serve(Channel* channel) override;
 
  private:
   void answer(std::uint64_t number, Blob bytes, Channel& channel);

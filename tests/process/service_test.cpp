@@ -156,6 +156,33 @@ TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
   }
 }
 
+/// The answers are more than the socket takes. Some are the first ones in memory of their own.
+TEST(Service, KeepsAnswersThatTheGuestIsLateToTake) {
+  constexpr std::uint64_t kCalls = 1'000;
+  std::atomic<std::uint64_t> calls = 0;
+  Served served([&](std::span<const std::byte> call, const Room& room) {
+    ++calls;
+    return granted(call, room);
+  });
+  served.hosted.serve();
+  ServiceClient client(served.hosted.address());
+  const auto request = [](std::uint64_t i) { return Request{i % 20 == 0 ? 5'000U : 3'000U, i}; };
+  client.ask(0, bytes_of(request(0)));
+  ASSERT_TRUE(next(client));
+  for (std::uint64_t i = 1; i < kCalls; ++i) {
+    client.ask(i, bytes_of(request(i)));
+    yield_while([&] { return calls <= i && served.line.replay.stats().guests != 0; });
+  }
+  std::vector<Answer> held;
+  for (std::uint64_t i = 1; i < kCalls; ++i) {
+    const std::optional<Answer> answer = next(client);
+    ASSERT_TRUE(answer && !answer->error) << i;
+    ASSERT_EQ(answer->number, i);
+    ASSERT_TRUE(is(*answer, request(i))) << i;
+    held.push_back(*answer);
+  }
+}
+
 TEST(Service, AnswersOutliveTheClient) {
   Served served;
   served.hosted.serve();
