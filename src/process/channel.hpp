@@ -83,13 +83,14 @@ class Channel {
   /// Waits until something has come, the other end is gone, or the timeout is over.
   void wait(std::chrono::nanoseconds timeout) const noexcept;
 
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;  ///< Of one message.
+
  private:
   struct Head {
     std::uint32_t bytes = 0;
     std::uint32_t says = 0;
     std::uint32_t files = 0;
   };
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
   static constexpr std::size_t kMostFiles = 4;  ///< Files of messages that `next` has not returned.
   static constexpr int kReads = 64;  ///< The most reads, of 16 KiB, in a call of `receive`.
 

@@ -54,6 +54,10 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
                             std::size_t selector, limiter::Wait& wait) {
   base::require(keys.size() == priorities.size(), base::Call{"update_priorities"}, keys.size(),
                 " keys and ", priorities.size(), " priorities; allowed: as many of each");
+  constexpr std::size_t kMost =
+      (Channel::kMostBytes - sizeof(UpdateCall)) / (sizeof(ItemKey) + sizeof(float));
+  base::require(keys.size() <= kMost, base::Call{"update_priorities"}, keys.size(),
+                " keys; allowed: up to ", kMost, " in one call of a guest");
   std::vector<std::byte> behind;
   behind.reserve(keys.size_bytes() + priorities.size_bytes());
   for (const Bytes part : {std::as_bytes(keys), std::as_bytes(priorities)}) {

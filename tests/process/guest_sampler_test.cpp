@@ -160,6 +160,16 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
   EXPECT_THROW(sampler.update_priorities(keys, std::span(wrong).first(2)), std::invalid_argument);
 }
 
+TEST(GuestSampler, RefusesMoreUpdatesThanAMessageHolds) {
+  SharedLine line;
+  constexpr std::size_t kKeys = 22'369'619;  // 12 bytes each, beside 24 bytes of the call.
+  const std::vector<ItemKey> keys(kKeys + 1);
+  const std::vector<float> priorities(kKeys + 1);
+  expect_refusal([&] { line.guest.update_priorities(keys, priorities); },
+                 {"22369620 keys; allowed: up to 22369619"});
+  EXPECT_FALSE(line.guest.closed());
+}
+
 TEST(GuestSampler, IsASourceForAPrefetcher) {
   SharedLine line;
   line.append_many(0, 64, 1.0F);
