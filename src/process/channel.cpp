@@ -180,6 +180,9 @@ bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexce
 bool Channel::receive() {
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
+  if (files_.size() >= kMostFiles) {
+    return false;
+  }
   // Checked before the reads below, so that they get all that a process sent before it ended.
   const bool ended = process_.valid() && wait_for(process(), POLLIN, std::chrono::nanoseconds(0));
   for (int reads = 0; reads < kReads; ++reads) {
@@ -211,12 +214,15 @@ bool Channel::receive() {
     if ((message.msg_flags & MSG_CTRUNC) != 0) {
       files_.emplace_back();  // The file is lost, but no byte is.
     }
-    if (got == 0 || files_.size() > kMostFiles) {
+    if (got == 0) {
       return false;
     }
     received_.insert(received_.end(), bytes.begin(), bytes.begin() + got);
     if (received_.size() > kMostBytes + sizeof(Head)) {
       return false;
+    }
+    if (files_.size() >= kMostFiles) {
+      return true;
     }
   }
   return true;

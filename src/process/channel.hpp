@@ -75,8 +75,9 @@ class Channel {
   void hang_up() noexcept;
   /// Whether a `send` has failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Takes what has come, up to a megabyte, without waiting. Returns false if the other end is
-  /// gone, or sent too much for a message; there may still be whole messages for `next`.
+  /// Takes what has come, up to a megabyte and `kMostFiles` files, without waiting; first `next`
+  /// has to return all whole messages. Returns false if the other end is gone, or sent too much for
+  /// a message; there may still be whole messages for `next`.
   [[nodiscard]] bool receive();
   /// Returns the next whole message that has been received, or nothing.
   [[nodiscard]] std::optional<Message> next();

@@ -155,6 +155,28 @@ TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
   expect(Says::Sampled, true);
 }
 
+/// As a guest gets late answers to draws that it has given up.
+TEST(Channel, TakesMessagesWithMoreFilesThanItTakesAtOnce) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+  Channel from{process::Descriptor(ends[0])};
+  Channel to{process::Descriptor(ends[1])};
+  const process::Region memory = process::Region::make(4096);
+  for (int i = 0; i < 11; ++i) {
+    from.send(Says::Sampled, process::bytes_of(i), memory.file());
+  }
+  for (int i = 0; i < 11; ++i) {
+    std::optional<Message> message = to.next();
+    if (!message) {
+      ASSERT_TRUE(to.receive());
+      message = to.next();
+    }
+    ASSERT_TRUE(message);
+    EXPECT_TRUE(message->file.valid());
+    EXPECT_EQ(process::value_of<int>(message->bytes), i);
+  }
+}
+
 TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
   const std::string address = "@reprise-few-" + std::to_string(::getpid());
   Forked guest([&] {
