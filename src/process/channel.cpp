@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <system_error>
 
@@ -84,6 +85,11 @@ bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int ot
 }
 
 }  // namespace
+
+std::string absolute_address(const std::string& address) {
+  const bool is_path = address.size() >= 2 && address.front() != '@';
+  return is_path ? std::filesystem::absolute(address).string() : address;
+}
 
 Channel::Channel(Descriptor socket) noexcept
     : socket_(std::move(socket)),
@@ -255,8 +261,8 @@ void Channel::wait(std::chrono::nanoseconds timeout) const noexcept {
 }
 
 Listener::Listener(const std::string& address)
-    : address_(address), maker_(::getpid()), socket_(make_socket()) {
-  const Address at = address_of(address);
+    : address_(absolute_address(address)), maker_(::getpid()), socket_(make_socket()) {
+  const Address at = address_of(address_);
   if (::bind(socket(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) != 0 ||
       (address_.front() != '@' && ::chmod(address_.c_str(), S_IRUSR | S_IWUSR) != 0) ||
       ::listen(socket(), 128) != 0) {

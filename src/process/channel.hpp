@@ -110,6 +110,9 @@ class Channel {
   bool broken_ = false;
 };
 
+/// Returns an address that names the same in every working directory: a path becomes absolute.
+[[nodiscard]] std::string absolute_address(const std::string& address);
+
 /// A socket at which guests attach.
 class Listener {
  public:
@@ -121,6 +124,7 @@ class Listener {
   Listener& operator=(const Listener&) = delete;
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
+  /// A path is absolute.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// Refuses every process that wants to attach, also those that wait to be accepted.
   void hang_up() noexcept;

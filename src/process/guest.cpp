@@ -126,7 +126,8 @@ Guest attach(const std::string& address, const AttachOptions& options) {
   base::require(options.timeout.count() >= 0, base::Call{"attach"}, "timeout is ",
                 options.timeout.count(), " ns; allowed: at least 0");
   return process::GuestCore::guest(
-      address, process::open_connection(address, {.purpose = process::Purpose::Calls}, options));
+      process::absolute_address(address),
+      process::open_connection(address, {.purpose = process::Purpose::Calls}, options));
 }
 
 }  // namespace reprise

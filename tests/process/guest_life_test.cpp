@@ -115,6 +115,43 @@ TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
   EXPECT_EQ(line.replay.stats().committed_steps, 1'000U);
 }
 
+/// The host needs a chunk that another thread's lock hides for a moment.
+TEST(GuestLife, LeavesWhatItHasCommittedAlsoIfALockIsHeldAsItsHostStops) {
+  SharedLine line(Small{.capacity_steps = 200, .chunk_steps = 16}, {.ring_steps = 1024});
+  Writer writer = line.guest.writer();
+  line.hosted.thread = {};
+  line.append_many(writer, 0, 1'000);
+  const auto core = core_of(line.replay);
+  LockHolder holder(core->shards()[0].mutex);
+  std::atomic<bool> ended = false;
+  std::jthread host([&] {
+    std::stop_source stopped;
+    stopped.request_stop();
+    line.hosted.host.run(stopped.get_token());
+    ended = true;
+  });
+  yield_while([&] { return !ended && core->shards().writers_for_chunk.stats().waiting_now == 0; });
+  holder.let_go();
+  host.join();
+  EXPECT_EQ(line.replay.stats().committed_steps, 1'000U);
+}
+
+TEST(GuestLife, IsAtTheSameFileAfterAChangeOfDirectory) {
+  const ScratchDirectory scratch;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch.path());
+  {
+    Line line;
+    Hosted hosted(line.replay, {.address = "host"});
+    hosted.serve();
+    Guest guest = attach("host");
+    std::filesystem::current_path(before);
+    EXPECT_NO_THROW((void)guest.writer());
+    EXPECT_FALSE(attach(hosted.address()).closed());
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/host"));
+}
+
 TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
   SharedLine line(Small{.window = Transitions{.n_step = 5}});
   VectorWriter writers = line.guest.vector_writer(3);
