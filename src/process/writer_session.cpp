@@ -94,16 +94,19 @@ void WriterSession::end_episodes() noexcept {
 
 Session::Did WriterSession::serve(Channel* channel) {
   std::size_t steps = 0;
+  std::uint64_t rows = 0;
   bool more = false;
   for (std::size_t e = 0; e < streams_.size(); ++e) {
+    const std::uint64_t first = streams_[e].row;
     const std::size_t taken = take(e);
+    rows += streams_[e].row - first;
     steps += taken;
     more = more || taken == kSteps;
   }
   if (left_) {
     end_episodes();
   }
-  if (steps == 0) {
+  if (rows == 0) {
     return held_ == Held::ByLimiter ? Did::Waits : Did::Nothing;
   }
   if (died_) {
@@ -140,6 +143,7 @@ std::size_t WriterSession::take(std::size_t environment) {
         tell(Held::ByLimiter);
         break;
       }
+      tell(Held::No);
       ++stream.row;
       continue;
     }

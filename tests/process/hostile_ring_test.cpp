@@ -266,5 +266,22 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
   EXPECT_EQ(line.numbers(), numbers_between(100, 600));
 }
 
+TEST(GuestRing, WakesItsGuestAlsoForTheRoomOfAnEndAlone) {
+  HostileWorld world;
+  const RawWriter raw(world.hosted.address());
+  raw.header(0, {.is = StepHeader::Is::Step, .first = 1});
+  raw.words().publish(1);
+  yield_while([&] { return raw.words().consumed() != 1; });
+  process::RingLayout::shared(raw.memory).waiting.begin();
+  raw.header(1, {.is = StepHeader::Is::Cut});
+  raw.words().publish(2);
+  yield_while([&] { return raw.words().consumed() != 2; });
+  world.hosted.thread = {};  // What the host has to send is sent.
+  raw.connection->receive();
+  const auto message = raw.connection->channel.next();
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->says, process::Says::Wake);
+}
+
 }  // namespace
 }  // namespace reprise::test
