@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <stdexcept>
 #include <system_error>
 
 namespace reprise::process {
@@ -308,6 +309,13 @@ Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_com
   for (;;) {
     Descriptor made = make_socket();
     if (::connect(made.number(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) == 0) {
+      const std::int64_t user = peer_of(made.number()).user;
+      // Once a host is gone, any user may take its address.
+      if (user != static_cast<std::int64_t>(::geteuid())) {
+        base::refuse<std::runtime_error>(base::Call{"attach"}, "this process is of user ",
+                                         ::geteuid(), ", the host of user ", user,
+                                         "; allowed: the same user");
+      }
       return made;
     }
     const int error = errno;

@@ -147,7 +147,8 @@ struct Peer {
 };
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
-/// Returns a socket connected to a listener. Throws `std::system_error`, which names the address.
+/// Returns a socket connected to a listener. Throws `std::system_error`, which names the address,
+/// and `std::runtime_error` if the listener is another user's.
 /// With `may_come` it waits until there is a listener, otherwise only until the listener has room.
 [[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come);
 

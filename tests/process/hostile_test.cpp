@@ -217,6 +217,26 @@ TEST(HostilePeer, OfAnotherUserIsRefused) {
   EXPECT_TRUE(other.join());
 }
 
+TEST(HostileHost, OfAnotherUserGetsNothing) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user for a moment";
+  }
+  const std::string address = "@reprise-other-" + std::to_string(::getpid());
+  Forked other([&] {
+    if (::setuid(65534) != 0) {
+      ::_exit(1);
+    }
+    const process::Listener listener(address);
+    process::Descriptor socket;
+    yield_while([&] { return !(socket = listener.accept()).valid(); });
+    Channel channel(std::move(socket));
+    ::_exit(answer(channel).has_value());
+  });
+  expect_refusal<std::runtime_error>([&] { (void)attach(address, {.timeout = 60s}); },
+                                     {"user 0, the host of user 65534"});
+  EXPECT_TRUE(other.join()) << "it got a message";
+}
+
 TEST(HostilePeer, LeavesNoDescriptorsBehind) {
   HostileWorld world;
   const Holdings before = Holdings::now();
