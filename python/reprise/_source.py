@@ -38,8 +38,9 @@ class BatchSource(Protocol):
         draws: Draws = "stratified",
         timeout: float | None = None,
     ) -> Any:
-        """A batch of n items, a mapping like reprise.Batch. ValueError for an n that the source can
-        never give, TimeoutError, Closed, NothingToDraw."""
+        """A batch of n items, a reprise.Batch or a mapping with all of its attributes, in memory of any
+        kind. ValueError for an n that the source can never give, TimeoutError, Closed,
+        NothingToDraw."""
 
     def prefetch(
         self,

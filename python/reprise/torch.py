@@ -11,7 +11,7 @@ A thread draws batches into page-locked memory; each goes to the device by one c
 stream. A batch has the frames of an observation once, and its stacks are made on the device.
 
 CUDA is used through torch alone. With device="cpu" the same calls give tensors that share the
-memory of batches, and nothing is copied.
+memory of each reprise.Batch, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _device_of(given: Any) -> Any:
 class _Memory:
     """Offers the memory of a batch to numpy, and keeps the batch alive."""
 
-    def __init__(self, batch: Batch, begin: int, nbytes: int) -> None:
+    def __init__(self, batch: Any, begin: int, nbytes: int) -> None:
         self.batch = batch
         self.__array_interface__ = {
             "data": (begin, False),
@@ -144,23 +144,28 @@ def _begin(array: NDArray[Any]) -> int:
     return begin
 
 
-def _typed(flat: Any, name: str) -> Any:
+def _typed(flat: Any, name: str, shape: tuple[int, ...]) -> Any:
     """Views bytes as elements of the numpy type with this name."""
-    if name not in UNSIGNED:
-        return flat.view(getattr(torch, name))
-    signed, mask = UNSIGNED[name]
+    signed, mask = UNSIGNED.get(name, (name, -1))
     made = flat.view(getattr(torch, signed))
-    return made if mask < 0 else made.to(torch.int64) & mask
+    made = made if mask < 0 else made.to(torch.int64) & mask
+    return made if len(shape) == 1 else made.view(shape)
+
+
+def _form(batch: Any) -> Any:
+    """What else than its block's size decides the places of a reprise.Batch's columns."""
+    return (len(batch), batch._layout()) if isinstance(batch, Batch) else None
 
 
 class _Layout:
-    """The places of a batch's columns in its single block of memory, the same for all batches of a
-    loader. Keys of a cluster have three fields, so they stay in main memory."""
+    """The places of a batch's columns in its single block of memory. Keys of a cluster have three
+    fields, so they stay in main memory."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.moves_keys = batch.item_keys.dtype.names is None
+    def __init__(self, batch: Any) -> None:
         found = [one for one in arrays_of(batch) if one[2].dtype.names is None]
-        begin = min(_begin(array) for _, _, array in found)
+        begin, self._kind, self._name = min(
+            (_begin(array), kind, name) for kind, name, array in found
+        )
         self._nbytes = max(_begin(array) + array.nbytes for _, _, array in found) - begin
         self._columns = [
             (kind, name, _begin(array) - begin, array.nbytes, array.shape, array.dtype.name)
@@ -168,19 +173,42 @@ class _Layout:
         ]
         self._lengths = _begin(batch.lengths) - begin
         self._stacks = {name: batch[name].shape for name in batch.frames}
+        self._form = _form(batch)
 
-    def memory(self, batch: Batch) -> Any:
-        """A tensor of the bytes of all columns, which keeps the batch alive."""
-        begin = _begin(batch.lengths) - self._lengths
+    def memory(self, batch: Any) -> Any:
+        """A tensor of the bytes of all columns, which keeps the batch alive; None if the columns of
+        this batch are at other places."""
+        if _form(batch) != self._form:
+            return None
+        # A block made for more items may come back with fewer. No column takes less of it, so the
+        # way from the first one to the lengths, which come last, tells of them all.
+        begin = _begin((batch.frames if self._kind == "frames" else batch)[self._name])
+        if _begin(batch.lengths) - begin != self._lengths:
+            return None
         return torch.from_numpy(np.asarray(_Memory(batch, begin, self._nbytes)))
 
     def tensors(self, memory: Any, whole: bool) -> Tensors:
         """The Tensors of a batch whose columns are in these bytes, on any device."""
         parts = (
-            (kind, name, _typed(memory[begin : begin + nbytes], dtype).view(shape))
+            (kind, name, _typed(memory[begin : begin + nbytes], dtype, shape))
             for kind, name, begin, nbytes, shape, dtype in self._columns
         )
         return tensors_from(parts, self._stacks, whole)
+
+
+def _copied(batch: Any, allocator: Any) -> Tensors:
+    """Copies the arrays of a batch that is no reprise.Batch into one block of memory."""
+    found = list(arrays_of(batch))
+    ends = np.cumsum([-(-array.nbytes // 64) * 64 for _, _, array in found]).tolist()
+    block = (allocator or partial(np.empty, dtype=np.uint8))(ends[-1])
+    parts = []
+    for (kind, name, array), begin in zip(found, [0, *ends]):
+        to = block[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+        to[...] = array
+        parts.append((kind, name, to))
+    made = tensors_from(parts, {}, True)
+    made.update((name, batch[name]) for name in batch.frames)
+    return made
 
 
 class Loader(Iterator[Tensors]):
@@ -200,10 +228,10 @@ class Loader(Iterator[Tensors]):
         self._draw, self._end = draw, end
         # Batches drawn ahead are older, so they are drawn only to hide a copy.
         self._ahead = depth if device.copies else 1
-        # Batches whose copies have begun, and their keys.
-        self._ready: deque[tuple[Any, Any, bool, Any]] = deque()
+        # Batches whose copies have begun, with their layouts and keys.
+        self._ready: deque[tuple[_Layout, Any, Any, bool, Any]] = deque()
         # Batches that the device may still copy from.
-        self._slabs: deque[tuple[Any, Batch]] = deque()
+        self._slabs: deque[tuple[Any, Any]] = deque()
         self._updates: deque[tuple[Any, Any, Any]] = deque()
         self._updated = UpdateResult(0, 0)
         # The last update whose result the source has not returned yet.
@@ -226,11 +254,10 @@ class Loader(Iterator[Tensors]):
             pass
         if not self._ready:
             raise StopIteration
-        sent, event, whole, keys = self._ready.popleft()
+        layout, sent, event, whole, keys = self._ready.popleft()
         self._device.receive(sent, event)
-        assert self._layout is not None
-        made = self._layout.tensors(sent, whole)
-        if not self._layout.moves_keys:
+        made = layout.tensors(sent, whole)
+        if keys.dtype.names is not None:
             made.item_keys = keys
         return made
 
@@ -247,11 +274,18 @@ class Loader(Iterator[Tensors]):
             if self._ready:
                 return False
             raise
-        if self._layout is None:
-            self._layout = _Layout(batch)
-        sent, event = self._device.send(self._layout.memory(batch))
+        keys = batch.item_keys
+        batch = getattr(batch, "_local", batch)  # A batch of a cluster has a reprise.Batch inside.
+        if not isinstance(batch, Batch):
+            batch, self._layout = _copied(batch, self._device.allocator), None
+        layout = self._layout
+        memory = None if layout is None else layout.memory(batch)
+        if layout is None or memory is None:
+            layout = self._layout = _Layout(batch)
+            memory = layout.memory(batch)
+        sent, event = self._device.send(memory)
         self._slabs.append((event, batch))
-        self._ready.append((sent, event, is_whole(batch), batch.item_keys))
+        self._ready.append((layout, sent, event, is_whole(batch), keys))
         return True
 
     def _free_slabs(self, most: int) -> None:

@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import reprise.torch  # noqa: E402
 from testing.late_device import device, late, latest  # noqa: E402, F401
 from testing.refusals import refuses
 from testing.sources import SOURCES, check_priorities_come_back
-from testing.tensors import check_equal  # noqa: E402
+from testing.tensors import COLUMNS, check_equal  # noqa: E402
 from reprise.torch import loader  # noqa: E402
 
 
@@ -83,6 +84,21 @@ def test_batches_are_those_of_a_sampler(name, thread, device):
     how = {"beta": 0.7, "draws": "independent"}
     expected = [sampler.sample(24, **how) for _ in range(12)]
     with loader(replay, 24, device=device, seed=5, thread=thread, **how) as batches:
+        given = [next(batches) for _ in expected]
+    for tensors, batch in zip(given, expected):
+        check_equal(tensors, batch)
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("unique", [False, True])
+def test_memory_of_a_larger_batch_may_be_used_again(unique, thread, device):
+    replay, allocator = frames(n_step=3), reprise.torch._device_of(device).allocator
+    both = [replay.sampler(seed=5, allocator=allocator, unique_frames=unique) for _ in range(2)]
+    for sampler in both:
+        sampler.sample(65)
+    ahead = both[0].prefetch(24, allocator=allocator) if thread else None
+    expected = [ahead.get() if ahead else both[0].sample(24) for _ in range(12)]
+    with loader(both[1], 24, device=device, thread=thread) as batches:
         given = [next(batches) for _ in expected]
     for tensors, batch in zip(given, expected):
         check_equal(tensors, batch)
@@ -203,6 +219,33 @@ def test_a_source_of_ones_own():
             batch = next(batches)
             batches.update_priorities(batch.item_keys, torch.full((8,), 6.0))
             assert (by_key(replay, batch) == 3.0).all()
+
+
+class Scattered(dict):
+    """A batch whose arrays are in memory of their own, and in any order."""
+
+    def __init__(self, batch):
+        super().__init__((name, np.array(batch[name], order="F")) for name in batch)
+        self.returns = {name: array.copy() for name, array in batch.returns.items()}
+        self.frames = {name: array.copy() for name, array in batch.frames.items()}
+        vars(self).update((name, getattr(batch, name).copy()) for name in COLUMNS)
+
+
+@pytest.mark.parametrize("of", [Scattered, lambda batch: batch])
+@pytest.mark.parametrize("name", ["stacks", "all types", "sequences of stacks"])
+def test_batches_of_a_source_of_ones_own(name, of, device):
+    """They are of two buffers, in any memory, and of fewer items than were asked for."""
+    how = {"seed": 1, "allocator": reprise.torch._device_of(device).allocator}
+    unique = name != "sequences of stacks"
+    buffers = BUFFERS[name](), frames(n_step=3)
+    samplers = [each.sampler(unique_frames=unique, **how) for each in buffers]
+    drawn = [samplers[i % 2].sample(24 - i % 3) for i in range(12)]
+    given = map(of, drawn)
+    source = SimpleNamespace(sample=lambda n, **how: next(given))
+    with loader(source, 24, device=device, thread=False) as batches:
+        found = [next(batches) for _ in drawn[:9]]
+    for tensors, batch in zip(found, drawn):
+        check_equal(tensors, batch)
 
 
 def by_key(replay, batch):
