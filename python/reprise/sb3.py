@@ -307,7 +307,8 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
     and "desired_goal"; the other arguments are those of DictReplayBuffer.
 
     env: the training environment, whose `compute_reward` is called; `set_env` after a pickle.
-    n_sampled_goal: how many steps get another goal for each that keeps its own; these come last.
+    n_sampled_goal: how many steps of a batch, chosen at random, get another goal for each that keeps
+    its own.
     goal_selection_strategy: "future", "final" or "episode", or a GoalSelectionStrategy.
     copy_info_dict: keeps the infos of each step, and gives them to `compute_reward`.
     """
@@ -391,19 +392,23 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
             share=1.0,
             seed=int(np.random.randint(2**31)),
         )
+        self._random = np.random.default_rng(np.random.randint(2**31))
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
-        """A batch of DictReplayBufferSamples, of which the first int(her_ratio * batch_size) steps
-        have another goal, and its reward. env: as in ReplayBuffer.sample. RuntimeError without the
+        """A batch of DictReplayBufferSamples, of which int(her_ratio * batch_size) steps, chosen at
+        random, have another goal, and its reward. env: as in ReplayBuffer.sample. RuntimeError without the
         environment."""
         if self.env is None:
             raise RuntimeError(
                 "HerReplayBuffer.sample: there is no environment; call set_env first"
             )
         batch = self._draw(batch_size)
-        changed = slice(0, int(self.her_ratio * batch_size))
+        # A batch is in the order of memory, so its first steps would be those of some ages alone.
+        count = int(self.her_ratio * batch_size)
+        changed = np.sort(self._random.choice(batch_size, count, replace=False))
         goals = batch.now["obs/desired_goal"][changed]
         self._hindsight.relabel(batch.item_keys[changed], goals)
+        batch.now["obs/desired_goal"][changed] = goals
         batch.next["obs/desired_goal"][changed] = goals
         infos = [
             copy.deepcopy(self._infos[number % len(self._infos)]) if self.copy_info_dict else {}
