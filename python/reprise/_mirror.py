@@ -47,8 +47,14 @@ class Mirror:
     """Batches that a device makes of its own copy of the rows of buffers; made by
     reprise.torch.mirror."""
 
-    def __init__(self, source: Any, device: Any, sampler: dict[str, Any]) -> None:
+    def __init__(
+        self, source: Any, device: Any, sampler: dict[str, Any], shuffles: bool = False
+    ) -> None:
+        """shuffles: whether the items of a batch are in random order, not in that of memory."""
         self._device = device_of("mirror", device)
+        self._shuffler = torch.Generator(self._device) if shuffles else None
+        if self._shuffler is not None:
+            self._shuffler.manual_seed(sampler.get("seed", 0))
         draws = hasattr(source, "sample")
         if not draws and not hasattr(source, "sampler"):
             raise TypeError(
@@ -118,10 +124,14 @@ class Mirror:
         made = Tensors()
         made.frames = {}
         changing = [name for name, (_, column) in self._fields.items() if column is None]
-        made.item_keys, made.weights, made.probabilities, self._first, *values = self._send(
+        sent = self._send(
             *(batch.item_keys, batch.weights, batch.probabilities, self._first_rows(mixed)),
             *(batch[name] for name in changing),
         )
+        if self._shuffler is not None:
+            order = torch.randperm(len(batch), generator=self._shuffler, device=self._device)
+            sent = [each[order] for each in sent]
+        made.item_keys, made.weights, made.probabilities, self._first, *values = sent
         most = self._window.n_step if n_step is None else n_step
         gamma = float(np.float32(self._window.discount if discount is None else discount))
         self._gather(made, dict(zip(changing, values)), most, gamma)

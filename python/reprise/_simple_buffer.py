@@ -88,7 +88,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     def _begin(self) -> None:
         self._writers = self.replay.vector_writer(self.n_env, autoreset="disabled")
         device = "cpu" if self.device is None else self.device
-        self._mirror = Mirror(self.replay, device, {"seed": self._seed})
+        self._mirror = Mirror(self.replay, device, {"seed": self._seed}, shuffles=True)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Saves all steps. Errors are those of ReplayBuffer.save."""
@@ -120,7 +120,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return (tensor[:, self._apart :] if name == "critic_observations" else tensor).float()
 
     def sample(self, batch_size: int) -> Any:
-        """n_env * batch_size transitions as a TensorDict: "observations", "actions" and, in "next",
+        """n_env * batch_size transitions in random order as a TensorDict: "observations", "actions" and, in "next",
         the n-step "rewards", the "observations" after the window, "dones" and "truncations" of its
         last step, and "effective_n_steps"."""
         from tensordict import TensorDict  # type: ignore[import-not-found, unused-ignore]

@@ -117,6 +117,19 @@ def test_a_simple_buffer_draws_by_priority():
     assert torch.all(left["weights"] == 1.0)
 
 
+def test_each_part_of_a_large_batch_has_steps_of_all_ages(device):
+    """Learners draw one large batch for several updates, and cut it."""
+    buffers = [SimpleReplayBuffer(2, 1000, 3, 2, device=device, seed=3) for _ in range(2)]
+    for i, step in enumerate(steps_of(2, 200, np.random.default_rng(7))):
+        step["next"]["rewards"][:] = i
+        for buffer in buffers:
+            buffer.extend(step.to(device))
+    first, again = (buffer.sample(1024).cpu()["next", "rewards"] for buffer in buffers)
+    assert torch.equal(first, again)
+    for part in first.reshape(8, -1):
+        assert part.min() < 20 and part.max() > 180
+
+
 @pytest.mark.parametrize(
     "n_critic_obs, asymmetric_obs, playground",
     [(0, None, False), (6, None, False), (6, False, False), (6, True, True), (6, False, True)],
