@@ -53,10 +53,6 @@ def _keys(index: Any) -> NDArray[np.int64]:
     return keys
 
 
-def _next(name: str) -> tuple[str, ...]:
-    return ("next", *name.split("/"))
-
-
 def _name(key: Any) -> str:
     return key if isinstance(key, str) else "/".join(key)
 
@@ -85,9 +81,9 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
         if name not in rewards:
             made[_key(name)] = tensors[name]
     for name in observations:
-        made[_next(name)] = tensors["next_" + name]
+        made[_key("next/" + name)] = tensors["next_" + name]
     for name in rewards:
-        made[_next(name)] = tensors.returns[name].unsqueeze(-1)
+        made[_key("next/" + name)] = tensors.returns[name].unsqueeze(-1)
     terminated = (tensors.discounts == 0).unsqueeze(-1)
     made["next", "terminated"] = terminated
     made["next", "done"] = terminated.clone()
@@ -470,6 +466,9 @@ class ReplayBuffer:
     def empty(self, empty_write_count: bool = True) -> None:
         """Removes all transitions. empty_write_count: whether `write_count` begins at 0 again."""
         if self._replay is not None:
+            for writer in self._writers:
+                writer.close()  # Steps whose n-step windows are open would outlive the clear.
+            self._writers, self._trajectories = [], []
             self._replay.clear()
             if empty_write_count:
                 self._emptied_at += self.write_count

@@ -108,6 +108,14 @@ def test_what_is_written_is_counted_as_torchrl_does():
     assert there.write_count == here.write_count == 2
 
 
+def test_an_empty_buffer_has_forgotten_the_steps_whose_windows_were_open():
+    rb = ReplayBuffer(200, n_step=3)
+    rb.extend(rollout(20))
+    rb.empty()
+    rb.extend(rollout(20, first=100))
+    assert rb.sample(200)["observation"].min() == 100
+
+
 class Seen(Transform):
     """Records the order of its calls."""
 
