@@ -438,6 +438,11 @@ def loader(
             window = source.window if isinstance(source, Guest) else source.options.get("window")
             sampler["unique_frames"] = _has_fewer_frames(window)
         source = source.sampler(**{"allocator": to.allocator, **sampler})
+    elif isinstance(source, Mirror) or (thread and not hasattr(source, "prefetch")):
+        raise TypeError(
+            f"loader: source is {source!r}; allowed: a BatchSource, whose batches are in main memory "
+            "and which without thread=False has `prefetch`, or a buffer"
+        )
     elif sampler:
         name, value = next(iter(sampler.items()))
         raise ValueError(f"loader: {name} is {value!r}; allowed of a buffer alone")

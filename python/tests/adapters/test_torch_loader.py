@@ -1,5 +1,6 @@
 """reprise.torch.loader on the CPU, on a device that copies as late as it may, and on CUDA."""
 
+import re
 import runpy
 import sys
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from testing.late_device import device, late, latest  # noqa: E402, F401
 from testing.refusals import refuses
 from testing.sources import SOURCES, check_priorities_come_back
 from testing.tensors import COLUMNS, check_equal  # noqa: E402
-from reprise.torch import loader  # noqa: E402
+from reprise.torch import loader, mirror  # noqa: E402
 
 
 def frames(n_step=1, frame_stack=4, **options):
@@ -422,7 +423,15 @@ def test_options_that_are_wrong():
         with pytest.raises(ValueError, match="seed is 3; allowed of a buffer alone"):
             loader(source, 8, device="cpu", seed=3)
     refuses(TypeError, "sede", loader, replay, 8, device="cpu", sede=3)
-    refuses(TypeError, "loader: source is 3; allowed: a BatchSource", loader, 3, 8, device="cpu")
+    own = SimpleNamespace(sample=replay.sampler().sample)
+    for source, thread in (
+        (3, True),
+        (own, True),
+        (rows := mirror(replay, "cpu"), True),
+        (rows, False),
+    ):
+        words = f"loader: source is {source!r}; allowed: a BatchSource"
+        refuses(TypeError, re.escape(words), loader, source, 8, device="cpu", thread=thread)
 
 
 def test_memory_that_is_not_page_locked_is_refused():
