@@ -71,7 +71,8 @@ def attachments_of(given: Any) -> list[tuple[str, NDArray[np.uint8]]]:
 
 
 class Tensors(dict[str, Any]):
-    """The tensors of a batch by the names of its fields, and those of its other arrays."""
+    """The tensors of a batch by the names of its fields, and those of its other arrays. As of any
+    dict, len is that of its names: the number of items is len(batch.weights)."""
 
     returns: dict[str, Any]
     frames: dict[str, Any]
