@@ -318,7 +318,7 @@ void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
   append_loose({fields, values_, rows, {}, end});
 }
 
-/// Reads the arrays of an episode. Returns its number of steps, their first dimension.
+/// Reads the arrays of an episode. Returns its number of steps; observations have one row more.
 std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = origin_->table;
   const std::optional<std::size_t> steps = rows_given(fields, table, true);

@@ -52,7 +52,8 @@ class ShardSet {
     return *shards_[index_of_chunk(chunk)];
   }
 
-  // Counts as of the last release of each lock; steps that are not yet ingested are missing.
+  // Counts without a lock, of about the moment at which each shard's was last released. Steps that
+  // are not yet ingested are missing.
 
   /// Counts items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept;

@@ -13,7 +13,7 @@
 namespace reprise::items {
 namespace {
 
-/// Finds the column's place in a row. Throws std::invalid_argument for any other field.
+/// Finds where a mutable column lies in a row. Throws std::invalid_argument for any other field.
 const storage::MutableField& find(const buffer::BufferCore& core, AnyField field) {
   const auto& accesses = core.layout().fields();
   if (field.index() >= accesses.size() || accesses[field.index()].signature != field.signature()) {

@@ -208,7 +208,7 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
   for (std::size_t slot = 0; slot < std::min(stored.writer_positions.size(), core.slots().size());
        ++slot) {
     buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
-    if (writer_position.next_shard < core.shards().size()) {
+    if (writer_position.next_shard < core.shards().size()) {  // kNil: the slot had no writer.
       // The writer begins an episode in the chunk, without context, so two rows are enough.
       writer_position.chunk = take(open, writer_position.chunk, 2) ? writer_position.chunk : kNil;
       core.slots().note(slot, writer_position);

@@ -76,6 +76,7 @@ void LockedShard::store(ShardImage& image) noexcept {
 }
 
 bool LockedShard::pin_stored(const ChunkImage& image) noexcept {
+  // An evicted chunk has no steps; from its retirement on it has another generation too.
   if (queue_[image.chunk].generation_of(0) != image.first_generation() ||
       queue_[image.chunk].steps == 0) {
     return false;

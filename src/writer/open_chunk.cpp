@@ -101,8 +101,8 @@ OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
 
 void OpenChunk::leave() noexcept {
   if (in_tail()) {
-    // A writer that goes on for one of a checkpoint may have that one's chunk, but not have entered
-    // it, because it began no episode.
+    // After a load, the slot may still name the chunk that its writer had open at the save: a
+    // writer that has begun no episode since has not entered that chunk.
     const std::uint32_t left = core_.slots().writer_position(slot_).chunk;
     if (left != kNil) {
       enter(left);

@@ -67,6 +67,7 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   if (core_->closed()) {
     return CommitStatus::Closed;
   }
+  // A step needs a chunk and a booked insert.
   if (chunk_.in_tail() || inserts_.none()) {
     if (const auto status = wait_for_room()) {
       return *status;
@@ -90,7 +91,7 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
     return CommitStatus::Committed;
   }
   go_on();
-  if (!chunk_.step()) {
+  if (!chunk_.step()) {  // The chunk is full.
     chunk_.move_on(open_ + finals_, storage::Sequel::mark(episode_, position_));
   }
   point_at_rows();

@@ -53,7 +53,7 @@ Policy at_random(std::uint64_t seed) {
 }
 
 /// The controller that Gym publishes as a demonstration: it points against the drift and hovers
-/// lower as the pad comes nearer. If both engines are wanted, the main engine wins.
+/// lower as the pad comes nearer. If both engines are wanted, the one that is needed more wins.
 std::int32_t demonstrate(const Observation& s) {
   const float wanted_angle = std::fmin(0.4F, std::fmax(-0.4F, 0.5F * s[0] + s[2]));
   const float wanted_height = 0.55F * std::abs(s[0]);

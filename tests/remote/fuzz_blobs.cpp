@@ -13,8 +13,8 @@ namespace {
 using reprise::test::Blobs;
 using reprise::test::Bytes;
 
-constexpr std::size_t kHead = 64;
-constexpr std::size_t kRequestHead = 40;
+constexpr std::size_t kHead = 64;         ///< The size of a `BlobHeader`.
+constexpr std::size_t kRequestHead = 40;  ///< The size of a `RequestHead`.
 
 /// The values in an input; zeros after its end.
 class Input {
@@ -54,22 +54,24 @@ void change(Bytes& blob, Input& input) {
 }
 
 /// Limits the draws of a request to 63 items without a wait, because valid requests may ask for
-/// gigabytes and wait for years.
+/// gigabytes and wait for years. The layout is that of `remote::RequestHead` and `DrawRequest`.
 void make_small(Bytes& request) {
+  constexpr std::size_t kUpdate = 12;  // A key and a priority.
+  constexpr std::size_t kDraw = 24;    // Its number of items comes first.
   std::uint64_t updates = 0;
   if (request.size() < kHead + kRequestHead) {
     return;
   }
+  // A timeout with the highest bit stays as it is, because the shard has to refuse it.
   if ((request[kHead + 7] & std::byte{0x80}) == std::byte{0}) {
     std::memset(request.data() + kHead, 0, 8);
   }
   std::memcpy(&updates, request.data() + kHead + 8, sizeof(updates));
   const std::size_t behind = request.size() - kHead - kRequestHead;
-  if (updates > behind / 12) {
+  if (updates > behind / kUpdate) {
     return;
   }
-  constexpr std::size_t kDraw = 16;
-  for (std::size_t at = kHead + kRequestHead + static_cast<std::size_t>(updates) * 12;
+  for (std::size_t at = kHead + kRequestHead + static_cast<std::size_t>(updates) * kUpdate;
        at + kDraw <= request.size(); at += kDraw) {
     std::uint64_t items = 0;
     std::memcpy(&items, request.data() + at, sizeof(items));

@@ -184,7 +184,7 @@ TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
   }
 }
 
-/// In the second case, the last of several blocks claims bytes that belong to the next frame.
+/// The second `decode` gets 40 bytes too few, so the last block claims bytes of the next frame.
 TEST(FrameBlocks, EndWithTheirFrame) {
   const Frame key = noise(kFrameBlock + 100, 1);
   const Frame frame = noise(key.size(), 2);

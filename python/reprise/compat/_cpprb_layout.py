@@ -25,7 +25,7 @@ class Value:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     field: str  # The keyword in Writer's calls.
-    key: str  # The key in a batch, except for returns.
+    key: str  # The key in a batch; a return is in `batch.returns`, under `field`.
     is_return: bool = False
 
     def rows(self, given: Any) -> NDArray[Any]:

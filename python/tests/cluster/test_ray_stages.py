@@ -39,7 +39,7 @@ def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by(cl
     selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
     with make(selectors=selectors) as replay:
         sampler = filled(replay, 40).sampler(selector=1)
-        check_priorities_come_back("prefetch", sampler, 32, step)
+        check_priorities_come_back("prefetch", sampler, 32, step)  # Even steps get priority 0.
         assert (sampler.sample(64, timeout=SECONDS)["step"] % 2 == 1).all()
         assert (replay.sampler().sample(64, timeout=SECONDS)["step"] % 2 == 0).any()
 

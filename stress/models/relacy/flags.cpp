@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // Flags and counts that carry data. Their classes are not templates, so this file repeats their few
-// operations, with the same memory orders.
+// operations, with the same memory orders. Names like D1 are those of docs/memory_ordering.md.
 
 namespace reprise::model {
 namespace {
