@@ -29,14 +29,15 @@ reprise.attach in them.
         ...
 
 address: a path of a Unix socket, which must not exist, or '@name' for a name that is in no file
-  system and vanishes with this process; None takes one of these at random.
+  system and vanishes with this process; None takes one of these at random. Host.address is the
+  absolute path.
 ring_steps: steps that each environment of a guest may be ahead of the buffer, 8 to 2**20; they do
   not count for the rate limiter yet. None chooses: as many as take 4 MiB for each writer or vector
   writer, within 16 and 4096.
 max_batch_bytes: most bytes of a batch that a guest asks for: each of its samplers has memory for its
   largest one. 1 GiB holds 32,768 items of 32 KiB each. 0: guests draw no batches.
-ValueError for an address or ring_steps out of range, OSError for an address that is taken. See
-docs/processes.md.)";
+ValueError for an address or ring_steps out of range, OSError for an address that is taken; Closed.
+See docs/processes.md.)";
 
 /// reprise.Host.
 class HostObject {
@@ -77,6 +78,9 @@ nb::object share(BufferObject& self, std::optional<std::string> address,
 }  // namespace
 
 nb::object make_host(const std::shared_ptr<SharedBuffer>& shared, const HostOptions& options) {
+  if (shared->buffer.closed()) {
+    throw Closed("share: the buffer is closed");
+  }
   return make_object<HostObject>(shared, std::make_unique<Host>(shared->buffer, options));
 }
 

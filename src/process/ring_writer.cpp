@@ -92,7 +92,7 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
     }
     if (made->life.closed()) {
       base::refuse<HostGone>(base::Call{"attach"}, "the host at '", address,
-                             "' is gone, or runs for another user");
+                             "' is gone, or its buffer is closed");
     }
     if (host.wait.over()) {
       no_answer("attach", host.wait);

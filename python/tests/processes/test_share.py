@@ -31,6 +31,12 @@ def test_a_guest_knows_the_buffer():
             refuses(reprise.Closed, "the guest is closed, or its host is gone", call)
 
 
+def test_a_closed_buffer_is_not_shared():
+    replay = plain_buffer()
+    replay.close()
+    refuses(reprise.Closed, "share: the buffer is closed", replay.share)
+
+
 def test_writers_and_samplers_outlive_their_guest():
     replay = plain_buffer()
     with replay.share() as address:
