@@ -88,8 +88,8 @@ bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int ot
 }  // namespace
 
 std::string absolute_address(const std::string& address) {
-  const bool is_path = address.size() >= 2 && address.front() != '@';
-  return is_path ? std::filesystem::absolute(address).string() : address;
+  static_cast<void>(address_of(address));  // Refuses a wrong length in the words of the caller.
+  return address.front() == '@' ? address : std::filesystem::absolute(address).string();
 }
 
 Channel::Channel(Descriptor socket) noexcept
