@@ -1,6 +1,7 @@
 #include "process/messages.hpp"
 
 #include <reprise/checkpoint.hpp>
+#include <reprise/strategies.hpp>
 
 #include "base/text.hpp"
 #include "record/codec.hpp"
@@ -16,6 +17,24 @@
 #include <vector>
 
 namespace reprise::process {
+namespace {
+
+/// A selector of the library with another exponent.
+Selector with_alpha(const Selector& selector, float alpha) {
+  for (const StrategyKind<Selector>& kind : selectors()) {
+    if (auto values = kind.values(selector)) {
+      for (std::size_t i = 0; i < values->size(); ++i) {
+        if (kind.options()[i].name == "alpha") {
+          (*values)[i] = alpha;
+        }
+      }
+      return kind.make(*values);
+    }
+  }
+  return selector;
+}
+
+}  // namespace
 
 std::array<char, 24> Greeting::this_version() noexcept {
   std::array<char, 24> version{};
@@ -84,19 +103,22 @@ void rethrow(Bytes bytes) {
   throw base::detail::Refused<std::runtime_error>(std::move(parts));
 }
 
-std::vector<std::byte> described(const Schema& schema, const Options& options) {
-  Options told = options;
-  for (Selector& selector : told.selectors) {
+std::vector<std::byte> described(const buffer::BufferCore& core) {
+  Options told = core.options();
+  for (std::size_t s = 0; s < told.selectors.size(); ++s) {
+    Selector& selector = told.selectors[s];
     if (save::is_own(selector)) {
       const bool asks = selector.make_selector_rule()->needs_caller();
       selector = Proportional{
           .alpha = 1.0F,
           .epsilon = 0.0F,
           .initial = asks ? InitialPriority::FromCaller : InitialPriority::MaximumInBuffer};
+    } else if (const std::optional<float> alpha = core.selectors().at(s).alpha()) {
+      selector = with_alpha(selector, *alpha);
     }
   }
   record::Encoder encoder;
-  save::encode(encoder, schema);
+  save::encode(encoder, core.schema());
   save::encode(encoder, told);
   return std::move(encoder).take();
 }

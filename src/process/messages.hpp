@@ -5,6 +5,7 @@
 #include <reprise/schema.hpp>
 
 #include "base/text.hpp"
+#include "buffer/buffer_core.hpp"
 #include "process/channel.hpp"
 
 #include <array>
@@ -147,13 +148,13 @@ template <class T>
 /// Throws what a `Failure` describes, with the same parts, so that every language words it alike.
 [[noreturn]] void rethrow(Bytes failure);
 
-/// What a guest has to know of a buffer. In place of a user's own selector it has one of the
-/// library that asks commits for priorities in the same way.
+/// What a guest has to know of a buffer, with the exponents that selectors have now. In place of a
+/// user's own selector it has one of the library that asks commits for priorities in the same way.
 struct Description {
   Schema schema;
   Options options;
 };
-[[nodiscard]] std::vector<std::byte> described(const Schema& schema, const Options& options);
+[[nodiscard]] std::vector<std::byte> described(const buffer::BufferCore& core);
 /// Throws `std::runtime_error` for bytes that describe no buffer.
 [[nodiscard]] Description description_of(Bytes bytes);
 

@@ -254,8 +254,7 @@ bool Server::greet(Guest& guest, const Message& message) {
   try {
     int memory = -1;
     guest.session = open(*hello, welcome, memory);
-    guest.channel.send(Says::Welcome, joined(welcome, described(core_->schema(), core_->options())),
-                       memory);
+    guest.channel.send(Says::Welcome, joined(welcome, described(*core_)), memory);
   } catch (const std::exception& error) {
     guest.channel.send(Says::Failed, failure_of(0, error));
     return false;

@@ -1,6 +1,7 @@
 #include "process/session.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -210,8 +211,13 @@ std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* ro
   if (!priorities.empty()) {
     std::memcpy(priorities.data(), layout_.priorities(row), priorities.size() * sizeof(float));
   }
-  stream.writer->check_priorities(stream.writer->completing(static_cast<End>(header.end)),
-                                  priorities);
+  stream.writer->check_priority_count(stream.writer->completing(static_cast<End>(header.end)),
+                                      priorities.size());
+  // The guest has checked their weights with the exponent that it knows. With another one that was
+  // set since, weights are clamped at ingestion.
+  if (!std::ranges::all_of(priorities, [](float p) { return std::isfinite(p) && p >= 0.0F; })) {
+    refuse_ring("a priority is not finite and at least 0");
+  }
   return priorities;
 }
 

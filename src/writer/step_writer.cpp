@@ -256,17 +256,19 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
   life_.check();  // The caller touches rows next, which a forked child may not have.
 }
 
-/// Throws unless there is one priority for each item decided, or none if all selectors have a rule
-/// for new items.
-void StepWriter::check_priorities(std::size_t items, std::span<const float> priorities) const {
-  if (priorities.empty()) {
+void StepWriter::check_priority_count(std::size_t items, std::size_t priorities) const {
+  if (priorities == 0) {
     base::require(!needs_priorities_ || items == 0, base::Call{"Writer::commit"},
                   "0 priorities; with initial = ", base::Enumerator{"FromCaller"},
                   " one for each of the ", items, " items decided");
     return;
   }
-  base::require(priorities.size() == items, base::Call{"Writer::commit"}, priorities.size(),
+  base::require(priorities == items, base::Call{"Writer::commit"}, priorities,
                 " priorities; this call decides ", items, " items");
+}
+
+void StepWriter::check_priorities(std::size_t items, std::span<const float> priorities) const {
+  check_priority_count(items, priorities.size());
   for (const auto& rule : selectors_.rules()) {
     buffer::check_priorities("Writer::commit", priorities, *rule);
   }

@@ -62,6 +62,9 @@ class StepWriter : public detail::RowView {
   // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities,
                             std::size_t done = 0) const;
+  /// Throws unless there is one priority for each item decided, or none if all selectors have a
+  /// rule for new items.
+  void check_priority_count(std::size_t items, std::size_t priorities) const;
   /// Throws as `Writer::commit` for a call that decides `items` items.
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
   /// How many items an episode of `steps` steps decides, whose last step has this end. The writer

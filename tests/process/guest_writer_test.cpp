@@ -331,6 +331,25 @@ TEST(GuestWriterRefusals, SayWhatIsWrong) {
   EXPECT_NO_THROW((void)line.guest.vector_writer(2));
 }
 
+TEST(GuestWriterPriorities, AreTakenIfAlphaWasSetSinceTheWriterHadItsOwn) {
+  SharedLine line(Small{.selectors = {Proportional{.alpha = 0.5F}}});
+  Writer writer = line.guest.writer();
+  line.replay.selector(0).set_alpha(4.0F);
+  line.append_many(writer, 0, 20, [](std::uint64_t number) { return number == 5 ? 1e10F : 1.0F; });
+  EXPECT_THROW((void)line.append(writer, 20, -1.0F), std::invalid_argument);
+  line.hosted.await_steps(20);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 20));
+}
+
+TEST(GuestWriterPriorities, AreCheckedWithTheAlphaThatWasSetWhenTheWriterWasMade) {
+  SharedLine line(Small{.selectors = {Proportional{.alpha = 4.0F}}});
+  Writer writer = line.guest.writer();
+  EXPECT_THROW((void)line.append(writer, 0, 1e10F), std::invalid_argument);
+  line.replay.selector(0).set_alpha(0.5F);
+  Writer later = line.guest.writer();
+  EXPECT_EQ(line.append(later, 0, 1e10F), CommitStatus::Committed);
+}
+
 TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
   SharedLine line(Small{.window = Transitions{.n_step = 5}, .max_writers = 1});
   {
