@@ -134,21 +134,28 @@ void Server::run(const std::stop_token& stop) {
       pause = std::clamp(2 * pause, kShortest, kLongest);
     }
   }
-  take_the_rest();
+  take_the_rest(/*gone=*/false);
 }
 
-/// Takes all steps that guests have published by now, as far as there is room. `run` calls it at
-/// its end. Sessions wait for a lock that hides a chunk, because a step that is refused now is not
-/// tried again.
-void Server::take_the_rest() {
+/// Takes all steps that guests have published by now, as far as there is room: `run` calls it at
+/// its end. `gone`: only those of writers that are gone, whose places come back then.
+void Server::take_the_rest(bool gone) {
   const base::Clock::time_point until = base::Clock::now() + kLastWait;
   for (const auto& guest : guests_) {
-    if (guest->session) {
-      guest->session->be_patient(until);
+    if (!guest->session || (gone && guest->here)) {
+      continue;
     }
+    // A step that is refused now is not tried again, so it waits for a lock that hides a chunk.
+    guest->session->be_patient(until);
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
       if (serve(*guest) != Session::Did::AsMuchAsItMay) {
         break;
+      }
+    }
+    if (guest->session) {
+      guest->session->be_patient(base::Clock::time_point::min());
+      if (gone && guest->session->finished()) {
+        guest->session.reset();
       }
     }
   }
@@ -268,6 +275,9 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
     base::require(environments != 0 && environments <= core_->options().max_writers,
                   "a guest wants ", environments, " writers; allowed: 1 to max_writers, which is ",
                   core_->options().max_writers);
+    if (core_->slots().alive() + environments > core_->options().max_writers) {
+      take_the_rest(/*gone=*/true);
+    }
     auto session = std::make_unique<WriterSession>(
         core_, environments,
         ring_rows_ != 0 ? ring_rows_

@@ -47,7 +47,7 @@ class Server {
   [[nodiscard]] std::unique_ptr<Session> open(const Hello& hello, Welcome& welcome, int& memory);
   [[nodiscard]] Session::Did serve(Guest& guest);
   void lose(Guest& guest) noexcept;
-  void take_the_rest();
+  void take_the_rest(bool gone);
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;

@@ -1,4 +1,5 @@
 #include "process/hosted.hpp"
+#include "process/raw_guest.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -360,6 +361,21 @@ TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
   EXPECT_EQ(line.numbers(), numbers_between(0, 10));
   EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it did not die";
   (void)line.guest.writer();
+}
+
+TEST(GuestWriterLife, GivesItsPlaceToTheNextWriterHoweverManyStepsAreLeftToTake) {
+  SharedLine line(Small{.capacity_steps = 10'000, .max_writers = 1}, {.ring_steps = 2048});
+  {
+    Writer writer = line.guest.writer();
+    line.hosted.thread = {};  // Nobody serves while it appends and closes.
+    line.append_many(writer, 0, 2000);
+  }
+  process::Channel next = raw_channel(line.hosted.address());
+  next.send(process::Says::Hello, process::bytes_of(process::Hello{
+                                      .purpose = process::Purpose::Writer, .environments = 1}));
+  line.hosted.serve();
+  EXPECT_EQ(answer(next)->says, process::Says::Welcome);
+  EXPECT_EQ(line.replay.stats().committed_steps, 2000U);
 }
 
 TEST(GuestWriterLife, EndsWithTheBufferOrItsHost) {
