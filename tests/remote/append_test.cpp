@@ -308,6 +308,17 @@ TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
   EXPECT_EQ(replay.stats().writers, 1U);
 }
 
+TEST(Append, TakesPrioritiesThatWereCheckedWithAnotherAlpha) {
+  Line line(Small{.selectors = {Proportional{.alpha = 0.5F}}});
+  line.replay.selector(0).set_alpha(4.0F);
+  ReplayShard shard(line.replay);
+  StepPacker packer(line.schema, Small{.selectors = {Proportional{.alpha = 0.5F}}}, 5);
+  Writer writer = packer.writer();
+  line.append_many(writer, 0, 20, [](std::uint64_t number) { return number == 5 ? 1e10F : 1.0F; });
+  (void)shard.append(packer.take().bytes());
+  EXPECT_EQ(line.numbers(), numbers_between(0, 20));
+}
+
 TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
   World world;
   Options options = options_of(Transitions{.n_step = 3});
