@@ -335,9 +335,11 @@ class VectorWriter {
   /// Takes E rows of next observations as bytes.
   void next(AnyField field, std::span<const std::byte> values);
 
-  /// Takes first observations, which environments within an episode ignore. Their writers begin
-  /// episodes where they have none. Errors: `std::invalid_argument` for what is no observation, and
-  /// for arrays of another size.
+  /// Takes first observations. An environment whose episode has steps ignores them with `Disabled`,
+  /// so that a call may give those of all; otherwise the simulator was reset by hand: the episode
+  /// ends as truncated at its last step, which may wait up to a second, and another one begins. A
+  /// commit after this call is a new one, which repeats no step. Errors: `std::invalid_argument`
+  /// for what is no observation, and for arrays of another size.
   void begin(std::span<const AnyValue> observations);
   /// Tells a writer with `AutoReset::NextStep` that the simulator will reset the chosen
   /// environments: their episodes end as truncated, and the next `append` of each is its reset.

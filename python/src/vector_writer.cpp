@@ -58,9 +58,12 @@ environment's step is appended. With 256 environments of small steps a step cost
 One thread at a time.)";
 
 constexpr const char* kBegin =
-    R"(First observations, [E, *shape] each, by name. They are taken by environments at the start of an
-episode, or outside one, and ignored by the others. To cut an episode short call `begin_episode` of
-its writer, `writers[e]`.
+    R"(First observations, [E, *shape] each, by name. Environments outside an episode begin one, also
+where a simulator that resets itself was reset by hand.
+
+An environment within an episode that has steps ignores them with 'disabled', so that a call may
+give the observations of all. With 'same_step' and 'next_step' it ends that episode as truncated at
+its last step, as Writer.begin_episode, and begins another one. May then wait up to a second.
 
 Without observations, with autoreset 'next_step' alone: the simulator was told to reset these
 environments. Their episodes end as truncated, and the next append of each is its reset.
@@ -176,7 +179,9 @@ void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   read_fields(fields, table, {.now = table.observations(), .rows = rows()}, values_);
   rows_.clear();
   add_rows(values_, false, rows_);
-  const Released released(table.copied_bytes() * rows() > kCopyWithGil);
+  // Ending an open episode may wait for a chunk.
+  const Released released(autoreset_ != AutoReset::Disabled ||
+                          table.copied_bytes() * rows() > kCopyWithGil);
   writers().begin(rows_);
 }
 

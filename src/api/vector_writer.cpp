@@ -108,13 +108,15 @@ void VectorWriter::begin(std::span<const AnyValue> observations) {
     static_cast<void>(check_bytes(value.field, value.bytes.size()));
   }
   for (const std::size_t e : chosen_) {
-    if (!writers_[e].in_episode()) {
+    const bool anew = auto_reset_ != AutoReset::Disabled && writers_[e].episode_steps() != 0;
+    if (anew || !writers_[e].in_episode()) {
       writers_[e].begin_episode();
     }
   }
   for (const AnyValue& value : observations) {
     now(value.field, value.bytes);
   }
+  steps_.clear();  // No commit after this repeats one before it.
 }
 
 void VectorWriter::await_resets() {

@@ -153,6 +153,57 @@ TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
   EXPECT_TRUE(std::ranges::all_of(rows, [](auto row) { return row.second == row.first + 1; }));
 }
 
+TEST_P(AutoResets, BeginAnewWhatASimulatorIsResetWithin) {
+  Simulators world(GetParam());
+  world.writers.begin(world.first());
+  world.step(std::vector(kEnvironments, End::Continue));
+  ASSERT_EQ(world.append(), CommitStatus::Committed);
+  const std::size_t one[] = {1};
+  world.writers.choose(one);
+  const std::uint64_t first[] = {10'100};
+  world.writers.begin(
+      std::vector<AnyValue>{{AnyField(world.line.id), false, std::as_bytes(std::span(first))}});
+  world.writers.choose_all();
+  if (GetParam() == AutoReset::Disabled) {
+    EXPECT_EQ(world.writers[1].episode_steps(), 1U);
+    return;
+  }
+  EXPECT_TRUE(world.writers.in_episode(1) && !world.writers.resetting(1));
+  EXPECT_EQ(world.writers[1].episode_steps(), 0U);
+  EXPECT_EQ(world.writers[0].episode_steps(), 1U);
+  world.seen[1] = first[0];
+  world.step(std::vector(kEnvironments, End::Continue));
+  ASSERT_EQ(world.append(), CommitStatus::Committed);
+  Sampler sampler = world.line.replay.sampler();
+  const SampleResult drawn = require_batch(sampler.sample(100));
+  std::set<std::uint64_t> now;
+  for (std::size_t i = 0; i < drawn->size(); ++i) {
+    now.insert(drawn->now(world.line.id)[i]);
+    EXPECT_EQ(drawn->next(world.line.id)[i], drawn->now(world.line.id)[i] + 1);
+    EXPECT_NE(drawn->discounts()[i], 0.0F) << "the episode was cut, not terminated";
+  }
+  EXPECT_EQ(now, (std::set<std::uint64_t>{0, 1, 10'000, 10'100, 20'000, 20'001}));
+}
+
+/// An environment whose only step ended has none either after that commit or after `begin`.
+TEST(AutoReset, ThatIsBegunAnewRepeatsNoCommit) {
+  Simulators world(AutoReset::SameStep,
+                   Small{.max_times_sampled = 1, .rate_limiter = Queue{.size = 1}});
+  Sampler sampler = world.line.replay.sampler();
+  world.writers.begin(world.first());
+  world.step(std::vector{End::Terminated, End::Continue, End::Continue});
+  ASSERT_EQ(world.append(), CommitStatus::TimedOut);
+  for (std::uint64_t& seen : world.seen) {
+    seen = (seen / 100 + 1) * 100;
+  }
+  world.writers.begin(world.first());
+  world.step(std::vector(kEnvironments, End::Continue));
+  while (world.append() != CommitStatus::Committed) {
+    ASSERT_TRUE(sampler.sample(1, kAtOnce));
+  }
+  EXPECT_EQ(world.line.replay.stats().committed_steps, 1 + kEnvironments);
+}
+
 TEST(AutoReset, OfNextStepTakesNoPrioritiesOfAReset) {
   Simulators world(AutoReset::NextStep);
   world.writers.begin(world.first());

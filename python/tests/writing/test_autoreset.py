@@ -9,6 +9,7 @@ from testing.files import ROOT
 from testing.guests import guest_of
 from testing.refusals import refuses
 from testing.simulators import Counters, expected_steps, found_steps
+from testing.threads import until
 
 import reprise
 
@@ -156,3 +157,21 @@ def test_the_mode_has_no_default(buffer):
         "autoreset is missing, and int has no autoreset_mode.*allowed: 'same_step', 'next_step'"
     )
     refuses(ValueError, message, buffer.vector_writer, 2)
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+def test_a_simulator_that_is_reset_within_episodes_begins_anew(buffer, autoreset):
+    with guest_of(buffer) as guest:
+        for replay in (buffer, guest):
+            with replay.vector_writer(2, autoreset=autoreset) as writers:
+                step = {"action": [0, 0], "reward": [0, 0], "end": [0, 0]}
+                writers.begin(state=np.zeros((2, 2)))
+                writers.append(next_state=np.ones((2, 2)), **step)
+                writers.begin(env_ids=[1], state=[[500, 500]])
+                assert [writer.episode_steps for writer in writers] == [1, 0]
+                writers.append(next_state=[[2, 2], [501, 501]], **step)
+        until(lambda: len(buffer) == 8)
+    items = every_item(buffer)
+    assert (items[".discounts"] != 0).all()
+    found = sorted(zip(items["state"][:, 0].tolist(), items["next_state"][:, 0].tolist()))
+    assert found == [(0, 1)] * 4 + [(1, 2)] * 2 + [(500, 501)] * 2
