@@ -82,13 +82,18 @@ priorities: None, or float32 [completing(end)], one for each item decided, envir
 env_ids: None, or integers, no two alike: row i of every array is of environment env_ids[i].
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError, what interrupts
 the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
-taken. Call again with the same arguments before anything else: it goes on with those.)";
+taken. Call again with the same arguments before anything else: it goes on with those. Other
+arguments would be taken as the rest of the same step.)";
 
 constexpr const char* kTransitions =
     R"(Appends one loose transition of every environment: every field by its name and observations as
-`next_` and name too, [E, *shape] each, whatever `autoreset` is; env_ids as in `append`. For
-simulators whose loops hand over observation and next observation; where the two are at hand anyway
-`append` is cheaper.
+`next_` and name too, [E, *shape] each; env_ids as in `append`. For simulators whose loops hand over
+observation and next observation; where the two are at hand anyway `append` is cheaper.
+
+With 'next_step' the row behind an end is the simulator's reset, and not appended, if its
+observations equal the final ones byte for byte; others begin an episode, so a loop may leave resets
+out. Where an episode may begin with what the last one ended with, it must not, or the first step
+would be taken for the reset: then make the writer with 'disabled'. Other modes append every row.
 
 An environment's transition continues its episode if its observations equal the last `next_` ones
 byte for byte, else it begins a new one and truncates the old. end: as in `append`, with the final

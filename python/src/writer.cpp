@@ -2,8 +2,11 @@
 
 #include "guest.hpp"
 
+#include <cstring>
+#include <functional>
 #include <map>
 #include <set>
+#include <string_view>
 
 namespace reprise::python {
 namespace {
@@ -93,6 +96,20 @@ Py_ssize_t length_of(PyObject* given) {
   return length;
 }
 
+/// A hash of a call's values and ends, by which the same call is told from another one.
+std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends) {
+  std::size_t all = 0;
+  const auto add = [&all](std::span<const std::byte> bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    all = all * 0x9E3779B97F4A7C15U + std::hash<std::string_view>()(text);
+  };
+  for (const AnyValue& value : values) {
+    add(value.bytes);
+  }
+  add(std::as_bytes(ends));
+  return all;
+}
+
 /// The number of steps in a call's arrays, by its first field; none if it has no field. With
 /// `final`, observations have one row more.
 std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
@@ -166,7 +183,7 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
       group_(std::move(group)),
       environment_(environment),
       values_(origin_->table),
-      loose_(true) {}
+      loose_(true, false) {}
 
 WriterObject::~WriterObject() {
   // The last one closes the writers, without the GIL, because that may wait for a chunk.
@@ -231,6 +248,39 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
          &step_left);
 }
 
+/// Whether the row that `row_` points at is the reset behind the row that ended the writer's last
+/// episode: a loop that knows of no resets gives that episode's final observations with it. A loop
+/// that leaves resets out gives the first ones of the next episode.
+bool LooseRows::is_reset(const Writer& writer) {
+  const auto found = finals_.find(&writer);
+  if (found == finals_.end() || writer.in_episode() ||
+      found->second.episode != writer.episode_id()) {
+    return false;
+  }
+  const std::byte* final = found->second.observations.data();
+  for (const AnyValue& value : row_) {
+    if (!value.next && traits(value.field.role()).has_next) {
+      if (std::memcmp(value.bytes.data(), final, value.bytes.size()) != 0) {
+        return false;
+      }
+      final += value.bytes.size();
+    }
+  }
+  found->second.episode = kNone;  // An episode that ends has one reset.
+  return true;
+}
+
+void LooseRows::note_end(const Writer& writer) {
+  Final& noted = finals_[&writer];
+  noted.episode = writer.episode_id();
+  noted.observations.clear();
+  for (const AnyValue& value : row_) {
+    if (value.next) {
+      noted.observations.insert(noted.observations.end(), value.bytes.begin(), value.bytes.end());
+    }
+  }
+}
+
 void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
                        const std::function<Writer&(std::size_t)>& writer_of) {
   const FieldTable& table = origin.table;
@@ -249,7 +299,6 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
       }
     }
   }
-  const std::size_t before = ends_.size();
   if (rows) {
     ends_from(ends, fields.call(), *rows, ends_);
   } else {
@@ -259,25 +308,40 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     const Writer& writer = writer_of(std::min(taken_, ends_.size() - 1));
     return std::pair(writer.episode_id(), writer.episode_steps());
   };
-  if (taken_ != 0 && (ends_.size() != before || state() != left_)) {
+  const auto point_at = [&](std::size_t first, std::size_t count) {
+    for (AnyValue& value : row_) {
+      const std::size_t i = value.field.index();
+      const std::size_t bytes = table.fields()[i].spec.bytes;
+      value.bytes = {(value.next ? call.values.next : call.values.now)[i].data() + first * bytes,
+                     count * bytes};
+    }
+  };
+  const auto values_given = [&] {
+    point_at(0, ends_.size());
+    return hash_of(row_, ends_);
+  };
+  if (taken_ != 0 && (values_given() != values_left_ || state() != left_)) {
     taken_ = 0;
   }
   const auto add = [&] {
     const std::size_t at_once = one_writer_ ? ends_.size() : 1;
     while (taken_ < ends_.size()) {
       const std::size_t first = one_writer_ ? 0 : taken_;
-      for (AnyValue& value : row_) {
-        const std::size_t i = value.field.index();
-        const std::size_t bytes = table.fields()[i].spec.bytes;
-        value.bytes = {(value.next ? call.values.next : call.values.now)[i].data() + first * bytes,
-                       at_once * bytes};
+      point_at(first, at_once);
+      Writer& writer = writer_of(taken_);
+      if (next_step_ && is_reset(writer)) {
+        ++taken_;
+        continue;
       }
       std::size_t one = 0;  // The steps taken by a call for a single row: 0 or 1.
-      const CommitStatus status = writer_of(taken_).add_transitions(
-          std::span(ends_).subspan(first, at_once), row_, one_writer_ ? taken_ : one);
+      const CommitStatus status = writer.add_transitions(std::span(ends_).subspan(first, at_once),
+                                                         row_, one_writer_ ? taken_ : one);
       taken_ += one;
       if (status != CommitStatus::Committed) {
         return status;
+      }
+      if (next_step_ && !writer.in_episode()) {
+        note_end(writer);
       }
     }
     return CommitStatus::Committed;
@@ -296,6 +360,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     throw;
   } catch (...) {
     left_ = state();
+    values_left_ = values_given();
     throw;
   }
   taken_ = 0;
@@ -342,9 +407,6 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
   const std::span<const float> priorities = some_of(given, items, fields.call());
   origin_->check_open(fields.call(), group_->restored);
-  if (!goes_on(steps)) {
-    episode_ = {.steps = steps};
-  }
   std::vector<AnyValue> rows;
   for (const FieldInfo& field : origin_->table.fields()) {
     const std::size_t count = steps + (field.traits().has_next ? 1 : 0);
@@ -354,21 +416,26 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
                       {values_.now[field.field.index()].data(), count * field.spec.bytes}});
     }
   }
+  if (!goes_on(steps, rows)) {
+    episode_ = {.steps = steps};
+  }
   const auto add = [&] { return writer.add_episode(steps, end, rows, episode_.taken, priorities); };
   try {
     commit(*origin_, *group_, true, fields.call(), add, add, [&] { return episode_left(); });
   } catch (...) {
     episode_.id = writer.episode_id();
+    episode_.values = hash_of(rows, {});
     throw;
   }
   episode_ = {};
 }
 
 /// Whether an append_episode of `steps` steps continues the episode that was taken in part.
-bool WriterObject::goes_on(std::size_t steps) const {
+bool WriterObject::goes_on(std::size_t steps, std::span<const AnyValue> values) const {
   const Writer& writer = (*group_)[environment_];
   return episode_.taken != 0 && episode_.steps == steps && writer.in_episode() &&
-         writer.episode_id() == episode_.id && writer.episode_steps() == episode_.taken;
+         writer.episode_id() == episode_.id && writer.episode_steps() == episode_.taken &&
+         hash_of(values, {}) == episode_.values;
 }
 
 /// How many steps an unfinished append_episode has taken, and how to go on.

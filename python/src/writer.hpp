@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -84,8 +86,9 @@ inline std::string step_left() {
 /// Appends transitions, one per row. If a call took only some rows, the same call goes on.
 class LooseRows {
  public:
-  /// `one_writer`: all rows of a call belong to one writer.
-  explicit LooseRows(bool one_writer) : one_writer_(one_writer) {}
+  /// `one_writer`: all rows of a call belong to one writer. `next_step`: a simulator's reset is a
+  /// row too, which is not taken.
+  LooseRows(bool one_writer, bool next_step) : one_writer_(one_writer), next_step_(next_step) {}
   /// The arguments of a call, read into `values`.
   struct Call {
     const Fields& fields;
@@ -102,12 +105,25 @@ class LooseRows {
   void start_anew() noexcept { taken_ = 0; }
 
  private:
+  /// The final observations of the episode that a writer's last row ended.
+  struct Final {
+    std::uint64_t episode;
+    std::vector<std::byte> observations;
+  };
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  [[nodiscard]] bool is_reset(const Writer& writer);
+  void note_end(const Writer& writer);
+
   const bool one_writer_;
+  const bool next_step_;
+  std::map<const Writer*, Final> finals_;
   std::vector<AnyValue> row_;  ///< The fields of a call.
   std::vector<End> ends_;
   std::size_t taken_ = 0;  ///< Rows that an unfinished call took.
   /// Episode and steps of the next row's writer when the unfinished call returned.
   std::pair<std::uint64_t, std::uint64_t> left_;
+  std::size_t values_left_ = 0;  ///< `hash_of` of the unfinished call.
 };
 
 /// reprise.Writer: one environment's writer.
@@ -142,10 +158,11 @@ class WriterObject {
     std::size_t steps = 0;
     std::size_t taken = 0;
     std::uint64_t id = 0;
+    std::size_t values = 0;  ///< `hash_of` of the call.
   };
 
   [[nodiscard]] Writer& open(const char* call) const;
-  [[nodiscard]] bool goes_on(std::size_t steps) const;
+  [[nodiscard]] bool goes_on(std::size_t steps, std::span<const AnyValue> values) const;
   [[nodiscard]] std::string episode_left() const;
   std::size_t read_episode(const Fields& fields);
   void append_loose(const LooseRows::Call& call);
@@ -172,7 +189,7 @@ class VectorWriterObject {
         size_(environments),
         values_(origin_->table),
         final_(origin_->table),
-        loose_(false) {}
+        loose_(false, autoreset == AutoReset::NextStep) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
     group_.reset();

@@ -85,20 +85,22 @@ def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again():
     assert writer.episode_id != first, "a whole one is not gone on with"
 
 
-@pytest.mark.parametrize("other", ["shorter", "append", "begin_episode"])
+@pytest.mark.parametrize("other", ["shorter", "append", "begin_episode", "equally long"])
 def test_what_an_episode_has_taken_is_forgotten_by_another_append(other):
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     sampler = buffer.sampler()
 
-    def episode(steps):
-        state = np.arange(2 * steps + 2, dtype=np.float32).reshape(steps + 1, 2)
+    def episode(steps, first=0):
+        state = first + np.arange(2 * steps + 2, dtype=np.float32).reshape(steps + 1, 2)
         writer.append_episode(state=state, action=np.arange(steps), reward=np.zeros(steps))
 
     refuses(TimeoutError, "4 of 20 steps were taken", episode, 20)
     first = writer.episode_id
     if other == "shorter":
         refuses(TimeoutError, "no room now; the step was not taken: call again", episode, 19)
+    elif other == "equally long":
+        refuses(TimeoutError, "no room now; the step was not taken: call again", episode, 20, 100)
     elif other == "append":
         sampler.sample(1, timeout=0)
         writer.append(action=4, reward=0, next_state=[10, 11])

@@ -4,7 +4,10 @@ steps."""
 import numpy as np
 import pytest
 from testing.buffers import every_item, plain_buffer, queue_of
+from testing.guests import guest_of
 from testing.refusals import refuses
+from testing.simulators import Counters, expected_steps, found_steps
+from testing.threads import until
 
 import reprise
 
@@ -57,16 +60,58 @@ def test_of_a_vector_are_those_of_its_writers(autoreset):
     one, other = three_steps(), three_steps()
     vector = one.vector_writer(5, autoreset=autoreset)
     writers = [other.writer() for _ in range(5)]
+    final, resets = [None] * 5, 0  # The final observation of each episode that has ended.
     for t in range(60):
         vector.append_transitions(**{name: array[t] for name, array in given.items()})
         for e, writer in enumerate(writers):
-            writer.append_transition(**{name: array[t, e] for name, array in given.items()})
+            step = {name: array[t, e] for name, array in given.items()}
+            if autoreset == "next_step" and np.array_equal(step["state"], final[e]):
+                final[e], resets = None, resets + 1
+                continue
+            writer.append_transition(**step)
+            final[e] = step["next_state"] if step["end"] else None
         assert [w.episode_steps for w in vector] == [w.episode_steps for w in writers]
         assert [w.in_episode for w in vector] == [w.in_episode for w in writers]
+    assert (resets > 20) == (autoreset == "next_step")
     vector.close()
     for writer in writers:
         writer.close()
     assert_equal_items((one, other))
+
+
+@pytest.mark.parametrize("by_guest", [False, True], ids=["buffer", "guest"])
+@pytest.mark.parametrize("left_out", [False, True], ids=["whole", "left_out"])
+def test_a_reset_is_no_transition(buffer, left_out, by_guest):
+    """A loop hands over the rows of resets, or leaves them out by `env_ids`."""
+    lengths = np.array([1, 2, 3, 5])
+    envs = Counters(lengths, "next_step")
+    with guest_of(buffer) as guest:
+        writers = (guest if by_guest else buffer).vector_writer(4, autoreset="next_step")
+        state = envs.observe()
+        for _ in range(40):
+            over = envs.over.copy()
+            after, terminated, truncated, _ = envs.step()
+            ids = np.flatnonzero(~over | (not left_out))
+            writers.append_transitions(
+                env_ids=ids, state=state[ids], next_state=after[ids],
+                action=np.zeros(len(ids), int), reward=np.zeros(len(ids)),
+                end=reprise.ends(terminated, truncated)[ids],
+            )  # fmt: skip
+            state = after
+        steps = expected_steps(lengths, [40] * 4, "next_step")
+        until(lambda: len(buffer) == len(steps))
+    assert found_steps(every_item(buffer), "state") == steps
+
+
+def test_an_episode_that_ends_where_the_next_begins_has_one_reset(buffer):
+    writers = buffer.vector_writer(1, autoreset="next_step")
+    step = {"state": [[0, 0]], "next_state": [[0, 0]], "reward": [0]}
+    for action, end in ((1, 1), (2, 0), (3, 0), (4, 1), (5, 0), (6, 1)):
+        writers.append_transitions(action=[action], end=[end], **step)
+    assert sorted(every_item(buffer)["action"]) == [1, 3, 4, 6]
+    writers[0].begin_episode(state=[0, 0])
+    writers.append_transitions(action=[7], end=[0], **step)
+    assert 7 in every_item(buffer)["action"], "a reset comes right behind an end"
 
 
 def test_values_are_converted_as_of_append(buffer):
@@ -164,7 +209,24 @@ def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
     )
 
 
-def test_another_call_in_between_begins_anew():
+@pytest.mark.parametrize("kind", ["vector", "writer"])
+def test_other_transitions_are_not_those_that_found_no_room(kind):
+    buffer = queue_of(2, max_writers=5)
+    writer = (
+        buffer.vector_writer(5, autoreset="disabled", timeout=0)
+        if kind == "vector"
+        else buffer.writer(timeout=0)
+    )
+    given = {name: array[0] for name, array in transitions(5, 1).items()}
+    for name, change in (("action", 100), ("next_state", 1), ("end", 1)):
+        other = {**given, name: given[name] * 0 + change}
+        for values in (given, given, other):
+            refuses(
+                TimeoutError, " of 5 transitions were taken", writer.append_transitions, **values
+            )
+            left = [buffer.sampler().sample(1, timeout=0)["action"][0] for _ in range(2)]
+        assert left == other["action"][:2].tolist()
+
     buffer = queue_of(2)
     writer = buffer.writer(timeout=0)
     given = {name: array[:, 0] for name, array in transitions(1, 5).items()}
