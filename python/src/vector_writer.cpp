@@ -116,25 +116,26 @@ bool has_keys(nb::handle given) {
 }  // namespace
 
 /// Chooses the environments of the call's rows: all if `env_ids` is null.
-void VectorWriterObject::choose(nb::handle env_ids) {
+void VectorWriterObject::choose(nb::handle env_ids, const char* call) {
   std::span<const std::size_t> all = writers().chosen();
   ids_.assign(all.begin(), all.end());
   if (!env_ids.is_valid()) {
     writers().choose_all();
   } else {
-    const nb::object array = array_of(env_ids, "env_ids");
+    const What what(call, "env_ids");
+    const nb::object array = array_of(env_ids, what);
     if (Array(array).kind() == 'b') {
-      fail<WrongKind>("env_ids: expected the numbers of environments; given ",
+      fail<WrongKind>(what, ": expected the numbers of environments; given ",
                       Array(array).described(), ": use numpy.flatnonzero");
     }
     std::vector<std::size_t> chosen(Array(array).size());
     if (!chosen.empty()) {  // An empty list has no dtype.
-      const nb::object owner = row_from(array, DType::I64, "env_ids", std::nullopt);
+      const nb::object owner = row_from(array, DType::I64, what, std::nullopt);
       std::memcpy(chosen.data(), Array(owner).data(), chosen.size() * sizeof(std::size_t));
     }
     for (const std::size_t id : chosen) {
-      if (static_cast<std::int64_t>(id) < 0) {
-        fail("env_ids: environment ", static_cast<std::int64_t>(id), "; allowed: each of 0 to ",
+      if (id >= size_) {
+        fail(what, ": environment ", static_cast<std::int64_t>(id), "; allowed: each of 0 to ",
              size_ - 1, " once");
       }
     }
@@ -173,7 +174,7 @@ void VectorWriterObject::add_rows(const StepValues& values, bool next,
 void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   check_open(fields.call());
   origin_->check_open(fields.call(), group_->restored);
-  choose(env_ids);
+  choose(env_ids, fields.call());
   if (autoreset_ == AutoReset::NextStep && fields.empty()) {
     const Released released;  // Ending an open episode may wait for a chunk.
     writers().await_resets();
@@ -298,7 +299,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
                                 const std::optional<Priorities>& given, ArrayLike env_ids,
                                 const Fields& fields) {
   check_open(fields.call());
-  choose(env_ids);
+  choose(env_ids, fields.call());
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
   const FieldTable& table = origin_->table;
@@ -341,7 +342,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
 void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
                                             const Fields& fields) {
   check_open(fields.call());
-  choose(env_ids);
+  choose(env_ids, fields.call());
   const TakenValues taken(values_);
   unfinished_ = false;
   const LooseRows::Call rows_of{fields, values_, rows(), {}, end};
@@ -351,7 +352,7 @@ void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
 
 std::size_t VectorWriterObject::completing(CallName call, ArrayLike end, ArrayLike env_ids) {
   check_writers(call.text);
-  choose(env_ids);
+  choose(env_ids, call.text);
   ends_from(end, call.text, rows(), ends_);
   return writers().completing(ends_);
 }

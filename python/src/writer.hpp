@@ -222,7 +222,7 @@ class VectorWriterObject {
   /// Row i of a call belongs to environment `environment(i)`.
   [[nodiscard]] std::size_t rows() const { return writers().chosen().size(); }
   [[nodiscard]] std::size_t environment(std::size_t row) const { return writers().chosen()[row]; }
-  void choose(nb::handle env_ids);
+  void choose(nb::handle env_ids, const char* call);
   void check_writers(const char* call) const;
   void check_open(const char* call) const;
   void check_environments(const char* call) const;

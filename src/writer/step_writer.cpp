@@ -230,7 +230,7 @@ void StepWriter::check_finite(bool next, std::size_t field, const void* values,
                ", in ",
                transition ? base::text("transition ", *transition)
                           : base::text("step ", position_, " of episode ", episode_),
-               "; allowed: finite (Schema::require_finite)");
+               "; allowed: finite (", base::OptionsOf{"Schema"}, "require_finite)");
 }
 
 void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue> values,

@@ -34,6 +34,10 @@ void check_name(const Schema& schema, std::string_view name, Role role) {
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
     refuse("the name is a keyword of the append calls; reserved: end, priorities, final, env_ids");
   }
+  if (const auto nul = name.find('\0'); nul != std::string_view::npos) {
+    // An exception's text ends at a NUL.
+    fail("field '", name.substr(0, nul), "...': the name has a NUL; allowed: any other character");
+  }
   if (name.starts_with(kNext)) {
     const auto plain = schema.find(name.substr(kNext.size()));
     if (plain && traits(plain->role()).has_next) {

@@ -96,7 +96,10 @@ void read_fields(const Fields& fields, const FieldTable& table, const Expected& 
     Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
     taken.take(fields.value(i), field, prefix, rows);
-    taken.check_finite(field, prefix, 0, rows.value_or(0));
+    // A single step is checked by its commit, before anything is written; first observations are
+    // not.
+    const std::size_t single = expected.next == 0 ? 1 : 0;
+    taken.check_finite(field, prefix, 0, rows.value_or(single));
   }
   check_missing(fields.call(), values, table, expected);
 }

@@ -185,6 +185,22 @@ std::string expected_row(DType dtype, What what, std::optional<std::size_t> n) {
          (n ? std::to_string(*n) : "n") + ",)";
 }
 
+/// Whether it is a bool of Python, or a scalar, array or tensor of bools.
+bool holds_bools(nb::handle given) {
+  if (PyLong_Check(given.ptr())) {
+    return PyBool_Check(given.ptr());
+  }
+  const nb::object dtype = nb::steal(PyObject_GetAttrString(given.ptr(), "dtype"));
+  if (!dtype) {
+    nb::python_error error;
+    if (!error.matches(PyExc_AttributeError)) {
+      throw std::move(error);
+    }
+    return false;
+  }
+  return str_of(dtype).ends_with("bool");
+}
+
 void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
   for (std::size_t i = 0; i < count; ++i) {
     float value = 0;
@@ -364,12 +380,11 @@ bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_vi
   return true;
 }
 
-End Conversion<End>::from(nb::handle given, What /*end*/) {
-  if (!PyLong_CheckExact(given.ptr()) &&
-      (scalar_kind(given.ptr()) == 'b' || (is_array(given) && Array(given).kind() == 'b'))) {
-    throw WrongKind(
-        "end: expected an End; given a bool, which does not say whether the episode was terminated "
-        "or truncated: use reprise.ends(terminated, truncated)");
+End Conversion<End>::from(nb::handle given, What what) {
+  if (holds_bools(given)) {
+    fail<WrongKind>(what,
+                    ": expected an End; given a bool, which does not say whether the episode was "
+                    "terminated or truncated: use reprise.ends(terminated, truncated)");
   }
   const nb::object index =
       PyLong_CheckExact(given.ptr()) ? nb::borrow(given) : nb::steal(PyNumber_Index(given.ptr()));
@@ -378,12 +393,12 @@ End Conversion<End>::from(nb::handle given, What /*end*/) {
     if (!error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    throw WrongKind("end: expected an End; given " + kind_text(given));
+    fail<WrongKind>(what, ": expected an End; given ", kind_text(given));
   }
   const long value = PyLong_AsLong(index.ptr());
   if (value < 0 || value > 2) {
     PyErr_Clear();
-    fail("end is ", str_of(index),
+    fail(what, " is ", str_of(index),
          "; allowed: End.CONTINUE, End.TERMINATED, End.TRUNCATED (0 to 2)");
   }
   return static_cast<End>(value);
@@ -393,25 +408,27 @@ void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector
   if (!given.is_valid()) {
     throw std::invalid_argument(std::string(call) + ": end is missing");
   }
-  nb::object array = array_of(given, "end");
+  const What what(call, "end");
+  nb::object array = array_of(given, what);
   if (Array(array).kind() == 'b') {
-    fail<WrongKind>(expected_row(DType::U8, "end", rows), "; given ", Array(array).described(),
+    fail<WrongKind>(expected_row(DType::U8, what, rows), "; given ", Array(array).described(),
                     ", which does not say whether episodes were terminated or truncated: use "
                     "reprise.ends(terminated, truncated)");
   }
   if (Array(array).shape().empty()) {
-    fail(expected_row(DType::U8, "end", rows),
+    fail(expected_row(DType::U8, what, rows),
          ", one for each step, such as reprise.ends(terminated, truncated); "
          "given ",
          Array(array).described());
   }
-  array = row_from(array, DType::U8, "end", rows);
+  array = row_from(array, DType::U8, what, rows);
   const Array read(array);
   ends.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
     const auto value = static_cast<unsigned>(read.data()[row]);
     if (value > 2) {
-      fail("end[", row, "] is ", value, "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
+      fail(what, "[", row, "] is ", value,
+           "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
     }
     ends[row] = static_cast<End>(value);
   }

@@ -155,6 +155,9 @@ def test_finite_observations_and_rewards_are_required_on_request():
         with pytest.raises(ValueError, match="'x' of the current step is inf"):
             writer.append_transition(x=[np.inf, 0.0], **good)
         assert writer.episode_steps == 2
+        with pytest.raises(ValueError, match="'x' is nan at element 1 of row 0; allowed: finite"):
+            writer.begin_episode(x=[0.0, np.nan])
+        assert writer.episode_steps == 2, "what is refused ends no episode"
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(x=np.zeros((2, 2)))
     step = {"action": np.zeros(2), "next_x": np.zeros((2, 2)), "end": np.zeros(2, int)}
@@ -198,3 +201,10 @@ def test_more_dimensions_than_an_array_of_a_batch_can_have_are_refused():
     window = reprise.Transitions(frame_stack=2)
     buffer = reprise.ReplayBuffer(schema.column("a", np.int64), 10, window=window)
     assert buffer.sampler().empty_batch(2)["most"].ndim == 31
+
+
+def test_a_name_with_a_nul_is_refused():
+    schema = reprise.Schema()
+    said = "^Schema.column: field 'x...': the name has a NUL"
+    refuses(ValueError, said, schema.column, "x\0y", np.int8)
+    assert not schema.fields

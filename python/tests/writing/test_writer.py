@@ -202,3 +202,28 @@ def test_an_episode_that_is_refused_leaves_what_is_held():
     writer.append(action=count, reward=0, next_state=[count, 1])
     batch = sampler.sample(1, timeout=0)
     assert (batch["action"][0], batch["next_state"][0].tolist()) == (count, [count, 1])
+
+
+class Tensor:
+    """Converts to an int, as a tensor of torch does, also one of bools."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+
+    def __index__(self):
+        return 1
+
+
+def test_an_end_that_is_a_bool_of_any_library_is_refused(buffer):
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    for end in (True, np.True_, np.array(True), np.array([False]), Tensor("torch.bool")):
+        refuses(
+            TypeError, "^Writer.append: end: expected .* a bool", writer.append, end=end, **STEP
+        )
+        refuses(TypeError, "end: expected an End; given a bool", writer.completing, end)
+    for end in ("terminated", 1.0, np.float32(1), Tensor):
+        refuses(TypeError, "end: expected an End; given", writer.append, end=end, **STEP)
+    refuses(ValueError, "^Writer.append: end is 3; allowed", writer.append, end=3, **STEP)
+    writer.append(end=Tensor("torch.int64"), **STEP)
+    assert not writer.in_episode
