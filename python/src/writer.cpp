@@ -3,10 +3,8 @@
 #include "guest.hpp"
 
 #include <cstring>
-#include <functional>
 #include <map>
 #include <set>
-#include <string_view>
 
 namespace reprise::python {
 namespace {
@@ -94,20 +92,6 @@ Py_ssize_t length_of(PyObject* given) {
     return 0;
   }
   return length;
-}
-
-/// A hash of a call's values and ends, by which the same call is told from another one.
-std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends) {
-  std::size_t all = 0;
-  const auto add = [&all](std::span<const std::byte> bytes) {
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    all = all * 0x9E3779B97F4A7C15U + std::hash<std::string_view>()(text);
-  };
-  for (const AnyValue& value : values) {
-    add(value.bytes);
-  }
-  add(std::as_bytes(ends));
-  return all;
 }
 
 /// The number of steps in a call's arrays, by its first field; none if it has no field. With

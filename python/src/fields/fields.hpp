@@ -223,6 +223,9 @@ class TakenValues {
   StepValues& values_;
 };
 
+/// A hash of a call's values and ends, by which the same call is told from another one.
+[[nodiscard]] std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends);
+
 /// Copies row `row` of the fields in the mask to a writer's current or next step.
 void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next,
                 std::uint64_t mask, std::size_t row);

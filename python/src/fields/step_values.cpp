@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <functional>
 
 namespace reprise::python {
 namespace {
@@ -125,6 +126,19 @@ std::span<const float> some_of(const std::optional<Priorities>& priorities, std:
     fail(call, ": 0 priorities; this call decides ", items, " items");
   }
   return priorities ? priorities->values : std::span<const float>();
+}
+
+std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends) {
+  std::size_t all = 0;
+  const auto add = [&all](std::span<const std::byte> bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    all = all * 0x9E3779B97F4A7C15U + std::hash<std::string_view>()(text);
+  };
+  for (const AnyValue& value : values) {
+    add(value.bytes);
+  }
+  add(std::as_bytes(ends));
+  return all;
 }
 
 void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next,
