@@ -70,9 +70,8 @@ def test_restoring_in_place(buffer, tmp_path):
     writer, sampler = buffer.writer(), buffer.sampler()
     buffer.restore(tmp_path)
     assert every_item(buffer)["state"][:, 0].tolist() == list(range(30))
-    writer.begin_episode(state=[0, 0])
     with pytest.raises(reprise.Closed):
-        writer.append(action=0, reward=0, next_state=[0, 0])
+        writer.begin_episode(state=[0, 0])
     with pytest.raises(reprise.Closed):
         sampler.sample(1)
     fill(buffer, 5)
