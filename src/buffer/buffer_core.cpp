@@ -67,9 +67,9 @@ void BufferCore::check_samples_per_insert(double samples_per_insert) const {
   base::require(ratio != nullptr, base::Call{"set_samples_per_insert"}, "rate_limiter is a ",
                 rate_limiters()[changed.rate_limiter.index()].name(),
                 "; allowed: SampleToInsertRatio");
-  base::require(!(samples_per_insert > ratio->error_buffer), base::Call{"set_samples_per_insert"},
-                "samples_per_insert is ", samples_per_insert,
-                "; allowed: at most error_buffer = ", ratio->error_buffer);
+  base::require(!(samples_per_insert > ratio->error_buffer),
+                base::StrategyOf{"SampleToInsertRatio"}, "samples_per_insert is ",
+                samples_per_insert, "; allowed: at most error_buffer = ", ratio->error_buffer);
   ratio->samples_per_insert = samples_per_insert;
   limiter::check_ratio(*ratio);
   check_ratio(changed);

@@ -187,7 +187,7 @@ TEST(ChangedRatio, IsRefusedIfTheLimiterCannotHoldIt) {
   refused(0.0, {"samples_per_insert is 0", "finite, above 0"});
   refused(std::numeric_limits<double>::quiet_NaN(), {"samples_per_insert is", "finite, above 0"});
   refused(3.5, {"samples_per_insert is 3.5", "max_times_sampled = 3"});
-  refused(4.5, {"set_samples_per_insert: samples_per_insert is 4.5", "at most error_buffer = 4"});
+  refused(4.5, {"samples_per_insert is 4.5", "at most error_buffer = 4"});
   Line free;
   expect_refusal([&] { free.replay.set_samples_per_insert(1.0); },
                  {"set_samples_per_insert", "rate_limiter is a MinSize", "SampleToInsertRatio"});
