@@ -120,9 +120,9 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return (tensor[:, self._apart :] if name == "critic_observations" else tensor).float()
 
     def sample(self, batch_size: int) -> Any:
-        """n_env * batch_size transitions in random order as a TensorDict: "observations", "actions" and, in "next",
-        the n-step "rewards", the "observations" after the window, "dones" and "truncations" of its
-        last step, and "effective_n_steps"."""
+        """n_env * batch_size transitions in random order as a TensorDict: "observations", "actions"
+        and, in "next", the n-step "rewards", the "observations" after the window, "dones" and
+        "truncations" of its last step, and "effective_n_steps"."""
         from tensordict import TensorDict  # type: ignore[import-not-found, unused-ignore]
 
         n = self.n_env * batch_size

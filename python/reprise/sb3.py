@@ -396,8 +396,8 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
         """A batch of DictReplayBufferSamples, of which int(her_ratio * batch_size) steps, chosen at
-        random, have another goal, and its reward. env: as in ReplayBuffer.sample. RuntimeError without the
-        environment."""
+        random, have another goal, and its reward. env: as in ReplayBuffer.sample. RuntimeError without
+        the environment."""
         if self.env is None:
             raise RuntimeError(
                 "HerReplayBuffer.sample: there is no environment; call set_env first"

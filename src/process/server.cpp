@@ -23,8 +23,10 @@ namespace {
 /// the one before.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
-/// How long the last rounds of `run` may wait for chunks, all together.
+/// How long the last rounds of `run` may wait for chunks, all together; and how long those of
+/// writers that are gone, before a new writer is refused, because other guests wait meanwhile.
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kWaitForPlaces = std::chrono::milliseconds(10);
 /// Enough rounds to take all that a ring can hold. A bound, because the guest may go on writing.
 constexpr std::size_t kRounds = 4096;
 /// Default size of the memory of a writer's ring, or of all rings of a vector writer.
@@ -140,12 +142,13 @@ void Server::run(const std::stop_token& stop) {
 /// Takes all steps that guests have published by now, as far as there is room: `run` calls it at
 /// its end. `gone`: only those of writers that are gone, whose places come back then.
 void Server::take_the_rest(bool gone) {
-  const base::Clock::time_point until = base::Clock::now() + kLastWait;
+  const base::Clock::time_point until = base::Clock::now() + (gone ? kWaitForPlaces : kLastWait);
   for (const auto& guest : guests_) {
     if (!guest->session || (gone && guest->here)) {
       continue;
     }
-    // A step that is refused now is not tried again, so it waits for a lock that hides a chunk.
+    // A step that is refused now is tried too late or never, so it waits for a lock that hides a
+    // chunk.
     guest->session->be_patient(until);
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
       if (serve(*guest) != Session::Did::AsMuchAsItMay) {

@@ -155,7 +155,7 @@ TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
   expect(Says::Sampled, true);
 }
 
-/// As a guest gets late answers to draws that it has given up.
+/// So many come if a guest has given up draws whose answers are late.
 TEST(Channel, TakesMessagesWithMoreFilesThanItTakesAtOnce) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);

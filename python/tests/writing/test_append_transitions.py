@@ -12,6 +12,10 @@ from testing.threads import until
 import reprise
 
 TERMINATED, TRUNCATED = reprise.End.TERMINATED, reprise.End.TRUNCATED
+WITHOUT_WAITING = {
+    "vector": lambda buffer: buffer.vector_writer(5, autoreset="disabled", timeout=0),
+    "writer": lambda buffer: buffer.writer(timeout=0),
+}
 
 
 def transitions(environments, steps, seed=5):
@@ -178,14 +182,10 @@ def test_what_is_not_finite_is_refused_before_the_first():
     assert buffer.stats()["committed_steps"] == 0
 
 
-@pytest.mark.parametrize("kind", ["vector", "writer"])
+@pytest.mark.parametrize("kind", WITHOUT_WAITING)
 def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
     buffer = queue_of(2, max_writers=5)
-    writer = (
-        buffer.vector_writer(5, autoreset="disabled", timeout=0)
-        if kind == "vector"
-        else buffer.writer(timeout=0)
-    )
+    writer = WITHOUT_WAITING[kind](buffer)
     sampler = buffer.sampler()
     given = transitions(environments=5, steps=20)
     drawn, left = [], 0
@@ -209,14 +209,10 @@ def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["vector", "writer"])
+@pytest.mark.parametrize("kind", WITHOUT_WAITING)
 def test_other_transitions_are_not_those_that_found_no_room(kind):
     buffer = queue_of(2, max_writers=5)
-    writer = (
-        buffer.vector_writer(5, autoreset="disabled", timeout=0)
-        if kind == "vector"
-        else buffer.writer(timeout=0)
-    )
+    writer = WITHOUT_WAITING[kind](buffer)
     given = {name: array[0] for name, array in transitions(5, 1).items()}
     for name, change in (("action", 100), ("next_state", 1), ("end", 1)):
         other = {**given, name: given[name] * 0 + change}
