@@ -256,7 +256,7 @@ nb::object layout(BatchObject& self) {
 
 nb::object of(Schema& schema, const Window& window, bool unique_frames, std::size_t n) {
   auto pool = std::make_shared<BatchPool>(schema, std::make_shared<FieldTable>(schema), window,
-                                          nb::handle(), unique_frames);
+                                          Allocator(), unique_frames);
   return make_object<BatchObject>(
       std::move(pool), Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames), n);
 }
@@ -264,7 +264,7 @@ nb::object of(Schema& schema, const Window& window, bool unique_frames, std::siz
 }  // namespace
 
 BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
-                     nb::handle allocator, bool unique)
+                     const Allocator& allocator, bool unique)
     : schema(std::move(of)),
       table(std::move(fields)),
       window(items),
@@ -274,10 +274,8 @@ BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const 
       steps(sequence_steps(window)),
       ahead(steps != 0 ? steps : std::get<Transitions>(window).n_step),
       stack(std::visit([](const auto& kind) { return kind.frame_stack; }, window)) {
-  if (allocator.is_valid() && !allocator.is_none()) {
-    check_kind(PyCallable_Check(allocator.ptr()) != 0, allocator, "allocator",
-               "None or a function of a number of bytes");
-    memory_ = std::make_unique<UserMemory>(nb::borrow(allocator));
+  if (allocator.is_valid()) {
+    memory_ = std::make_unique<UserMemory>(allocator);
   }
 }
 
@@ -304,10 +302,11 @@ void BatchPool::give(Batch batch) {
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   // With these extra bytes the memory has an aligned part that is large enough.
   const std::size_t asked = bytes + alignment - 1;
-  const nb::object given = vocabulary("bytes_of")(allocator_(asked), "allocator: gave", true);
+  const nb::object given =
+      vocabulary("bytes_of")(allocator_(asked), (what_.text() + " gave").c_str(), true);
   const Array memory(given);
   if (memory.size() < asked) {
-    fail("allocator: gave ", memory.size(), " bytes; asked for ", asked);
+    fail(what_, " gave ", memory.size(), " bytes; asked for ", asked);
   }
   void* at = memory.data();
   std::size_t room = asked;

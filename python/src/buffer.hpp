@@ -134,7 +134,8 @@ void bind_checkpoints(nb::module_& module, Type<BufferObject>& type);
 /// writable, contiguous buffer, which is held as long as the memory is used. Needs the GIL.
 class UserMemory final : public std::pmr::memory_resource {
  public:
-  explicit UserMemory(nb::object allocator) : allocator_(std::move(allocator)) {}
+  explicit UserMemory(const Allocator& allocator)
+      : allocator_(nb::borrow(allocator)), what_(allocator.what) {}
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
   ~UserMemory() override = default;
@@ -147,6 +148,7 @@ class UserMemory final : public std::pmr::memory_resource {
   }
 
   nb::object allocator_;
+  What what_;
   std::unordered_map<void*, nb::object> taken_;
 };
 
@@ -154,11 +156,11 @@ class UserMemory final : public std::pmr::memory_resource {
 /// next ones reuse. Needs the GIL.
 class BatchPool {
  public:
-  /// An allocator of None stands for the heap. TypeError for an object that cannot be called.
-  BatchPool(const AnyBuffer& origin, nb::handle allocator, bool unique = false)
+  /// Without an allocator the memory is of the heap.
+  BatchPool(const AnyBuffer& origin, const Allocator& allocator, bool unique = false)
       : BatchPool(origin.schema(), origin.shared_table, origin.window, allocator, unique) {}
   BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
-            nb::handle allocator, bool unique);
+            const Allocator& allocator, bool unique);
 
   const Schema schema;
   const std::shared_ptr<const FieldTable> table;

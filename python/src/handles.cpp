@@ -18,8 +18,9 @@ nb::object selector(BufferObject& self, std::size_t place) {
   return make_object<SelectorObject>(self.shared, place);
 }
 
-nb::object update(SelectorObject& self, const Keys& keys, const Priorities& priorities) {
-  return updated(keys, priorities, [&](auto own_keys, auto own_priorities) {
+nb::object update(SelectorObject& self, CallName call, const Keys& keys,
+                  const Priorities& priorities) {
+  return updated(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
     return self.core().update(own_keys, own_priorities);
   });
 }

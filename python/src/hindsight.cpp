@@ -97,13 +97,14 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
   const std::vector<ItemKey> keys = own(given_keys);
   std::vector<std::size_t> shape = shape_;
   shape.insert(shape.begin(), keys.size());
+  const What what(call.text, "goals");
   const auto refuse = [&](const std::string& instead) {
-    fail("goals: expected a writable, contiguous array, ", described(name_of(type_), shape),
+    fail(what, ": expected a writable, contiguous array, ", described(name_of(type_), shape),
          "; given ", instead);
   };
   const nb::object array = array_over(given);
   if (!array.is_valid()) {
-    fail<WrongKind>("goals: expected an array or a tensor on the CPU, ",
+    fail<WrongKind>(what, ": expected an array or a tensor on the CPU, ",
                     described(name_of(type_), shape), "; given ", kind_text(given));
   }
   const Array goals(array);

@@ -20,11 +20,12 @@ nb::object result_of(const UpdateResult& result) {
   return made;
 }
 
-nb::object updated(const Keys& keys, const Priorities& priorities, const PriorityUpdate& update) {
+nb::object updated(CallName call, const Keys& keys, const Priorities& priorities,
+                   const PriorityUpdate& update) {
   const std::size_t n = keys.values.size();
   if (n != priorities.values.size()) {
-    fail("priorities: expected float32 of shape (", n, ",), one for each key; given shape (",
-         priorities.values.size(), ",)");
+    fail(What(call.text, "priorities"), ": expected float32 of shape (", n,
+         ",), one for each key; given shape (", priorities.values.size(), ",)");
   }
   const auto own_keys = copied(keys.values);
   const auto own_priorities = copied(priorities.values);
@@ -34,32 +35,34 @@ nb::object updated(const Keys& keys, const Priorities& priorities, const Priorit
 
 namespace {
 
-nb::object update_priorities(BufferObject& self, const Keys& keys, const Priorities& priorities) {
-  return updated(keys, priorities, [&](auto own_keys, auto own_priorities) {
+nb::object update_priorities(BufferObject& self, CallName call, const Keys& keys,
+                             const Priorities& priorities) {
+  return updated(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
     return self.buffer().update_priorities(own_keys, own_priorities);
   });
 }
 
-nb::object update_of_guest(GuestObject& self, const Keys& keys, const Priorities& priorities,
-                           std::size_t selector) {
-  return updated(keys, priorities, [&](auto own_keys, auto own_priorities) {
+nb::object update_of_guest(GuestObject& self, CallName call, const Keys& keys,
+                           const Priorities& priorities, std::size_t selector) {
+  return updated(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
     return self.shared->update_priorities(own_keys, own_priorities, selector);
   });
 }
 
 /// The values of an update: one for each key, or for sequences one for each step of its window.
-nb::object values_from(nb::handle given, const FieldInfo& field, const Window& window,
-                       std::size_t keys, Value& value) {
-  nb::object array = array_of(given, "values");
+nb::object values_from(const char* call, nb::handle given, const FieldInfo& field,
+                       const Window& window, std::size_t keys, Value& value) {
+  const What what(call, "values");
+  nb::object array = array_of(given, what);
   const Array read(array);
   const std::size_t steps = sequence_steps(window);
   if (steps == 0 || read.shape().size() != field.spec.shape.size() + 2) {
-    value.take(array, field, {}, keys);
+    value.take(array, field, {call}, keys);
     return array;
   }
   if (static_cast<std::size_t>(read.shape()[0]) != keys ||
       static_cast<std::size_t>(read.shape()[1]) != steps) {
-    fail("values: expected shape (", keys, ", ", steps, ", ...), one for each key and step; given ",
+    fail(what, ": expected shape (", keys, ", ", steps, ", ...), one for each key and step; given ",
          read.described());
   }
   nb::list shape;
@@ -68,24 +71,25 @@ nb::object values_from(nb::handle given, const FieldInfo& field, const Window& w
     shape.append(size);
   }
   array = array.attr("reshape")(nb::tuple(shape));
-  value.take(array, field, {}, keys * steps);
+  value.take(array, field, {call}, keys * steps);
   return array;
 }
 
-nb::object update(BufferObject& self, const Keys& keys, const std::string& name, ArrayLike given) {
+nb::object update(BufferObject& self, CallName call, const Keys& keys, const std::string& name,
+                  ArrayLike given) {
   const Named named = self.shared->table.find(nb::str(name.c_str()).ptr());
   if (named.field == nullptr || !named.field->traits().changes) {
     std::uint64_t mutable_columns = 0;
     for (const FieldInfo& field : self.shared->table.fields()) {
       mutable_columns |= field.traits().changes ? field.bit() : 0;
     }
-    fail("ReplayBuffer.update: field is '", name,
+    fail(What(call.text, "field"), " is '", name,
          "'; allowed: mutable columns, of which the schema has: ",
          self.shared->table.names(mutable_columns));
   }
   Value value;
   const nb::object values =
-      values_from(given, *named.field, self.shared->window, keys.values.size(), value);
+      values_from(call.text, given, *named.field, self.shared->window, keys.values.size(), value);
   const auto own_keys = copied(keys.values);
   const FieldSpec& spec = named.field->spec;
   const std::span bytes(value.data(), Array(values).size() / spec.elements * spec.bytes);
@@ -141,7 +145,7 @@ call, which gives the GIL up.)",
 
 nb::object gathered(BufferObject& self, std::size_t n, const std::function<void(Batch&)>& gather) {
   if (!self.pool) {
-    self.pool = std::make_shared<BatchPool>(*self.shared, nb::none());
+    self.pool = std::make_shared<BatchPool>(*self.shared, Allocator());
   }
   nb::object made = make_batch(self.pool, n);
   Batch& batch = self_of<BatchObject>(made.ptr()).batch;

@@ -170,7 +170,7 @@ class MixObject {
                       std::optional<std::uint64_t> seed);
   nb::object update_priorities(CallName call, const Keys& keys, const Priorities& priorities) {
     check_current(call.text);
-    return updated(keys, priorities, [this](auto own_keys, auto own_priorities) {
+    return updated(call, keys, priorities, [this](auto own_keys, auto own_priorities) {
       return mixed_->update_priorities(own_keys, own_priorities);
     });
   }

@@ -135,7 +135,7 @@ std::string StrategyConversion<Family>::hint() {
 
 /// TypeError that names the strategies of the family.
 template <class Family>
-Family StrategyConversion<Family>::from(nb::handle given, What /*what*/) {
+Family StrategyConversion<Family>::from(nb::handle given, What what) {
   std::string allowed;
   for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
     const nb::object type = classes()[text_of(kind.name())];
@@ -144,7 +144,7 @@ Family StrategyConversion<Family>::from(nb::handle given, What /*what*/) {
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
   }
-  throw WrongKind(refusal(given, FamilyOf<Family>::option, allowed));
+  throw WrongKind(refusal(given, what, allowed));
 }
 
 template <class Family>
@@ -171,18 +171,18 @@ std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, 
   return made;
 }
 
-Storage Conversion<Storage>::from(nb::handle given, What /*what*/) {
+Storage Conversion<Storage>::from(nb::handle given, What what) {
   std::filesystem::path path;
   try {
-    path = value_from<std::filesystem::path>(given, "storage");
+    path = value_from<std::filesystem::path>(given, what);
   } catch (const WrongKind&) {
-    throw WrongKind(refusal(given, "storage", "None or a path"));
+    throw WrongKind(refusal(given, what, "None or a path"));
   }
   // The core accepts a path at which nothing exists, so it would not notice a mistyped one.
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     throw std::system_error(error ? error.value() : ENOTDIR, std::generic_category(),
-                            "storage is '" + path.string() + "'; allowed: a directory");
+                            what.text() + " is '" + path.string() + "'; allowed: a directory");
   }
   return MappedFile{std::move(path)};
 }

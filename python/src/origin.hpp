@@ -114,7 +114,7 @@ using PriorityUpdate =
     std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
 /// Updates priorities, without the GIL and with copies of the arguments. Returns Python's
 /// UpdateResult.
-[[nodiscard]] nb::object updated(const Keys& keys, const Priorities& priorities,
+[[nodiscard]] nb::object updated(CallName call, const Keys& keys, const Priorities& priorities,
                                  const PriorityUpdate& update);
 
 }  // namespace reprise::python

@@ -62,7 +62,7 @@ std::uint64_t steps_of(const Bytes& shipment) {
 class ClientObject {
  public:
   ClientObject(const Schema& schema, std::size_t shards, const OfShards& of_shards,
-               const ShardClientOptions& options, nb::handle allocator, bool unique_frames)
+               const ShardClientOptions& options, const Allocator& allocator, bool unique_frames)
       : client_(schema, of_shards, shards, options),
         pool_(std::make_shared<BatchPool>(schema, std::make_shared<FieldTable>(schema),
                                           of_shards.window, allocator, unique_frames)) {}

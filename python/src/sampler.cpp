@@ -187,7 +187,7 @@ void raise_status(const SampleStatus& status, const char* call) {
 }
 
 SamplerObject::SamplerObject(std::shared_ptr<AnyBuffer> origin, std::size_t selector,
-                             const SamplerOptions& options, nb::handle allocator)
+                             const SamplerOptions& options, const Allocator& allocator)
     : origin_(std::move(origin)),
       selector_(selector),
       options_(options),
@@ -260,7 +260,7 @@ nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, co
 nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,
                                             const Priorities& priorities) {
   check_current(call);
-  return updated(keys, priorities, [this](auto own_keys, auto own_priorities) {
+  return updated(call, keys, priorities, [this](auto own_keys, auto own_priorities) {
     return std::visit(
         [&](auto& sampler) { return sampler.update_priorities(own_keys, own_priorities); },
         sampler_);

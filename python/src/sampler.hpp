@@ -47,7 +47,7 @@ class SamplerObject {
  public:
   /// `selector` is its index.
   SamplerObject(std::shared_ptr<AnyBuffer> origin, std::size_t selector,
-                const SamplerOptions& options, nb::handle allocator);
+                const SamplerOptions& options, const Allocator& allocator);
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);

@@ -12,24 +12,23 @@ Shape shape_from(nb::handle shape, const std::string& field) {
   const bool text = PyUnicode_Check(shape.ptr());
   const nb::object all = text ? nb::object() : nb::steal(PyObject_GetIter(shape.ptr()));
   PyErr_Clear();
-  check_kind(all.is_valid(), shape, "field '" + field + "': shape",
-             "a sequence of integers of at least 1");
+  check_kind(all.is_valid(), shape, field + ": shape", "a sequence of integers of at least 1");
   Shape sizes;
   for (const nb::handle size : nb::list(all)) {
-    sizes.push_back(value_from<std::size_t>(
-        size, "field '" + field + "': shape[" + std::to_string(sizes.size()) + "]"));
+    sizes.push_back(
+        value_from<std::size_t>(size, field + ": shape[" + std::to_string(sizes.size()) + "]"));
   }
   // numpy 1 allows 32 dimensions, of which batches use three for items, times and frames.
   constexpr std::size_t kMostDimensions = 29;
   if (sizes.size() > kMostDimensions) {
-    fail("field '", field, "': shape has ", sizes.size(), " dimensions; allowed: at most ",
-         kMostDimensions);
+    fail(field, ": shape has ", sizes.size(), " dimensions; allowed: at most ", kMostDimensions);
   }
   return sizes;
 }
 
-void declare(Schema& schema, const std::string& name, Role role, DType dtype, const Shape& shape) {
-  check_name(schema, name, role);
+void declare(CallName call, Schema& schema, const std::string& name, Role role, DType dtype,
+             const Shape& shape) {
+  check_name(call.text, schema, name, role);
   schema.declare(name, role, dtype, shape);
 }
 
@@ -45,21 +44,23 @@ using Examples = Given<"Mapping[str, ArrayLike]">;
 
 /// The method that declares a field of role R. It returns the schema itself.
 template <Role R>
-nb::object declare_typed(nb::handle self, const std::string& name, DTypeLike type, Sizes shape) {
-  const DType dtype = dtype_from(type, name);
-  declare(self_of<Schema>(self.ptr()), name, R, dtype,
-          shape.is_valid() ? shape_from(shape, name) : Shape());
+nb::object declare_typed(nb::handle self, CallName call, const std::string& name, DTypeLike type,
+                         Sizes shape) {
+  const std::string field = field_text(call.text, name);
+  const DType dtype = dtype_from(type, field);
+  declare(call, self_of<Schema>(self.ptr()), name, R, dtype,
+          shape.is_valid() ? shape_from(shape, field) : Shape());
   return nb::borrow(self);
 }
 
 template <Role R>
-nb::object declare_float(nb::handle self, const std::string& name) {
-  declare(self_of<Schema>(self.ptr()), name, R, DType::F32, {});
+nb::object declare_float(nb::handle self, CallName call, const std::string& name) {
+  declare(call, self_of<Schema>(self.ptr()), name, R, DType::F32, {});
   return nb::borrow(self);
 }
 
-nb::object declare_version(nb::handle self, const std::string& name) {
-  declare(self_of<Schema>(self.ptr()), name, Role::Version, DType::I64, {});
+nb::object declare_version(nb::handle self, CallName call, const std::string& name) {
+  declare(call, self_of<Schema>(self.ptr()), name, Role::Version, DType::I64, {});
   return nb::borrow(self);
 }
 
@@ -79,7 +80,8 @@ nb::object compress(nb::handle self, const std::string& name) {
 }
 
 /// Declares a field for each value of an example; float becomes float32, int int64, bool bool.
-void infer(Schema& schema, Role role, nb::handle examples, const std::string& parameter) {
+void infer(CallName call, Schema& schema, Role role, nb::handle examples,
+           const std::string& parameter) {
   check_kind(nb::hasattr(examples, "keys"), examples, "Schema.from_step: " + parameter,
              "a mapping of names to example values");
   // Making arrays runs code of the values, which may change the mapping, so a copy is read.
@@ -88,23 +90,24 @@ void infer(Schema& schema, Role role, nb::handle examples, const std::string& pa
     const std::string name =
         value_from<std::string>(pair[0], "Schema.from_step: a name in " + parameter);
     const nb::object value = pair[1];
-    const nb::object array = array_of(value, "field '" + name + "'");
+    const std::string field = field_text(call.text, name);
+    const nb::object array = array_of(value, field);
     const Array read(array);
     const DType dtype = !nb::hasattr(value, "dtype") && read.kind() == 'f'
                             ? DType::F32
-                            : dtype_from(read.dtype(), name);
-    declare(schema, name, role, dtype, Shape(read.shape().begin(), read.shape().end()));
+                            : dtype_from(read.dtype(), field);
+    declare(call, schema, name, role, dtype, Shape(read.shape().begin(), read.shape().end()));
   }
 }
 
-nb::object from_step(Examples observations, Examples columns, Given<"Sequence[str]"> rewards,
-                     const std::optional<std::string>& discount, Examples recurrent_states,
-                     Examples mutable_columns) {
+nb::object from_step(CallName call, Examples observations, Examples columns,
+                     Given<"Sequence[str]"> rewards, const std::optional<std::string>& discount,
+                     Examples recurrent_states, Examples mutable_columns) {
   Schema schema;
-  infer(schema, Role::Observation, observations, "observations");
+  infer(call, schema, Role::Observation, observations, "observations");
   const auto infer_some = [&](Role role, Examples examples, const char* parameter) {
     if (examples.is_valid()) {
-      infer(schema, role, examples, parameter);
+      infer(call, schema, role, examples, parameter);
     }
   };
   infer_some(Role::Column, columns, "columns");
@@ -114,12 +117,12 @@ nb::object from_step(Examples observations, Examples columns, Given<"Sequence[st
     check_kind(PySequence_Check(rewards.ptr()) != 0 && !PyUnicode_Check(rewards.ptr()), rewards,
                "Schema.from_step: rewards", "a sequence of names");
     for (const nb::handle name : nb::tuple(rewards)) {
-      declare(schema, value_from<std::string>(name, "Schema.from_step: a name in rewards"),
+      declare(call, schema, value_from<std::string>(name, "Schema.from_step: a name in rewards"),
               Role::Reward, DType::F32, {});
     }
   }
   if (discount) {
-    declare(schema, *discount, Role::Discount, DType::F32, {});
+    declare(call, schema, *discount, Role::Discount, DType::F32, {});
   }
   infer_some(Role::RecurrentState, recurrent_states, "recurrent_states");
   infer_some(Role::MutableColumn, mutable_columns, "mutable_columns");

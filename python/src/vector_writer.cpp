@@ -209,7 +209,8 @@ void VectorWriterObject::check_environments(const char* call) const {
 
 /// Converts rows in a list, tuple or array of objects to an array [E, *shape]. Rows of environments
 /// that do not end are not read, because simulators put None there.
-nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo& field) const {
+nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo& field,
+                                        GivenIn in) const {
   const bool one_by_one = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr()) ||
                           (is_array(given) && Array(given).kind() == 'O');
   if (!one_by_one || PyObject_Size(given.ptr()) != static_cast<Py_ssize_t>(rows())) {
@@ -224,7 +225,7 @@ nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo
     if (ends(row)) {
       Value value;
       const nb::object one = given[row];
-      value.take(one, field, "final.", std::nullopt);
+      value.take(one, field, in, std::nullopt);
       std::copy_n(value.data(), field.spec.bytes, to + row * field.spec.bytes);
     }
   }
@@ -280,16 +281,17 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
       }
       fail(name, ": missing field ", field.spec.name);
     }
-    const nb::object given_rows = gathered(found, field);
+    const GivenIn in{call, "final."};
+    const nb::object given_rows = gathered(found, field, in);
     Value& taken = final_.next[field.field.index()];
     final_.given_next |= field.bit();
-    taken.take(given_rows, field, "final.", rows());
+    taken.take(given_rows, field, in, rows());
     if (taken.data() == Array(given_rows).data()) {
       taken.own(given_rows);
     }
     for (std::size_t row = 0; row < rows(); ++row) {
       if (ends(row)) {
-        taken.check_finite(field, "final.", row, 1);
+        taken.check_finite(field, in, row, 1);
       }
     }
   }
@@ -307,8 +309,15 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
               {.now = table.columns(),
                .optional = table.recurrent_states() | table.version(),
                .next = table.observations(),
-               .rows = rows()},
+               .rows = rows(),
+               .unchecked = true},
               values_);
+  const auto resets = [this](std::size_t e) { return writers().resetting(e); };
+  const std::size_t at_once = std::ranges::any_of(writers().chosen(), resets) ? 1 : rows();
+  for (std::size_t row = 0; row < rows(); row += at_once) {
+    // Of a reset only the observations that begin the next episode are stored.
+    check_rows(fields.call(), table, values_, row, at_once, resets(environment(row)));
+  }
   ends_from(end, fields.call(), rows(), ends_);
   if (!unfinished_) {
     check_environments(fields.call());

@@ -3,8 +3,6 @@
 #include "guest.hpp"
 
 #include <cstring>
-#include <map>
-#include <set>
 
 namespace reprise::python {
 namespace {
@@ -80,61 +78,6 @@ by `append_transition`, in one pass without the GIL.
 
 Everything but the number of priorities is checked before the first. If it is interrupted or finds
 no room after k transitions, the same call right after goes on after them.)";
-
-/// The length of a value; 0 if it has none, in which case it is refused later.
-Py_ssize_t length_of(PyObject* given) {
-  const Py_ssize_t length = PyObject_Size(given);
-  if (length < 0) {
-    nb::python_error error;
-    if (!error.matches(PyExc_TypeError)) {
-      throw std::move(error);
-    }
-    return 0;
-  }
-  return length;
-}
-
-/// The number of steps in a call's arrays, by its first field; none if it has no field. With
-/// `final`, observations have one row more.
-std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const Named named = table.named(fields, i);
-    if (named.field == nullptr) {
-      continue;
-    }
-    const Py_ssize_t length = length_of(fields.value(i));
-    const Py_ssize_t more = final && named.field->traits().has_next ? 1 : 0;
-    if (length <= more) {
-      fail(fields.call(), ": field '", named.field->spec.name, "': expected at least one step",
-           more != 0 ? " and the final observation" : "", "; given length ", length);
-    }
-    return static_cast<std::size_t>(length - more);
-  }
-  return std::nullopt;
-}
-
-/// Refuses an observation that has as many rows as the columns, because it lacks the final one.
-void check_final(const Fields& fields, const FieldTable& table) {
-  std::map<Py_ssize_t, const FieldInfo*> observations;
-  std::set<Py_ssize_t> columns;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const Named named = table.named(fields, i);
-    if (named.field == nullptr || named.next) {
-      continue;
-    }
-    if (named.field->traits().has_next) {
-      observations.emplace(length_of(fields.value(i)), named.field);
-    } else {
-      columns.insert(length_of(fields.value(i)));
-    }
-  }
-  const auto found = columns.size() == 1 ? observations.find(*columns.begin()) : observations.end();
-  if (found != observations.end()) {
-    const std::string rows = std::to_string(found->first);
-    fail(fields.call(), ": observation '", found->second->spec.name, "' has ", rows,
-         " rows; expected T + 1 = ", found->first + 1, ", the final one included");
-  }
-}
 
 }  // namespace
 
@@ -235,7 +178,7 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
 /// Whether the row that `row_` points at is the reset behind the row that ended the writer's last
 /// episode: a loop that knows of no resets gives that episode's final observations with it. A loop
 /// that leaves resets out gives the first ones of the next episode.
-bool LooseRows::is_reset(const Writer& writer) {
+bool LooseRows::is_reset(const Writer& writer) const {
   const auto found = finals_.find(&writer);
   if (found == finals_.end() || writer.in_episode() ||
       found->second.episode != writer.episode_id()) {
@@ -250,7 +193,6 @@ bool LooseRows::is_reset(const Writer& writer) {
       final += value.bytes.size();
     }
   }
-  found->second.episode = kNone;  // An episode that ends has one reset.
   return true;
 }
 
@@ -273,7 +215,8 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .optional = table.version(),
                .next = table.observations(),
-               .rows = rows},
+               .rows = rows,
+               .unchecked = next_step_},
               values);
   row_.clear();
   for (const FieldInfo& field : table.fields()) {
@@ -307,6 +250,13 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
   if (taken_ != 0 && (values_given() != values_left_ || state() != left_)) {
     taken_ = 0;
   }
+  // A reset is not stored, so its values do not matter.
+  for (std::size_t row = taken_; next_step_ && row < ends_.size(); ++row) {
+    point_at(row, 1);
+    if (!is_reset(writer_of(row))) {
+      check_rows(fields.call(), table, values, row, 1);
+    }
+  }
   const auto add = [&] {
     const std::size_t at_once = one_writer_ ? ends_.size() : 1;
     while (taken_ < ends_.size()) {
@@ -314,6 +264,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
       point_at(first, at_once);
       Writer& writer = writer_of(taken_);
       if (next_step_ && is_reset(writer)) {
+        finals_[&writer].episode = kNone;  // An episode that ends has one reset.
         ++taken_;
         continue;
       }

@@ -112,7 +112,7 @@ class LooseRows {
   };
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  [[nodiscard]] bool is_reset(const Writer& writer);
+  [[nodiscard]] bool is_reset(const Writer& writer) const;
   void note_end(const Writer& writer);
 
   const bool one_writer_;
@@ -227,7 +227,8 @@ class VectorWriterObject {
   void check_open(const char* call) const;
   void check_environments(const char* call) const;
   void read_final(nb::handle given, const char* call);
-  [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field) const;
+  [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field,
+                                    GivenIn in) const;
   [[nodiscard]] bool ends(std::size_t row) const { return ends_[row] != End::Continue; }
   void add_rows(const StepValues& values, bool next, std::vector<AnyValue>& to) const;
 

@@ -140,6 +140,12 @@ std::filesystem::path Conversion<std::filesystem::path>::from(nb::handle given, 
   return {std::string(PyBytes_AsString(bytes), static_cast<std::size_t>(PyBytes_Size(bytes)))};
 }
 
+Allocator Conversion<Allocator>::from(nb::handle given, What what) {
+  check_kind(PyCallable_Check(given.ptr()) != 0, given, what,
+             "None or a function of a number of bytes");
+  return {{given.ptr()}, what};
+}
+
 std::size_t word_from(nb::handle given, What what, const std::string_view* words, std::size_t count,
                       std::string_view besides) {
   std::string allowed;

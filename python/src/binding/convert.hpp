@@ -35,7 +35,6 @@ class What {
   [[nodiscard]] std::string text() const {
     return std::string(call_) + (call_.empty() ? "" : ": ") + std::string(name_);
   }
-  [[nodiscard]] std::string_view name() const noexcept { return name_; }
 
  private:
   std::string_view call_;
@@ -143,7 +142,7 @@ requires(words_of<Enum>.hint != nullptr) struct Conversion<Enum> {
     return in_quotes(words.names[static_cast<std::size_t>(value)]);
   }
   static Enum from(nb::handle given, What what) {
-    return static_cast<Enum>(word_from(given, what.name(), words.names.data(), words.count()));
+    return static_cast<Enum>(word_from(given, what, words.names.data(), words.count()));
   }
 };
 
@@ -162,13 +161,20 @@ struct Given : nb::handle {
   using nb::handle::handle;
 };
 using ArrayLike = Given<"ArrayLike">;
-using Allocator = Given<"Callable[[int], Any]">;
+/// A function of a number of bytes that gives memory, and its name in messages.
+struct Allocator : Given<"Callable[[int], Any]"> {
+  What what = std::string_view("allocator");
+};
 
 template <Hint kHint>
 struct Conversion<Given<kHint>> {
   static std::string hint() { return kHint.name; }
   static std::string shown(nb::handle /*none*/) { return "None"; }
   static Given<kHint> from(nb::handle given, What /*what*/) { return {given.ptr()}; }
+};
+template <>
+struct Conversion<Allocator> : Conversion<Given<"Callable[[int], Any]">> {
+  static Allocator from(nb::handle given, What what);
 };
 
 template <class T>

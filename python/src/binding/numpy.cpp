@@ -170,7 +170,7 @@ DType dtype_from(nb::handle dtype, std::string_view field) {
   }
   const auto* const found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) {
-    fail<WrongKind>("field '", field, "': dtype is ", name,
+    fail<WrongKind>(field, ": dtype is ", name,
                     "; allowed: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, "
                     "float64");
   }

@@ -86,8 +86,8 @@ class Array {
 [[nodiscard]] const char* name_of(DType dtype) noexcept;
 /// The name of the dtype that numpy makes of an object; its repr if it makes none.
 [[nodiscard]] std::string dtype_name(nb::handle given);
-/// numpy's dtype for an element type, and the reverse; TypeError if there is none. The dtype for
-/// bfloat16 comes from package ml_dtypes.
+/// numpy's dtype for an element type, and the reverse; TypeError, which names `field`, if there is
+/// none. The dtype for bfloat16 comes from package ml_dtypes.
 [[nodiscard]] nb::object dtype_of(DType dtype);
 [[nodiscard]] DType dtype_from(nb::handle dtype, std::string_view field);
 

@@ -29,14 +29,19 @@ FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
 
 }  // namespace
 
-void check_name(const Schema& schema, std::string_view name, Role role) {
-  const auto refuse = [&](const std::string& why) { fail("field '", name, "': ", why); };
+std::string field_text(std::string_view call, std::string_view name) {
+  return std::string(call) + ": field '" + std::string(name) + "'";
+}
+
+void check_name(const char* call, const Schema& schema, std::string_view name, Role role) {
+  const auto refuse = [&](const std::string& why) { fail(field_text(call, name), ": ", why); };
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
     refuse("the name is a keyword of the append calls; reserved: end, priorities, final, env_ids");
   }
   if (const auto nul = name.find('\0'); nul != std::string_view::npos) {
     // An exception's text ends at a NUL.
-    fail("field '", name.substr(0, nul), "...': the name has a NUL; allowed: any other character");
+    fail(field_text(call, std::string(name.substr(0, nul)) + "..."),
+         ": the name has a NUL; allowed: any other character");
   }
   if (name.starts_with(kNext)) {
     const auto plain = schema.find(name.substr(kNext.size()));
@@ -54,7 +59,7 @@ void check_name(const Schema& schema, std::string_view name, Role role) {
 FieldTable::FieldTable(const Schema& schema) {
   Schema before;
   for (const FieldSpec& spec : schema.fields()) {
-    check_name(before, spec.name, spec.role);
+    check_name("Schema", before, spec.name, spec.role);
     before.declare(spec.name, spec.role, spec.dtype, spec.shape);
     fields_.push_back(info_of(schema, spec));
   }

@@ -81,8 +81,17 @@ class FieldTable {
   std::size_t copied_bytes_ = 0;
 };
 
+/// A text such as "Writer.append: field 'state'".
+[[nodiscard]] std::string field_text(std::string_view call, std::string_view name);
+
 /// ValueError if a field of this name and role would make a FieldTable refuse the schema.
-void check_name(const Schema& schema, std::string_view name, Role role);
+void check_name(const char* call, const Schema& schema, std::string_view name, Role role);
+
+/// Where a value was given: the call, and what stands before the field's name there, as "next_".
+struct GivenIn {
+  const char* call = nullptr;
+  std::string_view prefix = {};
+};
 
 /// The bytes of one field's value, valid while this object and the Python value live.
 class Value {
@@ -90,17 +99,16 @@ class Value {
   /// Takes a value of the field's shape, after a dimension of `rows` if there are any, and converts
   /// it if necessary. A plain array of the right type is referred to, not copied.
   ///
-  /// TypeError for a type that does not convert, ValueError for a wrong shape, an integer out of
-  /// range or a discount outside 0 to 1; either names the field (with `prefix`), what is expected
-  /// and what was given.
-  void take(nb::handle given, const FieldInfo& field, std::string_view prefix,
-            std::optional<std::size_t> rows);
+  /// TypeError for a type that does not convert, ValueError for a wrong shape or an integer out of
+  /// range; either names the call, the field, what is expected and what was given.
+  void take(nb::handle given, const FieldInfo& field, GivenIn in, std::optional<std::size_t> rows);
 
-  /// ValueError for a value of these rows that has to be finite and is not, naming field (with
-  /// `prefix`), row and value. It has to come before any row is written, because a later row would
-  /// be refused when earlier ones are already in the buffer.
-  void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t first,
-                    std::size_t rows) const;
+  /// ValueError for a discount outside 0 to 1 and a version below 0 in these rows.
+  void check_range(const FieldInfo& field, GivenIn in, std::size_t first, std::size_t rows) const;
+  /// ValueError for a value of these rows that has to be finite and is not. It has to come before
+  /// any row is written, because a later row would be refused when earlier ones are already in the
+  /// buffer.
+  void check_finite(const FieldInfo& field, GivenIn in, std::size_t first, std::size_t rows) const;
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
   /// Keeps an object alive as long as the value.
@@ -108,7 +116,7 @@ class Value {
   void reset() { owner_.reset(); }
 
  private:
-  bool take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix);
+  bool take_scalar(nb::handle given, const FieldInfo& field, GivenIn in);
 
   const std::byte* data_ = nullptr;
   alignas(8) std::byte scalar_[8] = {};
@@ -194,12 +202,27 @@ struct Expected {
   std::optional<std::size_t> rows = std::nullopt;
   /// How many rows an observation has under its own name, if not as many as the others.
   std::optional<std::size_t> observation_rows = std::nullopt;
+  /// Whether the caller calls `check_rows`, because some rows may not be stored.
+  bool unchecked = false;
 };
 
+/// The number of steps in a call's arrays, by its first field; none if it has no field. With
+/// `final`, observations have one row more.
+[[nodiscard]] std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table,
+                                                    bool final);
+
+/// Refuses an observation that has as many rows as the columns, because it lacks the final one.
+void check_final(const Fields& fields, const FieldTable& table);
+
 /// Reads every field of the call. ValueError for unknown and missing fields, which lists the
-/// fields. Other errors are as in `Value::take`.
+/// fields. Other errors are as in `Value::take`, and without `unchecked` as in Value's checks.
 void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
                  StepValues& values);
+
+/// Checks `rows` of a call's `unchecked` arrays, from the first on; or of its next observations
+/// alone.
+void check_rows(const char* call, const FieldTable& table, const StepValues& values,
+                std::size_t first, std::size_t rows, bool next_alone = false);
 
 /// ValueError if a recurrent state is missing where an item may begin, naming the environment.
 void check_states(const StepValues& values, const FieldTable& table, const Window& window,

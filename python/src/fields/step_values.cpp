@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <set>
 
 namespace reprise::python {
 namespace {
@@ -58,6 +60,19 @@ void check_missing(const char* call, const StepValues& values, const FieldTable&
        names.empty() || next_names.empty() ? "" : ", ", next_names);
 }
 
+/// The length of a value; 0 if it has none, in which case it is refused later.
+Py_ssize_t length_of(PyObject* given) {
+  const Py_ssize_t length = PyObject_Size(given);
+  if (length < 0) {
+    nb::python_error error;
+    if (!error.matches(PyExc_TypeError)) {
+      throw std::move(error);
+    }
+    return 0;
+  }
+  return length;
+}
+
 inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
   switch (to.size()) {
     case 1:
@@ -76,6 +91,45 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 
 }  // namespace
 
+std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Named named = table.named(fields, i);
+    if (named.field == nullptr) {
+      continue;
+    }
+    const Py_ssize_t length = length_of(fields.value(i));
+    const Py_ssize_t more = final && named.field->traits().has_next ? 1 : 0;
+    if (length <= more) {
+      fail(fields.call(), ": field '", named.field->spec.name, "': expected at least one step",
+           more != 0 ? " and the final observation" : "", "; given length ", length);
+    }
+    return static_cast<std::size_t>(length - more);
+  }
+  return std::nullopt;
+}
+
+void check_final(const Fields& fields, const FieldTable& table) {
+  std::map<Py_ssize_t, const FieldInfo*> observations;
+  std::set<Py_ssize_t> columns;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Named named = table.named(fields, i);
+    if (named.field == nullptr || named.next) {
+      continue;
+    }
+    if (named.field->traits().has_next) {
+      observations.emplace(length_of(fields.value(i)), named.field);
+    } else {
+      columns.insert(length_of(fields.value(i)));
+    }
+  }
+  const auto found = columns.size() == 1 ? observations.find(*columns.begin()) : observations.end();
+  if (found != observations.end()) {
+    const std::string rows = std::to_string(found->first);
+    fail(fields.call(), ": observation '", found->second->spec.name, "' has ", rows,
+         " rows; expected T + 1 = ", found->first + 1, ", the final one included");
+  }
+}
+
 void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
                  StepValues& values) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -92,17 +146,37 @@ void read_fields(const Fields& fields, const FieldTable& table, const Expected& 
     const auto rows = field.traits().has_next && !named.next && expected.observation_rows
                           ? expected.observation_rows
                           : expected.rows;
-    constexpr std::string_view kNext = "next_";
-    const std::string_view prefix = named.next ? kNext : std::string_view();
+    const GivenIn in{fields.call(), named.next ? "next_" : ""};
     Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
-    taken.take(fields.value(i), field, prefix, rows);
+    taken.take(fields.value(i), field, in, rows);
+    if (expected.unchecked) {
+      continue;
+    }
+    taken.check_range(field, in, 0, rows.value_or(1));
     // A single step is checked by its commit, before anything is written; first observations are
     // not.
     const std::size_t single = expected.next == 0 ? 1 : 0;
-    taken.check_finite(field, prefix, 0, rows.value_or(single));
+    taken.check_finite(field, in, 0, rows.value_or(single));
   }
   check_missing(fields.call(), values, table, expected);
+}
+
+void check_rows(const char* call, const FieldTable& table, const StepValues& values,
+                std::size_t first, std::size_t rows, bool next_alone) {
+  for (const FieldInfo& field : table.fields()) {
+    const auto check = [&](const Value& value, GivenIn in) {
+      value.check_range(field, in, first, rows);
+      value.check_finite(field, in, first, rows);
+    };
+    const std::size_t i = field.field.index();
+    if (!next_alone && (values.given_now & field.bit()) != 0) {
+      check(values.now[i], {call, {}});
+    }
+    if ((values.given_next & field.bit()) != 0) {
+      check(values.next[i], {call, "next_"});
+    }
+  }
 }
 
 void check_states(const StepValues& values, const FieldTable& table, const Window& window,

@@ -155,8 +155,8 @@ void check_range(nb::handle array, DType dtype, What what) {
   }
 }
 
-std::string quoted(const FieldInfo& field, std::string_view prefix) {
-  return "field '" + std::string(prefix) + field.spec.name + "'";
+std::string quoted(const FieldInfo& field, GivenIn in) {
+  return field_text(in.call, std::string(in.prefix) + field.spec.name);
 }
 
 bool same_shape(const Array& array, const FieldInfo& field, std::optional<std::size_t> rows) {
@@ -199,26 +199,6 @@ bool holds_bools(nb::handle given) {
     return false;
   }
   return str_of(dtype).ends_with("bool");
-}
-
-void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
-  for (std::size_t i = 0; i < count; ++i) {
-    float value = 0;
-    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
-    if (!(value >= 0.0F && value <= 1.0F)) {
-      fail(what, " is ", value, "; allowed: 0 to 1");
-    }
-  }
-}
-
-void check_versions(const std::byte* data, std::size_t count, const std::string& what) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t value = 0;
-    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
-    if (value < 0) {
-      fail(what, " is ", value, "; allowed: at least 0");
-    }
-  }
 }
 
 /// Converts a tensor that numpy failed to convert. Call it while numpy's error is set.
@@ -321,7 +301,25 @@ void StepValues::reset() {
   given_now = given_next = 0;
 }
 
-void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t first,
+void Value::check_range(const FieldInfo& field, GivenIn in, std::size_t first,
+                        std::size_t rows) const {
+  const auto check = [&]<class T>(T value, T least, T most, const char* allowed) {
+    for (std::size_t row = first; row < first + rows; ++row) {
+      std::memcpy(&value, data_ + row * sizeof(value), sizeof(value));
+      if (!(value >= least && value <= most)) {
+        fail(quoted(field, in), " is ", value, "; allowed: ", allowed);
+      }
+    }
+  };
+  if (field.traits().discounts) {
+    check(0.0F, 0.0F, 1.0F, "0 to 1");
+  } else if (field.traits().stamped) {
+    using Limits = std::numeric_limits<std::int64_t>;
+    check(std::int64_t{0}, std::int64_t{0}, Limits::max(), "at least 0");
+  }
+}
+
+void Value::check_finite(const FieldInfo& field, GivenIn in, std::size_t first,
                          std::size_t rows) const {
   const reprise::detail::NotFinite found =
       field.finite
@@ -329,21 +327,21 @@ void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::s
                 field.spec.dtype, {data_ + first * field.spec.bytes, rows * field.spec.bytes})
           : reprise::detail::NotFinite();
   if (found.name != nullptr) {
-    fail(quoted(field, prefix), " is ", found.name, " at element ",
-         found.element % field.spec.elements, " of row ",
-         first + found.element / field.spec.elements, "; allowed: finite (Schema.require_finite)");
+    fail(quoted(field, in), " is ", found.name, " at element ", found.element % field.spec.elements,
+         " of row ", first + found.element / field.spec.elements,
+         "; allowed: finite (Schema.require_finite)");
   }
 }
 
-void Value::take(nb::handle given, const FieldInfo& field, std::string_view prefix,
+void Value::take(nb::handle given, const FieldInfo& field, GivenIn in,
                  std::optional<std::size_t> rows) {
   const auto fits = [&](const Array& array) {
     return array.is(field.spec.dtype) && array.plain() && same_shape(array, field, rows);
   };
   if (is_array(given) && fits(Array(given))) {
     data_ = Array(given).data();
-  } else if (rows || !field.spec.shape.empty() || !take_scalar(given, field, prefix)) {
-    const std::string what = quoted(field, prefix);
+  } else if (rows || !field.spec.shape.empty() || !take_scalar(given, field, in)) {
+    const std::string what = quoted(field, in);
     const nb::object array = array_of(given, what);
     const Array read(array);
     const bool kind = casts(read.kind(), field.kind);
@@ -358,15 +356,10 @@ void Value::take(nb::handle given, const FieldInfo& field, std::string_view pref
     owner_ = fits(read) ? array : converted(array, field.spec.dtype, what);
     data_ = Array(owner_).data();
   }
-  if (field.traits().discounts) {
-    check_discounts(data_, rows.value_or(1), quoted(field, prefix));
-  } else if (field.traits().stamped) {
-    check_versions(data_, rows.value_or(1), quoted(field, prefix));
-  }
 }
 
 /// Writes a Python or numpy number; false if the value has to be converted as an array.
-bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix) {
+bool Value::take_scalar(nb::handle given, const FieldInfo& field, GivenIn in) {
   const char kind = scalar_kind(given.ptr());
   const DType dtype = field.spec.dtype;
   // numpy converts to the float types that C++ lacks.
@@ -374,7 +367,7 @@ bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_vi
     return false;
   }
   if (!write_scalar(given.ptr(), dtype, scalar_)) {
-    refuse_range(quoted(field, prefix), str_of(given), dtype);
+    refuse_range(quoted(field, in), str_of(given), dtype);
   }
   data_ = scalar_;
   return true;

@@ -80,8 +80,8 @@ KINDS = {
     "new().observation(5, 'f4')": "Schema.observation: name is 5; allowed: a str that",
     "new().reward((2,))": "Schema.reward: name is (2,); allowed: a str that",
     "new().discount('\\ud800')": "Schema.discount: name is '\\ud800'; allowed: a str that",
-    "new().observation('x', 'nonsense')": "field 'x': dtype is 'nonsense'; allowed: bool, int8",
-    "new().column('x', (3, 4))": "field 'x': dtype is (3, 4); allowed: bool, int8",
+    "new().observation('x', 'nonsense')": "Schema.observation: field 'x': dtype is 'nonsense'; allowed: bool, int8",
+    "new().column('x', (3, 4))": "Schema.column: field 'x': dtype is (3, 4); allowed: bool, int8",
     "from_step(observations={5: 1.0})": "Schema.from_step: a name in observations is 5; allowed",
     "from_step(observations={'\\ud800': 1.0})": "Schema.from_step: a name in observations is ",
     "from_step(observations=[1])": "Schema.from_step: observations is [1]; allowed: a mapping of",
@@ -106,6 +106,14 @@ KINDS = {
     "expected float32 of shape (n,); given None",
     "b.episodes().update_priorities(0, 0, None)": "Episodes.update_priorities: "
     "priorities: expected float32 of shape (n,); given None",
+    "reprise.ReplayBuffer(s, 9, window=3)": "ReplayBuffer: window is 3; allowed: Transitions, Seq",
+    "reprise.ReplayBuffer(s, 9, selectors=[3])": "ReplayBuffer: selectors is 3; allowed: Uniform, ",
+    "reprise.ReplayBuffer(s, 9, storage=3)": "ReplayBuffer: storage is 3; allowed: None or a path",
+    "new().column('x', 'i1', 3)": "Schema.column: field 'x': shape is 3; allowed: a sequence",
+    "b.sampler(allocator=5)": "ReplayBuffer.sampler: allocator is 5; allowed: None or a function",
+    "b.sampler(allocator=lambda n: 5).sample(1)": "ReplayBuffer.sampler: allocator gave int; allowed",
+    "b.hindsight('state').relabel([], 5)": "Hindsight.relabel: goals: expected an array or a tensor",
+    "w.begin_episode(state=1j)": "Writer.begin_episode: field 'state': expected float32 of shape",
 }
 
 
@@ -126,8 +134,8 @@ COUNTS = {
     "reprise.ReplayBuffer(s, 9, remover=reprise.LeastFrequentlySampled({}))": ""
     "LeastFrequentlySampled.candidates",
     "reprise.ReplayBuffer(s, 9, remover=reprise.LowestPriority({}))": "LowestPriority.selector",
-    "new().observation('x', 'f4', ({},))": "field 'x': shape[0]",
-    "new().column('x', 'f4', (3, {}))": "field 'x': shape[1]",
+    "new().observation('x', 'f4', ({},))": "Schema.observation: field 'x': shape[0]",
+    "new().column('x', 'f4', (3, {}))": "Schema.column: field 'x': shape[1]",
     "b.sampler(seed={})": "ReplayBuffer.sampler: seed",
     "b.selector({})": "ReplayBuffer.selector: place",
     "b.sampler(resume={})": "ReplayBuffer.sampler: resume",
@@ -310,9 +318,22 @@ REFUSED = {
     "Queue.size = 4",
     "make(rate_limiter=reprise.Queue(4))": "ReplayBuffer: max_times_sampled is 0, with a Queue as rate_limiter; "
     "allowed: at least 1",
+    "new().column('end', 'i1')": "Schema.column: field 'end': the name is a keyword of the",
+    "b.sampler(allocator=lambda n: bytearray(1)).sample(1)": "ReplayBuffer.sampler: allocator gave "
+    "1 bytes; asked for",
+    "b.hindsight('state', goal='last')": "ReplayBuffer.hindsight: goal is 'last'; allowed: 'future'",
+    "b.hindsight('state').relabel([], np.zeros(5))": "Hindsight.relabel: goals: expected a writable",
+    "b.update_priorities([], [1])": "ReplayBuffer.update_priorities: priorities: expected float32 of "
+    "shape (0,), one for each key; given shape (1,)",
+    "b.selector().update([], [1])": "SelectorHandle.update: priorities: expected float32 of shape",
+    "b.sampler().update_priorities([], [1])": "Sampler.update_priorities: priorities: expected",
+    "w.append(**step | {'action': 2**40})": "Writer.append: field 'action': 1099511627776 is out of",
+    "w.append(**step | {'next_state': [0]})": "Writer.append: field 'next_state': expected float32",
+    "v.append(end=[1, 0], final={'state': [[0, 0]]}, **rows)": "VectorWriter.append: field "
+    "'final.state': expected",
     "b.hindsight('state', share=2.0)": "ReplayBuffer.hindsight: share is 2; allowed: 0 to 1",
     "b.prefetch(1, timeout=-1)": "ReplayBuffer.prefetch: timeout is -1 s; allowed: None or at least 0",
-    "b.prefetch(1, draws='all')": "draws is 'all'; allowed: 'stratified', 'independent', ",
+    "b.prefetch(1, draws='all')": "ReplayBuffer.prefetch: draws is 'all'; allowed: 'stratified', 'independent', ",
     "b.selector(5)": "ReplayBuffer.selector: selector is 5; allowed: 0 to 0",
     "b.sampler(resume=5)": "ReplayBuffer.sampler: resume is 5; the buffer was loaded",
     "b.save(at, keep=0)": "ReplayBuffer.save: keep is 0; allowed: 1 to 1000",
@@ -335,7 +356,9 @@ REFUSED = {
 @pytest.mark.parametrize("call, message", REFUSED.items())
 def test_what_the_core_refuses_is_named_as_here(call, message, made):
     made["w"].begin_episode(state=[0, 0])
+    made["v"].begin(state=np.zeros((2, 2)))
     names = dict(made, step={"action": 1, "reward": 1, "next_state": [0, 0]})
+    names["rows"] = {name: [value, value] for name, value in names["step"].items()}
 
     def make(schema=names["s"], **options):
         return reprise.ReplayBuffer(schema, 100, **options)

@@ -175,3 +175,36 @@ def test_a_simulator_that_is_reset_within_episodes_begins_anew(buffer, autoreset
     assert (items[".discounts"] != 0).all()
     found = sorted(zip(items["state"][:, 0].tolist(), items["next_state"][:, 0].tolist()))
     assert found == [(0, 1)] * 4 + [(1, 2)] * 2 + [(500, 501)] * 2
+
+
+@pytest.mark.parametrize("call", ["append", "append_transitions"])
+def test_what_is_not_stored_of_a_reset_may_have_any_value(call):
+    schema = reprise.Schema().observation("obs", np.float32).reward().discount("gamma")
+    buffer = reprise.ReplayBuffer(schema.require_finite(), 100, selectors=reprise.Uniform())
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    if call == "append":
+        writers.begin(obs=[0, 10])
+
+    def append(now, after, reward, gamma, end=(0, 0)):
+        given = {"obs": now} if call == "append_transitions" else {}
+        rows = {"next_obs": after, "reward": reward, "gamma": gamma, "end": end}
+        getattr(writers, call)(**rows, **given)
+
+    append([0, 10], [1, 11], [0, 0], [1, 1], end=[1, 0])
+    reset = {"now": [1, 11], "after": [5, 12]}
+    nan = np.nan
+    # The row of the environment that goes on is checked, and nothing is taken before.
+    refuses(
+        ValueError, "'reward' is nan .* of row 1", append, **reset, reward=[nan, nan], gamma=[1, 1]
+    )
+    refuses(ValueError, "'gamma' is nan", append, **reset, reward=[nan, 0], gamma=[nan, nan])
+    assert buffer.stats()["committed_steps"] == 2
+    if call == "append":
+        refuses(ValueError, "'next_obs' is nan", append, [], [nan, 12], [0, 0], [1, 1])
+    append(**reset, reward=[nan, 0], gamma=[nan, 1])
+    refuses(ValueError, "'reward' is nan .* of row 0", append, [5, 12], [6, 13], [nan, 0], [1, 1])
+    append([5, 12], [6, 13], [7, 0], [1, 1])
+    writers.close()
+    items = every_item(buffer)
+    assert sorted(items["obs"].tolist()) == [0, 5, 10, 11, 12]
+    assert items["reward"][items["obs"] == 5] == 7

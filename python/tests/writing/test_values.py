@@ -289,7 +289,9 @@ def test_tensors_that_numpy_cannot_have_are_named(given, why, name, monkeypatch)
 def test_a_tensor_of_bfloat16_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     given = Tensor("torch.bfloat16", False, UNKNOWN)
-    with pytest.raises(TypeError, match="^field 'value': .*package ml_dtypes.*pip install ml_dt"):
+    with pytest.raises(
+        TypeError, match="^Writer.append: field 'value': .*package ml_dtypes.*pip install ml_dt"
+    ):
         taken("float32", given, (2,))
 
 
