@@ -69,13 +69,16 @@ class Autosave::State {
     std::uint64_t samples = 0;
     std::uint64_t updates = 0;
     std::size_t items = 0;
+    std::uint64_t changes = 0;
     friend bool operator==(const Seen&, const Seen&) = default;
   };
   [[nodiscard]] Seen look() const {
     core_->shards().drain();  // Else the save itself would change the count of items.
     const Stats stats = core_->stats();
-    return {stats.committed_steps, stats.evicted_steps, stats.sampled_items, stats.applied_updates,
-            stats.items};
+    // S1: acquire; partner: Counters::changed. The save that follows has the changes counted here.
+    const std::uint64_t changes = core_->counters.changes.load(std::memory_order_acquire);
+    return {stats.committed_steps, stats.evicted_steps, stats.sampled_items,
+            stats.applied_updates, stats.items,         changes};
   }
 
   void save_what_is_new(const SaveOptions& how) REPRISE_EXCLUDES(mutex_) {

@@ -59,6 +59,7 @@ void BufferCore::set_version(std::int64_t version) noexcept {
   }
   // Relaxed: a draw that reads this version takes its locks afterwards, so after the shards above.
   raise(counters.version, version);
+  counters.changed();
 }
 
 void BufferCore::check_samples_per_insert(double samples_per_insert) const {
@@ -79,6 +80,7 @@ void BufferCore::set_samples_per_insert(double samples_per_insert) {
   life_.check();
   check_samples_per_insert(samples_per_insert);
   limiter_.set_samples_per_insert(samples_per_insert);
+  counters.changed();
   // E1: a lower ratio may let writers go on, a higher one samplers with large batches.
   room_event.wake_registered();
   items_event.wake_registered();

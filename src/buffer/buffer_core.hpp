@@ -35,7 +35,7 @@ namespace reprise::buffer {
 
 /// Statistics of a buffer since it was made; a load restores them. They have a cache line of their
 /// own, because every commit reads the members around them. Any thread. Relaxed: no other data
-/// depends on them, except for `dropped_steps`.
+/// depends on them, except for `dropped_steps` and `changes`.
 struct alignas(base::kCacheLine) Counters {
   std::atomic<std::uint64_t> sampled_items{0};
   std::atomic<std::uint64_t> sampled_batches{0};
@@ -49,6 +49,11 @@ struct alignas(base::kCacheLine) Counters {
   /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
   /// of these steps.
   std::atomic<std::uint64_t> dropped_steps{0};
+  /// Changes of what a checkpoint stores that no other count shows: of values of mutable columns,
+  /// of all weights of a selector, of the ratio, of the version. S1: added with release, after the
+  /// change; partner: the acquire in Autosave, whose save then has the change.
+  std::atomic<std::uint64_t> changes{0};
+  void changed() noexcept { changes.fetch_add(1, std::memory_order_release); }
   /// Steps in the newest save that has returned, evicted and dropped ones included.
   std::atomic<std::uint64_t> saved_steps{0};
   // Counts of attached processes (src/process).

@@ -272,6 +272,7 @@ void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
                  "allowed: a selector whose rule and shard selectors both set an alpha, which its "
                  "rule then has");
   }
+  core.counters.changed();
 }
 
 float alpha(const BufferCore& core, std::size_t selector) {
@@ -294,6 +295,7 @@ void decay(BufferCore& core, float factor, std::size_t selector) {
       refuse_selector("decay", selector);
     }
   }
+  core.counters.changed();
 }
 
 void reset(BufferCore& core, float priority, std::size_t selector) {
@@ -308,6 +310,7 @@ void reset(BufferCore& core, float priority, std::size_t selector) {
   for (std::size_t s = 0; s < all.size(); ++s) {
     all[s].update_all(selector, weight);
   }
+  core.counters.changed();
 }
 
 std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {

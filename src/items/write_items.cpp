@@ -79,6 +79,7 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
     }
     items.unpin();
   }
+  core.counters.changed();
   return {applied, keys.size() - applied};
 }
 

@@ -64,6 +64,43 @@ TEST(Autosave, SavesWhatIsNewUntilItIsStopped) {
   EXPECT_EQ(loaded.buffer.stats().unsaved_steps, 0U);
 }
 
+TEST(Autosave, SavesAlsoWhatNoStatisticCounts) {
+  const ScratchDirectory directory;
+  Schema schema;
+  const auto id = schema.observation<float>("id");
+  const auto value = schema.mutable_column<float>("value");
+  (void)schema.version("version");
+  ReplayBuffer replay(schema, Small{.rate_limiter = SampleToInsertRatio{}});
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(id) = 0.0F;
+  writer.next(id) = 1.0F;
+  writer.now(value) = 0.0F;
+  ASSERT_EQ(writer.commit(), CommitStatus::Committed);
+  const ItemKey key = for_now(replay.sampler()).sample(1)->keys()[0];
+  Autosave autosave(replay, directory.path());
+  std::stop_source stopped;
+  stopped.request_stop();
+  autosave.run(stopped.get_token());
+  std::uint64_t saves = 1;
+  for (const auto& change : std::vector<std::function<void()>>{
+           [&] {
+             (void)replay.update({&key, 1}, value, std::array{5.0F});
+           },
+           [&] { replay.selector().reset(2.0F); },
+           [&] { replay.selector().decay(0.5F); },
+           [&] { replay.selector().set_alpha(0.5F); },
+           [&] { replay.set_samples_per_insert(2.0); },
+           [&] { replay.set_version(3); },
+       }) {
+    autosave.run(stopped.get_token());
+    EXPECT_EQ(autosave.status().saves, saves) << "nothing is new";
+    change();
+    autosave.run(stopped.get_token());
+    EXPECT_EQ(autosave.status().saves, ++saves);
+  }
+}
+
 TEST(Autosave, TellsWhyASaveFailedAndTriesAgain) {
   const ScratchDirectory directory;
   const std::filesystem::path parent = std::filesystem::path(directory.path()) / "parent";
