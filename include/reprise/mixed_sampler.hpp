@@ -115,13 +115,13 @@ class MixedSampler final : public BatchSource {
   /// sum of the former and the least of the latter.
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
-  /// Updates each key, in any order, by `SelectorHandle::update` of the first part with the key's
-  /// buffer, which the key's tag names. If two buffers of exact parts share a tag, as two loads of
-  /// one checkpoint do, the key's place in the batch decides instead: the keys have to be those of
-  /// one whole batch, in its order. Errors, all found before any buffer is changed: as
-  /// `SelectorHandle::update`; a key of none of the buffers; and for buffers that share a tag,
-  /// fewer keys than a batch, or any by the common total. Set `Options::key_tag`, because two
-  /// random ones are equal once in 4095.
+  /// Updates each key, in any order, by `SelectorHandle::update` of every selector that the parts
+  /// have of the key's buffer, which the key's tag names; the result counts it once. If two buffers
+  /// of exact parts share a tag, as two loads of one checkpoint do, the key's place in the batch
+  /// decides instead: the keys have to be those of one whole batch, in its order. Errors, all found
+  /// before any buffer is changed: as `SelectorHandle::update`; a key of none of the buffers; and
+  /// for buffers that share a tag, fewer keys than a batch, or any by the common total. Set
+  /// `Options::key_tag`, because two random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
 

@@ -49,7 +49,7 @@ ValueError for 'by_buffer' of several exact parts, whose weights it would scale 
 other than 'stratified' and 'independent' by the common total.)";
 
 constexpr const char* kUpdate =
-    R"(Sets the priorities of a batch of this mix in all of its buffers.
+    R"(Sets the priorities of a batch of this mix in all of its buffers, for each selector that is a part.
 
 keys: `item_keys` of batches, any of them in any order, as their tags tell whose they are.
 priorities: as many. Both, the result and the errors are those of ReplayBuffer.update_priorities;

@@ -196,11 +196,14 @@ class MixedSampler::State {
       } else if (i == end) {
         end += counts_[++part];
       }
-      if (!good) {
-        buffer::check_priorities(kUpdate, priorities.subspan(i, 1), rule(part), i);
+      const std::size_t first = first_of(part);
+      for (std::size_t p = first; !good && p < cores_.size(); ++p) {
+        if (first_of(p) == first) {
+          buffer::check_priorities(kUpdate, priorities.subspan(i, 1), rule(p), i);
+        }
       }
-      keys_[part].push_back(keys[i]);
-      priorities_[part].push_back(priorities[i]);
+      keys_[first].push_back(keys[i]);
+      priorities_[first].push_back(priorities[i]);
     }
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       cores_[i]->life().check();
@@ -208,9 +211,16 @@ class MixedSampler::State {
     }
     UpdateResult all;
     for (std::size_t i = 0; i < cores_.size(); ++i) {
-      const UpdateResult one = buffer::update(*cores_[i], keys_[i], priorities_[i], selectors_[i]);
-      all.applied += one.applied;
-      all.stale += one.stale;
+      const std::size_t first = first_of(i);
+      if (is_again(i)) {
+        continue;
+      }
+      const UpdateResult one =
+          buffer::update(*cores_[i], keys_[first], priorities_[first], selectors_[i]);
+      if (i == first) {  // A key counts once, however many selectors its buffer has here.
+        all.applied += one.applied;
+        all.stale += one.stale;
+      }
     }
     return all;
   }
@@ -341,6 +351,19 @@ class MixedSampler::State {
     }
     facts_.lowest_drawn = *std::ranges::min_element(probabilities);
     sampler::weigh(probabilities, facts_, options.beta, options.normalise, weights);
+  }
+
+  /// The first part with the same buffer as this one.
+  [[nodiscard]] std::size_t first_of(std::size_t part) const noexcept {
+    return static_cast<std::size_t>(std::ranges::find(cores_, cores_[part]) - cores_.begin());
+  }
+  /// Whether an earlier part has the same selector of the same buffer.
+  [[nodiscard]] bool is_again(std::size_t part) const noexcept {
+    std::size_t p = first_of(part);
+    while (cores_[p] != cores_[part] || selectors_[p] != selectors_[part]) {
+      ++p;
+    }
+    return p != part;
   }
 
   /// The index of the first part whose keys have the tag; the number of parts if there is none.

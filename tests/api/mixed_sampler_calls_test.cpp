@@ -291,6 +291,56 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
       {"key_tag 1", "exact parts"});
 }
 
+/// Expects that a selector draws the step with this number alone.
+void expect_only(const SelectorHandle& selector, const Line& line, std::uint64_t number) {
+  Sampler sampler = selector.sampler();
+  const SampleResult batch = require_batch(sampler.sample(8));
+  for (const std::uint64_t drawn : batch->now(line.action)) {
+    EXPECT_EQ(drawn, number);
+  }
+}
+
+TEST(MixedSampler, UpdatesEachSelectorThatDrawsFromABuffer) {
+  Two two;
+  Line line(Small{.selectors = {kRaw, Proportional{.alpha = 8.0F}}, .key_tag = 3});
+  line.append_many(0, 4, 1.0F);
+  MixedSampler all({{line.replay, 2},
+                    {two.one.replay, 2},
+                    {line.replay.selector(1), 2},
+                    {line.replay.selector(1), 1}});
+  const std::vector<ItemKey> keys = line.key_list();
+  expect_refusal(
+      [&] {
+        (void)all.update_priorities(keys, std::vector{1.0F, 1e6F, 0.0F, 0.0F});
+      },
+      {"MixedSampler::update_priorities", "priorities[1]", "finite weight"});
+  EXPECT_EQ(line.replay.stats().applied_updates, 0U);
+  const UpdateResult result = all.update_priorities(keys, std::vector{0.0F, 1.0F, 0.0F, 0.0F});
+  EXPECT_EQ(result.applied, 4U) << "each key once";
+  EXPECT_EQ(result.stale, 0U);
+  EXPECT_EQ(line.replay.stats().applied_updates, 8U);
+  expect_only(line.replay.selector(0), line, 1);
+  expect_only(line.replay.selector(1), line, 1);
+}
+
+TEST(MixedSampler, UpdatesEachSelectorOfABufferThatSharesItsTag) {
+  const Options options = Small{.selectors = {kRaw, kRaw}};
+  Line line(options);
+  Line twin(options);
+  line.append_many(0, 4, 1.0F);
+  twin.append_many(0, 4, 1.0F);
+  MixedSampler all({{line.replay, 8}, {twin.replay, 8}, {line.replay.selector(1), 8}});
+  const SampleResult batch = require_batch(all.sample());
+  std::vector<float> priorities(16, 1.0F);
+  for (const std::uint64_t number : batch->now(line.action).last(8)) {
+    priorities.push_back(number == 3 ? 1.0F : 0.0F);
+  }
+  EXPECT_EQ(all.update_priorities(batch->keys(), priorities).applied, 24U);
+  EXPECT_EQ(twin.replay.stats().applied_updates, 8U);
+  expect_only(line.replay.selector(0), line, 3);
+  expect_only(line.replay.selector(1), line, 3);
+}
+
 template <class... Arguments>
 void refuses(std::initializer_list<std::string_view> words, Arguments&&... arguments) {
   expect_refusal([&] { const MixedSampler made(arguments...); }, words);
