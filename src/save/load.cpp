@@ -114,8 +114,10 @@ Made make_core(const Snapshot& snapshot, const std::string& directory, const Sto
   }
   try {
     check_size(snapshot, stored_schema, use, options.decoder);
-    return {std::make_shared<buffer::BufferCore>(stored_schema, use),
-            use.rate_limiter == stored.rate_limiter};
+    // Equal schemas may differ in whether values have to be finite.
+    return {
+        std::make_shared<buffer::BufferCore>(like != nullptr ? like->schema() : stored_schema, use),
+        use.rate_limiter == stored.rate_limiter};
   } catch (const std::invalid_argument& error) {
     options.decoder.refuse(error.what());
   } catch (const std::bad_alloc&) {

@@ -227,6 +227,29 @@ TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
   EXPECT_THROW((void)line.replay.sampler({.resume = 0}), std::invalid_argument);
 }
 
+TEST(Checkpoint, IsRestoredIntoABufferThatRequiresFiniteValuesAsBefore) {
+  for (const bool requires_finite : {false, true}) {
+    const ScratchDirectory directory;
+    Schema schema;
+    const auto x = schema.observation<float>("x");
+    schema.require_finite(!requires_finite);
+    ReplayBuffer(schema, Small{}).save(directory.path());
+    schema.require_finite(requires_finite);
+    ReplayBuffer replay(schema, Small{});
+    replay.restore(directory.path());
+    EXPECT_EQ(replay.schema().requires_finite(), requires_finite);
+    Writer writer = replay.writer();
+    writer.begin_episode();
+    writer.now(x) = std::numeric_limits<float>::quiet_NaN();
+    writer.next(x) = 0.0F;
+    if (requires_finite) {
+      EXPECT_THROW((void)writer.commit(), std::invalid_argument);
+    } else {
+      EXPECT_EQ(writer.commit(), CommitStatus::Committed);
+    }
+  }
+}
+
 TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   const ScratchDirectory directory;
   Line line(Small{.selectors = {Uniform{}, OwnPower{}}});
