@@ -370,13 +370,13 @@ class ReplayBuffer {
   /// Loads as `load` does, in place of the contents of this buffer. The options of the buffer have
   /// to be those of the checkpoint, except for `rate_limiter`, `episode_index`, a smaller
   /// `max_staleness` and your own strategies, which stay those of the buffer, and `key_tag`, which
-  /// becomes that of the checkpoint, as the version does, even if it falls. A rate limiter other
-  /// than the saved one counts all steps and samples that there ever were, at its own ratio.
-  /// Writers and samplers made before are closed, as by `close`, and a `Hindsight` finds no new
-  /// item; make new ones. If it throws, the buffer is unchanged. It needs memory for both contents
-  /// while it runs, and disk space if rows are in a mapped file. Errors: as `load`;
-  /// `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other call of this object
-  /// at the same time.
+  /// becomes that of the checkpoint, as the version does, even if it falls. A `SampleToInsertRatio`
+  /// other than the saved one begins in balance, as if samples had kept up with all steps so far,
+  /// and values have to be finite where the schema of the buffer says so. Writers and samplers made
+  /// before are closed, as by `close`, and a `Hindsight` finds no new item; make new ones. If it
+  /// throws, the buffer is unchanged. It needs memory for both contents while it runs, and disk
+  /// space if rows are in a mapped file. Errors: as `load`; `CheckpointError` (`Mismatch`) names
+  /// what differs. Thread safety: no other call of this object at the same time.
   RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a

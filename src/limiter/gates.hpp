@@ -144,6 +144,15 @@ class RatioGate {
     slots_[0].offset.store(terms.offset, base::Order::Relaxed);
   }
 
+  /// Makes the balance that of a gate whose samples have kept up with all inserts so far: 0 once
+  /// `min_size` were made. Call it only before any other thread uses the gate.
+  void balance_out() noexcept {
+    RatioTerms even = terms();
+    even.offset = even.samples_per_insert * std::max(0.0, counted(inserts())) -
+                  static_cast<double>(samples());
+    restore(inserts(), samples(), even);
+  }
+
   [[nodiscard]] bool limits() const noexcept { return ratio_.samples_per_insert > 0.0; }
   /// How many inserts are booked at a time.
   [[nodiscard]] std::size_t block(const RatioTerms& terms) const noexcept {

@@ -80,6 +80,10 @@ class Limiter {
     queue_.restore(waiting);
   }
 
+  /// Lets the ratio begin in balance (`RatioGate::balance_out`). Call it only before any other
+  /// thread uses the limiter.
+  void balance_out() noexcept { ratio_.balance_out(); }
+
   enum class Answer : std::uint8_t { Admitted, TooFewItems, AheadOfInserts };
   /// Admits a batch of n and counts it. After an admission the caller has to call `batch_drawn`,
   /// and `return_samples` too if it drew nothing. `count()` counts the items that can be sampled.

@@ -408,6 +408,9 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
     images[s] = ShardLoader(*core, snapshot, s, stored.counts.item_numbers).load(options.stop);
   });
   resume(*core, images, stored);
+  if (!made.same_limiter) {
+    core->limiter().balance_out();
+  }
   const base::MutexLock lock(core->saves.mutex);
   core->saves.base = snapshot.id();
   return core;

@@ -85,11 +85,32 @@ TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
     EXPECT_EQ(back.samples_per_insert, 0.5);
     EXPECT_EQ(back.ahead, 8 - 4.0 * 9 - 0.5 * 20);
   }
-  ratio.samples_per_insert = 2.0;
-  Line other(Small{.capacity_steps = 1000, .rate_limiter = ratio});
-  const RatioBalance back = balance_in(core_of(other.replay).get());
-  EXPECT_EQ(back.samples_per_insert, 2.0);
-  EXPECT_EQ(back.ahead, 8 - 2.0 * 29) << "another limiter counts all at its own ratio";
+}
+
+TEST(CheckpointResume, AnotherLimiterThanTheSavedOneBeginsInBalance) {
+  for (const RateLimiter& saved :
+       {RateLimiter(MinSize{}), RateLimiter(SampleToInsertRatio{.samples_per_insert = 0.5})}) {
+    Line line(Small{.capacity_steps = 1000, .rate_limiter = saved});
+    line.append_many(0, 30);
+    ASSERT_TRUE(for_now(line.replay.sampler()).sample(8, kAtOnce));
+    MemoryFileSystem files;
+    save::save(*core_of(line.replay), files, kDirectory, {}, {});
+    for (const std::size_t min_size : {1U, 100U}) {
+      Line other(Small{.capacity_steps = 1000,
+                       .rate_limiter = SampleToInsertRatio{
+                           .samples_per_insert = 2.0, .min_size = min_size, .error_buffer = 64.0}});
+      std::shared_ptr<buffer::BufferCore>& core = core_of(other.replay);
+      core = save::load(files, kDirectory, {}, core.get()).core;
+      // It is that of a buffer in which samples have kept up since min_size steps were there.
+      const double ahead = min_size == 1 ? 0.0 : 2.0 * (100.0 - 30.0);
+      EXPECT_EQ(core->limiter().balance().samples_per_insert, 2.0);
+      EXPECT_EQ(core->limiter().balance().ahead, ahead);
+      MemoryFileSystem again;
+      save::save(*core, again, kDirectory, {}, {});
+      const auto loaded = save::load(again, kDirectory, {}, nullptr).core;
+      EXPECT_EQ(loaded->limiter().balance().ahead, ahead) << "the next load goes on from there";
+    }
+  }
 }
 
 /// A save reads the values of a chunk's items from the selectors in blocks.
