@@ -50,8 +50,10 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
     items = int(replay.stats()["items"])
     kind = replay.options["selectors"][selector]
     in_order = isinstance(kind, _IN_ORDER)
-    # An ordered selector gives each item once, and the same items in every batch.
-    n, batches = (min(items, _BATCH), 1) if in_order else (_BATCH, _DRAWS // _BATCH)
+    # An ordered selector gives each item once, and the same items in every batch. Draws that are
+    # limited change the chances of later ones.
+    one_batch = in_order or replay.options["max_times_sampled"] != 0
+    n, batches = (max(1, min(items, _BATCH)), 1) if one_batch else (_BATCH, _DRAWS // _BATCH)
     sampler = replay.selector(selector).sampler()
     drawn = [
         _columns(sampler.sample(n, draws="independent", timeout=0.0, views=True))
@@ -96,11 +98,16 @@ def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[s
         yield "attachments, bytes"
         yield from _table([(name, len(value)) for name, value in attachments.items()])
     found: dict[str, NDArray[Any]] = {}
-    for i, kind in enumerate(replay.options["selectors"]):
+    schema, options = replay.schema, replay.options
+    del replay, attachments
+    for i, kind in enumerate(options["selectors"]):
         yield f"items that selector {i} draws, {kind}"
+        # No limiter holds these draws, and those of other selectors have used up none of them.
+        replay = reprise.ReplayBuffer(schema, **{**options, "rate_limiter": reprise.Unlimited()})
+        replay.restore(checkpoint)
         try:
             drawn = _drawn(replay, i)
-        except (TimeoutError, ValueError, reprise.NothingToDraw) as error:
+        except reprise.NothingToDraw as error:
             yield f"  none can be drawn: {error}"
             continue
         found |= {name if i == 0 else f"{name}, selector {i}": a for name, a in drawn.items()}

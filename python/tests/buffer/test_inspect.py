@@ -72,14 +72,38 @@ def test_a_picture_needs_matplotlib(monkeypatch, capsys):
     assert "--plot needs the package matplotlib" in capsys.readouterr().err
 
 
-def test_an_empty_buffer_and_one_whose_limiter_waits(tmp_path, capsys):
-    replay = plain_buffer(1000, rate_limiter=reprise.MinSize(50), storage=tmp_path)
-    replay.save(tmp_path / "empty")
-    fill(replay, 10)
-    replay.save(tmp_path / "few")
-    for name in ("empty", "few"):
-        assert main(["inspect", str(tmp_path / name), "--storage", str(tmp_path)]) == 0
-        assert "  none can be drawn: " in capsys.readouterr().out
+def test_an_empty_buffer(tmp_path, capsys):
+    for limit in (0, 3):
+        selectors = [reprise.Uniform(), reprise.Fifo()]
+        replay = plain_buffer(1000, selectors=selectors, max_times_sampled=limit, storage=tmp_path)
+        replay.save(tmp_path / "empty")
+        assert main(["inspect", str(tmp_path / "empty"), "--storage", str(tmp_path)]) == 0
+        assert capsys.readouterr().out.count("  none can be drawn: ") == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rate_limiter": reprise.MinSize(500)},
+        {"rate_limiter": reprise.SampleToInsertRatio(1.0)},
+        {"rate_limiter": reprise.Queue(100), "max_times_sampled": 1},
+        {"max_times_sampled": 2},
+    ],
+)
+def test_items_that_a_limiter_or_a_limit_of_draws_holds_are_there(tmp_path, capsys, options):
+    selectors = [reprise.Proportional(), reprise.Uniform()]
+    replay = plain_buffer(1000, selectors=selectors, **options)
+    fill(replay, 40)
+    replay.save(tmp_path)
+    assert main(["inspect", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert ["rate_limiter", str(replay.options["rate_limiter"])] in rows(text, "options")
+    for selector in ("0 draws, Proportional", "1 draws, Uniform"):
+        drawn = text[text.index(f"items that selector {selector}") :]
+        table = {row[0]: row[1:] for row in rows(drawn, drawn.splitlines()[0])}
+        assert table["chance, 1 if uniform"] == ["1"] * 5
+        if options.get("max_times_sampled") != 2:  # Else some of the 40 draws are of the same item.
+            assert table["position in the episode"][::4] == ["0", "39"]
 
 
 def test_what_is_no_checkpoint_is_said(tmp_path, capsys):
