@@ -145,6 +145,7 @@ class WriterSession final : public Session {
   [[nodiscard]] bool take_step(std::size_t environment, std::byte* row, const StepHeader& header);
   [[nodiscard]] std::vector<float> priorities(const Stream& stream, std::byte* row,
                                               const StepHeader& header) const;
+  [[nodiscard]] static Held lacking(const Stream& stream) noexcept;
   void tell(Held held) noexcept;
 
   const std::shared_ptr<buffer::BufferCore> core_;

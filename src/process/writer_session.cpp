@@ -141,7 +141,7 @@ std::size_t WriterSession::take(std::size_t environment) {
     }
     if (header.is == StepHeader::Is::Cut) {
       if (!stream.writer->poll_end()) {
-        tell(Held::ByLimiter);
+        tell(lacking(stream));
         break;
       }
       tell(Held::No);
@@ -189,7 +189,7 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
     }
     const CommitStatus status = stream.writer->commit(end, priorities(stream, row, header));
     if (status != CommitStatus::Committed) {
-      tell(stream.writer->lacks_disk() ? Held::ByDisk : Held::ByLimiter);
+      tell(lacking(stream));
       return false;
     }
   } catch (const std::system_error&) {  // The disk of a mapped file is full, for now.
@@ -219,6 +219,11 @@ std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* ro
     refuse_ring("a priority is not finite and at least 0");
   }
   return priorities;
+}
+
+/// What holds a writer that has found no room.
+Held WriterSession::lacking(const Stream& stream) noexcept {
+  return stream.writer->lacks_disk() ? Held::ByDisk : Held::ByLimiter;
 }
 
 void WriterSession::tell(Held held) noexcept {

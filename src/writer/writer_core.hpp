@@ -121,7 +121,7 @@ class WriterCore final : public StepWriter {
   /// Gives up the turn that a polling commit has kept for this writer, if there is one.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
-  /// Whether a commit of a writer that polls found no room because the disk is full.
+  /// Whether a commit or an end of a writer that polls found no room because the disk is full.
   [[nodiscard]] bool lacks_disk() const noexcept { return chunk_.lacks_disk(); }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 

@@ -2,7 +2,7 @@
 
 #include "api/mapped_buffers.hpp"
 #include "buffer/buffer_core.hpp"
-#include "process/hosted.hpp"
+#include "process/raw_guest.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
@@ -94,6 +94,56 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   yield_while([&] { return line.replay.size() != number + 1; });
   EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
+}
+
+TEST_F(FullDisk, IsWhatHoldsAGuestWhoseEpisodeCannotEnd) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.shards = 1;
+  // A buffer of the same options shows how many steps there is room for: with one more chunk than
+  // the disk was reserved for, `alone` episodes of one step and then a longer one.
+  std::uint64_t alone = 0;
+  std::uint64_t longer = 0;
+  {
+    Line line(options);
+    Writer writer = line.replay.writer();
+    disk_has_room_for(0);
+    while (alone < 300 && error_of([&] { (void)append_alone(line, writer, 0); }, "") == 0) {
+      ++alone;
+    }
+    disk_has_room_for(line.replay.stats().chunk_bytes);
+    ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+    ++alone;
+    while (longer < 100 && error_of([&] { (void)line.append(writer, 0); }, "") == 0) {
+      ++longer;
+    }
+    disk_has_room();
+  }
+  ASSERT_LT(alone + longer, 400U);
+  Line line(options);
+  Hosted hosted(line.replay, {.ring_steps = 1024});
+  disk_has_room_for(line.replay.stats().chunk_bytes);
+  hosted.serve();
+  const RawWriter raw(hosted.address());
+  for (std::uint64_t episode = 0; episode < alone; ++episode) {
+    raw.header(2 * episode, {.end = static_cast<std::uint8_t>(End::Terminated), .first = 1});
+  }
+  for (std::uint64_t step = 0; step < longer; ++step) {
+    raw.header(2 * alone + step, {.first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
+  }
+  const std::uint64_t steps = 2 * alone + longer;
+  raw.header(steps, {.is = process::StepHeader::Is::Cut});
+  raw.words().publish(steps + 1);
+  const auto held = [&] {
+    return static_cast<process::Held>(
+        process::RingLayout::shared(raw.memory).held.load(base::Order::Relaxed));
+  };
+  yield_while([&] { return held() == process::Held::No && raw.words().consumed() <= steps; });
+  EXPECT_EQ(held(), process::Held::ByDisk);
+  EXPECT_EQ(raw.words().consumed(), steps);
+  disk_has_room();
+  yield_while([&] { return raw.words().consumed() <= steps; });
+  EXPECT_EQ(line.replay.stats().committed_steps, alone + longer);
 }
 
 /// Ends the wait when it is asked for the second time, 50 ms after the first.
