@@ -39,7 +39,10 @@ void Connection::receive() {
 
 void Connection::look() {
   receive();
-  while (channel.next()) {
+  while (const std::optional<Message> message = channel.next()) {
+    if (message->says == Says::Refused) {
+      refusal.assign(reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size());
+    }
   }
 }
 
@@ -151,6 +154,7 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
     connection.look();
   }
   if (connection.life.closed()) {
+    check_refusal();
     return CommitStatus::Closed;
   }
   if (!has_room()) {
@@ -214,6 +218,8 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
   }
   if (*end == limiter::WaitEnd::TimedOut) {
     check_disk();
+  } else if (*end == limiter::WaitEnd::Closed) {
+    check_refusal();
   }
   constexpr CommitStatus kAnswers[] = {CommitStatus::TimedOut, CommitStatus::Stopped,
                                        CommitStatus::Closed};
@@ -226,6 +232,14 @@ void RingWriter::check_disk() const {
   if (held == Held::ByDisk) {
     throw std::system_error(ENOSPC, std::generic_category(),
                             "Writer::commit: the host has no disk space for another chunk");
+  }
+}
+
+void RingWriter::check_refusal() const {
+  const std::string& refusal = connection_->connection->refusal;
+  if (!refusal.empty()) {
+    base::refuse<std::runtime_error>(base::Call{"Writer::commit"},
+                                     "the host takes no more steps of this writer: ", refusal);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace reprise::process {
@@ -43,8 +44,10 @@ struct Connection {
   bool send(Says says, Bytes bytes, limiter::Wait& wait) noexcept;
   /// Takes what has come, and closes `life` if the host is gone.
   void receive();
-  /// As `receive`, for a writer: it drops wakes, which only say that there may be room.
+  /// As `receive`, for a writer: it drops wakes, which only say that there may be room, and keeps
+  /// a refusal.
   void look();
+  std::string refusal;  ///< Why the host has ended a writer's connection, if it has said so.
 
   AttachOptions asks;  ///< How calls wait for the host.
   static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
@@ -108,6 +111,7 @@ class RingWriter final : public writer::StepWriter {
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
   void cut_episode() noexcept;
   void check_disk() const;
+  void check_refusal() const;
   void write_header(const StepHeader& header) noexcept;
   void point_at_rows() noexcept;
 

@@ -73,6 +73,31 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
   EXPECT_EQ(world.committed(), 0U);
 }
 
+TEST(HostileRing, ThatIsRefusedTellsItsWritersWhy) {
+  HostileWorld world;
+  const auto writers = std::make_shared<process::WriterConnection>(
+      process::open_connection(world.hosted.address(),
+                               {.purpose = process::Purpose::Writer, .environments = 2},
+                               {.timeout = 60s}),
+      2);
+  process::RingWriter damaged(writers, 0, {});
+  process::RingWriter full(writers, 1, {.timeout = 0ns});
+  const auto commit = [](process::RingWriter& writer) { return writer.commit(End::Continue, {}); };
+  world.hosted.thread = {};  // Nobody takes steps now.
+  damaged.begin_episode();
+  full.begin_episode();
+  while (commit(full) == CommitStatus::Committed) {
+  }
+  process::RingLayout::words(writers->connection->memory.data(), 0).publish(1000);
+  full.set_timeout(kNoTimeout);
+  world.hosted.serve();
+  for (process::RingWriter* const writer : {&full, &damaged, &full}) {
+    expect_refusal<std::runtime_error>(
+        [&] { (void)commit(*writer); },
+        {"Writer::commit", "the memory of a guest's writer is damaged", "more rows"});
+  }
+}
+
 /// The host accepts any values of fields. They change no probability and no weight.
 TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   HostileWorld world(Small{.window = Transitions{.n_step = 3}});
