@@ -84,7 +84,7 @@ class Sampler;
 /// Your own bytes that belong to a checkpoint, such as a learner's parameters: saved and loaded
 /// with the buffer, or not at all.
 struct Attachment {
-  std::string name;                  ///< 1 to 200 bytes, each name once.
+  std::string name;                  ///< 1 to 200 bytes without a NUL, each name once.
   std::span<const std::byte> bytes;  ///< Must not change while the save runs.
 };
 /// The attachments of a checkpoint, by name.

@@ -25,6 +25,10 @@ void check_attachments(std::span<const Attachment> attachments) {
       base::refuse(base::OptionsOf{"SaveOptions"}, "attachments: a name of ", name.size(),
                    " bytes; allowed: 1 to ", kMaxName);
     }
+    if (const std::size_t nul = name.find('\0'); nul != std::string::npos) {
+      base::refuse(base::OptionsOf{"SaveOptions"}, "attachments: the name '", name.substr(0, nul),
+                   "...' has a NUL; allowed: any other character");
+    }
     if (!names.insert(name).second) {
       base::refuse(base::OptionsOf{"SaveOptions"}, "attachments: '", name,
                    "' is there twice; allowed: each name once");

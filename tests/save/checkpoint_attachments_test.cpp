@@ -83,7 +83,7 @@ TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged)
   expect_the_first(restored.skipped, restored.attachments);
 }
 
-TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongOrThereTwice) {
+TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongThereTwiceOrHaveANul) {
   const ScratchDirectory directory;
   Ten ten;
   const auto save = [&](const std::vector<Attachment>& attachments) {
@@ -93,6 +93,8 @@ TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongOrThereTwice) {
   expect_refusal([&] { save({attachment(std::string(201, 'a'), {})}); },
                  {"201 bytes", "allowed: 1 to 200"});
   expect_refusal([&] { save({attachment("a", {}), attachment("a", {})}); }, {"'a' is there twice"});
+  expect_refusal([&] { save({attachment(std::string("net\0b", 5), {})}); },
+                 {"name 'net...' has a NUL", "allowed: any other character"});
   EXPECT_FALSE(std::filesystem::exists(directory.path() + "/c"));
   save({attachment(std::string(200, 'a'), {})});
 }
