@@ -104,7 +104,8 @@ class Guest {
   /// A writer for one environment. As `ReplayBuffer::writer`, but: `Committed` means that the step
   /// will be in the buffer, whatever becomes of this process, unless the host ends before it has
   /// taken the step; `Writer::episode_id` counts this writer's own episodes, from 0. A commit waits
-  /// while the host has yet to take `HostOptions::ring_steps` of this writer's steps. Errors:
+  /// while the host has yet to take `HostOptions::ring_steps` of this writer's steps; it throws
+  /// `std::runtime_error` if the host gives the writer up, because its memory is damaged. Errors:
   /// `std::runtime_error` if the host has no writer left (`Options::max_writers`) or is gone.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
   /// Writers for this many environments, which share a connection.
