@@ -17,7 +17,6 @@ namespace stress {
 /// batch: an item that was left out would come after items that follow it. A batch drawn by
 /// priority is drawn at one moment, and the learner knows the priorities of the items that it alone
 /// updates.
-/// at one moment, and the learner knows the priorities of the items that it alone updates.
 class OrderCheck {
  public:
   OrderCheck(Drawing drawing, bool each_once, Findings& findings)

@@ -9,15 +9,15 @@ enum class Finding : std::uint8_t {
   WrongWindow,       ///< A window whose rows, stack, return, discount or names do not match.
   WrongPriority,     ///< A probability that does not follow from the item's last priority.
   ZeroWeightDraw,    ///< A draw of an item whose priority is 0.
-  WrongOrder,        ///< An item drawn more often than the limit allows.
-  DrawnTooOften,     ///< An item that should have left before others.
-  TooOld,            ///< An item that left, or missed a whole pass, before it was drawn.
-  NeverDrawn,        ///< A waiting call that let too many later ones go before it.
-  PassedOver,        ///< A waiting call, beside which others that came later were let in.
-  BrokenLimit,       ///< The remover was told of, or asked about, a wrong chunk.
+  WrongOrder,        ///< Items in another order than the selector's, or one twice in a batch.
+  DrawnTooOften,     ///< An item drawn above its limit, or after its removal.
+  TooOld,            ///< An item that should have left before others.
+  NeverDrawn,        ///< An item that left, or missed a whole pass, before it was drawn.
+  PassedOver,        ///< A waiting call, before which too many later ones were let in.
+  BrokenLimit,       ///< Counts beyond the bound of the rate limiter.
   MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
-  MissedRefusal,     ///< A checkpoint that cannot be loaded or has wrong or missing contents.
+  MissedRefusal,     ///< A bad key or priority that an update did not refuse.
   BrokenCheckpoint,  ///< A checkpoint that cannot be loaded, has wrong contents, or lacks some.
   UnexpectedError,   ///< An exception or a hang.
 };

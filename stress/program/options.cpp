@@ -134,7 +134,7 @@ void add_checkpoint(CLI::App& app, Options& o) {
 ParsedOptions parse_options(int argc, char** argv) {
   ParsedOptions parsed;
   CLI::App app(
-      "Truth of a replay buffer: actors append rows that say what they are, "
+      "Checks a replay buffer under load: actors append rows that name themselves, "
       "learners draw, check every window in full and write priorities back, and the account of "
       "steps is checked whenever all threads stand still.\n"
       "Exit status: 0 no violation, 1 violations or a failure, 2 bad options.",

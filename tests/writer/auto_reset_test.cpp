@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::size_t kEnvironments = 3;
 
-/// Simulators that count their steps: environment e observes 1000 e + 100 * (episode) + (step).
+/// Simulators that count their steps: environment e observes 10,000 e + 100 * (episode) + (step).
 struct Simulators {
   explicit Simulators(AutoReset how,
                       const Options& options = Small{.capacity_steps = 2000, .episode_index = true})

@@ -17,7 +17,7 @@ struct World {
   Backlog backlog;
   FreeList open;
   bool taken_over = false;
-  // Guarded by the shard's lock, of which only the ingester has need here.
+  // The shard's lock guards these. Here only the ingester uses them, so the model has no lock.
   std::uint32_t seen = 0;
   bool closed = false;
 

@@ -17,7 +17,7 @@ struct World {
   Backlog backlog;
   FreeList free;
   RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< Flag of ClosedIsNoFlagOfItsOwn.
-  // Guarded by the shard's lock, of which only the ingester has need here.
+  // The shard's lock guards these. Here only the ingester uses them, so the model has no lock.
   std::uint32_t generation = 0;
   std::uint32_t ingested = 0;
   bool reused = false;
