@@ -11,11 +11,14 @@
 
 `tensordict(batch)` makes a TensorDict of any batch of reprise.
 
-What differs from torchrl's TensorDictReplayBuffer: entries both at the root and under "next" are
-observations, stored once; otherwise "next" may have only rewards, whose names begin with "reward",
-and "done", "terminated" and "truncated", at any depth. "index" holds keys, which never name another
-transition; `rb[index]` returns their transitions, and `add` and `extend` return no index. There are
-no writers, samplers or storages, and no places of a storage, so no `rb[:]`.
+What differs from torchrl's TensorDictReplayBuffer:
+
+- Entries both at the root and under "next" are observations, stored once; otherwise "next" may have
+  only rewards, whose names begin with "reward", and "done", "terminated" and "truncated", at any
+  depth.
+- "index" holds keys, which never name another transition; `rb[index]` returns their transitions, and
+  `add` and `extend` return no index. There are no writers, samplers or storages, and no places of a
+  storage, so no `rb[:]`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,27 +37,15 @@ import reprise
 
 from ._compress import compress_option, compressed
 from ._files import from_files, to_files
-from ._memory import bfloat16_of
+from ._torchrl_steps import Steps, StepsWriter, key_of, name_of, priorities_of, steps_of
 
 __all__ = ["ReplayBuffer", "tensordict"]
-
-# Entries that reprise stores as a step's end, its discount and its return.
-_ENDS = ("done", "terminated", "truncated")
-
-
-def _key(name: str) -> Any:
-    """The nested TensorDict key for a field's name."""
-    return tuple(name.split("/")) if "/" in name else name
 
 
 def _keys(index: Any) -> NDArray[np.int64]:
     """Converts "index", or one number of it, to an array of keys [n]."""
     keys: NDArray[np.int64] = torch.as_tensor(index).cpu().reshape(-1).numpy()
     return keys
-
-
-def _name(key: Any) -> str:
-    return key if isinstance(key, str) else "/".join(key)
 
 
 def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
@@ -79,11 +70,11 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     rewards = set(batch.returns)
     for name in batch.now:
         if name not in rewards:
-            made[_key(name)] = tensors[name]
+            made[key_of(name)] = tensors[name]
     for name in observations:
-        made[_key("next/" + name)] = tensors["next_" + name]
+        made[key_of("next/" + name)] = tensors["next_" + name]
     for name in rewards:
-        made[_key("next/" + name)] = tensors.returns[name].unsqueeze(-1)
+        made[key_of("next/" + name)] = tensors.returns[name].unsqueeze(-1)
     terminated = (tensors.discounts == 0).unsqueeze(-1)
     made["next", "terminated"] = terminated
     made["next", "done"] = terminated.clone()
@@ -94,32 +85,10 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     return made
 
 
-def _array(tensor: torch.Tensor) -> NDArray[Any]:
-    here = tensor.detach().cpu()
-    made = bfloat16_of(here)
-    found: NDArray[Any] = here.numpy() if made is None else made
-    return found
-
-
-def _leaf(name: str) -> str:
-    return name.split("/")[-1]
-
-
-class _Steps(NamedTuple):
-    """Steps [T] of one environment as a writer takes them: fields, ends, and names of rewards."""
-
-    arrays: dict[str, NDArray[Any]]
-    ends: NDArray[np.uint8]
-    rewards: set[str]
-
-    def loose(self) -> int:
-        """The number of steps that do not continue the step before, although that does not end."""
-        found = np.zeros(len(self.ends) - 1, np.bool_)
-        for name, after in self.arrays.items() if len(found) else ():
-            if name.startswith("next_"):
-                now = self.arrays[name.removeprefix("next_")]
-                found |= (now[1:] != after[:-1]).reshape(len(found), -1).any(axis=1)
-        return int((found & (self.ends[:-1] == reprise.End.CONTINUE)).sum())
+def _is_prioritized(selectors: Any) -> bool:
+    """Whether the first selector draws by priority."""
+    first = selectors[0] if isinstance(selectors, Sequence) else selectors
+    return not isinstance(first, (reprise.Uniform, reprise.Fifo, reprise.Lifo))
 
 
 class ReplayBuffer:
@@ -128,7 +97,9 @@ class ReplayBuffer:
 
     capacity: steps. batch_size: for `sample` without one. alpha: exponent of priorities; None draws
     uniformly. beta: exponent of the importance weights, an attribute that may change.
-    eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads.
+    eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads, and
+    that gives new transitions their first priorities if the first TensorDict has it; the buffer then
+    has an `episode_index`. Others begin with the initial priority of the selector.
     n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
     of the loss.
     environments: how many environments a batch [N] without ids has: the first N / environments
@@ -172,11 +143,10 @@ class ReplayBuffer:
                 else reprise.Proportional(alpha=alpha, epsilon=eps)
             ),
         } | options
+        self._is_prioritized = _is_prioritized(self._options["selectors"])
         self._environments = environments
-        self._compress = option if isinstance(option, bool) else [_name(key) for key in option]
-        self._is_prioritized = alpha is not None
+        self._compress = option if isinstance(option, bool) else [name_of(key) for key in option]
         self._replay: reprise.ReplayBuffer | None = None
-        self._writers: list[reprise.Writer] = []
         self._sampler: reprise.Sampler
         self._transform: Any = None
         self._emptied_at = 0  # Steps committed when `write_count` was last set to 0.
@@ -190,7 +160,7 @@ class ReplayBuffer:
         """Steps that the buffer holds."""
         return 0 if self._replay is None else len(self._replay)
 
-    def _make(self, steps: _Steps) -> None:
+    def _make(self, steps: Steps) -> None:
         schema = reprise.Schema()
         names = steps.arrays
         observed = {name.removeprefix("next_") for name in names if name.startswith("next_")}
@@ -204,65 +174,18 @@ class ReplayBuffer:
         sizes = {name: names[name][:1].nbytes for name in names if name in observed}
         for name in compressed("ReplayBuffer", self._compress, sizes):
             schema.compress(name)
-        self._use(reprise.ReplayBuffer(schema, self._capacity, **self._options))
+        options: dict[str, Any] = {"episode_index": steps.priorities is not None} | self._options
+        self._use(reprise.ReplayBuffer(schema, self._capacity, **options))
 
     def _use(self, replay: reprise.ReplayBuffer) -> None:
         self._replay = replay
-        self._is_prioritized = not isinstance(
-            replay.options["selectors"][0], (reprise.Uniform, reprise.Fifo, reprise.Lifo)
-        )
-        self._writers = []
-        # The number of each writer's trajectory; None if it has no number, or has ended.
-        self._trajectories: list[int | None] = []
         self._sampler = replay.sampler(seed=self._seed)
+        self._is_prioritized = _is_prioritized(replay.options["selectors"])
+        self._writers: list[StepsWriter] = []
         self._emptied_at = 0
 
-    def _steps(self, data: TensorDictBase) -> _Steps:
-        """Converts steps [T] of one environment."""
-        if not isinstance(data.get("next", None), TensorDictBase):
-            raise ValueError(
-                'a TensorDict without "next"; allowed: one that has there the next observations, '
-                "rewards, done, terminated and truncated of its steps"
-            )
-        after = {_name(key): value for key, value in data["next"].items(True, True)}
-        now = {
-            _name(key): value
-            for key, value in data.items(True, True)
-            if _name(key).split("/")[0] not in ("next", "collector", "index")
-            and _leaf(_name(key)) not in _ENDS
-        }
-        rewards = {name for name in after if _leaf(name).startswith("reward")}
-        fields = now | {name: after[name] for name in rewards}
-        for name, value in after.items():
-            if name in rewards:
-                if value.numel() != len(data):
-                    raise ValueError(
-                        f'"next" has {name!r} of shape {tuple(value.shape)}; allowed: a reward of '
-                        "one element a step"
-                    )
-                fields[name] = value.reshape(len(data))
-            elif name in now:
-                fields["next_" + name] = value
-            elif _leaf(name) not in _ENDS:
-                raise ValueError(
-                    f'"next" has {name!r}, and the root does not; allowed: observations, which are '
-                    "at the root too, rewards, and done, terminated and truncated: exclude it"
-                )
-        arrays = {name: _array(tensor) for name, tensor in fields.items()}
-
-        def flag(name: str) -> NDArray[np.bool_] | None:
-            found = [after[name]] if name in after else []
-            found = found or [value for key, value in after.items() if _leaf(key) == name]
-            # With several agents, an episode has ended once it has ended for all of them.
-            rows = [one.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for one in found]
-            return np.logical_and.reduce(rows) if rows else None
-
-        none = np.zeros(len(data), bool)
-        done, cut, over = flag("done"), flag("truncated"), flag("terminated")
-        done, cut = none if done is None else done, none if cut is None else cut
-        # Without the other two entries, "done" means that the episode terminated.
-        over = done & ~cut if over is None else over
-        return _Steps(arrays, reprise.ends(over, (done | cut) & ~over), rewards)
+    def _steps(self, data: TensorDictBase) -> Steps:
+        return steps_of(data, self.priority_key if self._is_prioritized else None)
 
     def add(self, data: TensorDictBase) -> None:
         """Appends one step, a TensorDict without batch dimensions."""
@@ -341,20 +264,21 @@ class ReplayBuffer:
         """The writer of a trajectory, else one whose trajectory is over or absent, else a new one."""
         if self._replay is None:
             return 0
-        if number in self._trajectories:
-            return self._trajectories.index(number)
-        free = [e for e, one in enumerate(self._trajectories) if one not in present]
+        trajectories = [writer.trajectory for writer in self._writers]
+        if number in trajectories:
+            return trajectories.index(number)
+        free = [e for e, one in enumerate(trajectories) if one not in present]
         return free[0] if free else len(self._writers)
 
-    def _append(self, e: int, steps: _Steps, trajectory: int | None) -> None:
+    def _append(self, e: int, steps: Steps, trajectory: int | None) -> None:
         if self._replay is None:
             self._make(steps)
         assert self._replay is not None
         while len(self._writers) <= e:
-            self._writers.append(self._replay.writer())
-            self._trajectories.append(None)
-        self._writers[e].append_transitions(end=steps.ends, **steps.arrays)
-        self._trajectories[e] = None if steps.ends[-1] != reprise.End.CONTINUE else trajectory
+            self._writers.append(StepsWriter(self._replay))
+        self._writers[e].append(steps)
+        is_over = steps.ends[-1] != reprise.End.CONTINUE
+        self._writers[e].trajectory = None if is_over else trajectory
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """A TensorDict [batch_size] as `tensordict` makes it; with return_info also a dict of its
@@ -410,16 +334,11 @@ class ReplayBuffer:
         if self._replay is None:
             raise ValueError("update_priority: the buffer is empty")
         keys = _keys(index)
-        values = torch.as_tensor(priority).detach().float().cpu().abs().numpy()
-        if values.size == 1:
-            values = np.full(len(keys), values.item(), np.float32)
-        elif (values.size == 0) != (len(keys) == 0) or values.size % max(len(keys), 1):
-            raise ValueError(
-                f"update_priority: priority has shape {values.shape}; allowed: a number, or one for "
-                f"each of {len(keys)} indices"
-            )
-        each = values.size // max(len(keys), 1)
-        return self._replay.update_priorities(keys, values.reshape(len(keys), each).mean(axis=1))
+        values = torch.as_tensor(priority).detach()
+        if values.numel() == 1:
+            values = values.reshape(1).expand(len(keys))
+        priorities = priorities_of(values, len(keys), "update_priority: priority")
+        return self._replay.update_priorities(keys, priorities)
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. A buffer
@@ -468,7 +387,7 @@ class ReplayBuffer:
         if self._replay is not None:
             for writer in self._writers:
                 writer.close()  # Steps whose n-step windows are open would outlive the clear.
-            self._writers, self._trajectories = [], []
+            self._writers = []
             self._replay.clear()
             if empty_write_count:
                 self._emptied_at += self.write_count

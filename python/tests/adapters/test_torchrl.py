@@ -236,6 +236,70 @@ def test_priorities_decide_what_is_drawn():
     assert rb.update_priority(again["index"], torch.ones(400)).applied == 400
 
 
+def first_priorities(rb, data, calls):
+    """The priorities of all transitions by the number of their step, after data was appended."""
+    for part in calls(data):
+        rb.extend(part)
+    index = rb.sample(5000)["index"].unique()
+    numbers = rb[index]["observation"][:, 0].int().tolist()
+    return dict(zip(numbers, rb.replay.selector().priorities(index).tolist()))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("size", [20, 7, 2, 1])
+def test_new_transitions_have_the_priorities_that_they_bring(n_step, size):
+    data = rollout(20, end=9, cut=19)
+    # Step 16 does not continue step 15, although that does not end.
+    for entry in (data, data["next"]):
+        entry["observation"][16:] += 100
+    numbers = data["observation"][:, 0].int().tolist()
+    data["td_error"] = -1 - torch.arange(20.0).unsqueeze(1)
+    expected = dict(zip(numbers, range(1, 21)))
+    rb = ReplayBuffer(100, alpha=1.0, eps=0.0, n_step=n_step)
+    assert first_priorities(rb, data, lambda all: all.split(size)) == expected
+    rb = ReplayBuffer(100, alpha=1.0, eps=0.0, n_step=n_step, environments=2)
+    assert first_priorities(rb, data, lambda all: [all]) == expected
+    # Without the entry, or without priorities, there is nothing to bring.
+    data = data.exclude("td_error")
+    rb = ReplayBuffer(100, alpha=1.0, n_step=n_step)
+    assert set(first_priorities(rb, data, lambda all: [all]).values()) == {1.0}
+    assert not rb.replay.options["episode_index"]
+
+
+@pytest.mark.parametrize("end, decided", [(None, 8), (9, 10)])
+def test_a_learner_changes_priorities_between_appends(end, decided):
+    rb = ReplayBuffer(100, alpha=1.0, eps=0.0, n_step=3)
+    data = rollout(20, end=end, cut=19)
+    data["td_error"] = torch.arange(20.0) + 1
+    rb.extend(data[:10])
+    index = rb.sample(500)["index"].unique()
+    assert rb.update_priority(index, 50.0).applied == decided
+    found = first_priorities(rb, data[10:], lambda all: [all])
+    assert found == {i: 50.0 if i < decided else i + 1.0 for i in range(20)}
+
+
+def test_another_entry_may_have_the_first_priorities():
+    rb = ReplayBuffer(100, alpha=1.0, eps=0.0, priority_key=("loss", "of"), batch_size=50)
+    data = rollout(20)
+    data["loss"] = {"of": torch.where(torch.arange(20) == 3, 2.0, 0.0)}
+    rb.extend(data)
+    assert set(rb.sample()["observation"][:, 0].tolist()) == {3.0}
+    rb.add(rollout(1, 30).set(("loss", "of"), torch.full((1,), 100.0))[0])
+    assert 30.0 in rb.sample()["observation"][:, 0].tolist()
+
+
+def test_first_priorities_that_are_none_are_refused():
+    data = rollout(5)
+    for wrong, said in (
+        (torch.full((5,), torch.nan), "extend: 'td_error' is not finite"),
+        (torch.ones(5, 0), r"extend: 'td_error' has shape \(5, 0\); allowed: a number, or one for"),
+    ):
+        rb = ReplayBuffer(100, alpha=1.0)
+        data["td_error"] = wrong
+        refuses(ValueError, said, rb.extend, data)
+        assert len(rb) == 0
+
+
 @pytest.mark.parametrize("left_out", [["terminated"], ["terminated", "truncated"]])
 def test_done_alone_says_that_an_episode_terminated(left_out):
     data = rollout(20, end=7, cut=12).exclude(*(("next", name) for name in left_out))
