@@ -15,6 +15,9 @@ from ._memory import bfloat16_of
 
 # Entries that reprise stores as a step's end, its discount and its return.
 _ENDS = ("done", "terminated", "truncated")
+# A reward of 1 where a step ends its episode as truncated: the return of n steps, and no other number
+# of a batch, says so of the last one.
+TRUNCATED = "next/truncated"
 
 
 def key_of(name: str) -> Any:
@@ -128,13 +131,15 @@ def steps_of(data: TensorDictBase, priority_key: Any) -> Steps:
     done, cut = none if done is None else done, none if cut is None else cut
     # Without the other two entries, "done" means that the episode terminated.
     over = done & ~cut if over is None else over
+    cut = (done | cut) & ~over
+    arrays[TRUNCATED] = cut.astype(np.float32)
     given = None if priority_key is None else data.get(priority_key, None)
     priorities = None
     if given is not None:
         priorities = priorities_of(given, len(data), f"extend: {priority_key!r}")
         if not np.isfinite(priorities).all():
             raise ValueError(f"extend: {priority_key!r} is not finite; allowed: finite priorities")
-    return Steps(arrays, reprise.ends(over, (done | cut) & ~over), rewards, priorities)
+    return Steps(arrays, reprise.ends(over, cut), rewards | {TRUNCATED}, priorities)
 
 
 class _Given(NamedTuple):
@@ -155,6 +160,8 @@ class StepsWriter:
         options = replay.options
         window = options["window"]
         self._writer = replay.writer()
+        # A checkpoint that was saved by reprise 0.2 has no such field.
+        self._has_truncated = any(field.name == TRUNCATED for field in replay.schema.fields)
         self._episodes, self._open_steps = None, 0
         if options["episode_index"] and isinstance(window, reprise.Transitions):
             self._episodes = replay.episodes()
@@ -165,6 +172,8 @@ class StepsWriter:
 
     def append(self, steps: Steps) -> None:
         """Appends steps."""
+        if not self._has_truncated:
+            steps.arrays.pop(TRUNCATED)
         if steps.priorities is None or self._episodes is None:
             self._writer.append_transitions(end=steps.ends, **steps.arrays)
             return

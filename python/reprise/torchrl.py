@@ -15,7 +15,7 @@ What differs from torchrl's TensorDictReplayBuffer:
 
 - Entries both at the root and under "next" are observations, stored once; otherwise "next" may have
   only rewards, whose names begin with "reward", and "done", "terminated" and "truncated", at any
-  depth.
+  depth. A sample has these three at its root's "next" alone: with agents they are those of all.
 - "index" holds keys, which never name another transition; `rb[index]` returns their transitions, and
   `add` and `extend` return no index. There are no writers, samplers or storages, and no places of a
   storage, so no `rb[:]`.
@@ -37,7 +37,7 @@ import reprise
 
 from ._compress import compress_option, compressed
 from ._files import from_files, to_files
-from ._torchrl_steps import Steps, StepsWriter, key_of, name_of, priorities_of, steps_of
+from ._torchrl_steps import TRUNCATED, Steps, StepsWriter, key_of, name_of, priorities_of, steps_of
 
 __all__ = ["ReplayBuffer", "tensordict"]
 
@@ -52,7 +52,8 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     """The TensorDict [B] of a batch of B items.
 
     Fields are at the root, "a/b" as ("a", "b"). Under "next" are the next observations, the n-step
-    return of each reward [B, 1], and "done" and "terminated", bool [B, 1]. Also at the root:
+    return of each reward [B, 1], and "done", "terminated" and, of a buffer of this module,
+    "truncated", bool [B, 1], of the last step; without it "done" is "terminated". Also at the root:
     "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
     For sequences rewards are at the root, [B, T], and the others are those of the last step.
@@ -67,9 +68,9 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
         raise ValueError("tensordict: the batch is of streams; allowed: another end")
     made = TensorDict({}, batch_size=[len(batch)], device=device)
     observations = set(batch.next)
-    rewards = set(batch.returns)
+    rewards = set(batch.returns) - {TRUNCATED}
     for name in batch.now:
-        if name not in rewards:
+        if name not in rewards and name != TRUNCATED:
             made[key_of(name)] = tensors[name]
     for name in observations:
         made[key_of("next/" + name)] = tensors["next_" + name]
@@ -78,6 +79,13 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     terminated = (tensors.discounts == 0).unsqueeze(-1)
     made["next", "terminated"] = terminated
     made["next", "done"] = terminated.clone()
+    if TRUNCATED in batch.now:
+        cut = tensors.returns.get(TRUNCATED)
+        if cut is None:  # Of sequences the steps have theirs.
+            last = (tensors.lengths.long() - 1).clamp(min=0)
+            cut = tensors[TRUNCATED].gather(1, last.unsqueeze(-1)).squeeze(-1)
+        made["next", "truncated"] = (cut > 0).unsqueeze(-1)
+        made["next", "done"] |= made["next", "truncated"]
     made["index"] = tensors.item_keys
     made["priority_weight"] = tensors.weights
     made["_weight"] = tensors.weights

@@ -66,7 +66,9 @@ def test_a_sample_has_the_entries_of_what_was_added():
     assert torch.equal(batch["next", "reward"], batch["next", "observation"][:, :1])
     over = batch["observation"][:, :1] == 7
     assert torch.equal(batch["next", "terminated"], over) and over.any()
-    assert torch.equal(batch["next", "done"], over)
+    cut = batch["observation"][:, :1] == 12
+    assert torch.equal(batch["next", "truncated"], cut) and cut.any()
+    assert torch.equal(batch["next", "done"], over | cut)
     assert batch["action"].shape == (64, 2)
     assert torch.equal(batch["steps_to_next_obs"], torch.ones(64, 1, dtype=torch.int32))
     data, info = rb.sample(5, return_info=True)
@@ -234,6 +236,39 @@ def test_priorities_decide_what_is_drawn():
     again = rb.sample()
     assert set(again["observation"][:, 0].tolist()) == {3.0}
     assert rb.update_priority(again["index"], torch.ones(400)).applied == 400
+
+
+def test_the_end_of_n_steps_is_that_of_the_last_one(tmp_path):
+    rb = ReplayBuffer(100, n_step=3)
+    rb.extend(rollout(20, end=7, cut=12))
+    for batch in (rb.sample(500), rb[rb.sample(500)["index"]]):
+        number = batch["observation"][:, 0]
+        over, cut = (5 <= number) & (number <= 7), (10 <= number) & (number <= 12)
+        for name, expected in (("terminated", over), ("truncated", cut), ("done", over | cut)):
+            assert torch.equal(batch["next", name][:, 0], expected) and expected.any()
+    rb = ReplayBuffer(100, window=reprise.Sequences(length=4, period=1, end="overlap"))
+    rb.extend(rollout(20, end=7, cut=12))
+    batch = rb.sample(500)
+    last = batch["observation"][:, -1, 0]
+    assert torch.equal(batch["next", "truncated"][:, 0], last == 12)
+    assert torch.equal(batch["next", "done"][:, 0], (last == 7) | (last == 12))
+    assert ("truncated" in batch.keys()) is False
+
+
+def test_a_buffer_that_was_saved_without_truncated_is_loaded(tmp_path):
+    rb = ReplayBuffer(100)
+    rb.extend(rollout(5))
+    fields = [field for field in rb.replay.schema.fields if field.name != "next/truncated"]
+    schema = reprise.Schema()
+    for name, role, dtype, shape in fields:
+        is_reward = role == reprise.Role.REWARD
+        getattr(schema, role.name.lower())(name, *(() if is_reward else (dtype, shape)))
+    reprise.ReplayBuffer(schema, 100, window=reprise.Transitions()).save(tmp_path)
+    rb.loads(tmp_path)
+    rb.extend(rollout(20, end=7, cut=12))
+    batch = rb.sample(500)
+    assert ("next", "truncated") not in batch.keys(True)
+    assert torch.equal(batch["next", "done"], batch["observation"][:, :1] == 7)
 
 
 def first_priorities(rb, data, calls):
