@@ -16,9 +16,14 @@ What differs from torchrl's TensorDictReplayBuffer:
 - Entries both at the root and under "next" are observations, stored once; otherwise "next" may have
   only rewards, whose names begin with "reward", and "done", "terminated" and "truncated", at any
   depth. A sample has these three at its root's "next" alone: with agents they are those of all.
+- A batch is in the order of memory, which is neither random nor by time. Before it is cut into parts,
+  `batch[torch.randperm(len(batch))]` shuffles it.
 - "index" holds keys, which never name another transition; `rb[index]` returns their transitions, and
   `add` and `extend` return no index. There are no writers, samplers or storages, and no places of a
-  storage, so no `rb[:]`.
+  storage, so no `rb[:]`, `set_`, `update_` or `query`.
+- With n steps a transition can be drawn once its steps are there or its episode has ended.
+- A buffer with transitions cannot be pickled: `dumps` and `state_dict` have them. `replay.stats()`
+  stands for `stats`, and `replay.prefetch` and `share` for `prefetch=` and `share`.
 """
 
 from __future__ import annotations
@@ -183,11 +188,11 @@ class ReplayBuffer:
         for name in compressed("ReplayBuffer", self._compress, sizes):
             schema.compress(name)
         options: dict[str, Any] = {"episode_index": steps.priorities is not None} | self._options
-        self._use(reprise.ReplayBuffer(schema, self._capacity, **options))
+        replay = reprise.ReplayBuffer(schema, self._capacity, **options)
+        self._use(replay, replay.sampler(seed=self._seed))
 
-    def _use(self, replay: reprise.ReplayBuffer) -> None:
-        self._replay = replay
-        self._sampler = replay.sampler(seed=self._seed)
+    def _use(self, replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> None:
+        self._replay, self._sampler = replay, sampler
         self._is_prioritized = _is_prioritized(replay.options["selectors"])
         self._writers: list[StepsWriter] = []
         self._emptied_at = 0
@@ -288,6 +293,17 @@ class ReplayBuffer:
         is_over = steps.ends[-1] != reprise.End.CONTINUE
         self._writers[e].trajectory = None if is_over else trajectory
 
+    def can_sample(self, batch_size: int | None = None) -> bool:
+        """Whether a transition is there to be drawn, which is enough for any batch, as draws repeat. A
+        rate limiter among the options may still make `sample` fail."""
+        return self._replay is not None and self._replay.selector().totals()["items"] > 0
+
+    def set_rng(self, generator: torch.Generator) -> None:
+        """Draws go on from a number of this generator."""
+        self._seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+        if self._replay is not None:
+            self._sampler = self._replay.sampler(seed=self._seed)
+
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """A TensorDict [batch_size] as `tensordict` makes it; with return_info also a dict of its
         "index" and "priority_weight". TimeoutError if there is nothing to draw."""
@@ -300,6 +316,10 @@ class ReplayBuffer:
         if return_info:
             return made, {"index": made["index"], "priority_weight": made["priority_weight"]}
         return made
+
+    def next(self) -> Any:
+        """`sample` with the batch size of the buffer."""
+        return self.sample()
 
     def __iter__(self) -> Iterator[TensorDict]:
         """Yields batches for ever."""
@@ -368,12 +388,20 @@ class ReplayBuffer:
         """Appends a transform of torchrl, or a function of a TensorDict, to those of samples; what
         is written goes through their inverses, from the last to the first. invert: the other way
         round. Returns the buffer."""
+        count = 0 if self._transform is None else len(self._transform)
+        return self._insert("append_transform", count, transform, invert)
+
+    def insert_transform(self, index: int, transform: Any, *, invert: bool = False) -> ReplayBuffer:
+        """`append_transform`, but before the transform with this index. ValueError for an index beyond
+        their number."""
+        return self._insert("insert_transform", index, transform, invert)
+
+    def _insert(self, call: str, index: int, transform: Any, invert: bool) -> ReplayBuffer:
         from torchrl.envs.transforms import Compose
 
         if not callable(transform):
             raise TypeError(
-                f"append_transform: transform is {transform!r}; allowed: a transform of torchrl or "
-                "a function"
+                f"{call}: transform is {transform!r}; allowed: a transform of torchrl or a function"
             )
         if invert:
             from torchrl.envs.transforms.transforms import _InvertTransform
@@ -381,7 +409,7 @@ class ReplayBuffer:
             transform = _InvertTransform(Compose(transform))
         if self._transform is None:
             self._transform = Compose()
-        self._transform.append(transform)
+        self._transform.insert(index, transform)
         return self
 
     @property
@@ -404,16 +432,34 @@ class ReplayBuffer:
         """Saves a checkpoint of the buffer in a directory. ValueError while it is empty."""
         if self._replay is None:
             raise ValueError("dumps: the buffer is empty")
-        self._replay.save(path)
+        self._replay.save(path, samplers=[self._sampler])
 
     def loads(self, path: str | PathLike[str]) -> None:
         """Replaces contents, fields, selector and window by those of a checkpoint, but not the
-        storage."""
-        self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")).buffer)
+        storage. Draws go on where they were when it was saved."""
+        self._resume(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")).buffer)
+
+    save = dump = dumps
+    load = loads
+
+    def _resume(self, replay: reprise.ReplayBuffer) -> None:
+        try:
+            sampler = replay.sampler(resume=0)
+        except ValueError:  # A checkpoint of reprise 0.2 has no sampler.
+            sampler = replay.sampler(seed=self._seed)
+        self._use(replay, sampler)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._replay is not None:
+            raise TypeError(
+                "a reprise.torchrl.ReplayBuffer with transitions cannot be pickled or copied; "
+                "allowed: `dumps` and `loads` of a directory, or `state_dict` and `load_state_dict`"
+            )
+        return self.__dict__.copy()
 
     def state_dict(self) -> dict[str, Any]:
         """A checkpoint as tensors of bytes by the names of its files, for a trainer's state."""
-        files = {} if self._replay is None else to_files(self._replay)
+        files = {} if self._replay is None else to_files(self._replay, [self._sampler])
         return {
             name: torch.from_numpy(np.frombuffer(content, np.uint8).copy())
             for name, content in files.items()
@@ -423,4 +469,4 @@ class ReplayBuffer:
         """Replaces the contents by a checkpoint that `state_dict` returned."""
         if state:
             files = {name: bytes(one.numpy()) for name, one in state.items()}
-            self._use(from_files(files, self._options.get("storage")))
+            self._resume(from_files(files, self._options.get("storage")))

@@ -1,5 +1,7 @@
 """torchrl's calls that neither write nor draw: indices, priorities, transforms."""
 
+import copy
+import pickle
 import sys
 
 import numpy as np
@@ -114,6 +116,90 @@ def test_an_empty_buffer_has_forgotten_the_steps_whose_windows_were_open():
     rb.empty()
     rb.extend(rollout(20, first=100))
     assert rb.sample(200)["observation"].min() == 100
+
+
+def test_next_is_a_batch_of_the_size_of_the_buffer():
+    rb = ReplayBuffer(100, batch_size=6)
+    refuses(TimeoutError, "the buffer is empty", rb.next)
+    rb.extend(rollout(20))
+    assert rb.next().batch_size == torch.Size([6])
+
+
+def test_whether_there_is_something_to_draw():
+    rb = ReplayBuffer(100, n_step=3)
+    assert rb.can_sample() is False
+    rb.extend(rollout(2))
+    assert rb.can_sample(1) is False
+    rb.extend(rollout(1, 2))
+    assert rb.can_sample(1) is rb.can_sample(256) is True
+    rb.sample(256)
+    rb.empty()
+    assert rb.can_sample() is False
+
+
+def test_a_generator_decides_the_draws():
+    index = []
+    for when in ("before", "after", "twice"):
+        rb = ReplayBuffer(100, batch_size=20)
+        if when == "before":
+            rb.set_rng(torch.Generator().manual_seed(5))
+        rb.extend(rollout(50))
+        if when != "before":
+            rb.sample()
+            rb.set_rng(torch.Generator().manual_seed(5 if when == "after" else 6))
+        index.append(rb.sample()["observation"][:, 0])
+    assert torch.equal(index[0], index[1]) and not torch.equal(index[0], index[2])
+
+
+@pytest.mark.parametrize("load", ["load", "loads", "state"])
+def test_draws_go_on_after_a_load(load, tmp_path):
+    rb = ReplayBuffer(100, batch_size=20)
+    rb.extend(rollout(50))
+    rb.sample()
+    rb.save(tmp_path / "rb") if load != "state" else None
+    state = rb.state_dict()
+    expected = [rb.sample()["observation"] for _ in range(3)]
+    other = ReplayBuffer(100, batch_size=20)
+    if load == "state":
+        other.load_state_dict(state)
+    else:
+        getattr(other, load)(tmp_path / "rb")
+    assert all(torch.equal(batch, other.sample()["observation"]) for batch in expected)
+
+
+def test_a_checkpoint_without_a_sampler_begins_draws_anew(tmp_path):
+    rb = ReplayBuffer(100, batch_size=20, seed=3)
+    rb.extend(rollout(50))
+    rb.replay.save(tmp_path)
+    expected = rb.sample()["observation"]
+    rb.loads(tmp_path)
+    assert torch.equal(rb.sample()["observation"], expected)
+
+
+def test_transitions_are_not_pickled():
+    rb = ReplayBuffer(100, batch_size=6)
+    again = pickle.loads(pickle.dumps(rb))
+    for one in (rb, again):
+        one.extend(rollout(20))
+        assert one.sample().batch_size == torch.Size([6])
+        for call in (pickle.dumps, copy.deepcopy):
+            refuses(TypeError, "cannot be pickled or copied; allowed: `dumps` and", call, one)
+
+
+def test_transforms_have_places():
+    calls = [], []
+    for rb, seen in zip(
+        (TensorDictReplayBuffer(storage=LazyTensorStorage(9)), ReplayBuffer(9)), calls
+    ):
+        for place, name in ((0, "c"), (0, "a"), (1, "b"), (-1, "last but one")):
+            assert rb.insert_transform(place, Seen(name, seen)) is rb
+        rb.extend(rollout(5))
+        rb.sample(3)
+        with pytest.raises(ValueError, match="Index expected to be between"):
+            rb.insert_transform(9, Seen("never", seen))
+    assert calls[0] == calls[1] and len(calls[0]) == 8
+    with pytest.raises(TypeError, match="^insert_transform: transform is 3; allowed: a transform"):
+        ReplayBuffer(9).insert_transform(0, 3)
 
 
 class Seen(Transform):
