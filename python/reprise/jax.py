@@ -10,11 +10,12 @@
 In a transformed function, and after jax.tree.map, a batch is a reprise.Tensors: the arrays by the
 names of the batch, and its `returns`, `discounts`, `weights` and `lengths`. Keys, episode ids,
 positions and probabilities have 64 bits, which JAX cuts off unless told otherwise: they are not
-part of the tree, and are read from the batch itself.
+part of the tree, and are read from the batch itself. Batches of reprise.ray are registered too.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -47,5 +48,12 @@ def _unflatten(names: _Names, arrays: Any) -> Tensors:
     return made
 
 
+def register(kind: Any) -> None:
+    """Makes pytrees of the batches of a class."""
+    jax.tree_util.register_pytree_node(kind, _flatten, _unflatten)
+
+
 for _kind in (Batch, Tensors):
-    jax.tree_util.register_pytree_node(_kind, _flatten, _unflatten)
+    register(_kind)
+if "reprise.ray" in sys.modules:  # If it is imported later, it registers its own batches.
+    register(sys.modules["reprise.ray"].Batch)

@@ -62,7 +62,8 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
     For sequences rewards are at the root, [B, T], and the others are those of the last step.
-    device: None shares the batch's memory.
+    device: None shares the batch's memory. Of a batch of reprise.ray there is no "index", because its
+    keys are no numbers: they are its `item_keys`.
     ValueError for sequences with n_step: torchrl's estimators make the returns of steps themselves;
     and for sequences with end='continue', any step of which may end an episode.
     """
@@ -91,7 +92,8 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
             cut = tensors[TRUNCATED].gather(1, last.unsqueeze(-1)).squeeze(-1)
         made["next", "truncated"] = (cut > 0).unsqueeze(-1)
         made["next", "done"] |= made["next", "truncated"]
-    made["index"] = tensors.item_keys
+    if isinstance(tensors.item_keys, torch.Tensor):
+        made["index"] = tensors.item_keys
     made["priority_weight"] = tensors.weights
     made["_weight"] = tensors.weights
     made["steps_to_next_obs"] = tensors.lengths.unsqueeze(-1)

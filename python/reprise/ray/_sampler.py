@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import uuid
@@ -60,6 +61,10 @@ class Batch(Mapping[str, Any]):
         made = self._local.torch(device)
         made.item_keys = self.item_keys
         return made
+
+
+if "reprise.jax" in sys.modules:
+    sys.modules["reprise.jax"].register(Batch)
 
 
 class Draw:

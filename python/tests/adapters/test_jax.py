@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from testing.buffers import fill
+from testing.children import run_python
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -30,6 +31,24 @@ def test_a_jitted_function_takes_a_batch(buffer):
     loss(2.0, buffer.sampler(seed=5).sample(16))
     # Batches of one schema and size have one type, so the function compiles once.
     assert loss._cache_size() == 1
+
+
+@pytest.mark.parametrize("first", ["reprise.jax", "reprise.ray"])
+def test_batches_of_a_cluster_are_trees(first):
+    pytest.importorskip("ray")
+    code = f"""
+import {first}, jax, numpy, reprise, reprise.jax, reprise.ray
+
+schema = reprise.Schema().observation("x", "f4").reward()
+replay = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform())
+replay.writer().append_episode(x=numpy.arange(9), reward=numpy.ones(8))
+batch = reprise.ray.Batch(replay.sampler().sample(4), 1, 7)
+loss = jax.jit(lambda batch: (batch["x"] + batch.returns["reward"] + batch.weights).sum())
+assert loss(batch) == (batch["x"] + 2).sum()
+print("summed")
+"""
+    result = run_python(code)
+    assert "summed" in result.stdout, result.stderr
 
 
 def test_a_tree_keeps_names_and_values(buffer):

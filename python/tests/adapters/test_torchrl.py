@@ -422,6 +422,17 @@ def test_any_batch_becomes_a_tensordict():
     assert made["r"].shape == (6, 4) and made["next", "obs"].shape == (6, 4)
 
 
+def test_a_batch_of_a_cluster_becomes_a_tensordict_without_keys():
+    cluster = pytest.importorskip("reprise.ray")
+    rb = ReplayBuffer(100)
+    rb.extend(rollout(20))
+    local = rb.replay.sampler().sample(6)
+    made = tensordict(cluster.Batch(local, 1, 7))
+    assert "index" not in made.keys()
+    for key in ("observation", "_weight", ("next", "reward"), ("next", "observation")):
+        assert torch.equal(made[key], tensordict(local)[key])
+
+
 def test_returns_of_steps_are_refused():
     schema = reprise.Schema().observation("obs", np.float32).reward("r")
     replay = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=4, n_step=2))
