@@ -14,8 +14,7 @@ What differs from lerobot's own:
   `compress=True` keeps them compressed. `storage_device` has no effect: rows are in main memory, or
   with `storage=directory` in a mapped file.
 - The next state of a step is the one that `add` was given: at a time limit, at the seam of a full
-  ring, and where a transition was left out. Nothing has to be known of episodes: a state that
-  equals the last next state continues the episode.
+  ring, and where a transition was left out. A state that equals it continues the episode.
 - `add`, `sample` and each iterator may be used by a thread of its own, without a lock.
 - `offline` draws what was marked from the same store, such as interventions, where the learner of
   lerobot fills a second buffer with them.
@@ -23,7 +22,8 @@ What differs from lerobot's own:
   brings it back. `replay.autosave` does so as time goes by.
 - `states`, `actions` and so on read transitions, the oldest first, and cannot be written to. In
   `complementary_info` keys are strings, and what a transition does not bring is 0.
-- Draws come from generators that are seeded from torch's when the first transition is added.
+- Draws come from generators that are seeded from torch's when the first transition is added. A batch
+  is in the order of memory, neither random nor by time: shuffle it before you cut it into parts.
 """
 
 from __future__ import annotations

@@ -15,12 +15,15 @@ What differs from Stable-Baselines3's own:
   An observation that equals the last next observation of its environment continues the episode,
   any other one begins a new one.
 - An n-step transition can be drawn once its n steps are there or its episode has ended. Its reward
-  is normalised by VecNormalize as a sum: `clip_reward` limits the sum.
+  is normalised by VecNormalize as a sum: `clip_reward` limits the sum. `learning_starts` has to be
+  at least (n_steps - 1) * n_envs, or training begins with nothing to draw, a TimeoutError.
 - There are no arrays `observations`, `actions`, `rewards`, `timeouts`, and no draws by places in
   them (`_get_samples`), because items have keys instead.
 - `HerReplayBuffer` draws steps of episodes under way, too, whose goals are those so far, and from an
   episode whose oldest steps are gone those that are left. With "episode" the step's own observation
   is no goal, and the first one of the episode is.
+- A batch is in the order of memory, which is neither random nor by time, as is no matter to
+  algorithms that take it as a whole: shuffle it before you cut it into parts.
 - Draws are uniform over all transitions; an empty buffer raises TimeoutError. Random numbers are
   the buffer's own, seeded from numpy's when it is made, so the algorithm's `seed` fixes them.
 - Tensors of a batch on the CPU share its memory and are the caller's own.

@@ -13,6 +13,10 @@ What differs from skrl's RandomMemory:
 - The oldest transitions leave in chunks of an environment, so that the oldest ones of two environments
   may differ in age by a chunk.
 - Each call of `add_samples` brings a row for each environment, or with one environment any number.
+- A batch is in the order of memory, which is neither random nor by time. With `mini_batches` each
+  part is a draw of its own.
+- There are no `replacement`, as draws repeat, and no `export`, `export_format` and
+  `export_directory`.
 - Single tensors cannot be read or written, draws are of single transitions, and there are no draws by
   places. `save` and `load` are those of a checkpoint.
 

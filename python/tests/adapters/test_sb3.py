@@ -397,6 +397,22 @@ def test_algorithms_train_and_save_and_load(model, n_steps, tmp_path):
     assert learner.replay_buffer.size() >= size + 25
 
 
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_n_steps_are_there_before_an_algorithm_learns(n_envs):
+    def learn(learning_starts):
+        learner = SAC(
+            "MlpPolicy",
+            make_vec_env("Pendulum-v1", n_envs),
+            replay_buffer_class=sb3.ReplayBuffer,
+            replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99},
+            **(small() | {"learning_starts": learning_starts}),
+        )
+        return learner.learn(5 * n_envs)._n_updates
+
+    assert learn(2 * n_envs) > 0
+    refuses(TimeoutError, "0 of the 1 items needed", learn, 2 * n_envs - 1)
+
+
 def test_without_a_gamma_that_of_the_algorithm_holds():
     for kind in KINDS:
         with pytest.raises(ValueError, match="gamma is missing, and n_steps is 3"):
