@@ -3,6 +3,7 @@
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_group.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,15 @@ namespace reprise::base {
 /// Only this header includes oneTBB. May throw std::bad_alloc.
 ///
 /// The call is isolated: while this thread waits for the other blocks it runs no task of the user,
-/// which could use the same sampler, or delay giving its pins back.
+/// which could use the same sampler, or delay giving its pins back. Its blocks are no part of a
+/// group of tasks that the user may cancel, which would leave them out and say nothing.
 template <class Body>
 void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
   using Range = oneapi::tbb::blocked_range<std::size_t>;
+  oneapi::tbb::task_group_context own(oneapi::tbb::task_group_context::isolated);
   oneapi::tbb::this_task_arena::isolate([&] {
-    oneapi::tbb::parallel_for(Range(0, n, grain),
-                              [&](const Range& block) { body(block.begin(), block.end()); });
+    oneapi::tbb::parallel_for(
+        Range(0, n, grain), [&](const Range& block) { body(block.begin(), block.end()); }, own);
   });
 }
 

@@ -1,8 +1,11 @@
 #include "testing/fixtures/checkpoint_error.hpp"
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/laws/own_selectors.hpp"
+#include "testing/program/sanitizer.hpp"
 #include "testing/test.hpp"
 #include "testing/worlds/replayed.hpp"
+
+#include <oneapi/tbb/task_group.h>
 
 namespace reprise::test {
 namespace {
@@ -346,6 +349,48 @@ TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
       EXPECT_EQ(drawn.front(), keys[given]);
     }
   }
+}
+
+TEST(Checkpoint, AndBatchesAreWholeWithinACancelledGroupOfTasks) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "oneTBB is not instrumented";
+  }
+  constexpr std::size_t kSteps = 600;
+  const ScratchDirectory directory;
+  Schema schema;
+  const auto state = schema.observation<float>("state", {2048});
+  const Reward reward = schema.reward("reward");
+  ReplayBuffer replay(schema, {.capacity_steps = kSteps, .shards = 3});
+  {
+    Writer writer = replay.writer();
+    writer.begin_episode();
+    std::ranges::fill(writer.now(state), 1.0F);
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      writer.now(reward) = 0.0F;
+      std::ranges::fill(writer.next(state), 1.0F);
+      writer.commit(i + 1 == kSteps ? End::Truncated : End::Continue);
+    }
+  }
+  // A task may still run when its group is cancelled, as after another task threw.
+  const auto in_cancelled_group = [](const auto& call) {
+    oneapi::tbb::task_group group;
+    group.run_and_wait([&] {
+      group.cancel();
+      call();
+    });
+  };
+  const auto expect_whole = [&](ReplayBuffer& buffer) {
+    ASSERT_EQ(buffer.size(), kSteps);
+    Sampler sampler = buffer.sampler({.parallel_gather_bytes = 1});
+    const SampleResult batch = require_batch(sampler.sample(kSteps, kAtOnce));
+    EXPECT_TRUE(std::ranges::all_of(batch->now(state), [](float x) { return x == 1.0F; }));
+  };
+  in_cancelled_group([&] {
+    expect_whole(replay);
+    EXPECT_GT(replay.save(directory.path()).bytes_written, kSteps);
+    LoadResult loaded = ReplayBuffer::load(directory.path());
+    expect_whole(loaded.buffer);
+  });
 }
 
 }  // namespace
