@@ -312,11 +312,13 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
                .rows = rows(),
                .unchecked = true},
               values_);
-  const auto resets = [this](std::size_t e) { return writers().resetting(e); };
-  const std::size_t at_once = std::ranges::any_of(writers().chosen(), resets) ? 1 : rows();
-  for (std::size_t row = 0; row < rows(); row += at_once) {
+  const auto resets = [this](std::size_t row) { return writers().resetting(environment(row)); };
+  for (std::size_t first = 0, end_of_run = 1; first < rows(); ++end_of_run) {
     // Of a reset only the observations that begin the next episode are stored.
-    check_rows(fields.call(), table, values_, row, at_once, resets(environment(row)));
+    if (end_of_run == rows() || resets(end_of_run) != resets(first)) {
+      check_rows(fields.call(), table, values_, first, end_of_run - first, resets(first));
+      first = end_of_run;
+    }
   }
   ends_from(end, fields.call(), rows(), ends_);
   if (!unfinished_) {
