@@ -168,7 +168,8 @@ class ReplayBuffer:
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
-        """The buffer inside; None before the first TensorDict."""
+        """The buffer inside; None before the first TensorDict. Its reward "next/truncated" is 1 where a
+        step ends its episode as truncated, else 0."""
         return self._replay
 
     def __len__(self) -> int:
