@@ -54,15 +54,14 @@ _PIECE = 256  # Transitions read at a time: a few thousand with images would fil
 # The attributes by which lerobot reads all transitions, and the part of a batch that each reads.
 _ROWS = {"actions": "action", "rewards": "reward", "dones": "done", "truncateds": "truncated"}
 _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _INFO[:-1]}
+# The numbers of steps and of transitions at an `_in_order`, and its result.
+_Read = tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
 
 
 class _Part:
     """What the transitions of a buffer and the marked ones of it have in common."""
 
     _place = 0  # The index of the selector that draws these transitions.
-    # The numbers of steps and of transitions at the last `_in_order`, and what it returned.
-    _read: tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
-    _read = (-1, -1), np.empty(0, np.int64), np.empty(0, np.bool_)
 
     @property
     def _store(self) -> Any:
@@ -77,6 +76,11 @@ class _Part:
     def position(self) -> int:
         """The place after the newest transition, as `states[i]` counts places."""
         return self.size % int(self._store.capacity)
+
+    @property
+    def has_complementary_info(self) -> bool:
+        """Whether transitions have complementary information."""
+        return bool(self._store.complementary_info_keys)
 
     def sample(self, batch_size: int) -> Any:
         """A BatchTransition of `batch_size` transitions, or as many as there are, on the device.
@@ -110,18 +114,19 @@ class _Part:
         """The keys of the transitions, oldest first, and whether each ends a run of steps."""
         replay = self._store.replay
         now = int(replay.stats()["committed_steps"]), self.size
-        if self._read[0] != now:
+        read: _Read | None = self._store._reads.get(self._place)
+        if read is None or read[0] != now:
             sampler = replay.selector(self._place).sampler()
-            read = np.empty((3, now[1]), np.int64)
+            rows = np.empty((3, now[1]), np.int64)
             for first in range(0, now[1], _PIECE):
-                piece = read[:, first : first + _PIECE]
+                piece = rows[:, first : first + _PIECE]
                 batch = sampler.sample(piece.shape[1], beta=0.0, draws="epoch", timeout=0.0)
                 piece[:] = batch.item_keys, batch.episode_ids, batch.positions
-            keys, episodes, positions = read[:, np.lexsort((read[2], read[1]))]
+            keys, episodes, positions = rows[:, np.lexsort((rows[2], rows[1]))]
             ends = np.ones(now[1], np.bool_)
             ends[:-1] = (np.diff(episodes) != 0) | (np.diff(positions) != 1)
-            self._read = now, keys, ends
-        return self._read[1:]
+            self._store._reads[self._place] = read = now, keys, ends
+        return read[1:]
 
     def __getattr__(self, name: str) -> Any:
         """Parts of all transitions, the oldest first, as lerobot reads them."""
@@ -252,9 +257,8 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         self.complementary_info_keys = [
             name[len(_INFO) :] for name in self._fields if name.startswith(_INFO)
         ]
-        self.has_complementary_info = bool(self.complementary_info_keys)
-        self._newest: Any = None  # The state of the newest transition, as it was given.
-        self._read = _Part._read
+        self._newest: Any = None  # The state of the newest transition, as given; None once marked.
+        self._reads: dict[int, _Read] = {}  # The last one of each selector.
 
     def add(
         self,
@@ -416,11 +420,6 @@ class Offline(_Part):
     def complementary_info_keys(self) -> list[str]:
         """The buffer's keys of complementary information."""
         return self._buffer.complementary_info_keys
-
-    @property
-    def has_complementary_info(self) -> bool:
-        """Whether transitions have complementary information."""
-        return self._buffer.has_complementary_info
 
     def __len__(self) -> int:
         replay = self._buffer.replay

@@ -294,6 +294,17 @@ def test_a_save_that_fails_leaves_the_last_one(tmp_path):
     ]
 
 
+def test_a_part_that_was_read_is_read_anew_after_a_load(tmp_path):
+    saved, made = (buffer_of([], offline=True) for _ in range(2))
+    saved.offline.add(**transition(1))
+    saved.save(tmp_path)
+    offline = made.offline
+    offline.add(**transition(2))
+    assert offline.rewards[:].tolist() == made.rewards[:].tolist() == [2]
+    made.load(tmp_path)
+    assert offline.rewards[:].tolist() == made.rewards[:].tolist() == [1]
+
+
 def frames(lengths, ends):
     """Frames of a dataset; the episodes that have not ended were cut by a time limit."""
     number = 0
