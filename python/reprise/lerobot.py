@@ -319,11 +319,6 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         made: NDArray[Any] = tensor.cpu().numpy().reshape(shape)
         return made
 
-    def _mark(self) -> None:
-        assert self._replay is not None
-        episode, position = self._writer.episode_id, self._writer.episode_steps - 1
-        self._replay.episodes().update_priorities(episode, position, [1.0], selector=1)
-
     def _transitions(self, batch: reprise.Batch, device: str, use_drq: bool) -> Any:
         tensors = batch.torch(None if device == "cpu" else device)
         parts = [{key: tensors[prefix + key] for key in self._states} for prefix in ("", "next_")]
@@ -426,11 +421,14 @@ class Offline(_Part):
         return 0 if replay is None else round(replay.selector(1).totals()["weight"])
 
     def add(self, state: Mapping[str, torch.Tensor], *rest: Any, **named: Any) -> None:
-        """Marks the transition that was just added to the buffer with this very `state`; any other
-        one is added first. The arguments are those of ReplayBuffer.add."""
-        if self._buffer.replay is None or state is not self._buffer._newest:
-            self._buffer.add(state, *rest, **named)
-        self._buffer._mark()
+        """Marks the transition that was just added to the buffer with this very `state`, once; any
+        other one is added first. The arguments are those of ReplayBuffer.add."""
+        store = self._store
+        if store.replay is None or state is not store._newest:
+            store.add(state, *rest, **named)
+        store._newest = None
+        episode, position = store._writer.episode_id, store._writer.episode_steps - 1
+        store.replay.episodes().update_priorities(episode, position, [1.0], selector=1)
 
     def to_lerobot_dataset(self, *rest: Any, **named: Any) -> Any:
         """As in lerobot's own buffer, but an episode of the dataset also ends where the next

@@ -184,6 +184,9 @@ def test_marked_transitions_are_a_second_selector_over_one_store():
         assert all(number % 3 == 0 for number in numbers(batch))
     made.offline.add(**transition(60))  # The buffer lacks this one, a demonstration.
     assert (len(made), len(made.offline)) == (61, 21)
+    made.offline.add(**(one := transition(61)))
+    made.offline.add(**one)  # The same demonstration again is another one.
+    assert (len(made), len(made.offline)) == (63, 23)
     both = concatenate_batch_transitions(made.sample(8), made.offline.sample(8))
     assert len(both["reward"]) == len(both["complementary_info"]["penalty"]) == 16
     assert both["reward"].tolist() == numbers(both)
