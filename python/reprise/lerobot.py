@@ -466,8 +466,8 @@ class _Rows:
 
 
 def _steps_of(dataset: Any, state_keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The transitions of a dataset of lerobot, as `add` takes them, without those that no state
-    follows."""
+    """The transitions of a dataset of lerobot, as `add` takes them, each with a first dimension of 1
+    as in lerobot, without those that no state follows."""
     after: Any = dataset[0] if len(dataset) else None
     for i in range(len(dataset)):
         frame, after = after, dataset[i + 1] if i + 1 < len(dataset) else None
@@ -476,14 +476,16 @@ def _steps_of(dataset: Any, state_keys: Sequence[str]) -> Iterator[dict[str, Any
         if not done and not goes_on:
             continue
         yield {
-            "state": {key: frame[key] for key in state_keys},
-            "action": frame[ACTION],
+            "state": {key: frame[key][None] for key in state_keys},
+            "action": frame[ACTION][None],
             "reward": float(frame[REWARD]),
-            "next_state": {key: (frame if done else after)[key] for key in state_keys},
+            "next_state": {key: (frame if done else after)[key][None] for key in state_keys},
             "done": done,
             "truncated": False,
             "complementary_info": {
-                key[len(_INFO) :]: value for key, value in frame.items() if key.startswith(_INFO)
+                key[len(_INFO) :]: value[None] if isinstance(value, torch.Tensor) else value
+                for key, value in frame.items()
+                if key.startswith(_INFO)
             },
         }
 

@@ -337,6 +337,34 @@ def test_a_dataset_keeps_what_it_knows():
     assert made.dones[:].nonzero().flatten().tolist() == [2, 6, 8]
 
 
+def test_single_values_and_images_of_one_channel_of_a_dataset_are_as_lerobot_has_them():
+    dataset = [
+        {
+            FRONT: torch.full((1, 8, 8), i / 255),
+            VECTOR: torch.tensor([float(i)]),
+            "action": torch.tensor([float(i)]),
+            "complementary_info.penalty": torch.tensor([i / 2]),
+            "next.reward": torch.tensor([float(i)]),
+            "next.done": torch.tensor([i == 3]),
+            "episode_index": torch.tensor(0),
+        }
+        for i in range(4)
+    ]
+    theirs = Theirs.from_lerobot_dataset(dataset, "cpu", [FRONT, VECTOR], use_drq=False)
+    marked = buffer_of([], offline=True)
+    marked.offline.add_lerobot_dataset(dataset)
+    for made in (
+        ReplayBuffer.from_lerobot_dataset(dataset, "cpu", [FRONT, VECTOR], use_drq=False),
+        marked,
+        marked.offline,
+    ):
+        both = concatenate_batch_transitions(made.sample(4), theirs.sample(4))
+        assert both["state"][FRONT].shape == both["next_state"][FRONT].shape == (8, 1, 8, 8)
+        assert both["state"][VECTOR].shape == both["next_state"][VECTOR].shape == (8, 1)
+        assert both["action"].shape == both["complementary_info"]["penalty"].shape == (8, 1)
+        assert both["action"][:, 0].tolist() == both["reward"].tolist()
+
+
 def test_a_dataset_of_lerobot_and_back(tmp_path):
     made = buffer_of(transition(i, done=True) for i in range(20))
     dataset = made.to_lerobot_dataset("some/arm", fps=10, root=tmp_path / "data")
