@@ -354,21 +354,34 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
 
     def load(self, directory: Path) -> None:
         """Replaces the contents by what `save` wrote. Load only checkpoints that you trust, as with
-        all of RLlib's, because they contain a pickle. The options have to be those of the saved
-        buffer. CheckpointError as in reprise.ReplayBuffer.load."""
-        self._clear()
+        all of RLlib's, because they contain a pickle. ValueError for one of a buffer with another
+        capacity, n_step, gamma or alpha, CheckpointError as in reprise.ReplayBuffer.load: then
+        nothing is changed, but a buffer in shards is empty. Shards take the saved alpha."""
         if not any(directory.iterdir()):
+            self._clear()
             return
-        for name, value in pickle.loads((directory / "counters").read_bytes()).items():
+        kept = pickle.loads((directory / "counters").read_bytes())
+        place = directory / "replay"
+        replay: Any = None
+        if self._is_here:
+            replay = self._buffer.load(place, storage=self._options.get("storage")).buffer
+            saved, selectors = replay.options, force_list(self._options["selectors"])
+            for name, here, there in (
+                ("capacity", self.capacity, saved["capacity_steps"]),
+                ("window", self._options["window"], saved["window"]),
+                ("selectors", selectors, saved["selectors"]),
+            ):
+                if here != there:
+                    raise ValueError(f"load: {name} is {here}; allowed: {there}, as saved")
+        # Shards may need the room of those that are there, so these go first.
+        self._clear()
+        for name, value in kept.items():
             setattr(self, name, value)
         if self._is_here:
-            storage = self._options.get("storage")
-            self._replay = self._buffer.load(directory / "replay", storage=storage).buffer
-            self._sampler = self._replay.sampler(resume=0)
+            self._replay = replay
+            self._sampler = replay.sampler(resume=0)
         else:
-            self._replay = self._buffer.load(
-                directory / "replay", self._schema(), self.capacity, **self._options
-            )
+            self._replay = self._buffer.load(place, self._schema(), self.capacity, **self._options)
             self._sampler = self._replay.sampler(seed=int(self.rng.integers(2**31)))
 
     def get_state(self) -> dict[str, Any]:

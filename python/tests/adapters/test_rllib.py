@@ -26,6 +26,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer as Theirs  # noqa: E402
 
+import reprise  # noqa: E402
 from reprise.rllib import DQN, PrioritizedEpisodeReplayBuffer  # noqa: E402
 
 BOX = spaces.Box(0, 1000, (2,), np.float32)
@@ -278,6 +279,41 @@ def test_a_buffer_comes_back_with_priorities_and_random_numbers(way, tmp_path):
     rest = step(step(begin(1), 1, 3).cut(), 1, 4, "terminated")
     other.add(rest)  # The save ended this episode.
     assert len(other) == 37 and other.get_num_episodes() == 3
+
+
+@pytest.mark.parametrize(
+    "other, name",
+    [
+        ({"capacity": 50}, "capacity is 50; allowed: 100"),
+        ({"n_step": 1}, r"window is .*n_step=1, .*; allowed: .*n_step=3, "),
+        ({"gamma": 0.9}, r"window is .*discount=0.9, .*; allowed: .*discount=0.5, "),
+        ({"alpha": 1.0}, r"selectors is .*alpha=1.0, .*; allowed: .*alpha=0.5, "),
+    ],
+)
+def test_a_checkpoint_of_another_kind_is_refused(other, name, tmp_path):
+    options = {"capacity": 100, "n_step": 3, "gamma": 0.5, "alpha": 0.5, "seed": 1}
+    saved = PrioritizedEpisodeReplayBuffer(**options)
+    saved.add(whole(0, 20))
+    saved.save_to_path(tmp_path / "one")
+    buffer = PrioritizedEpisodeReplayBuffer(**options | other)
+    buffer.add(whole(7, 5))
+    with pytest.raises(ValueError, match=f"load: {name}.*, as saved"):
+        buffer.restore_from_path(tmp_path / "one")
+    assert len(buffer) == 5 and {transition(one)[0] for one in buffer.sample(20)} == {7}
+
+
+@pytest.mark.parametrize("gone", ["counters", "replay"])
+def test_a_load_that_fails_changes_nothing(gone, tmp_path):
+    buffer = PrioritizedEpisodeReplayBuffer(100, seed=1)
+    buffer.add(whole(0, 20))
+    buffer.save_to_path(tmp_path / "one")
+    buffer.add(whole(1, 5))
+    (tmp_path / "one" / gone).rename(tmp_path / gone)
+    with pytest.raises((FileNotFoundError, reprise.CheckpointError)):
+        buffer.restore_from_path(tmp_path / "one")
+    assert len(buffer) == 25 and buffer.get_num_episodes() == 2
+    buffer.add(whole(2, 5))
+    assert {transition(one)[0] for one in buffer.sample(500)} == {0, 1, 2}
 
 
 def test_an_empty_buffer_comes_back_empty(tmp_path):
