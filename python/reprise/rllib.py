@@ -69,7 +69,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     timeout: seconds that `sample` waits for a first transition.
     seed: for the draws; None takes one at random.
     buffer: the class of the buffer inside, reprise.ReplayBuffer or reprise.ray.ReplayBuffer.
-    options: of that class, such as storage or shards.
+    options: of that class, such as storage or shards, but not `window`; `selectors` replace alpha.
 
     The first episode decides the fields: observations and actions are arrays, or dicts and tuples
     of them. ValueError or TypeError for a later one with others.
@@ -91,6 +91,11 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         buffer: Any = reprise.ReplayBuffer,
         **options: Any,
     ) -> None:
+        if "window" in options:
+            raise ValueError(
+                f"PrioritizedEpisodeReplayBuffer: window is {options['window']}; allowed: none, "
+                "because n_step and gamma make it"
+            )
         # The base's own constructor would allocate its trees.
         episode_replay_buffer.EpisodeReplayBuffer.__init__(
             self,
@@ -111,6 +116,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             # RLlib raises priorities to at least 1e-12, so that each can be drawn.
             "selectors": reprise.Proportional(alpha=alpha, epsilon=1e-12, initial="highest_seen"),
         } | options
+        # A buffer for a moment refuses now what would else be refused at the first step.
+        tried: Any = {name: self._options[name] for name in ("window", "selectors")}
+        reprise.ReplayBuffer(reprise.Schema().reward("reward"), capacity, **tried).close()
         self._replay: Any = None
         self._clear()
 
@@ -207,9 +215,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         writer, time = self._open.pop(episode.id_, (None, -1))
         continues = time == episode.t_started
         if not continues:
-            self._begins.append(self._num_timesteps_added)
             writer = writer or self._writer()
             writer.append_episode(end=end, **fields)
+            self._begins.append(self._num_timesteps_added)
         else:
             names = {name: "next_" + name for name in fields if _is_observation(name)}
             for t in range(steps):

@@ -253,6 +253,30 @@ def test_wrong_use_is_refused():
         PrioritizedEpisodeReplayBuffer(100, capacity_stepz=1).add(whole(0, 5))
 
 
+@pytest.mark.parametrize(
+    "wrong, name",
+    [
+        ({"capacity": 0}, "capacity_steps is 0"),
+        ({"n_step": 0}, "n_step is 0"),
+        ({"alpha": -1.0}, "alpha is -1"),
+        (
+            {"window": reprise.Transitions(n_step=3)},
+            "window is .*; allowed: none, because n_step",
+        ),
+    ],
+)
+def test_wrong_options_are_refused_at_once(wrong, name):
+    refuses(ValueError, name, PrioritizedEpisodeReplayBuffer, **wrong)
+
+
+def test_an_episode_that_is_refused_is_not_counted():
+    buffer = PrioritizedEpisodeReplayBuffer(100)
+    buffer.add(whole(0, 5))
+    for number in (1, 2):
+        refuses(ValueError, "obs", buffer.add, whole(number, 5, is_nested=True))
+    assert buffer.get_num_episodes() == 1 and len(buffer) == 5
+
+
 def drawn_again(buffer):
     return [
         (transition(one), one.get_extra_model_outputs("weights", 0)) for one in buffer.sample(99)
