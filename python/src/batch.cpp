@@ -279,9 +279,10 @@ BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const 
   }
 }
 
-Batch BatchPool::take(std::size_t n) {
-  const auto found = std::find_if(spare_.begin(), spare_.end(),
-                                  [n](const Batch& batch) { return batch.capacity() >= n; });
+Batch BatchPool::take(std::size_t n, bool exactly) {
+  const auto found = std::find_if(spare_.begin(), spare_.end(), [=](const Batch& batch) {
+    return exactly ? batch.capacity() == n : batch.capacity() >= n;
+  });
   if (found == spare_.end()) {
     // Memory of a released batch may be the user's, whose finalizers may call `give`, so `spare_`
     // is emptied first. A batch of no items has memory too, which its arrays refer to.

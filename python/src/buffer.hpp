@@ -172,8 +172,8 @@ class BatchPool {
   const std::size_t ahead;  ///< Steps of an item that was not cut short: T, or n_step.
   const std::size_t stack;  ///< Frames in a stack.
 
-  /// A batch with room for n items.
-  [[nodiscard]] Batch take(std::size_t n);
+  /// A batch with room for n items, or for more unless it has to be exactly n.
+  [[nodiscard]] Batch take(std::size_t n, bool exactly = false);
   void give(Batch batch);
   [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_.get(); }
 

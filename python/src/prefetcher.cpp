@@ -4,6 +4,7 @@
 #include "sampler.hpp"
 
 #include <forward_list>
+#include <optional>
 
 namespace reprise::python {
 namespace {
@@ -61,7 +62,8 @@ class PrefetcherObject {
   const std::chrono::nanoseconds timeout_;
   bool in_use_ = false;
   bool closed_ = false;
-  SampleStatus last_;  ///< The status of the batch that was handed out last.
+  SampleStatus last_;                  ///< The status of the batch that was handed out last.
+  std::optional<SampleResult> given_;  ///< What `next` gave last, if that was not handed out.
   SignalHook hook_{[this] { return core_->stats(); }};
   OwnThread thread_;
 };
@@ -74,14 +76,19 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
   for (const auto& origin : core_->from.origins) {
     under_way.emplace_front(*origin, call);
   }
-  const auto given =
-      hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
-  const SampleResult& result = *given;
+  if (!given_ || !*given_) {
+    given_ =
+        hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
+  }
+  const SampleResult result = *given_;
   if (result) {
-    last_ = result.status();
-    // The prefetcher overwrites what it hands out, so it gets an empty batch in place of this one.
+    // The prefetcher overwrites what it hands out, so it gets an empty batch in place of this one,
+    // of as many items, because it fills the whole batch. Without memory for it, the next call
+    // gives out this one.
     const PrefetchFrom& from = core_->from;
-    Batch batch = from.pool->take(from.n);
+    Batch batch = from.pool->take(from.n, /*exactly=*/true);
+    given_.reset();
+    last_ = result.status();
     std::swap(batch, const_cast<Batch&>(*result));
     return make_object<BatchObject>(from.pool, std::move(batch), from.n);
   }

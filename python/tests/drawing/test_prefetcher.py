@@ -30,6 +30,26 @@ def test_memory_goes_round(buffer):
     assert len(seen) <= 5
 
 
+def test_an_allocator_that_fails_once_loses_no_batch(buffer):
+    fill(buffer, 50)
+    calls = []
+
+    def allocate(nbytes):
+        calls.append(nbytes)
+        if len(calls) == 5:  # Three batches are made first, and one for each that is given out.
+            raise MemoryError
+        return np.empty(nbytes, np.uint8)
+
+    sampler = buffer.sampler(seed=3)
+    with buffer.prefetch(4, seed=3, depth=2, allocator=allocate) as batches:
+        kept = [next(batches)]
+        with pytest.raises(MemoryError):
+            next(batches)
+        kept += [next(batches) for _ in range(5)]
+        for batch in kept:
+            assert np.array_equal(batch.item_keys, sampler.sample(4).item_keys)
+
+
 def test_closing_the_buffer_ends_the_iteration(buffer):
     fill(buffer, 50)
     batches = buffer.prefetch(4, depth=3)

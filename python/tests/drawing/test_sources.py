@@ -47,6 +47,15 @@ def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by():
     assert (state(replay.sampler().sample(64)) % 2 == 0).any()
 
 
+@pytest.mark.parametrize("name", ["sampler", "guest"])
+def test_a_thread_draws_no_more_items_than_it_gives(name):
+    source, same = SOURCES[name](), SOURCES[name]()
+    source.sample(64)  # Its memory has room for more items, and may be used again.
+    with source.prefetch(16) as batches:
+        for _, batch in zip(range(8), batches):
+            assert (state(batch) == state(same.sample(16))).all()
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_thread_draws_ahead_what_another_source_would(name):
     source, same = SOURCES[name](), SOURCES[name]()
