@@ -63,8 +63,9 @@ thread of its own, as another mix of the same arguments draws them; so `parts` a
 one say nothing of them, and the tags of keys tell by the common total which items are whose.
 `update_priorities` takes its keys.
 
-n: the length of the mix, or None. seed, allocator: in place of those of the mix; give each
-prefetcher its own seed, or they draw alike. timeout: seconds that the iterator waits for a batch.
+n: the length of the mix, or None. seed, allocator: in place of those of the mix. Without a seed the
+first Prefetcher has that of the mix, each further one a seed that is larger by 2**32.
+timeout: seconds that the iterator waits for a batch.
 The other arguments and the errors are those of `sample`.)";
 
 using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
@@ -200,6 +201,7 @@ class MixObject {
   SignalHook hook_;
   nb::object begun_;  ///< The batch of a call that raised, which the next call continues.
   bool in_use_ = false;
+  std::uint64_t prefetchers_ = 0;  ///< How many were made.
 };
 
 using GivenParts = Given<
@@ -250,10 +252,12 @@ nb::object MixObject::prefetch(CallName call, std::optional<Count> n, std::size_
                                     : std::make_shared<BatchPool>(*buffers_.front(), allocator,
                                                                   options_.unique_frames);
   SamplerOptions options = options_;
-  options.seed = seed.value_or(options.seed);
-  return make_prefetcher(
+  options.seed = seed.value_or(options.seed + (prefetchers_ << kSeedShift));
+  nb::object made = make_prefetcher(
       {{buffers_.begin(), buffers_.end()}, parts_.mixed(options), std::move(pool), mixed_->size()},
       how, depth, timeout);
+  ++prefetchers_;
+  return made;
 }
 
 void MixObject::check_current(const char* call) const {

@@ -150,8 +150,9 @@ void add_prefetch(Type<Self>& type) {
   type.template method<&prefetch<Self>>(
       "prefetch", "Prefetcher",
       R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
-of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
-`sampler` and Sampler.sample, and so are the errors.)",
+of its own. With equal seeds two of them draw alike from an unchanged buffer; those of one Sampler
+do not. timeout: seconds that the iterator waits for one. The other arguments are those of `sampler`
+and Sampler.sample, and so are the errors.)",
       arg("n"), keyword("depth", 2U), keyword("gather", true), keyword("allocator", "None"),
       keyword("timeout", kNoTimeout));
 }

@@ -56,8 +56,10 @@ ValueError for places outside the batch and for a batch of other fields or anoth
 constexpr const char* kPrefetch =
     R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
 of its own, as another sampler of the same arguments draws them; so `fresh` and `passes` of this one
-say nothing of them. allocator: in place of that of the sampler. timeout: seconds that the iterator
-waits for a batch. The other arguments and the errors are those of `sample`.)";
+say nothing of them. The first Prefetcher of a sampler has its seed, each further one a seed that is
+larger by 2**32, and each begins passes of its own. allocator: in place of that of the sampler.
+timeout: seconds that the iterator waits for a batch. The other arguments and the errors are those
+of `sample`.)";
 
 constexpr const char* kUpdate =
     R"(As ReplayBuffer.update_priorities, for the selector that this draws by.)";
@@ -248,13 +250,20 @@ nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, co
   auto pool = !allocator.is_valid()
                   ? pool_
                   : std::make_shared<BatchPool>(*origin_, allocator, options_.unique_frames);
+  SamplerOptions options = options_;
+  if (prefetchers_ != 0) {
+    options.seed += prefetchers_ << kSeedShift;
+    options.resume.reset();
+  }
   auto source = std::visit(
       []<class Made>(Made&& made) -> std::unique_ptr<BatchSource> {
         return std::make_unique<std::decay_t<Made>>(std::forward<Made>(made));
       },
-      without_gil([&] { return origin_->sampler(options_, selector_); }));
-  return make_prefetcher({{origin_}, std::move(source), std::move(pool), n.items}, sample, depth,
-                         timeout);
+      without_gil([&] { return origin_->sampler(options, selector_); }));
+  nb::object made = make_prefetcher({{origin_}, std::move(source), std::move(pool), n.items},
+                                    sample, depth, timeout);
+  ++prefetchers_;
+  return made;
 }
 
 nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,

@@ -42,6 +42,10 @@ struct Conversion<Count> : Conversion<std::size_t> {
   static Count from(nb::handle given, What what);
 };
 
+/// The seeds of two prefetchers of a sampler are 2^32 apart, so that those of the parts of a mix,
+/// which follow each other, differ too.
+constexpr unsigned kSeedShift = 32;
+
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
  public:
@@ -79,7 +83,8 @@ class SamplerObject {
   SampleStatus last_;  ///< The status of the last call that returned a batch.
   bool in_use_ = false;
   SignalHook hook_;
-  nb::object views_;  ///< The BatchObject that calls with views=True fill.
+  nb::object views_;               ///< The BatchObject that calls with views=True fill.
+  std::uint64_t prefetchers_ = 0;  ///< How many were made.
 };
 
 /// The C++ sampler of a reprise.Mix, and its first buffer; both null if the object is no Mix.

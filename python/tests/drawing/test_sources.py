@@ -72,6 +72,34 @@ def test_a_thread_draws_ahead_what_another_source_would(name):
     refuses(ValueError, "beta is 2; allowed: 0 to 1", source.prefetch, 16, beta=2.0)
 
 
+def first_batches(source, count=3):
+    """The first batch of each prefetcher."""
+    made = []
+    for _ in range(count):
+        with source.prefetch(16) as batches:
+            made.append(tuple(state(next(batches))))
+    return made
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_thread_of_a_source_draws_other_batches(name):
+    made = first_batches(SOURCES[name]())
+    assert len(set(made)) == 3 and made == first_batches(SOURCES[name]())
+    assert made[0] == tuple(state(SOURCES[name]().sample(16)))
+
+
+def test_the_first_thread_of_a_resumed_sampler_goes_on_where_that_was(tmp_path):
+    sampler = buffer_of(0.0).sampler(seed=5)
+    replay = buffer_of(0.0)
+    saved = replay.sampler(seed=5)
+    for each in (sampler, saved):
+        each.sample(16)
+    replay.save(tmp_path, samplers=[saved])
+    resumed = reprise.ReplayBuffer.load(tmp_path)[0].sampler(resume=0)
+    made = first_batches(resumed)
+    assert len(set(made)) == 3 and made[0] == tuple(state(sampler.sample(16)))
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_batches_are_in_the_memory_of_the_source_or_of_the_call(name):
     def allocator(made):
