@@ -105,8 +105,8 @@ def _hold(done: Any, batch: Any) -> None:
 
 
 def is_refilled(batch: Any) -> bool:
-    """Whether a later call may fill the batch again, as sample(views=True) does, so that a copy in
-    the background would read other items. False for Tensors."""
+    """Whether a later call may fill the batch again, as sample(views=True) and sample_into do, so
+    that a copy in the background would read other items. False for Tensors."""
     return bool(getattr(batch, "views", False))
 
 

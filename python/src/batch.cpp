@@ -330,8 +330,10 @@ void bind_batch(nb::module_& module) {
       .special<&iterate>(Py_tp_iter, "__iter__(self) -> Iterator[str]")
       .special<&text>(Py_tp_repr, "__repr__(self) -> str")
       .method<&keys>("keys", "tuple[str, ...]", "The names that `batch[name]` takes.")
-      .property<&views>("views",
-                        "Whether a later sample(views=True) of its sampler fills it once more.")
+      .property<&views>(
+          "views",
+          "Whether a later call of a sampler, `sample(views=True)` or `sample_into`, may fill it\n"
+          "once more.")
       .property<&now_arrays>("now", "Mapping[str, NDArray[Any]]",
                              "Every field at the item's own step t (for sequences t to t + T - 1), "
                              "by name; read only.")

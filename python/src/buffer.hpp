@@ -197,7 +197,7 @@ class BatchObject {
   [[nodiscard]] const FieldTable& table() const noexcept { return *pool->table; }
 
   const std::size_t n;
-  bool views = false;  ///< Whether a later call of the sampler fills this batch again.
+  bool views = false;  ///< Whether a later call of a sampler may fill this batch again.
   Batch batch;
   const std::shared_ptr<BatchPool> pool;
 };

@@ -45,12 +45,13 @@ through, TimeoutError with what is missing, Closed, NothingToDraw if every weigh
 released while it waits, draws and copies; KeyboardInterrupt ends the wait.)";
 
 constexpr const char* kEmpty =
-    R"(A batch of n items for `sample_into`, with unspecified contents.)";
+    R"(A batch of n items for `sample_into`, with unspecified contents. Its `views` is True.)";
 
 constexpr const char* kSampleInto =
     R"(Draws n items into the places [offset, offset + n) of a batch of this sampler or of another one,
 also of another buffer of equal schema and window, to mix them in another way than reprise.mix.
-'by_batch' normalises over these n. The other arguments and the errors are those of `sample`;
+'by_batch' normalises over these n. The batch has `views` True from then on, because a later call
+may fill it again. The other arguments and the errors are those of `sample`;
 ValueError for places outside the batch and for a batch of other fields or another window.)";
 
 constexpr const char* kPrefetch =
@@ -232,6 +233,7 @@ void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t o
     fail(What(call.text, "offset"), " is ", offset, " and n ", n.items,
          "; allowed: places of the batch, which has ", batch.n);
   }
+  batch.views = true;
   fill(call, batch.batch, offset, n.items, options);
 }
 

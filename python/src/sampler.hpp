@@ -55,7 +55,11 @@ class SamplerObject {
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);
-  nb::object empty_batch(Count n) { return make_batch(pool_, n.items); }
+  nb::object empty_batch(Count n) {
+    nb::object made = make_batch(pool_, n.items);
+    self_of<BatchObject>(made.ptr()).views = true;
+    return made;
+  }
   void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                    const SampleOptions& options);
   nb::object prefetch(CallName call, Count n, std::size_t depth, const HowDrawn& how, bool gather,

@@ -74,8 +74,11 @@ def test_appends_take_arrays_of_jax(buffer):
 def test_a_batch_that_is_filled_again_is_copied(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
-    for views in (False, True):
-        batch = sampler.sample(4, views=views)
+    for views, batch in (
+        (False, sampler.sample(4)),
+        (True, sampler.sample(4, views=True)),
+        (True, sampler.empty_batch(4)),
+    ):
         arrays, _ = reprise.jax._flatten(batch)
         assert np.shares_memory(arrays[0], batch["state"]) != views
         np.testing.assert_array_equal(arrays[0], batch["state"])

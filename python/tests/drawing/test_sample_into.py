@@ -15,6 +15,10 @@ def test_sample_into_fills_its_places_alone(buffer):
     sampler.sample_into(batch, 0, 16)
     before = {name: array.copy() for name, array in batch.items()}
     keys = batch.item_keys.copy()
+    own = sampler.sample(4)
+    assert not own.views
+    sampler.sample_into(own, 0, 4)
+    assert own.views  # As a batch that a call fills again.
     buffer.sampler(seed=5).sample_into(batch, 4, 8, beta=1.0, draws="independent")
     kept = np.r_[0:4, 12:16]
     assert (batch.item_keys[kept] == keys[kept]).all()

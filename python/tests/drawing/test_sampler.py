@@ -183,10 +183,13 @@ def test_batches_of_two_threads_are_held(buffer, monkeypatch):
 def test_a_batch_that_is_filled_again_is_not_copied_in_the_background(buffer, monkeypatch):
     fill(buffer, 50)
     sampler = buffer.sampler()
-    for views in (False, True):
+    for views, batch in (
+        (False, sampler.sample(8)),
+        (True, sampler.sample(8, views=True)),
+        (True, sampler.empty_batch(8)),
+    ):
         fake = FakeTorch()
         monkeypatch.setitem(sys.modules, "torch", fake)
-        batch = sampler.sample(8, views=views)
         assert batch.views == views
         batch.torch("cuda")
         in_background = not views
