@@ -77,9 +77,9 @@ class MixedSampler::State {
     if (&batch == &own()) {
       batch.reserve(n_);
     }
-    // A new batch may have the address of the former one, but it has no items.
+    // A new batch may have the address of the former one, but nothing is begun in it.
     const Unfinished into(&batch, options.n_step, options.discount);
-    if (std::exchange(into_, into) != into || batch.size < drawn_) {
+    if (std::exchange(into_, into) != into || batch.begun != drawn_) {
       drawn_ = 0;
     }
     const base::Clock::time_point deadline = base::deadline_after(options.timeout);
@@ -288,6 +288,7 @@ class MixedSampler::State {
       }
       statuses_[next_] = part;
       drawn_ += count;
+      batch.begun = drawn_;
     }
     return part;
   }

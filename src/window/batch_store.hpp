@@ -45,6 +45,9 @@ class BatchStore final : public detail::BatchView {
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
+  /// Items that a `MixedSampler` has drawn into the batch since it began to fill it.
+  std::size_t begun = 0;
+
  private:
   /// Bytes per item that column `which` of the field has, or would have.
   [[nodiscard]] std::size_t item_bytes(int which, const FieldSpec& spec) const;

@@ -78,11 +78,11 @@ TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOn
   Line late(options_of(3));
   MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
   const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
-  // A new batch may get the address of one that was destroyed.
+  // A new batch may get the address of one that was destroyed, and one of `Batch::of` has items.
   std::optional<Batch> gone = two.one.replay.make_batch(6);
   ASSERT_EQ(all.sample_into(*gone, kAtOnce).code, Code::TimedOut);
   gone.reset();
-  Batch first = two.one.replay.make_batch(6);
+  Batch first = Batch::of(two.one.schema, two.one.replay.options().window, 6);
   ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
   ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
   EXPECT_EQ(drawn(), 8U);
