@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._memory import Tensors, arrays_of, is_whole, tensors_from
+from ._memory import Tensors, arrays_of, is_refilled, is_whole, tensors_from
 from ._mirror import UNSIGNED, Mirror, device_of, mirror, on_host
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Guest, NothingToDraw
@@ -197,7 +197,8 @@ class _Layout:
 
 
 def _copied(batch: Any, allocator: Any) -> Tensors:
-    """Copies the arrays of a batch that is no reprise.Batch into one block of memory."""
+    """Copies the arrays of a batch that is no reprise.Batch, or is filled again, into one block of
+    memory."""
     found = list(arrays_of(batch))
     ends = np.cumsum([-(-array.nbytes // 64) * 64 for _, _, array in found]).tolist()
     block = (allocator or partial(np.empty, dtype=np.uint8))(ends[-1])
@@ -276,7 +277,7 @@ class Loader(Iterator[Tensors]):
             raise
         keys = batch.item_keys
         batch = getattr(batch, "_local", batch)  # A batch of a cluster has a reprise.Batch inside.
-        if not isinstance(batch, Batch):
+        if not isinstance(batch, Batch) or is_refilled(batch):
             batch, self._layout = _copied(batch, self._device.allocator), None
         layout = self._layout
         memory = None if layout is None else layout.memory(batch)

@@ -249,6 +249,18 @@ def test_batches_of_a_source_of_ones_own(name, of, device):
         check_equal(tensors, batch)
 
 
+def test_batches_that_the_source_fills_again_are_copied(device):
+    how = {"unique_frames": True, "allocator": reprise.torch._device_of(device).allocator}
+    replay = frames(n_step=3)
+    sampler, same = (replay.sampler(seed=1, **how) for _ in range(2))
+    source = SimpleNamespace(sample=lambda n, **_: sampler.sample(n, views=True))
+    expected = [same.sample(24, beta=0.4) for _ in range(6)]
+    with loader(source, 24, device=device, thread=False) as batches:
+        found = [next(batches) for _ in expected]
+    for tensors, batch in zip(found, expected):
+        check_equal(tensors, batch)
+
+
 def by_key(replay, batch):
     return replay.selector().priorities(batch.item_keys.cpu().numpy())
 
