@@ -36,8 +36,8 @@ def _get(self: Batch, key: str, default: Any = None) -> Any:
 def _torch(self: Batch, device: Any = None) -> Tensors:
     """Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
 
-    device: None shares the batch's memory. Else the tensors are copied there, from pinned memory in
-      the background; the batch is held until the copies are made.
+    device: None shares the batch's memory. Else the tensors are copied there, "cpu" too; from pinned
+      memory to CUDA in the background, and the batch is held until the copies are made.
     uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)

@@ -215,7 +215,7 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
             made = torch.from_numpy(array)
         if device is None:
             return made
-        copy = made.to(device, non_blocking=in_background)
+        copy = made.to(device, non_blocking=in_background, copy=True)
         target = copy.device
         return copy
 

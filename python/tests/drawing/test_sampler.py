@@ -108,7 +108,10 @@ def test_tensors_of_a_batch(buffer):
     assert torch.equal(tensors.returns["reward"], torch.from_numpy(batch.returns["reward"]))
     for name in ("weights", "discounts", "item_keys", "lengths"):
         assert getattr(tensors, name).tolist() == getattr(batch, name).tolist()
-    assert batch.torch("cpu")["action"].dtype == torch.int32
+    copy = batch.torch("cpu")
+    assert copy["action"].dtype == torch.int32
+    for name in ("state", "action"):
+        assert not np.shares_memory(copy[name].numpy(), batch[name])
     wide = batch_of_types(["uint16", "uint64"]).torch()
     for tensor in (wide["uint16"], wide["uint64"]):
         assert tensor.dtype == torch.int64 and (tensor == 1).all()
@@ -127,7 +130,7 @@ class FakeTorch:
     def from_numpy(self, array):
         return self
 
-    def to(self, device, non_blocking=False):
+    def to(self, device, non_blocking=False, copy=False):
         if len(self.copies) >= self.fails:
             raise MemoryError
         self.copies.append(non_blocking)
