@@ -462,8 +462,9 @@ def _nothing() -> None:
 
 
 def _has_fewer_frames(window: Any) -> bool:
-    """Whether an item has fewer unique frames than its stacks have frames."""
+    """Whether an item has fewer unique frames than its stacks have frames, and may be asked for
+    them."""
     if window is None:
         return False
     ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step
-    return bool(ahead < window.frame_stack)
+    return bool(ahead < window.frame_stack and getattr(window, "end", None) != "continue")

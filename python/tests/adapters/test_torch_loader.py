@@ -119,9 +119,11 @@ def test_frames_are_unique_where_that_is_less_to_send(n_step, frame_stack, uniqu
         assert ("frame" in next(batches).frames) == unique
 
 
-@pytest.mark.parametrize("frame_stack, unique", [(1, False), (2, True)])
-def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, unique):
-    with loader(sequences(frame_stack=frame_stack), 16, device="cpu") as batches:
+@pytest.mark.parametrize(
+    "frame_stack, end, unique", [(1, "drop", False), (2, "drop", True), (2, "continue", False)]
+)
+def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, end, unique):
+    with loader(sequences(frame_stack=frame_stack, end=end), 16, device="cpu") as batches:
         assert ("obs" in next(batches).frames) == unique
 
 
