@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -329,6 +330,10 @@ class Loader(Iterator[Tensors]):
         """Waits for the updates that are under way, and applies them."""
         self._check_open("Loader.flush")
         self._apply(most=0)
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """Waits until the source has applied the updates that it was given."""
         if self._unconfirmed is not None:
             self._unconfirmed.wait()
             self._unconfirmed = None
@@ -346,13 +351,15 @@ class Loader(Iterator[Tensors]):
                 self._unconfirmed = done
 
     def close(self) -> None:
-        """Applies the updates that are under way, and ends the thread. Batches that were handed out
-        stay as they are; those drawn ahead are dropped."""
+        """Waits for the updates that are under way, applies them, and ends the thread. Batches that
+        were handed out stay as they are; those drawn ahead are dropped."""
         if self._closed:
             return
         self._closed = True
         try:
             self._apply(most=0)
+            with suppress(Closed):  # A closed buffer takes no updates.
+                self._confirm()
         finally:
             self._release()
 

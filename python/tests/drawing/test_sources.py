@@ -1,5 +1,7 @@
 """A sampler and mixes are sources of batches, over which every stage works."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from testing.refusals import refuses
@@ -138,3 +140,24 @@ def test_another_sampler_is_made_after_a_restore(tmp_path):
     for call in (lambda: sampler.update_priorities(keys, np.ones(4)), lambda: sampler.prefetch(4)):
         refuses(reprise.Closed, "the buffer was restored since; make another sampler", call)
     assert replay.sampler().update_priorities(keys, np.ones(4)) == (4, 0)
+
+
+def test_closing_a_loader_waits_for_updates_that_the_source_makes_in_the_background():
+    pytest.importorskip("torch")
+    from reprise.torch import loader
+
+    sampler, waited = buffer_of(0.0).sampler(), []
+
+    def wait(closed):
+        waited.append(closed)
+        if closed:
+            raise reprise.Closed
+
+    for closed in (False, True):
+        under_way = SimpleNamespace(wait=lambda: wait(closed))
+        source = SimpleNamespace(sample=sampler.sample, update_priorities=lambda *_: under_way)
+        with loader(source, 16, device="cpu", thread=False) as batches:
+            batch = next(batches)
+            batches.update_priorities(batch.item_keys, batch.weights)
+            assert waited == [False] * closed
+    assert waited == [False, True]
