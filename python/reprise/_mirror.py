@@ -55,6 +55,10 @@ class Mirror:
         self._shuffler = torch.Generator(self._device) if shuffles else None
         if self._shuffler is not None:
             self._shuffler.manual_seed(sampler.get("seed", 0))
+        if sampler.get("unique_frames"):
+            raise ValueError(
+                "mirror: unique_frames is True; allowed: False, as the device makes the stacks"
+            )
         draws = hasattr(source, "sample")
         if not draws and not hasattr(source, "sampler"):
             raise TypeError(

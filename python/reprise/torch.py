@@ -424,18 +424,22 @@ def loader(
     device: "cpu", "cuda", "cuda:1", or a torch.device; None takes CUDA if torch has it. ValueError
       if this machine lacks it.
     depth: batches under way to the device, at least 1; its memory holds `depth` batches, and
-      page-locked memory `depth` + 3, which is reused. Draws by priority miss about the last `depth`
-      updates. On the CPU nothing is under way.
+      page-locked memory `depth` + 3, which is reused. On the CPU nothing is under way. Draws by
+      priority miss the last updates: up to 2 * `depth` + 1, on the CPU 2; with thread=False up to
+      2 * `depth` - 1, on the CPU none.
     thread: whether a separate thread draws, as the source's `prefetch` does: the learner waits
-      only if draws are slower than it is. Without it `__next__` draws, so batches depend only on
-      the seed and the calls; for CUDA a source then has to be made with
-      allocator=reprise.torch.pinned, as the loader makes that of a buffer.
+      only if draws are slower than it is. Each further loader of one sampler or mix draws other
+      batches then; of a buffer, loaders with equal seeds draw alike. Without a thread `__next__`
+      draws, so batches depend only on the seed and the calls; for CUDA a source then has to be made
+      with allocator=reprise.torch.pinned, as the loader makes that of a buffer.
     beta, normalise, draws, n_step, discount: as in Sampler.sample.
     timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
 
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
     device where `depth` batches or updates are under way, and in `flush` and `close`.
     """
+    if isinstance(depth, bool) or not hasattr(depth, "__index__"):
+        raise TypeError(f"loader: depth is {depth!r}; allowed: an integer of at least 1")
     if depth < 1:
         raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
     to = _device_of(device)

@@ -272,6 +272,8 @@ def test_a_sampler_is_mirrored_and_draws_for_its_mirror_alone():
     check(on_device.sample(16), replay.sampler(seed=5).sample(16))
     refuses(ValueError, "the sampler has a mirror; allowed: one", mirror, sampler, "cpu")
     refuses(ValueError, "seed is 3; allowed of a buffer alone", mirror, sampler, "cpu", seed=3)
+    said = "mirror: unique_frames is True; allowed: False"
+    refuses(ValueError, said, mirror, replay, "cpu", unique_frames=True)
 
 
 def test_rows_of_other_processes_are_refused():

@@ -424,6 +424,9 @@ def test_other_threads_go_on_beside_it(device):
 def test_options_that_are_wrong():
     replay = frames()
     refuses(ValueError, "loader: depth is 0; allowed: at least 1", loader, replay, 8, depth=0)
+    for depth in (2.5, True, "3"):
+        said = f"loader: depth is {depth!r}; allowed: an integer of at least 1"
+        refuses(TypeError, said, loader, replay, 8, depth=depth)
     with pytest.raises(ValueError, match="loader: device is 'cuda:99'; allowed here: 'cpu'"):
         loader(replay, 8, device="cuda:99")
     with pytest.raises(ValueError, match="loader: device is 'meta'; allowed here: 'cpu'"):
