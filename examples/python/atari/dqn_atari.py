@@ -160,7 +160,7 @@ def make_buffer(options):
         options.capacity,
         window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT, frame_stack=STACK),
         selectors=reprise.Proportional(alpha=ALPHA),
-        rate_limiter=reprise.MinSize(max(options.begin, options.batch)),
+        rate_limiter=reprise.MinSize(options.begin),
     )
 
 
@@ -248,14 +248,18 @@ def parse_arguments(arguments):
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--updates-per-step", type=float, default=1 / 8)
     parser.add_argument("--capacity", type=int, default=1_000_000, help="of the buffer, in steps")
-    parser.add_argument("--begin", type=int, default=5_000, help="steps before learning begins")
+    parser.add_argument(
+        "--begin", type=int, default=5_000, help="steps before learning begins; at least a batch"
+    )
     parser.add_argument("--rate", type=float, default=2.5e-4, help="of learning")
     parser.add_argument("--target-every", type=int, default=500, help="updates")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--say-every", type=float, default=10, help="seconds")
     parser.add_argument("--plot", help="file to draw the returns into")
     parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.begin = max(options.begin, options.batch)  # A draw waits for as many items.
+    return options
 
 
 def main(arguments=None):

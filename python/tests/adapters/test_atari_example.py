@@ -31,6 +31,12 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
     assert "<svg" in plot.read_text("utf-8")
 
 
+def test_learning_begins_with_a_batch_if_that_is_more_than_asked_for():
+    main = runpy.run_path(str(PROGRAM))["main"]
+    short = "--game breakout --device cpu --steps 64 --environments 4 --begin 4 --batch 32"
+    assert main(short.split()) == 0
+
+
 def test_a_target_that_is_missed_is_a_failure():
     main = runpy.run_path(str(PROGRAM))["main"]
     short = "--game breakout --device cpu --steps 64 --environments 4 --begin 64 --target 500"
