@@ -108,6 +108,8 @@ def steps_per_second(actors):
             actor.start()
         steps = lambda: replay.stats()["committed_steps"]
         while replay.stats()["writers"] < actors * ENVIRONMENTS or steps() == 0:
+            if not all(actor.is_alive() for actor in started):
+                raise RuntimeError("an actor ended before it had writers")
             time.sleep(0.01)
         before, began = steps(), time.monotonic()
         time.sleep(MEASURED_SECONDS)
