@@ -130,7 +130,7 @@ def train(seed, seconds):
         replay.update_priorities(batch.item_keys, learner.learn(batch))
         if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
             held = replay.stats()
-            times = held["sampled_items"] / held["items"]
+            times = held["samples_per_insert"]
             print(f"reprise holds {held['items']} steps, each drawn {times:.0f} times on average")
             return True
     print(f"Not solved in {seconds:g} seconds.")

@@ -141,7 +141,7 @@ def main():
     print(
         f"{'solved' if solved else 'not solved'}; reprise holds {held['items']} steps in "
         f"{held['touched_bytes'] / 2**20:.1f} MiB, each drawn "
-        f"{held['sampled_items'] / held['items']:.1f} times on average"
+        f"{held['samples_per_insert']:.1f} times on average"
     )
     return int(not solved)
 
