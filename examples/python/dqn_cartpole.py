@@ -21,7 +21,7 @@ N_STEP, DISCOUNT = 3, 0.99
 ALPHA, BETA = 0.6, 0.4  # The exponents of prioritized replay.
 BATCH, BEGIN = 128, 2_000  # Items of a batch; items in the buffer before learning begins.
 LEARNING_RATE, AVERAGING = 1e-3, 0.02  # The target network moves by AVERAGING per update.
-EPSILONS = 0.4 ** np.linspace(1, 7, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
+EPSILONS = 0.4 ** np.linspace(1, 8, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
 SCREEN_EVERY = 250  # Number of updates between screenings.
 SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, and the mean return that solves it.
 

@@ -99,7 +99,8 @@ class Games:
         )
         self.actions = int(self.envs.single_action_space.n)
         self.random = np.random.default_rng(options.seed)
-        exponents = np.linspace(1, 7, options.environments)  # Exploration as in Ape-X.
+        # Exploration as in Ape-X; a single game explores as the greediest.
+        exponents = np.linspace(8, 1, options.environments)[::-1]
         self.epsilons = 0.4**exponents
         self.greedy = exponents >= exponents[-1] * 0.75
         self.frames = self.envs.reset(seed=options.seed)[0][:, 0]

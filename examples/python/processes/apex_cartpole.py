@@ -58,7 +58,7 @@ def act(address, actor, actors, board, seed):
     """An actor's process: steps its environments until the buffer is closed."""
     torch.set_num_threads(1)
     # As in Ape-X the environments of all actors together range from exploring to nearly greedy.
-    epsilons = 0.4 ** np.linspace(1, 7, actors * ENVIRONMENTS)[actor::actors]
+    epsilons = 0.4 ** np.linspace(1, 8, actors * ENVIRONMENTS)[actor::actors]
     network = make_network()
     with contextlib.suppress(reprise.Closed, KeyboardInterrupt), reprise.attach(address) as guest:
         simulators = Actor(guest, seed, epsilons)
