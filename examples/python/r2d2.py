@@ -91,7 +91,8 @@ def learn(online, target, optimizer, batch):
         behind = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Each return's end.
         targets = t.returns["reward"] + t.discounts * later.gather(1, behind)
     chosen = values[:, :-1].gather(2, t["action"][..., None]).squeeze(2)
-    # Burn-in adapts the stored state to the present network. A walk's first state needs none.
+    # Burn-in adapts the stored state to the present network; unlike the paper's, gradients flow
+    # through it. A walk's first state needs none.
     learned = ((steps >= BURN_IN) | (t.positions[:, None] == 0)) & (steps < t.lengths[:, None])
     errors = (targets - chosen) * learned
     optimizer.zero_grad()

@@ -3,9 +3,10 @@
 minute.
 
 As in RLPD (Ball et al., 2023): `reprise.mix` draws from a buffer of demonstrations and from that of
-the agent in exact parts; the critics have layer norms and learn several times per step. The
-demonstrations are by a controller that pumps energy into the pendulum, then holds it up. Exits with
-0 if the agent does nearly as well after STEPS steps."""
+the agent in exact parts, and the critics have layer norms. They learn once per step of an
+environment (RLPD: 20 times), the actor a quarter as often. The demonstrations are by a controller
+that pumps energy into the pendulum, then holds it up. Exits with 0 if the agent does nearly as well
+after STEPS steps of each environment."""
 
 from timeit import default_timer
 
@@ -15,7 +16,7 @@ import reprise
 import torch
 from torch import nn
 
-ENVIRONMENTS, DEMONSTRATIONS, STEPS = 4, 10, 1_500  # Episodes of 200 steps; steps of all together.
+ENVIRONMENTS, DEMONSTRATIONS, STEPS = 4, 10, 1_500  # Episodes of 200 steps; steps of each.
 BATCH, UPDATES, BEGIN, DISCOUNT, AVERAGING, TORQUE = 256, 4, 100, 0.98, 0.01, 2.0
 TESTED, GOOD = 20, -250.0  # Episodes, and the mean return that is good; a random agent has -1200.
 
