@@ -318,9 +318,9 @@ class ReplayBuffer:
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
         a reference of Ray for each result. `local` is the in-process buffer of the shard: its
-        appends stay there. `local.capsule` is for C++, and is missing if the rate limiter holds
-        writers. Calls of `local` raise Closed when the buffer is closed. A restarted shard does not
-        run the function again: call `run` again.
+        appends stay there. `local.capsule` is for C++ and `local.share` for other processes; both
+        are missing if the rate limiter holds writers. Calls of `local` raise Closed when the buffer
+        is closed. A restarted shard does not run the function again: call `run` again.
         """
         self._process.membership.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
+import threading
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import reprise
 
@@ -14,13 +16,20 @@ from ._waiting import Wait
 PAUSE_SECONDS = 0.005  # Between two requests for credit.
 
 
-class LocalWriter:
-    """A writer that takes credit of the rate limiter before it appends."""
+def _rows(given: Any) -> int:
+    """The number of rows of an array or a list; 1 for what has none, which the append refuses."""
+    return len(given) if hasattr(given, "__len__") else 1
 
-    def __init__(self, writer: Any, local: Local, steps: int, timeout: float | None) -> None:
-        self._writer, self._local, self._steps, self._timeout = writer, local, steps, timeout
+
+class LocalWriter:
+    """A writer that takes credit of the rate limiter before it appends, for each step that it
+    records."""
+
+    def __init__(self, writer: Any, local: Local, timeout: float | None) -> None:
+        self._writer, self._local, self._timeout = writer, local, timeout
+        vector = isinstance(writer, reprise.VectorWriter)
+        self._environments = list(writer) if vector else None
         self._credit = 0
-        self._name = uuid.uuid4().hex  # The coordinator lets writers take turns by this name.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -28,7 +37,7 @@ class LocalWriter:
         return getattr(self._writer, name)
 
     def __del__(self) -> None:
-        """Gives back the credit of a function that raised, so that other writers can use it."""
+        """Gives back the credit of an append that raised, so that other writers can use it."""
         if self.__dict__.get("_credit"):
             self._local.return_credit(self._credit)
 
@@ -36,33 +45,37 @@ class LocalWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._writer.close()
-        self._local.return_credit(self._credit)
-        self._credit = 0
 
     def append(self, **fields: Any) -> None:
-        self._append("append", self._steps, fields)
+        steps = 1
+        if self._environments is not None:
+            ids = fields.get("env_ids")
+            chosen = set(range(len(self._environments)) if ids is None else np.ravel(ids).tolist())
+            # The row of a reset, before which no episode is open, is no step.
+            steps = sum(e in chosen and one.in_episode for e, one in enumerate(self._environments))
+        self._append("append", steps, fields)
 
     def append_transition(self, **fields: Any) -> None:
         self._append("append_transition", 1, fields)
 
+    def append_transitions(self, **fields: Any) -> None:
+        self._append("append_transitions", _rows(fields.get("end")), fields)
+
     def append_episode(self, **fields: Any) -> None:
-        steps = next((len(fields[name]) for name in self._local.per_step if name in fields), 1)
+        steps = next((_rows(fields[name]) for name in self._local.per_step if name in fields), 1)
         self._append("append_episode", steps, fields)
 
     def _append(self, call: str, steps: int, fields: dict[str, Any]) -> None:
         """Takes credit for `steps` steps, and appends. If the append fails, the writer keeps the
         credit for the next attempt."""
-        wait = Wait("append", self._timeout, lambda: "the rate limiter has no room for more steps")
+        wait = Wait(call, self._timeout, lambda: "the rate limiter has no room for more steps")
         while self._credit < steps:
             if self._local.replay.closed:
-                raise reprise.Closed("append: the buffer is closed")
-            if self._local.take_credit(self._name, self._local.block):
-                self._credit += self._local.block
-            else:
+                raise reprise.Closed(f"{call}: the buffer is closed")
+            taken = self._local.take(steps - self._credit)
+            self._credit += taken
+            if not taken:
                 wait.pause(PAUSE_SECONDS)
         getattr(self._writer, call)(**fields)
         self._credit -= steps
@@ -70,36 +83,53 @@ class LocalWriter:
 
 class Local:
     """An in-process buffer whose writers wait for the rate limiter over all shards. All other calls
-    go to the buffer. It has no capsule, because C++ code would bypass the rate limiter."""
+    go to the buffer, but those by which writers would bypass the rate limiter."""
 
     def __init__(
         self,
         replay: reprise.ReplayBuffer,
-        take_credit: Callable[[str, int], bool],
+        take_credit: Callable[[int], bool],
         return_credit: Callable[[int], Any],
         spec: Spec,
     ) -> None:
         self.replay, self.block = replay, spec.run_steps
         self.take_credit, self.return_credit = take_credit, return_credit
+        self._lock = threading.Lock()  # Guards _credit, and is held while more is asked for.
+        self._credit = 0  # Less than a block that no writer has taken yet.
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE, reprise.Role.VERSION)
         self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "capsule":
+        if name in ("capsule", "share"):
             raise RuntimeError(
-                "capsule: writers in C++ would pass by the rate limiter over all shards; allowed "
-                "with MinSize and Unlimited"
+                f"{name}: writers in C++ or in other processes would pass by the rate limiter over "
+                "all shards; allowed with MinSize and Unlimited"
             )
         return getattr(self.replay, name)
 
     def __len__(self) -> int:
         return len(self.replay)
 
+    def take(self, most: int) -> int:
+        """Takes credit for up to `most` steps; 0 if there is none now."""
+        with self._lock:
+            if not self._credit and self.take_credit(self.block):
+                self._credit = self.block
+            taken = min(most, self._credit)
+            self._credit -= taken
+            return taken
+
+    def give_back(self) -> None:
+        """Gives back the credit that no writer has taken."""
+        with self._lock:
+            self._credit, left = 0, self._credit
+        self.return_credit(left)
+
     def writer(self, *, timeout: float | None = None) -> LocalWriter:
-        return LocalWriter(self.replay.writer(timeout=timeout), self, 1, timeout)
+        return LocalWriter(self.replay.writer(timeout=timeout), self, timeout)
 
     def vector_writer(
         self, environments: Any, *, timeout: float | None = None, **options: Any
-    ) -> Any:
+    ) -> LocalWriter:
         made = self.replay.vector_writer(environments, timeout=timeout, **options)
-        return LocalWriter(made, self, len(made), timeout)
+        return LocalWriter(made, self, timeout)

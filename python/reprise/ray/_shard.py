@@ -93,6 +93,12 @@ class Shard:
             silent=spec.answer_timeout,
             forgotten=max(FORGET_SECONDS, 10 * spec.answer_timeout),
         )
+        self._local = Local(
+            self._buffer,
+            lambda steps: self._take_credit(f"{self._index} run", [steps]) == 1,
+            self._return_credit,
+            spec,
+        )
         self._loaded = self._committed()
         if known["closed"]:
             self._buffer.close()
@@ -214,15 +220,12 @@ class Shard:
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Calls the user's function with the in-process buffer, beside the other calls."""
-        if self._spec.rate_limiter_holds_writers:
-            local = Local(
-                self._buffer,
-                lambda who, steps: self._take_credit(f"{self._index} {who}", [steps]) == 1,
-                self._return_credit,
-                self._spec,
-            )
-            return function(local, self._index, *arguments)
-        return function(self._buffer, self._index, *arguments)
+        if not self._spec.rate_limiter_holds_writers:
+            return function(self._buffer, self._index, *arguments)
+        try:
+            return function(self._local, self._index, *arguments)
+        finally:
+            self._local.give_back()
 
     def set_alpha(self, alpha: float, selector: int) -> None:
         self._buffer.selector(selector).set_alpha(alpha)

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, all_alive, append, append_until_no_room, check, make
-from testing.ray_cluster import answer_late, most_ahead, pid_of, record, wait_for
+from testing.ray_cluster import answer_late, most_ahead, pid_of, record, spec, wait_for
 from testing.refusals import refuses
 from testing.threads import running
 
 import reprise
 import reprise.ray
+from reprise.ray._local import Local
 from reprise.ray._shard import Shipment
 
 LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
@@ -340,6 +341,47 @@ def test_writers_ship_what_the_shards_compress(cluster):
         step = batch["reward"].astype(int)
         np.testing.assert_array_equal(batch["frame"], frames[step])
         np.testing.assert_array_equal(batch["next_frame"], frames[step + 1])
+
+
+def test_simulators_in_a_shard_take_credit_for_the_steps_that_they_record_and_no_others():
+    described, room, credit = spec(rate_limiter=LIMITER), [True], []
+    replay = described.buffer(0)
+    take = lambda steps: room[0] and (credit.append(steps) or True)
+    local = Local(replay, take, lambda steps: credit.append(-steps), described)
+
+    def steps(n):
+        return {"writer": np.zeros(n, int), "step": np.arange(n), "reward": np.zeros(n)}
+
+    def taken():
+        local.give_back()
+        assert sum(credit) == replay.stats()["committed_steps"]
+        return sum(credit)
+
+    with local.vector_writer(3, autoreset="next_step") as writers:
+        writers.begin(at=np.zeros(3, int))
+        for end in ([0, 1, 2], [0, 0, 0], [2, 0, 0]):  # The second row of two is a reset.
+            writers.append(next_at=np.zeros(3, int), end=end, **steps(3))
+        assert taken() == 7
+        writers.append(next_at=[0, 0], end=[0, 0], env_ids=[0, 2], **steps(2))
+        assert taken() == 8
+        at = {"at": [1, 2], "next_at": [2, 3], **steps(2)}
+        writers.append_transitions(end=[0, 0], env_ids=[0, 1], **at)
+        assert taken() == 10
+    with local.writer(timeout=0.01) as writer:
+        writer.append_transitions(end=[0, 2], **at)
+        writer.append_transition(at=0, next_at=1, writer=0, step=0, reward=0)
+        writer.append_episode(at=np.zeros(61, int), **steps(60))
+        assert taken() == 73
+        room[0] = False
+        says = "append_transitions: timed out: the rate limiter has no room"
+        refuses(TimeoutError, says, writer.append_transitions, end=[0, 2], **at)
+    assert taken() == 73
+    room[0] = True
+    for _ in range(5):  # All writers of a shard together hold less than a block.
+        local.writer().append_transition(at=0, next_at=1, writer=0, step=0, reward=0)
+    assert sum(credit) == 73 + described.run_steps
+    for name in ("share", "capsule"):
+        refuses(RuntimeError, f"{name}: writers in C.* would pass by", getattr, local, name)
 
 
 @pytest.mark.parametrize("placement", ["learner", "actors"])
