@@ -379,6 +379,10 @@ class Writer:
         self._ready()
         self._writer.append_transition(**fields)
 
+    def append_transitions(self, **fields: Any) -> None:
+        self._ready()
+        self._writer.append_transitions(**fields)
+
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every recorded step is in a shard, or counted as lost. TimeoutError."""
         recorder = self._recorder

@@ -436,3 +436,22 @@ def test_an_append_waits_for_room_no_longer_than_its_timeout(cluster):
         check(batch)
         with pytest.raises(TimeoutError, match="steps are here, and shard"):
             writer.flush(0.2)  # 32 items made room for 8 steps.
+
+
+def test_every_append_waits_for_room_and_says_that_the_buffer_is_closed(cluster):
+    one = {"at": 0, "next_at": 1, "writer": 0, "step": 0, "reward": 0}
+    rows = {name: [value] for name, value in one.items()} | {"end": [reprise.End.TRUNCATED]}
+    replay = make(rate_limiter=LIMITER)
+    writer = replay.writer(timeout=0.01)
+    append_until_no_room(writer)
+    calls = (
+        lambda: append(writer, 0, 0, 1),
+        lambda: writer.append_episode(at=[0, 1], writer=[0], step=[0], reward=[0]),
+        lambda: writer.append_transition(**one),
+        lambda: writer.append_transitions(**rows),
+    )
+    for call in calls:
+        refuses(TimeoutError, "steps are here, and shard", call)
+    replay.close()
+    for call in calls:
+        refuses(reprise.Closed, "append: .* is closed", call)
