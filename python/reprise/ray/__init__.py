@@ -185,7 +185,7 @@ class ReplayBuffer:
     def writer(self, *, timeout: float | None = None) -> Writer:
         """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that
         has had the fewest steps of this writer, and to another one while that is lost. `timeout`:
-        of each append, which waits only while shards have too many steps to append.
+        of each append, which waits only while shards have too many steps to append, and of `close`.
         """
         return self._writer(1, lambda packer: packer.writer(), timeout)
 

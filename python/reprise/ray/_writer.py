@@ -304,7 +304,12 @@ class Writer:
     def __del__(self) -> None:
         """Ships the steps of a writer that was dropped, without waiting for that."""
         recorder = self.__dict__.get("_recorder")
-        if recorder is not None and not recorder.closing and "_writer" in self.__dict__:
+        if recorder is not None and "_writer" in self.__dict__:
+            self._end()
+
+    def _end(self) -> None:
+        recorder = self._recorder
+        if not recorder.closing:
             self._writer.close()
             recorder.flush = recorder.closing = True
 
@@ -315,7 +320,11 @@ class Writer:
         return self
 
     def __exit__(self, kind: Any = None, value: Any = None, traceback: Any = None) -> None:
-        self.close()
+        """As `close`; after an exception without a wait, which may be for what raised it."""
+        if kind is None:
+            self.close()
+        else:
+            self._end()
 
     def _check(self, what: str) -> None:
         failure, self._recorder.failure = self._recorder.failure, None
@@ -398,12 +407,10 @@ class Writer:
         for queue in self._recorder.queues:
             queue.leaves = queue.used
 
-    def close(self, timeout: float | None = 10.0) -> None:
-        """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
-        recorder = self._recorder
-        if not recorder.closing:
-            self._writer.close()
-            recorder.flush = recorder.closing = True
+    def close(self, timeout: float | None = None) -> None:
+        """Ends open episodes as truncated, and waits until everything is shipped. `timeout`: that
+        of the writer by default. TimeoutError."""
+        self._end()
         if not self._membership.closed:
-            done = lambda: all(one.closed and not one.shipped for one in recorder.queues)
-            self._wait("close", timeout, done)
+            done = lambda: all(one.closed and not one.shipped for one in self._recorder.queues)
+            self._wait("close", self._timeout if timeout is None else timeout, done)

@@ -16,6 +16,7 @@ from testing.threads import running
 
 import reprise
 import reprise.ray
+from reprise.ray import _writer
 from reprise.ray._local import Local
 from reprise.ray._shard import Shipment
 
@@ -436,6 +437,29 @@ def test_an_append_waits_for_room_no_longer_than_its_timeout(cluster):
         check(batch)
         with pytest.raises(TimeoutError, match="steps are here, and shard"):
             writer.flush(0.2)  # 32 items made room for 8 steps.
+
+
+def test_the_end_of_a_writer_waits_as_long_as_its_appends_unless_there_was_an_error(
+    cluster, monkeypatch
+):
+    class Noted(_writer.Wait):
+        def __init__(self, what, timeout, missing):
+            waits.append((what, timeout))
+            super().__init__(what, timeout, missing)
+
+    waits = []
+    monkeypatch.setattr(_writer, "Wait", Noted)
+    with make(rate_limiter=LIMITER) as replay:
+        for timeout in (None, SECONDS):
+            with replay.writer(timeout=timeout) as writer:
+                append(writer, 0, 0, 5)
+        assert [wait for wait in waits if wait[0] == "close"] == [
+            ("close", None),
+            ("close", SECONDS),
+        ]
+        with pytest.raises(ZeroDivisionError), replay.writer(timeout=0.01) as writer:
+            append_until_no_room(writer)
+            1 / 0
 
 
 def test_every_append_waits_for_room_and_says_that_the_buffer_is_closed(cluster):
