@@ -23,7 +23,9 @@ it costs.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -213,16 +215,23 @@ class ReplayBuffer:
 
     def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
         """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for
-        tasks, which may end at once."""
+        tasks, which may end at once. After an error make the same call again in this process, before
+        it appends another episode: if the episode was recorded, the call only waits for it."""
         process = self._process
         if process.writer is None:
             made = self.writer()
             with process.lock:
                 process.writer = process.writer or made
-        process.writer._ready(timeout)
-        process.writer.append_episode(**fields)
+        known = process.waits_for and process.waits_for == _hash(fields)
+        process.waits_for = b""
+        if not known:
+            process.writer._ready(timeout)
+            process.writer.append_episode(**fields)
         try:
             process.writer.flush(timeout)
+        except BaseException:
+            process.waits_for = _hash(fields)
+            raise
         finally:
             process.writer.leave()  # Processes of tasks stay, and there may be many.
 
@@ -440,6 +449,10 @@ class ReplayBuffer:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _hash(fields: dict[str, Any]) -> bytes:
+    return hashlib.blake2b(pickle.dumps(fields)).digest()
 
 
 def _handle(

@@ -22,7 +22,9 @@ class Process:
     ) -> None:
         self.membership = Membership(spec, coordinator, actors, incarnations)
         self.sessions: dict[int, ClientSession] = {}
-        self.writer: Writer | None = None
+        self.writer: Writer | None = None  # That of `append_episode`.
+        # A hash of the episode that `append_episode` recorded and stopped to wait for; else empty.
+        self.waits_for = b""
         # Counts writers from a random number, so that writers of different processes begin with
         # different shards.
         self.writers = int.from_bytes(os.urandom(2), "little")

@@ -1,6 +1,7 @@
 """reprise.ray: what is done once, counted and remembered when a shard or the coordinator comes
 back."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -10,8 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from testing.refusals import refuses
 from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
-from testing.ray_cluster import answer_late, pid_of, record, spec, wait_for
+from testing.ray_cluster import answer_late, append_until_no_room, pid_of, record, spec, wait_for
 
 import reprise
 import reprise.ray
@@ -216,6 +218,30 @@ def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
             assert reprise.ReplayShard.outcomes_of(answer) == [(0, steps, "")]
         wait_for(lambda: replay.stats()["inserted_steps"] == 20)
         assert replay.stats()["committed_steps"] == 20
+
+
+def test_an_episode_whose_wait_timed_out_is_not_appended_twice_by_the_same_call(cluster):
+    with make(rate_limiter=LIMITER) as replay:
+        writer, sampler = replay.writer(timeout=0.2), replay.sampler()
+        taken = append_until_no_room(writer)
+        numbers = np.arange(80)
+        episode = {"at": np.arange(81), "writer": numbers, "step": numbers, "reward": numbers}
+        refuses(TimeoutError, "flush: timed out", replay.append_episode, **episode, timeout=0.1)
+
+        def draws_until_there(call):
+            with contextlib.suppress(TimeoutError):
+                call()
+                return True
+            with contextlib.suppress(TimeoutError):  # In the end the ratio may admit no batch.
+                check(sampler.sample(200, timeout=0.1))
+            return False
+
+        for _ in range(2):  # The second episode is another one, although it is equal.
+            wait_for(
+                lambda: draws_until_there(lambda: replay.append_episode(**episode, timeout=0.1))
+            )
+        wait_for(lambda: draws_until_there(lambda: writer.flush(0.1)))
+        assert replay.stats()["committed_steps"] == taken + 160
 
 
 def test_what_a_shard_saved_and_did_not_acknowledge_is_not_there_twice(cluster, tmp_path):
