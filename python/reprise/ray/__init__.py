@@ -409,8 +409,8 @@ class ReplayBuffer:
         **options: Any,
     ) -> ReplayBuffer:
         """A buffer with what `save` saved. The arguments are those of the buffer that was saved;
-        those of the in-process buffers of its shards come from the checkpoint. ValueError for
-        another schema, capacity, window or number of shards."""
+        those of the in-process buffers of its shards, but `storage`, come from the checkpoint.
+        ValueError for another schema, capacity, window or number of shards."""
         where = os.path.abspath(os.fspath(directory))
         found: dict[str, bytes] = {}
         saved = _checkpoint.read(where, found)

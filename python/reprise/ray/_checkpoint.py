@@ -169,10 +169,11 @@ def _up_to(directory: str, manifest: int) -> Iterator[str]:
         yield view
 
 
-def load_shard(directory: str, shard: int, newest: bool) -> reprise.ReplayBuffer:
-    """Loads a shard: its `newest` checkpoint, or the one that the newest manifest of all names."""
+def load_shard(directory: str, shard: int, newest: bool, storage: Any) -> reprise.ReplayBuffer:
+    """Loads a shard: its `newest` checkpoint, or the one that the newest manifest of all names.
+    `storage`: where its steps go, which no checkpoint says."""
     where = shard_directory(directory, shard)
     if newest:
-        return reprise.ReplayBuffer.load(where).buffer
+        return reprise.ReplayBuffer.load(where, storage=storage).buffer
     with _up_to(where, read(directory).shards[shard]) as view:
-        return reprise.ReplayBuffer.load(view).buffer
+        return reprise.ReplayBuffer.load(view, storage=storage).buffer

@@ -111,7 +111,8 @@ class Shard:
     def _load(self, again: bool) -> reprise.ReplayBuffer:
         if self._checkpoints is not None:
             try:
-                return load_shard(self._checkpoints, self._index, newest=again)
+                storage = self._spec.options.get("storage")
+                return load_shard(self._checkpoints, self._index, again, storage)
             except (reprise.CheckpointError, OSError, ValueError) as error:
                 if not again:
                     raise

@@ -17,10 +17,12 @@ import pytest
 from testing.refusals import refuses
 from testing.ray_cluster import ray, SECONDS, add_node, all_alive, append, check, kill_shard
 from testing.ray_cluster import (
+    PATIENT,
     answer_late,
     lone_coordinator,
     make,
     most_ahead,
+    numbered_schema,
     record,
     times,
     wait_for,
@@ -454,6 +456,22 @@ def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(
         ones = batch.probabilities[~raised]
         assert len(ones) and np.allclose(ones, ones[0])
         assert np.allclose(batch.probabilities[raised], 3 * ones[0], rtol=1e-6)
+
+
+def test_a_shard_that_is_loaded_has_its_steps_in_a_file_again(cluster, tmp_path):
+    (tmp_path / "files").mkdir()
+    options = {"storage": str(tmp_path / "files"), "shards": 1}
+    has_file = lambda replay: len(replay) == 50 and replay.stats()["file_bytes"] > 0
+    with make(**options) as replay:
+        record(replay, 0, 0, 50)
+        replay.save(tmp_path)
+        kill_shard(replay, 0)
+        wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
+        assert has_file(replay)
+    with reprise.ray.ReplayBuffer.load(
+        tmp_path, numbered_schema(), 10_000, **options, **PATIENT
+    ) as again:
+        assert has_file(again)
 
 
 def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, moment):
