@@ -51,6 +51,7 @@ from ._writer import Writer
 __all__ = ["Batch", "Prefetcher", "ReplayBuffer", "Sampler", "Update", "Writer", "attach"]
 
 THREADS = 16  # Calls that wait in an actor, such as a save, must not block others.
+RUN = "run"  # The group of calls that `run` makes, which has as many threads of its own.
 
 
 class ReplayBuffer:
@@ -115,12 +116,12 @@ class ReplayBuffer:
                 f"reprise.ray.ReplayBuffer: {taken}; attach to it, or choose another"
             ) from error
         ask(coordinator.begin.remote(), start_timeout)
-        actors = []
+        actors, shard = [], ray.remote(concurrency_groups={RUN: THREADS})(Shard)
         for i in range(shards):
             how = {**common, "name": f"{called}.shard-{i}", "max_restarts": max_restarts}
             if placement == "actors" or own[i]:
                 how["scheduling_strategy"] = "SPREAD"
-            actors.append(ray.remote(Shard).options(**{**how, **own[i]}).remote(i, spec, _load))
+            actors.append(shard.options(**{**how, **own[i]}).remote(i, spec, _load))
         self._take(spec, coordinator, actors, [0] * shards)
         started = [one.info.remote() for one in actors]
         _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
@@ -326,13 +327,15 @@ class ReplayBuffer:
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
-        a reference of Ray for each result. `local` is the in-process buffer of the shard: its
-        appends stay there. `local.capsule` is for C++ and `local.share` for other processes; both
-        are missing if the rate limiter holds writers. Calls of `local` raise Closed when the buffer
-        is closed. A restarted shard does not run the function again: call `run` again.
+        a reference of Ray for each result. A shard runs 16 at a time, and others after these.
+        `local` is the in-process buffer of the shard: its appends stay there. `local.capsule` is
+        for C++ and `local.share` for other processes; both are missing if the rate limiter holds
+        writers. Calls of `local` raise Closed when the buffer is closed. A restarted shard does not
+        run the function again: call `run` again.
         """
         self._process.membership.check_open()
-        return [one.run.remote(function, arguments) for one in self._actors]
+        started = [one.run.options(concurrency_group=RUN) for one in self._actors]
+        return [one.remote(function, arguments) for one in started]
 
     # The buffer as a whole.
 

@@ -425,6 +425,18 @@ def test_simulators_run_in_the_shards(cluster):
         assert np.array_equal(batch["writer"], batch.item_keys["shard"])
 
 
+def test_simulators_leave_a_shard_its_other_calls(cluster):
+    def wait(local, shard):
+        while not local.closed:
+            time.sleep(0.05)
+
+    with make(shards=1) as replay:
+        for _ in range(reprise.ray.THREADS + 1):
+            replay.run(wait)
+        filled(replay, 50)
+        assert len(replay) == 100
+
+
 def test_shards_are_where_placement_says(cluster):
     def where(local, shard):
         return ray.get_runtime_context().get_node_id()
