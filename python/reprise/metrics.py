@@ -49,7 +49,7 @@ def numbers(replay: reprise.ReplayBuffer) -> dict[str, float]:
     for name, value in replay.stats().items():
         if isinstance(value, dict):
             made |= {f"{name}/{part}": float(number) for part, number in value.items()}
-        elif not isinstance(value, str):
+        elif isinstance(value, (int, float)):
             made[name] = float(value)
     return made
 
@@ -67,13 +67,15 @@ class _Collector:
 
         about = "See ReplayBuffer.stats of reprise."
         stats = {name: replay.stats() for name, replay in list(self.buffers.items())}
-        shape = next(iter(stats.values()), {})  # The numbers of all buffers have the same names.
+        # A buffer over a cluster has numbers that others lack.
+        shape = {metric: value for found in stats.values() for metric, value in found.items()}
         for metric, value in shape.items():
-            if not isinstance(value, (dict, str)):
+            if isinstance(value, (int, float)):
                 kind = Counter if metric in _COUNTERS else Gauge
                 family = kind(f"reprise_{metric}", about, labels=["buffer"])
                 for name, found in stats.items():
-                    family.add_metric([name], found[metric])
+                    if metric in found:
+                        family.add_metric([name], found[metric])
                 yield family
         for metric, grows, part in _WAITS:
             kind = Counter if grows else Gauge

@@ -44,7 +44,7 @@ from ._options import MISSING, NAMESPACE, Spec
 from ._options import check_start, in_words, own_options, refuse_options, spec_of, this_node
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
-from ._shard import Shard
+from ._shard import Shard, sums_of
 from ._waiting import Wait
 from ._writer import Writer
 
@@ -349,19 +349,16 @@ class ReplayBuffer:
 
     def stats(self) -> dict[str, Any]:
         """Sums of the shards' stats, those of the coordinator, and of this process; `shards` has
-        each one's, None of one that is lost. docs/scale.md describes what is counted of losses."""
+        each one's, None of one that is lost. Waits are those within the shards, not those of writers
+        and samplers elsewhere. docs/scale.md describes what is counted of losses."""
         shards = self._everywhere("stats")
         self._process.membership.report()
         coordinator = ask(self._coordinator.stats.remote())
-        sums: dict[str, Any] = {}
-        for one in shards:
-            for name, value in (one or {}).items():
-                if name == "version":
-                    sums[name] = max(sums.get(name, 0), value)
-                elif isinstance(value, int) and name not in ("incarnation", "loaded_steps", "pid"):
-                    sums[name] = sums.get(name, 0) + value
-        alive = sum(one is not None for one in shards)
-        return {**sums, **coordinator, "shards": shards, "shards_alive": alive}
+        there = [one for one in shards if one is not None]
+        sums = sums_of(there)
+        if there:
+            sums["samples_per_insert"] = sums["sampled_items"] / max(1, sums["committed_steps"])
+        return {**sums, **coordinator, "shards": shards, "shards_alive": len(there)}
 
     def save(
         self,

@@ -22,6 +22,7 @@ CLIENT_COUNTERS = (
     "full_object_store",
     "lost_in_flight_steps",
     "reallotted_draws",
+    "sampled_batches",
     "stale_updates_at_clients",
 )
 SILENT_SECONDS = 2.0  # A waiting process or sampler asks several times a second.

@@ -205,7 +205,9 @@ class Sampler:
 
     def finish(self, ticket: int) -> Batch:
         with self._session.lock:
-            return Batch(*self._session.client.finish(ticket))
+            made = Batch(*self._session.client.finish(ticket))
+        self._membership.count("sampled_batches")  # Shards count their parts of it.
+        return made
 
     def drop(self, tickets: Sequence[int]) -> None:
         with self._session.lock:

@@ -64,6 +64,24 @@ def told_by(shard: int, answer: Any) -> tuple[ShardInfo, bool]:
     return ShardInfo(shard, incarnation, committed, closed), done
 
 
+LARGEST = ("version", "longest", "waiting_for")  # Numbers in `stats` of which one holds for all.
+OWN = ("incarnation", "loaded_steps", "pid")  # Those that say nothing of all shards.
+
+
+def sums_of(stats: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The numbers in `stats` of several shards over all of them, with those in dicts of waits."""
+    sums: dict[str, Any] = {}
+    for one in stats:
+        for name, value in one.items():
+            if isinstance(value, dict):
+                sums[name] = sums_of([sums.get(name, {}), value])
+            elif name in LARGEST:
+                sums[name] = max(sums.get(name, 0), value)
+            elif isinstance(value, (int, float)) and name not in OWN:
+                sums[name] = sums.get(name, 0) + value
+    return sums
+
+
 class Shard:
     """Calls may come late or twice, by Ray or over a connection: `reprise.ReplayShard` works on each
     request and on each shipment once, and refuses those for an earlier incarnation."""

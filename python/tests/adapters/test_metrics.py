@@ -1,5 +1,7 @@
 """reprise.metrics with prometheus_client itself."""
 
+from types import SimpleNamespace
+
 import pytest
 from testing.buffers import fill, plain_buffer
 
@@ -49,6 +51,18 @@ def test_prometheus_reads_every_buffer():
     assert value("items", 0) is None and value("items", 1) == 11
     with pytest.raises(KeyError):
         metrics.unwatch("b0", registry=registry)
+
+
+def test_a_buffer_over_a_cluster_may_have_numbers_and_lists_of_its_own():
+    client = pytest.importorskip("prometheus_client")
+    registry, replay = client.CollectorRegistry(), plain_buffer()
+    more = {"lost_shards": 2, "shards": [{"items": 1}, None], "notes": []}
+    cluster = SimpleNamespace(stats=lambda: {**replay.stats(), **more})
+    assert metrics.numbers(cluster) == {**metrics.numbers(replay), "lost_shards": 2.0}
+    metrics.watch(replay, name="one", registry=registry)
+    metrics.watch(cluster, name="many", registry=registry)
+    assert registry.get_sample_value("reprise_lost_shards", {"buffer": "many"}) == 2
+    assert registry.get_sample_value("reprise_lost_shards", {"buffer": "one"}) is None
 
 
 def test_waits_are_counted():

@@ -18,6 +18,7 @@ from testing.threads import running
 
 import reprise
 import reprise.ray
+from reprise import metrics
 from reprise.ray import _checkpoint
 
 
@@ -135,6 +136,11 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
         seen |= set(zip(batch["writer"].tolist(), batch["step"].tolist()))
     assert {who for who, _ in seen} == {0, 1, 2}
     assert len(seen) > 1100  # 15,360 draws of 1,250 different items.
+    wait_for(lambda: replay.stats()["sampled_batches"] == 30)
+    stats = replay.stats()
+    assert stats["samples_per_insert"] == stats["sampled_items"] / 1500 == 30 * 512 / 1500
+    numbers = metrics.numbers(replay)
+    assert numbers["sampled_batches"] == 30 and numbers["writers_for_chunk/waits"] == 0
 
 
 def test_no_shard_draws_what_a_policy_made_that_is_too_old(cluster):

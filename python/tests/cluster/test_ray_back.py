@@ -207,6 +207,27 @@ def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
     assert _checkpoint.oldest_named(str(tmp_path), 3, keep=3) == [0, 0, 0]
 
 
+def test_numbers_of_shards_are_added_unless_the_largest_holds_for_all():
+    shards = [
+        {
+            "items": 3,
+            "version": 2,
+            "pid": 7,
+            "limiter": "",
+            "waits": {"total": 1.5, "longest": 1.0},
+        },
+        {
+            "items": 4,
+            "version": 1,
+            "pid": 9,
+            "limiter": "",
+            "waits": {"total": 1.0, "longest": 0.5},
+        },
+    ]
+    waits = {"total": 2.5, "longest": 1.0}
+    assert _shard.sums_of(shards) == {"items": 7, "version": 2, "waits": waits}
+
+
 def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
     with make(shards=1, rate_limiter=LIMITER) as replay:
         packer = reprise.StepPacker(replay.schema)
