@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import uuid
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -274,6 +275,21 @@ class Sampler:
             self._membership.coordinator.undo_sample.remote(n)
 
 
+def _prefetch(of: weakref.ref[Prefetcher], sampler: Sampler, n: int) -> None:
+    """The thread of a prefetcher. It ends when that is closed or was dropped, so it refers to it
+    only during a round."""
+    tickets: deque[int] = deque()
+    goes_on = True
+    while goes_on:
+        prefetcher = of()
+        goes_on = prefetcher is not None and prefetcher._round(tickets)
+        del prefetcher
+    sampler.leave()
+    sampler.drop(list(tickets))
+    for _ in tickets:
+        sampler.give_back(n)
+
+
 class Prefetcher(Iterator[Batch]):
     """As Prefetcher of reprise: batches drawn ahead by a thread of its own. Several batches are
     under way at once, because each needs a round trip to all shards. Where `sample` would raise
@@ -287,31 +303,29 @@ class Prefetcher(Iterator[Batch]):
         self._news = threading.Condition()  # Guards _ready, _failure and _ended.
         self._failure: BaseException | None = None
         self._ended = False
-        self._thread = threading.Thread(target=self._run, daemon=True, name="reprise.ray prefetch")
+        name, keeps = "reprise.ray prefetch", weakref.ref(self)
+        self._thread = threading.Thread(
+            target=_prefetch, args=(keeps, sampler, draw.n), daemon=True, name=name
+        )
         self._thread.start()
 
-    def _run(self) -> None:
-        tickets: deque[int] = deque()
-        # Two batches need as many calls as one, so half of the places are requested at once.
-        together = max(1, self._depth // 2)
+    def _round(self, tickets: deque[int]) -> bool:
+        """One round of the thread. Returns False if it was the last."""
         seconds = 4 * self._sampler._membership.spec.answer_timeout
         try:
-            while not self._ended:
-                try:
-                    self._work(tickets, together, Wait("prefetch", seconds, str))
-                except TimeoutError:  # The caller's own timeout raises, with this reason.
-                    self._sampler._missing = "answers of the shards, or of the coordinator"
+            self._work(tickets, Wait("prefetch", seconds, str))
+        except TimeoutError:  # The caller's own timeout raises, with this reason.
+            self._sampler._missing = "answers of the shards, or of the coordinator"
         except BaseException as error:
             with self._news:
                 self._failure = error
                 self._news.notify_all()
-        self._sampler.leave()
-        self._sampler.drop(list(tickets))
-        for _ in tickets:
-            self._sampler.give_back(self._draw.n)
+        return not self._ended and self._failure is None
 
-    def _work(self, tickets: deque[int], together: int, wait: Wait) -> None:
-        """One round: requests batches, takes the oldest one, or waits."""
+    def _work(self, tickets: deque[int], wait: Wait) -> None:
+        """Requests batches, takes the oldest one, or waits."""
+        # Two batches need as many calls as one, so half of the places are requested at once.
+        together = max(1, self._depth // 2)
         free = self._depth - len(self._ready) - len(tickets)
         if free >= together and not self._begin(tickets, together, wait) and not tickets:
             time.sleep(POLL_SECONDS)

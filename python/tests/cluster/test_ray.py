@@ -225,6 +225,17 @@ def test_prefetched_batches_go_on_until_it_is_closed(replay):
     refuses(reprise.Closed, "the prefetcher is closed", next, batches)
 
 
+def test_a_prefetcher_that_is_dropped_ends_its_thread(replay):
+    batches = filled(replay).prefetch(64, timeout=SECONDS)
+    for batch in batches:
+        check(batch)
+        break
+    thread = batches._thread
+    del batches
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
 def wait_until_it_says(what, call):
     """Repeats a call until it times out for this reason; it may time out for other reasons
     before."""
