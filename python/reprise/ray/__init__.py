@@ -464,8 +464,8 @@ def _handle(
 
 
 def attach(name: str) -> ReplayBuffer:
-    """A handle to the buffer of this name, from any job of the cluster. ValueError if there is
-    none."""
+    """A handle to the buffer of this name, from any job of the cluster; `ray.shutdown` closes the
+    handles of its process, not the buffer. ValueError if there is none."""
     try:
         coordinator = ray.get_actor(f"{name}.coordinator", namespace=NAMESPACE)
     except ValueError as error:

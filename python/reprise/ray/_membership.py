@@ -181,6 +181,7 @@ class Membership:
         sent: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):
             if not ray.is_initialized():
+                self.end()  # After another ray.init the buffer has to be attached anew.
                 return
             try:
                 self._probe()

@@ -225,17 +225,6 @@ def test_prefetched_batches_go_on_until_it_is_closed(replay):
     refuses(reprise.Closed, "the prefetcher is closed", next, batches)
 
 
-def test_a_prefetcher_that_is_dropped_ends_its_thread(replay):
-    batches = filled(replay).prefetch(64, timeout=SECONDS)
-    for batch in batches:
-        check(batch)
-        break
-    thread = batches._thread
-    del batches
-    thread.join(SECONDS)
-    assert not thread.is_alive()
-
-
 def wait_until_it_says(what, call):
     """Repeats a call until it times out for this reason; it may time out for other reasons
     before."""
@@ -318,12 +307,19 @@ def test_another_job_attaches_by_name(cluster):
         filled(replay, 50)
         refuses(ValueError, "a buffer has it already", make, name="shared")
         code = (
-            "import sys, ray, reprise, reprise.ray\n"
+            "import sys, time, ray, reprise, reprise.ray\n"
+            "ray.init(address=sys.argv[1], log_to_driver=False)\n"
+            "before = reprise.ray.attach('shared')\n"
+            "ray.shutdown()\n"
+            "while not before.closed: time.sleep(0.01)\n"
             "ray.init(address=sys.argv[1], log_to_driver=False)\n"
             "replay = reprise.ray.attach('shared')\n"
             "replay.append_episode(at=range(11), writer=[7] * 10, step=range(10), "
             "reward=range(10))\n"
-            "print('has', len(replay), len(replay.sampler().sample(8)))\n"
+            "batch = replay.sampler().sample(8)\n"
+            "print('has', len(replay), len(batch))\n"
+            "replay.update_priorities(batch.item_keys, [1] * 8)\n"
+            "while replay.stats()['applied_updates'] < 8: time.sleep(0.01)\n"
         )
         done = run_python(code, cluster.address)
         assert "has 110 8" in done.stdout, done.stderr

@@ -98,3 +98,14 @@ def test_a_closed_buffer_ends_every_stage_and_a_closed_one_says_so(cluster):
     ahead.close()
     for call in (lambda: next(ahead), lambda: ahead.get(timeout=0)):
         refuses(reprise.Closed, "the prefetcher is closed", call)
+
+
+def test_a_prefetcher_that_is_dropped_ends_its_thread(replay):
+    batches = replay.prefetch(64, timeout=SECONDS)
+    for batch in batches:
+        check(batch)
+        break
+    thread = batches._thread
+    del batches
+    thread.join(SECONDS)
+    assert not thread.is_alive()
