@@ -335,7 +335,9 @@ class ShardClient {
   /// Queues updates of priorities for the next requests, or the next `lose`. Returns how many are
   /// stale at once, because their shard restarted without the keys of that incarnation. Only the
   /// caller knows whether a shard is alive: give no updates for one that is gone. Errors as
-  /// `SelectorHandle::update`, but for keys of another buffer, which the shard finds.
+  /// `SelectorHandle::update`, with the alpha of the options; where a shard has another one by
+  /// then, too large a weight becomes the largest number. A key of another buffer is stale at the
+  /// shard.
   std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
                      std::span<const std::uint64_t> incarnations,
                      std::span<const float> priorities);

@@ -166,10 +166,15 @@ void check_priorities(const char* call, std::span<const float> priorities, const
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector) {
   core.life().check();
+  check(keys, priorities, core.selectors().at(selector), core.tag(), slots(core));
+  return update_checked(core, keys, priorities, selector);
+}
+
+UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
+                            std::span<const float> priorities, std::size_t selector) {
   ShardSet& shards = core.shards();
   const SelectorRule& rule = core.selectors().at(selector);
   const std::uint64_t alphas_set = core.selectors().alphas_set();
-  check(keys, priorities, rule, core.tag(), slots(core));
   shards.ingest_pending();
 
   Block block;

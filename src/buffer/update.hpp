@@ -18,6 +18,11 @@ namespace reprise::buffer {
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector);
 
+/// As `update`, for as many priorities as keys, all of this buffer. A weight that is not finite
+/// with the present exponent becomes the largest number.
+UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
+                            std::span<const float> priorities, std::size_t selector);
+
 /// Whether all priorities are finite, at least 0, and such that the selector can weigh them.
 [[nodiscard]] bool weighable(std::span<const float> priorities, const SelectorRule& rule);
 /// Throws std::invalid_argument, which names the call, for the first wrong priority. `first` is the

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 namespace reprise::remote {
@@ -80,6 +81,11 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   request.priorities = values<float>(reader.bytes(head.updates, sizeof(float)));
   request.draws = values<DrawRequest>(reader.bytes(head.draws, sizeof(DrawRequest)));
   reader.finish();
+  // Does not ask the selector, because its exponent may have been set since the client did.
+  for (const float priority : request.priorities) {
+    reader.require(std::isfinite(priority) && priority >= 0.0F, "priority ", priority,
+                   "; allowed: finite, at least 0");
+  }
   request.stale = drop_alien(request.keys, request.priorities, *core_);
   for (const DrawRequest& draw : request.draws) {
     reader.require(draw.draws <= static_cast<std::uint32_t>(Draws::Independent), "draws of kind ",
@@ -141,9 +147,8 @@ Blob ShardServer::answer(const Request& request, const Room& room) {
   Blob answer = room ? room(layout.bytes()) : Blob(layout.bytes());
   const base::Clock::time_point deadline = base::deadline_after(
       std::chrono::nanoseconds(static_cast<std::int64_t>(request.head.timeout_ns)));
-  // The call checks all keys and priorities before it changes anything.
   static_cast<void>(
-      buffer::update(*core_, request.keys, request.priorities, request.head.selector));
+      buffer::update_checked(*core_, request.keys, request.priorities, request.head.selector));
   // Relaxed, because this is only a statistic.
   core_->counters.stale_updates.fetch_add(request.stale, std::memory_order_relaxed);
   std::vector<DrawStatus> statuses(request.draws.size());

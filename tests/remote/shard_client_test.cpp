@@ -35,6 +35,28 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   }
 }
 
+TEST(ShardClient, APriorityThatIsTooLargeForALaterAlphaCostsNoOtherUpdateAndNoDraw) {
+  Options options = shard_options();
+  options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
+  Shards shards(1, options);
+  shards.append_to_each(2);
+  shards.ask(0);
+  Batch batch = shards.make_batch(2);
+  const auto draw = [&] {
+    const auto ticket = shards.client->begin(batch, 0, 2);
+    shards.ask(0);
+    (void)shards.client->finish(*ticket);
+    return batch.keys()[0];
+  };
+  const ItemKey heavy = draw();
+  shards.update(heavy, 1e30F);
+  shards.lines[0]->replay.selector().set_alpha(8.0F);
+  EXPECT_EQ(draw(), heavy);
+  EXPECT_EQ(shards.client->totals(0).applied_updates, 1U);
+  EXPECT_GT(shards.client->totals(0).total, 1e38);
+  EXPECT_THROW(shards.update(heavy, -1.0F), std::invalid_argument);
+}
+
 TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
   Shards shards(2, shard_options());
   Batch batch = shards.make_batch(8);
