@@ -77,7 +77,7 @@ void print_result(const Options& options, const Result& result) {
   std::printf("%s after %.1f s, %zu environment steps and %zu updates (seed %lu)\n",
               result.solved ? "Solved" : "Not solved", result.end.seconds,
               result.end.environment_steps, result.end.updates, options.seed);
-  std::printf("Final test: %.1f over 100 greedy episodes on fresh seeds (needs %.0f)\n",
+  std::printf("Final test: %.1f over 100 greedy episodes on fresh seeds (needs %.0f in time)\n",
               result.score, options.target_score);
 }
 

@@ -149,10 +149,12 @@ class Judge {
     return false;
   }
 
-  /// Gives the newest network the final test, after waiting for a test that is running.
+  /// Waits for a test that is running. If it is not passed, gives the newest network the final
+  /// test, whose score is reported only, because time is over.
   void judge_last(Result& result) {
-    if (trial_.valid()) {
-      trial_.get();
+    if (trial_.valid() && trial_.get()) {
+      result.solved = true;
+      return;
     }
     policy_.refresh();
     passes_final_test(result);
