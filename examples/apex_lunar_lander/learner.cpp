@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 namespace apex {
@@ -109,9 +110,20 @@ void Learner::load(std::span<const std::byte> saved) {
     part.load(inner);
   };
   take("online", *state_->online);
+  // `take` does not check the shapes, which all follow from this one.
+  const std::int64_t hidden = state_->online->parameters().front().size(0);
+  if (hidden != state_->options.hidden) {
+    throw std::invalid_argument("--hidden is " + std::to_string(state_->options.hidden) +
+                                ", but the checkpoint has a network of " + std::to_string(hidden) +
+                                "; allowed: the same");
+  }
   take("target", *state_->target);
   take("adam", state_->adam);
-  publish();  // Throws if a layer has another shape, which `take` does not check.
+  // Some versions of torch take the rate from the archive, too.
+  for (torch::optim::OptimizerParamGroup& group : state_->adam.param_groups()) {
+    group.options().set_lr(state_->options.learning_rate);
+  }
+  publish();
 }
 
 Policy::Policy(const Learner& learner)

@@ -32,7 +32,9 @@ void add_options(CLI::App& app, Options& o) {
   const auto checkpoint = add("--checkpoint", o.checkpoint_path,
                               "Save buffer and learner again and again to this new directory");
   add("--resume", o.resume_path,
-      "Go on from the newest checkpoint in this directory, and save there", CLI::ExistingDirectory)
+      "Go on from the newest checkpoint in this directory, and save there, with the --hidden, "
+      "options of Replay and product of --actors and --environments that it was saved with",
+      CLI::ExistingDirectory)
       ->excludes(checkpoint);
   add("--checkpoint-seconds", o.checkpoint_seconds, "Seconds between two saves", positive);
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,34 @@ TEST(Learner, GoesOnFromWhatWasSavedAsIfNothingHadHappened) {
     Items(i).step(first);
     Items(i).step(second);
     ASSERT_EQ(values(first, seen.now), values(second, seen.now)) << "update " << i;
+  }
+}
+
+TEST(Learner, LearnsAtItsOwnRateAfterALoad) {
+  Items items(5);
+  Learner first(with_seed(1));
+  items.step(first);
+  Options still = with_seed(2);
+  still.learning_rate = 0.0;
+  Learner second(still);
+  const std::string saved = first.save();
+  second.load(std::as_bytes(std::span(saved)));
+  const std::vector<float> before = values(second, items.now);
+  items.step(second);
+  EXPECT_EQ(values(second, items.now), before);
+}
+
+TEST(Learner, RefusesANetworkOfAnotherWidth) {
+  Options narrow = with_seed(1);
+  narrow.hidden = 1;  // Tensors of width 1 fit others by broadcasting.
+  const std::string saved = Learner(narrow).save();
+  Learner learner(with_seed(1));
+  try {
+    learner.load(std::as_bytes(std::span(saved)));
+    FAIL() << "it was loaded";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "--hidden is 64, but the checkpoint has a network of 1; allowed: the same");
   }
 }
 
