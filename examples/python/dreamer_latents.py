@@ -16,7 +16,8 @@ from torch import nn
 
 STEPS, PLACES, LIMIT, HIDDEN = 20_000, 6, 16, 32
 BATCH, UPDATES, REPORT = 64, 2_000, 500
-# A window also has the last step of the window before, with whose latent it begins.
+# A window also has the last step of the window before, with whose latent it begins. (The first one
+# of a chunk has a copy of that step, whose latent stays as it was when the chunk was begun.)
 WINDOW = reprise.Sequences(length=8, period=8, burn_in=1, end="continue")
 
 
@@ -82,7 +83,8 @@ def learn(replay, write_back):
         loss.backward()
         optimizer.step()
         if write_back:
-            replay.update(drawn.item_keys, "latent", latents.detach().numpy())
+            # The first latent of a window is the last of the one before, which alone may write it.
+            replay.update(drawn.item_keys, "latent", latents.detach().numpy(), skip=1)
         counts.append(known(batch, predicted))
         if update % REPORT == 0:
             right, asked = np.sum(counts[-REPORT // 2 :], 0)

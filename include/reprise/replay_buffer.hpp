@@ -255,21 +255,25 @@ class ReplayBuffer {
   /// Updates follow each other in the order of the keys, so the last one of a step counts. Items
   /// that are gone are counted as stale and skipped; `Stats` counts neither.
   ///
+  /// skip: the first so many steps of each window keep what they have; their values are not read.
+  /// Steps of a burn-in, whose values were only drawn, are not to undo what the item before them
+  /// was given since, or earlier in this call.
+  ///
   /// Thread safety: beside writers, samplers and other updates. Each value is read whole, as one
   /// update left it; a batch that is drawn meanwhile may have some steps before the update and
   /// others after it. A call waits for another one while that writes the same step, and so does
   /// whoever reads the step then: samplers, saves, and a commit that moves to its next chunk.
   /// Errors, all found before anything is changed: `std::invalid_argument` for a field that is no
-  /// mutable column of this schema, a size of `values` other than above, or a key of another
-  /// buffer. Cost, per 2048 keys: one lock per shard touched, and the values copied with no lock
-  /// held. Allocates nothing.
+  /// mutable column of this schema, a size of `values` other than above, a `skip` that is not
+  /// below the number of values of a key, or a key of another buffer. Cost, per 2048 keys: one lock
+  /// per shard touched, and the values copied with no lock held. Allocates nothing.
   UpdateResult update(std::span<const ItemKey> keys, AnyField field,
-                      std::span<const std::byte> values);
+                      std::span<const std::byte> values, std::size_t skip = 0);
   /// Replaces values by a typed handle.
   template <Element T, bool Shaped>
   UpdateResult update(std::span<const ItemKey> keys, Field<T, Role::MutableColumn, Shaped> field,
-                      std::type_identity_t<std::span<const T>> values) {
-    return update(keys, AnyField(field), std::as_bytes(values));
+                      std::type_identity_t<std::span<const T>> values, std::size_t skip = 0) {
+    return update(keys, AnyField(field), std::as_bytes(values), skip);
   }
 
   /// Makes a `Hindsight`, which gives items goals that their episodes achieved; this observation

@@ -76,7 +76,7 @@ nb::object values_from(const char* call, nb::handle given, const FieldInfo& fiel
 }
 
 nb::object update(BufferObject& self, CallName call, const Keys& keys, const std::string& name,
-                  ArrayLike given) {
+                  ArrayLike given, std::size_t skip) {
   const Named named = self.shared->table.find(nb::str(name.c_str()).ptr());
   if (named.field == nullptr || !named.field->traits().changes) {
     std::uint64_t mutable_columns = 0;
@@ -94,7 +94,7 @@ nb::object update(BufferObject& self, CallName call, const Keys& keys, const std
   const FieldSpec& spec = named.field->spec;
   const std::span bytes(value.data(), Array(values).size() / spec.elements * spec.bytes);
   return result_of(
-      without_gil([&] { return self.buffer().update(own_keys, named.field->field, bytes); }));
+      without_gil([&] { return self.buffer().update(own_keys, named.field->field, bytes, skip); }));
 }
 
 constexpr const char* kUpdate =
@@ -132,15 +132,18 @@ keys: int64 [n], of Batch.item_keys or Batch.torch. field: its name.
 values: [n, *shape], for the step with which each item begins, or, of sequences, [n, T, *shape], for
 each step of its window; those beyond an item's length are not read. Arrays, or tensors of the CPU;
 other numbers are converted.
+skip: the first so many steps of each window keep what they have, and their values are not read.
+For latents it is the window's burn_in: what was drawn for these steps may be older than what the
+item before them was given since, or earlier in this call.
 The update is of the steps: all windows that contain them show it. (Where an episode goes on in
 another chunk, up to T steps are stored in both, and each window shows those of its own chunk.) The
-later of two values for one step counts. Other threads may append, draw and update meanwhile: each
-value is read whole.
+later of two values for one step counts, in the order of the keys. Other threads may append, draw
+and update meanwhile: each value is read whole.
 Returns UpdateResult(applied, stale); stale keys, whose item is gone, are counted and skipped.
 ValueError, before anything is changed, for another field, a wrong shape, a number out of range, a
-key of another buffer; TypeError for a type that does not convert. Do not write to values during the
-call, which gives the GIL up.)",
-      arg("keys"), arg("field"), arg("values"));
+skip that is not below the number of values of a key, a key of another buffer; TypeError for a type
+that does not convert. Do not write to values during the call, which gives the GIL up.)",
+      arg("keys"), arg("field"), arg("values"), keyword("skip", 0U));
 }
 
 nb::object gathered(BufferObject& self, std::size_t n, const std::function<void(Batch&)>& gather) {

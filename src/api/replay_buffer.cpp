@@ -92,8 +92,8 @@ Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
 }
 
 UpdateResult ReplayBuffer::update(std::span<const ItemKey> keys, AnyField field,
-                                  std::span<const std::byte> values) {
-  return items::update_column(*core_, keys, field, values);
+                                  std::span<const std::byte> values, std::size_t skip) {
+  return items::update_column(*core_, keys, field, values, skip);
 }
 
 Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& options) {

@@ -30,13 +30,13 @@ const storage::MutableField& find(const buffer::BufferCore& core, AnyField field
 std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
                         const storage::MutableField& field, std::size_t bytes) {
   const std::size_t steps = core.window().has_steps() ? core.window().ahead() : 1;
-  if (bytes == keys * field.bytes) {
-    return 1;
+  if (bytes == keys * steps * field.bytes) {
+    return steps;
   }
-  base::require(bytes == keys * steps * field.bytes, base::Call{"update"}, keys, " keys and ",
-                bytes, " bytes of values of ", field.bytes, "; allowed: one value for each key",
+  base::require(bytes == keys * field.bytes, base::Call{"update"}, keys, " keys and ", bytes,
+                " bytes of values of ", field.bytes, "; allowed: one value for each key",
                 core.window().has_steps() ? ", or one for each step of its sequence" : "");
-  return steps;
+  return 1;
 }
 
 }  // namespace
@@ -44,10 +44,12 @@ std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
 /// The pins keep the rows from being used again (I2), and the items are decided, so nobody writes
 /// their mutable columns but updates.
 UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
-                           std::span<const std::byte> values) {
+                           std::span<const std::byte> values, std::size_t skip) {
   core.life().check();
   const storage::MutableField& column = find(core, field);
   const std::size_t steps = steps_given(core, keys.size(), column, values.size());
+  base::require(skip < steps, base::Call{"update"}, "skip is ", skip,
+                "; allowed: below the number of values of a key, here ", steps);
   buffer::check_keys("update", core, keys);
   storage::ChunkStore& store = core.store();
   PinnedItems items(core.shards());
@@ -71,9 +73,11 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
       std::size_t r = 0;  // The row of step k, counted from the item's first.
       for (std::size_t k = 0; k < length; ++k) {
         std::byte* const own = row + r * store.row_stride();
-        storage::write_whole(versions[r], [&] {
-          storage::put_value(own + column.offset, given + k * column.bytes, column.bytes);
-        });
+        if (k >= skip) {
+          storage::write_whole(versions[r], [&] {
+            storage::put_value(own + column.offset, given + k * column.bytes, column.bytes);
+          });
+        }
         r += k + 1 < length ? core.chunk_layout().stream_rows().to_next(own) : 1;
       }
     }

@@ -13,6 +13,6 @@ namespace reprise::items {
 /// Implements `ReplayBuffer::update`: replaces values of a mutable column in the steps of items
 /// that are found by key, pinned, and written without a lock. Throws as documented there.
 UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
-                           std::span<const std::byte> values);
+                           std::span<const std::byte> values, std::size_t skip);
 
 }  // namespace reprise::items

@@ -109,6 +109,40 @@ TEST(Continued, ValuesOfMutableColumnsReachTheirSteps) {
   EXPECT_EQ(drawn(), (std::vector<float>{-1, -2, 12, 13, 14, 15, 16, 17}));
 }
 
+/// The last step of an item is the burn-in of the next one, for which only an old value was drawn.
+TEST(Continued, AnUpdateLeavesTheBurnInToTheItemBefore) {
+  Schema schema;
+  const auto id = schema.observation<std::uint64_t>("id");
+  const auto latent = schema.mutable_column<float>("latent");
+  ReplayBuffer replay(schema, stream_options({.length = 2, .period = 2, .burn_in = 1}));
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(id) = 0;
+  for (std::uint64_t number = 0; number < 5; ++number) {
+    writer.next(id) = number + 1;
+    writer.now(latent) = 0.0F;
+    writer.commit(End::Continue);
+  }
+  Sampler sampler = replay.sampler();
+  std::map<std::uint64_t, ItemKey> found;  // By first step.
+  while (found.size() < 2) {
+    const SampleResult batch = drawn_of(sampler, 1);
+    found[batch->now(id)[0]] = batch->keys()[0];
+  }
+  const std::vector<ItemKey> keys{found.at(0), found.at(2)};
+  const auto latents = [&] { return slice(replay.gather(keys).now(latent), 0, 6); };
+  const std::vector<float> values{-1, 1, 2, -1, 3, 4};
+  EXPECT_EQ(replay.update(keys, latent, values, 1).applied, 2U);
+  EXPECT_EQ(latents(), (std::vector<float>{0, 1, 2, 2, 3, 4}));
+  EXPECT_EQ(replay.update(keys, latent, values).applied, 2U);
+  EXPECT_EQ(latents(), (std::vector<float>{-1, 1, -1, -1, 3, 4}));
+  expect_refusal([&] { replay.update(keys, latent, values, 3); },
+                 {"update: skip is 3; allowed: below the number of values of a key, here 3"});
+  expect_refusal([&] { replay.update(keys, latent, std::vector<float>(2), 1); },
+                 {"skip is 1; allowed: below the number of values of a key, here 1"});
+  EXPECT_EQ(replay.update({}, latent, {}, 1).applied, 0U);
+}
+
 TEST(Continued, ItemsThatAreGoneHaveNoFlags) {
   Line line(stream_options({.length = 2, .period = 1}));
   line.append(1, End::Terminated);

@@ -78,6 +78,20 @@ def test_sequences_take_a_value_for_each_step_or_for_the_first():
     np.testing.assert_array_equal(latents[2, 0], 7)
 
 
+def test_the_first_steps_of_each_window_can_be_left_to_the_item_before():
+    buffer = make(reprise.Sequences(length=2, period=2, burn_in=1, end="continue"), shape=())
+    fill(buffer, 5, latent=0)
+    keys = everything(buffer).item_keys.copy()  # The items begin at steps 0 and 2.
+    values = np.float32([[-1, 1, 2], [-1, 3, 4]])
+    assert buffer.update(keys, "latent", values, skip=1) == (2, 0)
+    np.testing.assert_array_equal(buffer.gather(keys)["latent"], [[0, 1, 2], [2, 3, 4]])
+    refuses(ValueError, "skip is 3; allowed: below", buffer.update, keys, "latent", values, skip=3)
+    refuses(ValueError, "skip is -1; allowed", buffer.update, keys, "latent", values, skip=-1)
+    # By default the second item puts back what was drawn for its first step.
+    buffer.update(keys, "latent", values)
+    np.testing.assert_array_equal(buffer.gather(keys)["latent"], [[-1, 1, -1], [-1, 3, 4]])
+
+
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32", "int64", "bool"])
 def test_every_type_and_shape(dtype, shape):
