@@ -123,18 +123,31 @@ class Records:
         A handle of None or -1 begins an episode. With `final_state`, of the shape of a state, the
         step is the last one, and what follows has no value. With a list of handles, the other
         arguments are lists or arrays of as many values, or single values for all, and a list of
-        handles is returned. A call that raises ValueError or TypeError records nothing.
+        handles is returned. RuntimeError for an episode that another one ended before its first
+        step was stored, as happens to all where more than `max_open_episodes` take turns. A call
+        that raises ValueError, TypeError or RuntimeError records nothing.
         """
         with self._lock:
             if not isinstance(h_epi, (list, tuple)):
+                self._check_stored(h_epi)
                 return self._record(h_epi, self._step(state, action, reward, final_state))
             count = len(h_epi)
             given = {"state": state, "action": action, "reward": reward, "final_state": final_state}
             values = [_of_each(name, value, count) for name, value in given.items()]
+            for handle in h_epi:
+                self._check_stored(handle)
             steps = [self._step(*step) for step in zip(*values)]
             for step in steps[1:]:
                 self._check(step, steps[0].shapes)
             return [self._record(handle, step) for handle, step in zip(h_epi, steps)]
+
+    def _check_stored(self, handle: Any) -> None:
+        known = None if handle in self._open else self._known.get(handle)
+        if known is not None and known.steps == 0:
+            raise RuntimeError(
+                f"record: episode {handle} was ended before its first step was stored, because more "
+                f"than {self._max_open} are open; allowed: max_open_episodes, {self._max_open}"
+            )
 
     def _step(self, state: Any, action: Any, reward: Any, final_state: Any) -> Step:
         """Checks and converts a step before anything is recorded, because a call that fails records

@@ -10,7 +10,7 @@ What differs, and what is not covered:
 - With `allow_short_seq`, the one window of an episode shorter than `pick_len` can be picked once
   the episode has ended.
 - At most `max_open_episodes` are open at once; one more ends the one whose last record is oldest,
-  without a final state.
+  without a final state. RuntimeError if that one goes on and had no step in the buffer yet.
 - Steps of an eliminated or ended episode go to a new one, whose handle `record` returns.
 - Actions are kept with a type and shape of their own, so that there is nothing to encode: no
   `encoded_actions`. The variants `get_random_batch_lstm` and `_attn`: not covered.
@@ -104,7 +104,9 @@ class ExperienceReplay(Picks):
             self._selectors = list(options["selectors"])
             self._next_handle = int(about["next_handle"])
             self._known = OrderedDict(
-                (handle, Known(*known)) for handle, *known in about["episodes"]
+                (handle, Known(episode, steps))
+                for handle, episode, steps in about["episodes"]
+                if steps > 0
             )
             self._use(replay)
             return True

@@ -350,10 +350,11 @@ def test_comes_back_from_a_folder(tmp_path: Path) -> None:
     assert record(loaded, 2, 3) == 2
     ordered = loaded.get_random_batch(3, h_ps=greedy)
     assert ordered is not None and set(windows(ordered)) == {(1, 0), (2, 0), (0, 3)}
+    assert loaded.record(None, state(3, 0), 300) == 3
     loaded.serialize(tmp_path / "a" / "replay")
-    record(loaded, 3, 3)
+    record(loaded, 4, 3)
     loaded.unserialize(tmp_path / "a" / "replay")
-    assert len(loaded) == 11
+    assert len(loaded) == 11 and loaded.record(3, state(4, 0), 400) == 4
 
 
 def test_nothing_there_raises_and_changes_nothing(tmp_path: Path) -> None:
