@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NEW = float(np.finfo(np.float32).max)  # Windows without a priority are picked first.
 _UNIFORM = 0
+_WITHOUT_CHANCE = (reprise.MaxHeap, reprise.MinHeap, reprise.Fifo, reprise.Lifo)
 
 
 class PickSelector(enum.Enum):
@@ -79,8 +80,9 @@ class Picks(Records):
         and of valid next states [B], the windows' episodes and positions [B].
 
         The next state of an episode's last step is invalid. None if there are no more windows than
-        `batch_size * valid_sample_rate`, or none at all. A greedy selector that has fewer than
-        `batch_size` windows gives all of them again and again.
+        `batch_size * valid_sample_rate`, or none at all. A selector that picks without chance
+        (a greedy one, MaxHeap, MinHeap, Fifo or Lifo) and has fewer than `batch_size` windows gives
+        all of them again and again.
         """
         with self._lock:
             place = self._selector("get_random_batch", h_ps)
@@ -88,7 +90,7 @@ class Picks(Records):
             picks = self._picks()
             if picks == 0 or picks <= batch_size * valid_sample_rate:
                 return None
-            greedy = isinstance(self._selectors[place], reprise.MaxHeap)
+            greedy = isinstance(self._selectors[place], _WITHOUT_CHANCE)
             batch = self._samplers[place].sample(
                 min(batch_size, picks) if greedy else batch_size,
                 beta=0.0,

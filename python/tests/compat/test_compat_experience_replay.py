@@ -186,6 +186,26 @@ def test_one_open_episode_too_many_ends_the_one_recorded_to_the_longest_ago() ->
     assert np.array_equal(batch[4], batch[5])
 
 
+def test_more_episodes_in_turn_than_may_be_open_are_refused() -> None:
+    replay = ExperienceReplay(100, max_open_episodes=2, seed=1)
+    handles = replay.record([None] * 3, [state(h, 0) for h in range(3)], [0, 100, 200], 0.0)
+    words = "episode 0 was ended before its first step .* allowed: max_open_episodes, 2"
+    refuses(RuntimeError, words, replay.record, 0, state(0, 1), 1, 0.5)
+    refuses(RuntimeError, words, replay.record, handles[::-1], np.zeros((3, 2)), 1, 0.5)
+    assert len(replay) == 0
+    assert replay.record([1, 2], [state(1, 1), state(2, 1)], [101, 201], 0.5) == [1, 2]
+    assert len(replay) == 2
+
+
+@pytest.mark.parametrize("selector", [reprise.MinHeap, reprise.Fifo, reprise.Lifo])
+def test_what_picks_without_chance_gives_few_windows_again(selector: Any) -> None:
+    replay = ExperienceReplay(100, seed=1)
+    place = replay.new_pick_selector(selector())
+    record(replay, 0, 3)
+    batch = replay.get_random_batch(6, h_ps=place)
+    assert batch is not None and sorted(windows(batch)) == [(0, t) for t in range(3) for _ in "ab"]
+
+
 def test_greedy_selectors_pick_by_priority_and_new_windows_first() -> None:
     replay = ExperienceReplay(100, seed=1)
     greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
