@@ -182,9 +182,10 @@ struct DeliveryCounts {
 /// keys may be of a buffer that is gone, and its steps in a checkpoint that this one was loaded
 /// from.
 ///
-/// Thread safety: every method from any thread. Shipments of one writer exclude each other, and so
-/// do exchanges, and calls of `append_all`. Lifetime: may outlive the buffer, which then reads as
-/// closed; after `ReplayBuffer::restore` make another one. Destroying it closes its remote writers.
+/// Thread safety: every method from any thread. Exchanges exclude each other, and so do shipments
+/// of one writer: with a timeout of 0 the second one is told that there is no room. Lifetime: may
+/// outlive the buffer, which then reads as closed; after `ReplayBuffer::restore` make another one.
+/// Destroying it closes its remote writers.
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
@@ -209,7 +210,8 @@ class ReplayShard {
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout);
   /// Ends the episodes of a remote writer that has ended or is lost, as truncated at their last
-  /// step in this shard, and gives its writers back. Returns how many there were.
+  /// step in this shard, and gives its writers back. Returns how many there were. Waits for an
+  /// append of that writer that is under way.
   std::size_t close_writer(std::uint64_t writer_id);
   /// The number of remote writers that have a writer of the buffer.
   [[nodiscard]] std::size_t writers() const;

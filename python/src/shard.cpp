@@ -262,9 +262,8 @@ memory, 7 otherwise; the steps appended by this call; what the error said.)",
           "Counts of `append_all`: restarted_episodes and silent_writers_closed.")
       .property<&ReplayShard::incarnation>("incarnation",
                                            "The number of this incarnation of the shard.")
-      // This runs without the GIL, because it waits for appends under way.
-      .property<&ReplayShard::writers, true>("writers",
-                                             "The number of remote writers that are not closed.")
+      .property<&ReplayShard::writers>("writers",
+                                       "The number of remote writers that are not closed.")
       .add(module);
   Type<ConnectionObject>("ShardConnection", kConnection)
       .constructor<&make_connection>("OSError if nobody listens at the address.", arg("address"))

@@ -96,28 +96,24 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
   core_.life().check();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
-  note_alive(
-      process);  // First, because the process is not silent while its call waits for `turn_`.
+  note_alive(process);
+  close_silent(patience_.forgotten);
+  const std::uint64_t incarnation = parsed.head.incarnation;
+  if (core_.closed() || (incarnation != 0 && incarnation != incarnation_)) {
+    return refusal(core_, incarnation_);
+  }
   std::vector<ShipmentOutcome> outcomes;
-  {
-    const base::MutexLock lock(turn_);
-    close_silent(patience_.forgotten);
-    const std::uint64_t incarnation = parsed.head.incarnation;
-    if (core_.closed() || (incarnation != 0 && incarnation != incarnation_)) {
-      return refusal(core_, incarnation_);
+  std::map<std::uint64_t, ShipmentOutcome> refused;
+  for (const ShipmentOf& one :
+       std::span(parsed.shipments).first(std::min(most, parsed.shipments.size()))) {
+    if (const auto earlier = refused.find(one.writer_id); earlier != refused.end()) {
+      outcomes.push_back(earlier->second);
+      outcomes.back().steps = 0;
+      continue;
     }
-    std::map<std::uint64_t, ShipmentOutcome> refused;
-    for (const ShipmentOf& one :
-         std::span(parsed.shipments).first(std::min(most, parsed.shipments.size()))) {
-      if (const auto earlier = refused.find(one.writer_id); earlier != refused.end()) {
-        outcomes.push_back(earlier->second);
-        outcomes.back().steps = 0;
-        continue;
-      }
-      outcomes.push_back(take(one, process, timeout));
-      if (outcomes.back().is != Is::Appended) {
-        refused.emplace(one.writer_id, outcomes.back());
-      }
+    outcomes.push_back(take(one, process, timeout));
+    if (outcomes.back().is != Is::Appended) {
+      refused.emplace(one.writer_id, outcomes.back());
     }
   }
   std::size_t bytes = sizeof(BlobHeader);
@@ -142,7 +138,10 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
 ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
                                  std::chrono::nanoseconds timeout) {
   if (one.shipment.empty()) {
-    processes_.erase(one.writer_id);
+    {
+      const base::MutexLock lock(mutex_);
+      processes_.erase(one.writer_id);
+    }
     static_cast<void>(writers_.close(one.writer_id));
     return {};
   }
@@ -151,10 +150,10 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     if (!result) {
       return {.is = Is::NoWriter, .reason = writers_.no_place()};
     }
+    const base::MutexLock lock(mutex_);
     if (!result->repeated) {
       processes_[one.writer_id] = process;
     }
-    const base::MutexLock lock(mutex_);
     counts_.restarted_episodes += result->restarted;
     return outcome_of(*result);
   } catch (const std::exception& error) {
@@ -180,8 +179,9 @@ void Deliveries::note_alive(std::uint64_t process) {
 
 /// Closes the writers of processes that were silent for longer than `silent`. Returns how many.
 std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
-  std::set<std::uint64_t> gone;
+  std::vector<std::uint64_t> writers;
   {
+    std::set<std::uint64_t> gone;
     const base::MutexLock lock(mutex_);
     const base::Clock::time_point now = base::Clock::now();
     for (auto one = heard_.begin(); one != heard_.end();) {
@@ -192,20 +192,20 @@ std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
         ++one;
       }
     }
-  }
-  std::size_t closed = 0;
-  for (auto one = processes_.begin(); !gone.empty() && one != processes_.end();) {
-    if (gone.contains(one->second)) {
-      static_cast<void>(writers_.close(one->first));
-      one = processes_.erase(one);
-      ++closed;
-    } else {
-      ++one;
+    for (auto one = processes_.begin(); !gone.empty() && one != processes_.end();) {
+      if (gone.contains(one->second)) {
+        writers.push_back(one->first);
+        one = processes_.erase(one);
+      } else {
+        ++one;
+      }
     }
+    counts_.silent_writers_closed += writers.size();
   }
-  const base::MutexLock lock(mutex_);
-  counts_.silent_writers_closed += closed;
-  return closed;
+  for (const std::uint64_t writer : writers) {
+    static_cast<void>(writers_.close(writer));
+  }
+  return writers.size();
 }
 
 bool Deliveries::is_silent(std::uint64_t process) const {

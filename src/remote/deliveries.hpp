@@ -21,7 +21,7 @@ namespace reprise::remote {
 [[nodiscard]] Blob refusal(buffer::BufferCore& core, std::uint64_t incarnation);
 
 /// Appends shipments of many writers with one call of their process. It remembers which process has
-/// which writer, because a killed process closes none. Any thread; one call at a time.
+/// which writer, because a killed process closes none. Any thread.
 class Deliveries {
  public:
   /// `core` and `writers` must outlive this object.
@@ -29,25 +29,24 @@ class Deliveries {
              const ShardPatience& patience);
 
   [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most)
-      REPRISE_EXCLUDES(mutex_, turn_);
+      REPRISE_EXCLUDES(mutex_);
   void note_alive(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] bool is_silent(std::uint64_t process) const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] DeliveryCounts counts() const REPRISE_EXCLUDES(mutex_);
 
  private:
   [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
-                                     std::chrono::nanoseconds timeout) REPRISE_REQUIRES(turn_);
+                                     std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<AppendResult> append(Bytes shipment, std::chrono::nanoseconds timeout)
-      REPRISE_REQUIRES(turn_);
-  std::size_t close_silent(std::chrono::nanoseconds silent) REPRISE_REQUIRES(turn_);
+      REPRISE_EXCLUDES(mutex_);
+  std::size_t close_silent(std::chrono::nanoseconds silent) REPRISE_EXCLUDES(mutex_);
 
   buffer::BufferCore& core_;
   RemoteWriters& writers_;
   const std::uint64_t incarnation_;
   const ShardPatience patience_;
-  base::Mutex turn_;  ///< Keeps the shipments of one call together.
-  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(turn_);  ///< By writer id.
-  mutable base::Mutex mutex_;  ///< Locked after `turn_`.
+  mutable base::Mutex mutex_;  ///< Not held while a call appends, closes a writer or waits.
+  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(mutex_);  ///< By writer id.
   /// When each process was last heard of.
   std::map<std::uint64_t, base::Clock::time_point> heard_ REPRISE_GUARDED_BY(mutex_);
   DeliveryCounts counts_ REPRISE_GUARDED_BY(mutex_);

@@ -52,6 +52,18 @@ class Priorities {
   std::vector<float> scratch_;
 };
 
+/// Unlocks a mutex that the caller has locked.
+class REPRISE_SCOPED_CAPABILITY AdoptedLock {
+ public:
+  explicit AdoptedLock(base::Mutex& mutex) REPRISE_REQUIRES(mutex) : mutex_(mutex) {}
+  ~AdoptedLock() REPRISE_RELEASE() { mutex_.unlock(); }
+  AdoptedLock(const AdoptedLock&) = delete;
+  AdoptedLock& operator=(const AdoptedLock&) = delete;
+
+ private:
+  base::Mutex& mutex_;
+};
+
 }  // namespace
 
 TakenNumbers::Is TakenNumbers::look(std::uint64_t number) const noexcept {
@@ -157,12 +169,9 @@ std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t write
 void RemoteWriters::forget_closed() {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> idle;  // When each was closed, and its id.
   for (const auto& [writer_id, remote] : remotes_) {
-    // References are taken with `mutex_` held, so nobody has its mutex if this is the only one.
-    if (remote.use_count() == 1) {
-      const base::MutexLock lock(remote->mutex);
-      if (remote->streams.empty()) {
-        idle.emplace_back(remote->closed, writer_id);
-      }
+    // References are taken with `mutex_` held, so no call has it if this is the only one.
+    if (remote.use_count() == 1 && remote->open == 0) {
+      idle.emplace_back(remote->closed, writer_id);
     }
   }
   std::ranges::sort(idle);
@@ -201,16 +210,27 @@ bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
     }
   }
   remote.streams.merge(made);
+  note_streams(remote);
   return true;
 }
 
-/// Gives back the writers that are between two episodes. It holds the lock of one remote writer at
-/// a time, and the caller holds none; otherwise two appends could wait for each other.
+/// Counts the writer's streams where readers need not wait for an append of it.
+void RemoteWriters::note_streams(Remote& remote) {
+  const base::MutexLock lock(mutex_);
+  remote.open = remote.streams.size();
+}
+
+/// Gives back the writers that are between two episodes, except those of a remote writer whose
+/// append is under way, as it may wait for long.
 void RemoteWriters::give_back_idle() {
   for (const std::shared_ptr<Remote>& remote : all()) {
-    const base::MutexLock lock(remote->mutex);
+    if (!remote->mutex.try_lock()) {
+      continue;
+    }
+    const AdoptedLock lock(remote->mutex);
     if (!remote->part) {  // The rest of a partly appended shipment may need any of its writers.
       std::erase_if(remote->streams, [](const auto& one) { return one.second.idle(); });
+      note_streams(*remote);
     }
   }
 }
@@ -243,11 +263,24 @@ std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nano
   return result;
 }
 
-/// Returns nothing if there is no place for a writer that the shipment needs.
+/// Waits for another append of the writer, unless the deadline is over.
 std::optional<AppendResult> RemoteWriters::append(Remote& remote, const Shipment& shipment,
                                                   base::Clock::time_point deadline) {
+  if (deadline > base::Clock::now()) {
+    const base::MutexLock lock(remote.mutex);
+    return append_locked(remote, shipment, deadline);
+  }
+  if (!remote.mutex.try_lock()) {
+    return AppendResult{.status = CommitStatus::TimedOut};
+  }
+  const AdoptedLock lock(remote.mutex);
+  return append_locked(remote, shipment, deadline);
+}
+
+/// Returns nothing if there is no place for a writer that the shipment needs.
+std::optional<AppendResult> RemoteWriters::append_locked(Remote& remote, const Shipment& shipment,
+                                                         base::Clock::time_point deadline) {
   const std::uint64_t number = shipment.header.number;
-  const base::MutexLock lock(remote.mutex);
   AppendResult result;
   const TakenNumbers::Is is = remote.taken.look(number);
   if (is == TakenNumbers::Is::Taken) {
@@ -296,6 +329,7 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
   std::erase_if(remote.streams, [&](const auto& one) {
     return one.second.idle() && steps - one.second.used > chunks;
   });
+  note_streams(remote);
 }
 
 std::size_t RemoteWriters::close(std::uint64_t writer_id) {
@@ -314,6 +348,7 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
   {
     const base::MutexLock lock(remote->mutex);
     closed.swap(remote->streams);
+    note_streams(*remote);
   }
   return closed.size();
 }
@@ -327,12 +362,9 @@ std::vector<std::shared_ptr<RemoteWriters::Remote>> RemoteWriters::all() const {
 }
 
 std::size_t RemoteWriters::size() const {
-  std::size_t open = 0;
-  for (const std::shared_ptr<Remote>& remote : all()) {
-    const base::MutexLock lock(remote->mutex);
-    open += remote->streams.empty() ? std::size_t{0} : 1;
-  }
-  return open;
+  const base::MutexLock lock(mutex_);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(remotes_, [](const auto& one) { return one.second->open != 0; }));
 }
 
 }  // namespace reprise::remote

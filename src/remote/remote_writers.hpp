@@ -97,6 +97,7 @@ class RemoteWriters {
     TakenNumbers taken REPRISE_GUARDED_BY(mutex);
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
     std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< The number of steps appended so far.
+    std::size_t open = 0;      ///< The size of `streams`; guarded by `mutex_`.
     std::uint64_t closed = 0;  ///< `closed_` when this was closed; guarded by `mutex_`.
   };
 
@@ -107,16 +108,20 @@ class RemoteWriters {
   [[nodiscard]] bool make_streams(Remote& remote, const Shipment& shipment)
       REPRISE_REQUIRES(remote.mutex);
   void give_back_idle() REPRISE_EXCLUDES(mutex_);
+  void note_streams(Remote& remote) REPRISE_REQUIRES(remote.mutex) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<AppendResult> append(Remote& remote, const Shipment& shipment,
                                                    base::Clock::time_point deadline)
       REPRISE_EXCLUDES(remote.mutex);
+  [[nodiscard]] std::optional<AppendResult> append_locked(Remote& remote, const Shipment& shipment,
+                                                          base::Clock::time_point deadline)
+      REPRISE_REQUIRES(remote.mutex);
   void append_segments(Remote& remote, const Shipment& shipment, base::Clock::time_point deadline,
                        AppendResult& result) REPRISE_REQUIRES(remote.mutex);
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const StepBytes bytes_;
   const std::uint64_t fingerprint_;
-  mutable base::Mutex mutex_;
+  mutable base::Mutex mutex_;  ///< Locked after that of a `Remote`.
   std::map<std::uint64_t, std::shared_ptr<Remote>> remotes_ REPRISE_GUARDED_BY(mutex_);
   std::size_t forget_at_ REPRISE_GUARDED_BY(mutex_) = 2 * kRemembered;  ///< A size of `remotes_`.
   std::uint64_t closed_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< How many writers were closed so far.

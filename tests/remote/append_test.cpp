@@ -200,6 +200,29 @@ TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
   EXPECT_TRUE(shard.append(blob.bytes()).repeated);
 }
 
+TEST(Append, WithoutATimeoutWaitsForNoAppendThatIsUnderWay) {
+  World world;
+  Options options = options_of(Transitions{});
+  options.max_writers = 1;
+  options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0};
+  ReplayBuffer replay(world.schema(), options);
+  ReplayShard shard(replay);
+  std::vector<Blob> blobs;
+  for (int i = 0; i < 2; ++i) {
+    StepPacker packer(world.schema(), options);
+    Writer writer = packer.writer();
+    world.append(writer, 64);
+    blobs.push_back(packer.take());
+  }
+  std::jthread waiting(
+      [&] { EXPECT_EQ(shard.append(blobs[0].bytes()).status, CommitStatus::Closed); });
+  yield_while([&] { return replay.stats().writers_for_limiter.waiting_now == 0; });
+  EXPECT_EQ(shard.append(blobs[0].bytes(), 0ns).status, CommitStatus::TimedOut);
+  EXPECT_THROW((void)shard.append(blobs[1].bytes(), 0ns), std::runtime_error) << "it has no place";
+  EXPECT_EQ(shard.writers(), 1U);
+  replay.close();
+}
+
 TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
   for (const Window& window :
        {Window(Transitions{.n_step = 3}), Window(Sequences{.length = 4, .period = 3})}) {

@@ -171,6 +171,27 @@ TEST_F(Delivered, ShipmentsOfManyWritersComeWithOneCallAndOnce) {
   EXPECT_EQ(shard.writers(), 1U);
 }
 
+TEST(Deliveries, DoNotWaitForACallThatWaitsForRoom) {
+  Options options = shard_options();
+  options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0};
+  Line line(options);
+  ReplayShard shard(line.replay);
+  StepPacker packer(line.schema, options);
+  Writer writer = packer.writer();
+  line.append_many(writer, 0, 200);
+  const Blob steps = packer.take();
+  const std::vector<ShipmentOf> one{{packer.writer_id(), steps.bytes()}};
+  const auto deliver = [&](std::uint64_t process, std::span<const ShipmentOf> all,
+                           std::chrono::nanoseconds timeout) {
+    return outcomes_of(shard.append_all(shipments_of(process, 0, all).bytes(), timeout).bytes());
+  };
+  std::jthread waiting([&] { EXPECT_EQ(deliver(1, one, kNoTimeout).at(0).is, Is::Closed); });
+  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
+  EXPECT_TRUE(deliver(2, {}, 0ns).empty());
+  EXPECT_EQ(deliver(1, one, 0ns).at(0).is, Is::TimedOut);
+  line.replay.close();
+}
+
 TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
   const Blob a = remotes[0]->ship(0, 5);
   const Blob b = remotes[0]->ship(5, 4);
