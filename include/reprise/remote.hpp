@@ -161,7 +161,8 @@ struct ShardState {
 
 /// How long a shard waits for processes and clients that are silent.
 struct ShardPatience {
-  /// A process that was silent for this long loses its writers if others need their places.
+  /// A process that was silent for this long, without a call under way, loses its writers if others
+  /// need their places.
   std::chrono::nanoseconds silent = std::chrono::seconds(5);
   /// After this long the writers of a silent process are closed, and answers that a silent client
   /// did not take are forgotten.

@@ -92,11 +92,32 @@ Deliveries::Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::ui
                        const ShardPatience& patience)
     : core_(core), writers_(writers), incarnation_(incarnation), patience_(patience) {}
 
+/// A call of a process, which is not silent meanwhile, however long the call waits for room.
+class Deliveries::Call {
+ public:
+  Call(Deliveries& deliveries, std::uint64_t process) : deliveries_(deliveries), process_(process) {
+    const base::MutexLock lock(deliveries_.mutex_);
+    ++deliveries_.heard_[process_].calls;
+  }
+  ~Call() {
+    const base::MutexLock lock(deliveries_.mutex_);
+    Process& process = deliveries_.heard_.find(process_)->second;
+    process.heard = base::Clock::now();
+    --process.calls;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  Deliveries& deliveries_;
+  const std::uint64_t process_;
+};
+
 Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most) {
   core_.life().check();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
-  note_alive(process);
+  const Call under_way(*this, process);
   close_silent(patience_.forgotten);
   const std::uint64_t incarnation = parsed.head.incarnation;
   if (core_.closed() || (incarnation != 0 && incarnation != incarnation_)) {
@@ -146,14 +167,15 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     return {};
   }
   try {
+    {  // First, because the writer may have a place even if the call below throws.
+      const base::MutexLock lock(mutex_);
+      processes_[one.writer_id] = process;
+    }
     const std::optional<AppendResult> result = append(one.shipment, timeout);
     if (!result) {
       return {.is = Is::NoWriter, .reason = writers_.no_place()};
     }
     const base::MutexLock lock(mutex_);
-    if (!result->repeated) {
-      processes_[one.writer_id] = process;
-    }
     counts_.restarted_episodes += result->restarted;
     return outcome_of(*result);
   } catch (const std::exception& error) {
@@ -174,7 +196,7 @@ std::optional<AppendResult> Deliveries::append(Bytes shipment, std::chrono::nano
 
 void Deliveries::note_alive(std::uint64_t process) {
   const base::MutexLock lock(mutex_);
-  heard_[process] = base::Clock::now();
+  heard_[process].heard = base::Clock::now();
 }
 
 /// Closes the writers of processes that were silent for longer than `silent`. Returns how many.
@@ -185,7 +207,7 @@ std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
     const base::MutexLock lock(mutex_);
     const base::Clock::time_point now = base::Clock::now();
     for (auto one = heard_.begin(); one != heard_.end();) {
-      if (now - one->second > silent) {
+      if (is_silent(one->second, now, silent)) {
         gone.insert(one->first);
         one = heard_.erase(one);
       } else {
@@ -200,18 +222,25 @@ std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
         ++one;
       }
     }
-    counts_.silent_writers_closed += writers.size();
   }
+  std::size_t closed = 0;
   for (const std::uint64_t writer : writers) {
-    static_cast<void>(writers_.close(writer));
+    closed += writers_.close(writer) != 0 ? 1U : 0U;
   }
-  return writers.size();
+  const base::MutexLock lock(mutex_);
+  counts_.silent_writers_closed += closed;
+  return closed;
+}
+
+bool Deliveries::is_silent(const Process& process, base::Clock::time_point now,
+                           std::chrono::nanoseconds silent) noexcept {
+  return process.calls == 0 && now - process.heard > silent;
 }
 
 bool Deliveries::is_silent(std::uint64_t process) const {
   const base::MutexLock lock(mutex_);
   const auto found = heard_.find(process);
-  return found == heard_.end() || base::Clock::now() - found->second > patience_.silent;
+  return found == heard_.end() || is_silent(found->second, base::Clock::now(), patience_.silent);
 }
 
 DeliveryCounts Deliveries::counts() const {

@@ -35,6 +35,14 @@ class Deliveries {
   [[nodiscard]] DeliveryCounts counts() const REPRISE_EXCLUDES(mutex_);
 
  private:
+  class Call;
+  /// A process that was heard of.
+  struct Process {
+    base::Clock::time_point heard;  ///< When, the last time.
+    std::size_t calls = 0;          ///< How many of its calls are under way.
+  };
+  [[nodiscard]] static bool is_silent(const Process& process, base::Clock::time_point now,
+                                      std::chrono::nanoseconds silent) noexcept;
   [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
                                      std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<AppendResult> append(Bytes shipment, std::chrono::nanoseconds timeout)
@@ -46,9 +54,9 @@ class Deliveries {
   const std::uint64_t incarnation_;
   const ShardPatience patience_;
   mutable base::Mutex mutex_;  ///< Not held while a call appends, closes a writer or waits.
-  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(mutex_);  ///< By writer id.
-  /// When each process was last heard of.
-  std::map<std::uint64_t, base::Clock::time_point> heard_ REPRISE_GUARDED_BY(mutex_);
+  /// The process of each writer, each of which is in `heard_`.
+  std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Process> heard_ REPRISE_GUARDED_BY(mutex_);
   DeliveryCounts counts_ REPRISE_GUARDED_BY(mutex_);
 };
 

@@ -109,6 +109,39 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
 }
 
+TEST(SteadyClock, OfACallThatWaitsForRoomDoesNotMakeItsProcessSilent) {
+  using Is = ShipmentOutcome::Is;
+  const Options options =
+      Small{.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0},
+            .max_writers = 1};
+  Line line(options);
+  ReplayShard shard(line.replay, 0, 5, {.silent = 1h, .forgotten = 1h});
+  const auto deliver = [&](std::uint64_t process, const Blob& steps,
+                           std::chrono::nanoseconds timeout) {
+    const std::vector<ShipmentOf> all{{process, steps.bytes()}};
+    return outcomes_of(shard.append_all(shipments_of(process, 0, all).bytes(), timeout).bytes());
+  };
+  const auto steps_of = [&](std::uint64_t process, std::size_t count) {
+    StepPacker packer(line.schema, options, process);
+    Writer writer = packer.writer();
+    line.append_many(writer, 100 * process, count);
+    return packer.take();
+  };
+  const Blob many = steps_of(0, 64);
+  const Blob more = steps_of(1, 2);
+  std::jthread waiting([&] { EXPECT_EQ(deliver(0, many, kNoTimeout).at(0).is, Is::Closed); });
+  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
+  ahead.fetch_add(2 * 3600);
+  EXPECT_FALSE(shard.is_silent(0));
+  EXPECT_EQ(deliver(1, more, 0ns).at(0).is, Is::NoWriter);
+  EXPECT_EQ(shard.deliveries().silent_writers_closed, 0U);
+  line.replay.close();
+  waiting.join();
+  EXPECT_FALSE(shard.is_silent(0)) << "its call has just ended";
+  ahead.fetch_add(2 * 3600);
+  EXPECT_TRUE(shard.is_silent(0));
+}
+
 TEST_F(WallClock, RunsBackwardsHere) {
   const auto before = std::chrono::system_clock::now();
   EXPECT_LT(std::chrono::system_clock::now(), before);
