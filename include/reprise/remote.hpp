@@ -119,7 +119,8 @@ struct AppendResult {
 
 /// The shipment of one remote writer, which its process sends along with others.
 struct ShipmentOf {
-  std::uint64_t writer_id = 0;               ///< `StepPacker::writer_id`, plus its lane.
+  /// `StepPacker::writer_id`, plus its lane. A shipment of another writer is `Is::Invalid`.
+  std::uint64_t writer_id = 0;
   std::span<const std::byte> shipment = {};  ///< Empty: the writer has ended.
 };
 /// Packs shipments of the writers of one process as one call for `ReplayShard::append_all`. An

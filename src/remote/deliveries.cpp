@@ -171,7 +171,7 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
       const base::MutexLock lock(mutex_);
       processes_[one.writer_id] = process;
     }
-    const std::optional<AppendResult> result = append(one.shipment, timeout);
+    const std::optional<AppendResult> result = append(one, timeout);
     if (!result) {
       return {.is = Is::NoWriter, .reason = writers_.no_place()};
     }
@@ -185,9 +185,10 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
 
 /// Appends a shipment. Nothing if there is no place for its writer, even after the writers of
 /// silent processes were closed.
-std::optional<AppendResult> Deliveries::append(Bytes shipment, std::chrono::nanoseconds timeout) {
+std::optional<AppendResult> Deliveries::append(const ShipmentOf& one,
+                                               std::chrono::nanoseconds timeout) {
   for (;;) {
-    std::optional<AppendResult> result = writers_.attempt(shipment, timeout);
+    std::optional<AppendResult> result = writers_.attempt(one.shipment, timeout, one.writer_id);
     if (result || close_silent(patience_.silent) == 0) {
       return result;
     }

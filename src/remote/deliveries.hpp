@@ -45,7 +45,8 @@ class Deliveries {
                                       std::chrono::nanoseconds silent) noexcept;
   [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
                                      std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
-  [[nodiscard]] std::optional<AppendResult> append(Bytes shipment, std::chrono::nanoseconds timeout)
+  [[nodiscard]] std::optional<AppendResult> append(const ShipmentOf& one,
+                                                   std::chrono::nanoseconds timeout)
       REPRISE_EXCLUDES(mutex_);
   std::size_t close_silent(std::chrono::nanoseconds silent) REPRISE_EXCLUDES(mutex_);
 

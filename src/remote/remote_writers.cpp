@@ -248,13 +248,18 @@ std::string RemoteWriters::no_place() const {
                     ", and that many writers are alive");
 }
 
-std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nanoseconds timeout) {
+std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nanoseconds timeout,
+                                                   std::optional<std::uint64_t> writer_id) {
   base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
                 timeout.count(), " ns; allowed: at least 0");
   core_->life().check();
   const base::Clock::time_point deadline = base::deadline_after(timeout);
   const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
-  const std::shared_ptr<Remote> remote = this->remote(shipment.header.origin);
+  const std::uint64_t origin = shipment.header.origin;
+  base::require(!writer_id || *writer_id == origin, base::Call{"ReplayShard::append_all"},
+                "writer_id is ", writer_id.value_or(0), "; allowed: ", origin,
+                ", the writer of the shipment");
+  const std::shared_ptr<Remote> remote = this->remote(origin);
   std::optional<AppendResult> result = append(*remote, shipment, deadline);
   if (!result) {
     give_back_idle();

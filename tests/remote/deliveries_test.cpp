@@ -208,6 +208,16 @@ TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
   EXPECT_EQ(committed(), 8U);
 }
 
+TEST_F(Delivered, AShipmentUnderTheIdOfAnotherWriterIsRefused) {
+  const Blob a = remotes[0]->ship(0, 5);
+  const std::uint64_t writer = remotes[0]->packer.writer_id();
+  const std::vector<ShipmentOutcome> outcomes = take({{writer + 1, a.bytes()}});
+  EXPECT_EQ(kinds(outcomes), std::vector<Is>{Is::Invalid});
+  EXPECT_NE(outcomes[0].reason.find(std::to_string(writer + 1)), std::string::npos);
+  EXPECT_EQ(committed(), 0U);
+  EXPECT_EQ(kinds(take({{writer, a.bytes()}})), std::vector<Is>{Is::Appended});
+}
+
 TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
   const Blob a = remotes[0]->ship(0, 5);
   const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}};
