@@ -167,17 +167,17 @@ std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t write
 
 /// Forgets the writers that were closed longest ago. Otherwise memory would grow with every writer.
 void RemoteWriters::forget_closed() {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> idle;  // When each was closed, and its id.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> closed;  // When each was closed, and its id.
   for (const auto& [writer_id, remote] : remotes_) {
     // References are taken with `mutex_` held, so no call has it if this is the only one.
-    if (remote.use_count() == 1 && remote->open == 0) {
-      idle.emplace_back(remote->closed, writer_id);
+    if (remote.use_count() == 1 && remote->closed != 0) {
+      closed.emplace_back(remote->closed, writer_id);
     }
   }
-  std::ranges::sort(idle);
-  const std::size_t forgotten = idle.size() - std::min(idle.size(), kRemembered);
+  std::ranges::sort(closed);
+  const std::size_t forgotten = closed.size() - std::min(closed.size(), kRemembered);
   for (std::size_t i = 0; i < forgotten; ++i) {
-    remotes_.erase(idle[i].second);
+    remotes_.erase(closed[i].second);
   }
   forget_at_ = remotes_.size() + kRemembered;
 }
@@ -218,6 +218,7 @@ bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
 void RemoteWriters::note_streams(Remote& remote) {
   const base::MutexLock lock(mutex_);
   remote.open = remote.streams.size();
+  remote.closed = remote.open == 0 ? remote.closed : 0;
 }
 
 /// Gives back the writers that are between two episodes, except those of a remote writer whose
@@ -346,7 +347,6 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
       return 0;
     }
     remote = found->second;
-    remote->closed = ++closed_;
   }
   // Local writers, whose destructors end the episodes after the lock is released.
   std::map<std::uint32_t, RemoteStream> closed;
@@ -354,6 +354,8 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
     const base::MutexLock lock(remote->mutex);
     closed.swap(remote->streams);
     note_streams(*remote);
+    const base::MutexLock count(mutex_);
+    remote->closed = ++closed_;
   }
   return closed.size();
 }

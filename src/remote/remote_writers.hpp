@@ -99,8 +99,9 @@ class RemoteWriters {
     TakenNumbers taken REPRISE_GUARDED_BY(mutex);
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
     std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< The number of steps appended so far.
-    std::size_t open = 0;      ///< The size of `streams`; guarded by `mutex_`.
-    std::uint64_t closed = 0;  ///< `closed_` when this was closed; guarded by `mutex_`.
+    std::size_t open = 0;  ///< The size of `streams`; guarded by `mutex_`.
+    /// `closed_` when this was closed, 0 if it was not, or has a stream again; guarded by `mutex_`.
+    std::uint64_t closed = 0;
   };
 
   [[nodiscard]] std::shared_ptr<Remote> remote(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);

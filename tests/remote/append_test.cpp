@@ -312,6 +312,29 @@ TEST(Append, RemembersTheLastWritersThatWereClosed) {
   EXPECT_EQ(shard.writers(), 2U);
 }
 
+TEST(Append, RemembersAWriterBetweenTwoEpisodesThatIsNotClosed) {
+  World world;
+  Options options = options_of(Transitions{});
+  options.max_writers = 1;
+  ReplayBuffer replay(world.schema(), options);
+  ReplayShard shard(replay);
+  std::optional<Blob> first;
+  constexpr std::uint64_t kRemembered = remote::RemoteWriters::kRemembered;
+  for (std::uint64_t id = 0; id < 2 * kRemembered + 2; ++id) {
+    StepPacker packer(world.schema(), options, id);
+    Writer writer = packer.writer();
+    world.append(writer, 1, End::Terminated);
+    const Blob blob = packer.take();
+    ASSERT_EQ(shard.append(blob.bytes()).steps, 1U);
+    if (id == 0) {
+      first = blob;
+    } else {
+      (void)shard.close_writer(id);
+    }
+  }
+  EXPECT_TRUE(shard.append(first->bytes()).repeated);
+}
+
 TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
   World world;
   Options options = options_of(Transitions{});
