@@ -207,13 +207,14 @@ class ReplayShard {
   /// checkpoint does not know which shipments are in it, and one whose writer was closed is known
   /// only until 4096 others were closed after it. Each remote environment has a writer of the
   /// buffer, so its windows go on from one shipment to the next; between two episodes that writer
-  /// is given back if others need its place. `timeout`: how long the call may wait for room in all.
-  /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
+  /// is for others that need its place, also those of the same shipment. `timeout`: how long the
+  /// call may wait for room in all. `std::runtime_error` beyond `Options::max_writers`;
+  /// `std::system_error` as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout);
   /// Ends the episodes of a remote writer that has ended or is lost, as truncated at their last
   /// step in this shard, and gives its writers back. Returns how many there were. Waits for an
-  /// append of that writer that is under way.
+  /// append of that writer that is under way. One that is never closed is remembered for ever.
   std::size_t close_writer(std::uint64_t writer_id);
   /// The number of remote writers that have a writer of the buffer.
   [[nodiscard]] std::size_t writers() const;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 namespace reprise::remote {
@@ -196,22 +197,60 @@ std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   }
 }
 
-/// Makes the writers that the shipment needs. Makes none and returns false if one has no place.
-bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
+/// Makes a writer for each environment of the segments, or as many as have a place if these are
+/// enough, because the environments take one over from each other between episodes. Makes none and
+/// returns false if they are not.
+bool RemoteWriters::make_streams(Remote& remote, std::span<const SegmentView> segments) {
   std::map<std::uint32_t, RemoteStream> made;
-  for (const SegmentView& segment : shipment.segments) {
+  bool place = true;
+  for (const SegmentView& segment : segments) {
     const std::uint32_t stream = segment.head.stream;
-    if (!remote.streams.contains(stream) && !made.contains(stream)) {
+    if (place && segment.head.steps != 0 && !remote.streams.contains(stream) &&
+        !made.contains(stream)) {
       std::unique_ptr<writer::WriterCore> writer = make_writer();
-      if (writer == nullptr) {
-        return false;
+      place = writer != nullptr;
+      if (place) {
+        made.emplace(stream, std::move(writer));
       }
-      made.emplace(stream, std::move(writer));
+    }
+  }
+  std::set<std::uint32_t> under_way;  // The environments that have an episode under way.
+  for (const auto& [stream, writer] : remote.streams) {
+    if (!writer.idle()) {
+      under_way.insert(stream);
+    }
+  }
+  const std::size_t writers = remote.streams.size() + made.size();
+  for (const SegmentView& segment : segments) {
+    if (segment.head.steps == 0) {
+      continue;  // Such a segment needs no writer, and does not always end an episode here.
+    }
+    under_way.insert(segment.head.stream);
+    if (under_way.size() > writers) {
+      return false;
+    }
+    if (segment.head.end != static_cast<std::uint32_t>(End::Continue)) {
+      under_way.erase(segment.head.stream);
     }
   }
   remote.streams.merge(made);
   note_streams(remote);
   return true;
+}
+
+/// The writer for a segment: that of its environment, or one of another environment that is between
+/// two episodes. Null for the end of an episode of which no step is here.
+RemoteStream* RemoteWriters::stream_for(Remote& remote, const Segment& head) {
+  if (const auto own = remote.streams.find(head.stream); own != remote.streams.end()) {
+    return &own->second;
+  }
+  if (head.steps == 0) {
+    return nullptr;
+  }
+  auto idle = remote.streams.extract(
+      std::ranges::find_if(remote.streams, [](const auto& one) { return one.second.idle(); }));
+  idle.key() = head.stream;
+  return &remote.streams.insert(std::move(idle)).position->second;
 }
 
 /// Counts the writer's streams where readers need not wait for an append of it.
@@ -300,7 +339,8 @@ std::optional<AppendResult> RemoteWriters::append_locked(Remote& remote, const S
                 "shipment ", number, " differs from the one of which a part is in");
   base::require(!part || part->number <= number, "shipment ", number,
                 " came after a later one of its writer; allowed: one after the other");
-  if (!make_streams(remote, shipment)) {
+  const std::size_t done = part && part->number == number ? part->segments : 0;
+  if (!make_streams(remote, std::span(shipment.segments).subspan(done))) {
     return std::nullopt;
   }
   if (!part || part->number != number) {
@@ -317,11 +357,14 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
     const SegmentView& segment = shipment.segments[part.segments];
     const auto left = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                                std::chrono::nanoseconds(0));
-    RemoteStream& stream = remote.streams.at(segment.head.stream);
+    RemoteStream* const stream = stream_for(remote, segment.head);
+    if (stream == nullptr) {
+      continue;
+    }
     const std::size_t before = result.steps;
-    result.status = stream.append(segment, bytes_, left, part.steps, result);
+    result.status = stream->append(segment, bytes_, left, part.steps, result);
     remote.steps += result.steps - before;
-    stream.used = remote.steps;
+    stream->used = remote.steps;
     if (result.status != CommitStatus::Committed) {
       return;
     }

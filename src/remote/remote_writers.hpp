@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,7 +109,9 @@ class RemoteWriters {
   void forget_closed() REPRISE_REQUIRES(mutex_);
   [[nodiscard]] std::vector<std::shared_ptr<Remote>> all() const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::unique_ptr<writer::WriterCore> make_writer();
-  [[nodiscard]] bool make_streams(Remote& remote, const Shipment& shipment)
+  [[nodiscard]] bool make_streams(Remote& remote, std::span<const SegmentView> segments)
+      REPRISE_REQUIRES(remote.mutex);
+  [[nodiscard]] static RemoteStream* stream_for(Remote& remote, const Segment& head)
       REPRISE_REQUIRES(remote.mutex);
   void give_back_idle() REPRISE_EXCLUDES(mutex_);
   void note_streams(Remote& remote) REPRISE_REQUIRES(remote.mutex) REPRISE_EXCLUDES(mutex_);

@@ -335,23 +335,53 @@ TEST(Append, RemembersAWriterBetweenTwoEpisodesThatIsNotClosed) {
   EXPECT_TRUE(shard.append(first->bytes()).repeated);
 }
 
-TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
+/// A shard for two writers, one of which is taken, and the writers of two environments.
+class OnePlace : public testing::Test {
+ protected:
+  static Options options() {
+    Options made = options_of(Transitions{});
+    made.max_writers = 2;
+    return made;
+  }
+
   World world;
-  Options options = options_of(Transitions{});
-  options.max_writers = 2;
-  ReplayBuffer replay(world.schema(), options);
-  ReplayShard shard(replay);
+  ReplayBuffer replay{world.schema(), options()};
+  ReplayShard shard{replay};
   Writer taken = replay.writer();
-  StepPacker packer(world.schema(), options_of(Transitions{}));
-  std::vector<Writer> writers;
-  for (int e = 0; e < 2; ++e) {
-    writers.push_back(packer.writer());
-    world.append(writers.back(), 1, End::Terminated);
+  StepPacker packer{world.schema(), options(), 5};
+  std::array<Writer, 2> writers{packer.writer(), packer.writer()};
+};
+
+TEST_F(OnePlace, RefusesAShipmentOfTwoOpenEpisodesWhole) {
+  for (Writer& writer : writers) {
+    world.append(writer);
   }
   const Blob blob = packer.take();
   EXPECT_THROW((void)shard.append(blob.bytes()), std::runtime_error);
   EXPECT_EQ(replay.stats().committed_steps, 0U);
   EXPECT_EQ(replay.stats().writers, 1U);
+}
+
+TEST_F(OnePlace, TakesWholeEpisodesOneAfterTheOtherAndThenAnOpenOne) {
+  for (int round = 0; round < 2; ++round) {
+    world.append(writers[0], 4, End::Terminated);
+    world.append(writers[1], 3, round == 0 ? End::Terminated : End::Continue);
+    EXPECT_EQ(shard.append(packer.take().bytes()).steps, 7U);
+  }
+  EXPECT_EQ(replay.stats().writers, 2U);
+  world.append(writers[1], 2);
+  const AppendResult more = shard.append(packer.take().bytes());
+  EXPECT_EQ(more.steps, 2U);
+  EXPECT_EQ(more.restarted, 0U) << "the open episode has kept its writer";
+}
+
+TEST_F(OnePlace, TakesTheEndOfAnEpisodeOfAClosedWriter) {
+  world.append(writers[0]);
+  (void)shard.append(packer.take().bytes());
+  EXPECT_EQ(shard.close_writer(5), 1U);
+  const Writer another = replay.writer();
+  { const Writer ended = std::move(writers[0]); }
+  EXPECT_EQ(shard.append(packer.take().bytes()).steps, 0U);
 }
 
 TEST(Append, TakesPrioritiesThatWereCheckedWithAnotherAlpha) {
