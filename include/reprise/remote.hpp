@@ -306,7 +306,9 @@ class ShardClient {
   [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
                                             const SampleOptions& options = {});
   /// What to send to a shard now: its updates, and its draws of all batches that it was not asked
-  /// for yet. `timeout`: how long the shard may wait for items, in all.
+  /// for yet. `timeout`: how long the shard may wait for items, in all. If a request or its answer
+  /// may have been lost on the way, send the same bytes again, or `lose` the shard: client and
+  /// shard keep what they know of it until then, also if its batches were dropped.
   [[nodiscard]] Blob request(std::size_t shard,
                              std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0));
   /// Takes the answer to a request, each once, in any order. Rows are copied into their batches.

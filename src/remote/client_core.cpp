@@ -99,17 +99,20 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
       }
     }
   }
-  Blob blob(sizeof(BlobHeader) + sizeof(RequestHead) +
+  std::vector<std::uint64_t> waits;
+  std::ranges::transform(shard.in_flight, std::back_inserter(waits),
+                         [](const auto& one) { return one.first; });
+  Blob blob(sizeof(BlobHeader) + sizeof(RequestHead) + waits.size() * sizeof(std::uint64_t) +
             shard.keys.size() * (sizeof(ItemKey) + sizeof(float)) +
             draws.size() * sizeof(DrawRequest));
   BlobWriter writer(blob);
-  writer.value(RequestHead{
-      .timeout_ns = static_cast<std::uint64_t>(timeout.count()),
-      .updates = shard.keys.size(),
-      .selector = static_cast<std::uint32_t>(selector_),
-      .draws = static_cast<std::uint32_t>(draws.size()),
-      .incarnation = shard.totals.alive ? shard.totals.incarnation : 0,
-      .oldest = shard.in_flight.empty() ? next_request_ : shard.in_flight.begin()->first});
+  writer.value(RequestHead{.timeout_ns = static_cast<std::uint64_t>(timeout.count()),
+                           .updates = shard.keys.size(),
+                           .selector = static_cast<std::uint32_t>(selector_),
+                           .draws = static_cast<std::uint32_t>(draws.size()),
+                           .incarnation = shard.totals.alive ? shard.totals.incarnation : 0,
+                           .waits = waits.size()});
+  writer.bytes(std::as_bytes(std::span(waits)));
   writer.bytes(std::as_bytes(std::span(shard.keys)));
   writer.bytes(std::as_bytes(std::span(shard.priorities)));
   writer.bytes(std::as_bytes(std::span(draws)));

@@ -20,14 +20,15 @@ namespace reprise::remote {
 /// can be made in several shards one by one.
 void check_laws(const char* call, const buffer::Selectors& selectors);
 
-/// The first part of a request. The keys and priorities of its updates follow, then the draws.
+/// The first part of a request. The numbers of earlier requests follow whose answers the client
+/// waits for, then the keys and priorities of its updates, then the draws.
 struct RequestHead {
   std::uint64_t timeout_ns = 0;
   std::uint64_t updates = 0;
   std::uint32_t selector = 0;
   std::uint32_t draws = 0;
   std::uint64_t incarnation = 0;  ///< The incarnation of the shard that may answer; 0: any.
-  std::uint64_t oldest = 0;       ///< The smallest number whose answer the client waits for.
+  std::uint64_t waits = 0;        ///< How many answers the client waits for.
 };
 static_assert(sizeof(RequestHead) == 40);
 

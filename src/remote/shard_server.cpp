@@ -44,6 +44,7 @@ std::size_t drop_alien(std::vector<ItemKey>& keys, std::vector<float>& prioritie
 struct ShardServer::Request {
   BlobHeader header;
   RequestHead head;
+  std::vector<std::uint64_t> waits;
   std::vector<ItemKey> keys;
   std::vector<float> priorities;
   std::vector<DrawRequest> draws;
@@ -77,6 +78,10 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
                  "; allowed: below ", core_->selectors().size());
   reader.require(head.timeout_ns <= std::numeric_limits<std::int64_t>::max(), "timeout ",
                  head.timeout_ns, " ns");
+  request.waits = values<std::uint64_t>(reader.bytes(head.waits, sizeof(std::uint64_t)));
+  request.waits.push_back(request.header.number);
+  reader.require(std::ranges::is_sorted(request.waits),
+                 "requests not in the sequence of their numbers");
   request.keys = values<ItemKey>(reader.bytes(head.updates, sizeof(ItemKey)));
   request.priorities = values<float>(reader.bytes(head.updates, sizeof(float)));
   request.draws = values<DrawRequest>(reader.bytes(head.draws, sizeof(DrawRequest)));
@@ -112,8 +117,9 @@ Blob ShardServer::exchange(Bytes blob, const Room& room) {
     return kept->second;
   }
   const std::uint64_t incarnation = request.head.incarnation;
-  // A request below `oldest` has been answered: it is a late copy, which is not executed again.
-  const bool right = number >= client.oldest && (incarnation == 0 || incarnation == incarnation_);
+  // The client has the answers to all others: this is a late copy, which is not executed again.
+  const bool waits = std::ranges::binary_search(client.waits, number);
+  const bool right = waits && (incarnation == 0 || incarnation == incarnation_);
   if (!right || core_->closed()) {
     return refusal(*core_, incarnation_);
   }
@@ -132,8 +138,12 @@ Blob ShardServer::exchange(Bytes blob, const Room& room) {
 ShardServer::Client& ShardServer::client_of(const Request& request) {
   Client& client = clients_[request.header.origin];
   client.heard = base::Clock::now();
-  client.oldest = std::max(client.oldest, request.head.oldest);
-  client.answers.erase(client.answers.begin(), client.answers.lower_bound(client.oldest));
+  if (client.waits.empty() || client.waits.back() < request.header.number) {
+    client.waits = request.waits;
+    std::erase_if(client.answers, [&](const auto& one) {
+      return !std::ranges::binary_search(client.waits, one.first);
+    });
+  }
   if (client.heard - looked_ > std::chrono::seconds(1)) {
     looked_ = client.heard;
     std::erase_if(clients_,

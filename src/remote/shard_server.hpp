@@ -32,7 +32,8 @@ class ShardServer {
   /// The answers that a client has not confirmed, and when it was last heard of.
   struct Client {
     std::map<std::uint64_t, Blob> answers;
-    std::uint64_t oldest = 0;  ///< The smallest request number whose answer it waits for.
+    /// The number of its newest request, after those of earlier ones whose answers it waits for.
+    std::vector<std::uint64_t> waits;
     base::Clock::time_point heard;
   };
   [[nodiscard]] Request parse(Bytes blob) const;

@@ -47,6 +47,17 @@ TEST(Exchange, KeepsTheAnswersThatAClientHasNotTakenThoughLaterOnesWere) {
   EXPECT_TRUE(same(shards.shards[0]->exchange(first.bytes()), answer));
 }
 
+TEST(Exchange, KeepsNoAnswerThatAClientHasTakenThoughItWaitsForAnEarlierOne) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  const Blob lost = shards.client->request(0);
+  const Blob second = shards.client->request(0);
+  shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
+  shards.ask(0);
+  EXPECT_FALSE(state_of(shards.shards[0]->exchange(second.bytes()).bytes()).done);
+  shards.client->answer(0, shards.shards[0]->exchange(lost.bytes()).bytes());
+}
+
 TEST(Exchange, IsRefusedByAnotherStartOfTheShardAndByAClosedBuffer) {
   Shards shards(1);
   shards.append_to_each(8);
