@@ -281,6 +281,7 @@ struct ShardClientOptions {
 /// whether a loss is noticed must not depend on what was drawn.
 ///
 /// Thread safety: one thread at a time. Cost: O(n) per batch, plus a copy of its rows.
+/// Fork: `std::logic_error` in a forked child, but for the counts.
 class ShardClient {
  public:
   /// `schema` and `of_shards` are those of the shards' buffers; only `window` and `selectors` of

@@ -2,6 +2,7 @@
 
 #include <reprise/remote.hpp>
 
+#include "base/life.hpp"
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/outline.hpp"
@@ -51,6 +52,7 @@ class ClientCore {
   [[nodiscard]] std::uint64_t reallotted() const noexcept { return reallotted_; }
 
   base::OneThread one_thread;  ///< The calls of `ShardClient` enter it.
+  const base::Life life;       ///< Never closed; it tells a forked child.
 
  private:
   /// A draw in a request: one run of one batch.

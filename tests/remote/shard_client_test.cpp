@@ -1,6 +1,7 @@
 #include <reprise/remote.hpp>
 
 #include "remote/shards.hpp"
+#include "testing/faults/child.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -144,6 +145,36 @@ TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
     EXPECT_EQ(shards.numbers(batch)[i] / Shards::kApart, 2U);
     EXPECT_NEAR(batch.probabilities()[i], 0.25, 1e-12);
   }
+}
+
+TEST(ShardClient, RefusesAForkedChild) {
+  Shards shards(1);
+  shards.append_to_each(8);
+  shards.ask(0);
+  Batch batch = shards.make_batch(4);
+  const auto ticket = shards.client->begin(batch, 0, 4);
+  const Blob answer = shards.shards[0]->exchange(shards.client->request(0).bytes());
+  const ItemKey key = shards.lines[0]->keys().begin()->second;
+  const pid_t maker = ::getpid();
+  expect_of_child([&] {
+    std::string all;
+    const auto refused = [&](const char* what, auto&& call) {
+      all += unless_refused<std::logic_error>(what, maker, call);
+    };
+    refused("begin", [&] { (void)shards.client->begin(batch, 0, 4); });
+    refused("request", [&] { (void)shards.client->request(0); });
+    refused("answer", [&] { shards.client->answer(0, answer.bytes()); });
+    refused("lose", [&] { shards.client->lose(0); });
+    refused("state", [&] { (void)shards.client->state(*ticket); });
+    refused("waits_for", [&] { (void)shards.client->waits_for(*ticket); });
+    refused("finish", [&] { (void)shards.client->finish(*ticket); });
+    refused("drop", [&] { shards.client->drop(*ticket); });
+    refused("update", [&] { (void)shards.client->update({&key, 1}, {}, {}, {}); });
+    shards.client.reset();
+    return all;
+  });
+  shards.client->answer(0, answer.bytes());
+  (void)shards.client->finish(*ticket);
 }
 
 TEST(ShardClient, RefusesAnswersToWhatWasGivenUp) {
