@@ -208,10 +208,10 @@ class ReplayShard {
   /// only until 4096 others were closed after it. Each remote environment has a writer of the
   /// buffer, so its windows go on from one shipment to the next; between two episodes that writer
   /// is for others that need its place, also those of the same shipment. `timeout`: how long the
-  /// call may wait for room in all. `std::runtime_error` beyond `Options::max_writers`;
-  /// `std::system_error` as `Writer::commit`.
+  /// call may wait for room in all. `hook`, or null, is asked while it waits.
+  /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
-                      std::chrono::nanoseconds timeout = kNoTimeout);
+                      std::chrono::nanoseconds timeout = kNoTimeout, WaitHook* hook = nullptr);
   /// Ends the episodes of a remote writer that has ended or is lost, as truncated at their last
   /// step in this shard, and gives its writers back. Returns how many there were. Waits for an
   /// append of that writer that is under way. One that is never closed is remembered for ever.
@@ -222,14 +222,18 @@ class ReplayShard {
   /// Does what a `ShardClient` asks, once: updates first, then draws. Returns the answer, in memory
   /// of `room` if there is one, and keeps it until a later request says that the client has it. A
   /// key that this buffer never gave is stale, as of a shard that is gone: the client may not know
-  /// yet that this one took its place. `std::invalid_argument` also for a batch beyond memory.
-  [[nodiscard]] Blob exchange(std::span<const std::byte> request, const Room& room = {});
+  /// yet that this one took its place. `hook`, or null, is asked while the call waits for items: it
+  /// must not call `exchange`, and draws whose wait it ends count as timed out.
+  /// `std::invalid_argument` also for a batch beyond memory.
+  [[nodiscard]] Blob exchange(std::span<const std::byte> request, const Room& room = {},
+                              WaitHook* hook = nullptr);
 
   /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
   /// their outcomes; after one that failed, later ones of the same writer have the same outcome.
+  /// One whose wait `hook` ends is `Is::TimedOut`.
   [[nodiscard]] Blob append_all(std::span<const std::byte> call,
                                 std::chrono::nanoseconds timeout = kNoTimeout,
-                                std::size_t most = ~std::size_t{0});
+                                std::size_t most = ~std::size_t{0}, WaitHook* hook = nullptr);
   /// Records that a process that sends shipments is alive, as each `append_all` of it does.
   void note_alive(std::uint64_t process);
   /// Whether a process that sends shipments has been silent for `ShardPatience::silent`.

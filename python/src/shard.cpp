@@ -34,22 +34,9 @@ struct ShardObject {
   [[nodiscard]] ReplayShard& core() { return *shard; }
 
   nb::object append(CallName call, const Bytes& shipment, std::chrono::nanoseconds timeout) {
-    const auto start = std::chrono::steady_clock::now();
-    AppendResult all;
-    for (auto left = timeout;;) {
-      const AppendResult result =
-          without_gil([&] { return shard->append(shipment.bytes, std::min(left, kSlice)); });
-      all.status = result.status;
-      all.steps += result.steps;
-      all.restarted += result.restarted;
-      all.repeated = result.repeated;
-      if (result.status != CommitStatus::TimedOut || left.count() == 0) {
-        break;
-      }
-      check_signals();
-      const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;
-      left = std::max(timeout - waited, std::chrono::nanoseconds(0));
-    }
+    SignalHook hook([this] { return shared->stats(); });
+    const AppendResult all =
+        hook.wait(timeout, [&] { return shard->append(shipment.bytes, timeout, &hook); });
     if (all.status == CommitStatus::Closed) {
       throw Closed(std::string(call.text) + ": closed");
     }
@@ -60,12 +47,17 @@ struct ShardObject {
     return named_tuple("AppendResult", all);
   }
   nb::object exchange(const Bytes& request) {
-    return array_of(without_gil([&] { return shard->exchange(request.bytes); }));
+    constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // As of `ShardClient.request`.
+    SignalHook hook([this] { return shared->stats(); });
+    return array_of(
+        hook.wait(kLongestTimeout, [&] { return shard->exchange(request.bytes, {}, &hook); }));
   }
   nb::object append_all(const Bytes& call, std::chrono::nanoseconds timeout,
                         std::optional<std::size_t> most) {
-    return array_of(without_gil(
-        [&] { return shard->append_all(call.bytes, timeout, most.value_or(~std::size_t{0})); }));
+    SignalHook hook([this] { return shared->stats(); });
+    return array_of(hook.wait(timeout, [&] {
+      return shard->append_all(call.bytes, timeout, most.value_or(~std::size_t{0}), &hook);
+    }));
   }
   nb::object share(std::string address) {
     return make_host(
@@ -173,7 +165,7 @@ later shipment of their writer; then nothing has changed. Closed; RuntimeError b
 constexpr const char* kAppendAll =
     R"(Appends the first `most` of the shipments that a call of `shipments_of` has, each as `append`.
 The answer has their outcomes (`outcomes_of`): after one that was refused, later ones of its writer
-are refused too. timeout: seconds that each may wait for room.)";
+are refused too. timeout: seconds that each may wait for room; once they are over, none begins to.)";
 
 constexpr const char* kConnection =
     R"(Calls of a ReplayShard in another process of this machine, at the address of its `share`: `ask`

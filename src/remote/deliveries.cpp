@@ -68,7 +68,7 @@ Is kind_of(const std::exception& error) noexcept {
 
 ShipmentOutcome outcome_of(const AppendResult& result) {
   ShipmentOutcome outcome{.steps = result.steps};
-  if (result.status == CommitStatus::TimedOut) {
+  if (result.status == CommitStatus::TimedOut || result.status == CommitStatus::Stopped) {
     outcome.is = Is::TimedOut;
     outcome.reason = "the shard has no room for more steps yet";
   } else if (result.status != CommitStatus::Committed) {
@@ -113,7 +113,8 @@ class Deliveries::Call {
   const std::uint64_t process_;
 };
 
-Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most) {
+Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most,
+                      WaitHook* hook) {
   core_.life().check();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
@@ -132,7 +133,7 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
       outcomes.back().steps = 0;
       continue;
     }
-    outcomes.push_back(take(one, process, timeout));
+    outcomes.push_back(take(one, process, timeout, hook));
     if (outcomes.back().is != Is::Appended) {
       refused.emplace(one.writer_id, outcomes.back());
     }
@@ -157,7 +158,7 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
 }
 
 ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
-                                 std::chrono::nanoseconds timeout) {
+                                 std::chrono::nanoseconds timeout, WaitHook* hook) {
   if (one.shipment.empty()) {
     {
       const base::MutexLock lock(mutex_);
@@ -171,7 +172,7 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
       const base::MutexLock lock(mutex_);
       processes_[one.writer_id] = process;
     }
-    const std::optional<AppendResult> result = append(one, timeout);
+    const std::optional<AppendResult> result = append(one, timeout, hook);
     if (!result) {
       return {.is = Is::NoWriter, .reason = writers_.no_place()};
     }
@@ -186,9 +187,10 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
 /// Appends a shipment. Nothing if there is no place for its writer, even after the writers of
 /// silent processes were closed.
 std::optional<AppendResult> Deliveries::append(const ShipmentOf& one,
-                                               std::chrono::nanoseconds timeout) {
+                                               std::chrono::nanoseconds timeout, WaitHook* hook) {
   for (;;) {
-    std::optional<AppendResult> result = writers_.attempt(one.shipment, timeout, one.writer_id);
+    std::optional<AppendResult> result =
+        writers_.attempt(one.shipment, timeout, hook, one.writer_id);
     if (result || close_silent(patience_.silent) == 0) {
       return result;
     }

@@ -28,8 +28,8 @@ class Deliveries {
   Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::uint64_t incarnation,
              const ShardPatience& patience);
 
-  [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most)
-      REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] Blob take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most,
+                          WaitHook* hook) REPRISE_EXCLUDES(mutex_);
   void note_alive(std::uint64_t process) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] bool is_silent(std::uint64_t process) const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] DeliveryCounts counts() const REPRISE_EXCLUDES(mutex_);
@@ -44,9 +44,10 @@ class Deliveries {
   [[nodiscard]] static bool is_silent(const Process& process, base::Clock::time_point now,
                                       std::chrono::nanoseconds silent) noexcept;
   [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
-                                     std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
+                                     std::chrono::nanoseconds timeout, WaitHook* hook)
+      REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<AppendResult> append(const ShipmentOf& one,
-                                                   std::chrono::nanoseconds timeout)
+                                                   std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
   std::size_t close_silent(std::chrono::nanoseconds silent) REPRISE_EXCLUDES(mutex_);
 

@@ -12,6 +12,9 @@
 namespace reprise::remote {
 namespace {
 
+/// How long an append waits between two questions to its hook, to which no lock is held.
+constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
+
 /// The `End` with which a step of the segment is committed.
 End end_of(const Segment& head, std::size_t step) noexcept {
   return step + 1 == head.steps && head.end != Segment::kCut ? static_cast<End>(head.end)
@@ -275,8 +278,8 @@ void RemoteWriters::give_back_idle() {
   }
 }
 
-AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout) {
-  const std::optional<AppendResult> result = attempt(blob, timeout);
+AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout, WaitHook* hook) {
+  const std::optional<AppendResult> result = attempt(blob, timeout, hook);
   if (!result) {
     base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, no_place());
   }
@@ -289,23 +292,43 @@ std::string RemoteWriters::no_place() const {
 }
 
 std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nanoseconds timeout,
+                                                   WaitHook* hook,
                                                    std::optional<std::uint64_t> writer_id) {
   base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
                 timeout.count(), " ns; allowed: at least 0");
   core_->life().check();
-  const base::Clock::time_point deadline = base::deadline_after(timeout);
+  const base::Clock::time_point start = base::Clock::now();
+  const bool waits = hook == nullptr || hook->keep_waiting(std::chrono::nanoseconds(0));
+  const base::Clock::time_point deadline = waits ? base::deadline_after(timeout) : start;
   const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
   const std::uint64_t origin = shipment.header.origin;
   base::require(!writer_id || *writer_id == origin, base::Call{"ReplayShard::append_all"},
                 "writer_id is ", writer_id.value_or(0), "; allowed: ", origin,
                 ", the writer of the shipment");
   const std::shared_ptr<Remote> remote = this->remote(origin);
-  std::optional<AppendResult> result = append(*remote, shipment, deadline);
-  if (!result) {
-    give_back_idle();
-    result = append(*remote, shipment, deadline);
+  AppendResult all;
+  for (base::Clock::time_point until;;) {
+    until = hook == nullptr ? deadline : std::min(deadline, base::deadline_after(kSlice));
+    std::optional<AppendResult> part = append(*remote, shipment, until);
+    if (!part) {
+      give_back_idle();
+      part = append(*remote, shipment, until);
+    }
+    if (!part) {
+      return all.steps == 0 ? std::nullopt : std::optional(all);
+    }
+    all.status = part->status;
+    all.steps += part->steps;
+    all.repeated = part->repeated;
+    all.restarted += part->restarted;
+    if (all.status != CommitStatus::TimedOut || until == deadline) {
+      return all;
+    }
+    if (!hook->keep_waiting(base::Clock::now() - start)) {
+      all.status = CommitStatus::Stopped;
+      return all;
+    }
   }
-  return result;
 }
 
 /// Waits for another append of the writer, unless the deadline is over.

@@ -42,8 +42,8 @@ std::uint64_t ReplayShard::incarnation() const noexcept {
   return server_->incarnation();
 }
 AppendResult ReplayShard::append(std::span<const std::byte> shipment,
-                                 std::chrono::nanoseconds timeout) {
-  return writers_->append(shipment, timeout);
+                                 std::chrono::nanoseconds timeout, WaitHook* hook) {
+  return writers_->append(shipment, timeout, hook);
 }
 std::size_t ReplayShard::close_writer(std::uint64_t writer_id) {
   return writers_->close(writer_id);
@@ -51,12 +51,12 @@ std::size_t ReplayShard::close_writer(std::uint64_t writer_id) {
 std::size_t ReplayShard::writers() const {
   return writers_->size();
 }
-Blob ReplayShard::exchange(std::span<const std::byte> request, const Room& room) {
-  return server_->exchange(request, room);
+Blob ReplayShard::exchange(std::span<const std::byte> request, const Room& room, WaitHook* hook) {
+  return server_->exchange(request, room, hook);
 }
 Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanoseconds timeout,
-                             std::size_t most) {
-  return deliveries_->take(call, timeout, most);
+                             std::size_t most, WaitHook* hook) {
+  return deliveries_->take(call, timeout, most, hook);
 }
 void ReplayShard::note_alive(std::uint64_t process) {
   deliveries_->note_alive(process);

@@ -107,7 +107,7 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   return request;
 }
 
-Blob ShardServer::exchange(Bytes blob, const Room& room) {
+Blob ShardServer::exchange(Bytes blob, const Room& room, WaitHook* hook) {
   core_->life().check();
   const Request request = parse(blob);
   const base::MutexLock lock(mutex_);
@@ -125,7 +125,7 @@ Blob ShardServer::exchange(Bytes blob, const Room& room) {
   }
   const auto made = client.answers.emplace(number, Blob()).first;
   try {
-    made->second = answer(request, room);
+    made->second = answer(request, room, hook);
   } catch (...) {
     client.answers.erase(made);
     throw;
@@ -152,7 +152,7 @@ ShardServer::Client& ShardServer::client_of(const Request& request) {
   return client;
 }
 
-Blob ShardServer::answer(const Request& request, const Room& room) {
+Blob ShardServer::answer(const Request& request, const Room& room, WaitHook* hook) {
   const AnswerLayout layout(kinds_, request.draws);
   Blob answer = room ? room(layout.bytes()) : Blob(layout.bytes());
   const base::Clock::time_point deadline = base::deadline_after(
@@ -163,7 +163,7 @@ Blob ShardServer::answer(const Request& request, const Room& room) {
   core_->counters.stale_updates.fetch_add(request.stale, std::memory_order_relaxed);
   std::vector<DrawStatus> statuses(request.draws.size());
   for (std::size_t i = 0; i < request.draws.size(); ++i) {
-    statuses[i] = draw(request, i, answer.bytes().data() + layout.place(i), deadline);
+    statuses[i] = draw(request, i, answer.bytes().data() + layout.place(i), deadline, hook);
   }
   AnswerHead head = totals(request.head.selector);
   head.draws = request.head.draws;
@@ -180,7 +180,7 @@ Blob ShardServer::answer(const Request& request, const Room& room) {
 
 /// Executes one draw of a request, into a batch whose memory is at `place` in the answer.
 DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte* place,
-                             base::Clock::time_point deadline) {
+                             base::Clock::time_point deadline, WaitHook* hook) {
   const DrawRequest& wanted = request.draws[draw];
   const auto n = static_cast<std::size_t>(wanted.items);
   if (n == 0) {
@@ -200,6 +200,7 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
   }
   options.timeout = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                              std::chrono::nanoseconds(0));
+  options.hook = hook;
   return static_cast<DrawStatus>(
       samplers_[request.head.selector]->sample(batch, 0, n, options).code);
 }

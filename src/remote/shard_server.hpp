@@ -25,7 +25,8 @@ class ShardServer {
               std::uint64_t incarnation, std::chrono::nanoseconds forgotten);
 
   [[nodiscard]] std::uint64_t incarnation() const noexcept { return incarnation_; }
-  [[nodiscard]] Blob exchange(Bytes request, const Room& room) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] Blob exchange(Bytes request, const Room& room, WaitHook* hook)
+      REPRISE_EXCLUDES(mutex_);
 
  private:
   struct Request;
@@ -37,10 +38,12 @@ class ShardServer {
     base::Clock::time_point heard;
   };
   [[nodiscard]] Request parse(Bytes blob) const;
-  [[nodiscard]] Blob answer(const Request& request, const Room& room) REPRISE_REQUIRES(mutex_);
+  [[nodiscard]] Blob answer(const Request& request, const Room& room, WaitHook* hook)
+      REPRISE_REQUIRES(mutex_);
   [[nodiscard]] Client& client_of(const Request& request) REPRISE_REQUIRES(mutex_);
   [[nodiscard]] DrawStatus draw(const Request& request, std::size_t draw, std::byte* place,
-                                base::Clock::time_point deadline) REPRISE_REQUIRES(mutex_);
+                                base::Clock::time_point deadline, WaitHook* hook)
+      REPRISE_REQUIRES(mutex_);
   [[nodiscard]] AnswerHead totals(std::size_t selector) const;
 
   const std::shared_ptr<buffer::BufferCore> core_;

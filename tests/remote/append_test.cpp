@@ -200,6 +200,45 @@ TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
   EXPECT_TRUE(shard.append(blob.bytes()).repeated);
 }
 
+/// Lets calls begin to wait, and ends the wait when it is asked again.
+class EndsWaits final : public WaitHook {
+ public:
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    waited_ = waited_ || waited.count() != 0;
+    return !waited_;
+  }
+
+ private:
+  bool waited_ = false;
+};
+
+TEST(Append, WhoseHookEndsItsWaitIsStopped) {
+  World world;
+  Options options = options_of(Transitions{});
+  options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 64.0};
+  ReplayBuffer replay(world.schema(), options);
+  ReplayShard shard(replay);
+  std::vector<Blob> blobs;
+  std::vector<ShipmentOf> all;
+  for (std::uint64_t id = 0; id < 2; ++id) {
+    StepPacker packer(world.schema(), options, id);
+    Writer writer = packer.writer();
+    world.append(writer, 200);
+    blobs.push_back(packer.take());
+    all.push_back({id, blobs.back().bytes()});
+  }
+  EndsWaits hook;
+  const AppendResult result = shard.append(blobs[0].bytes(), kNoTimeout, &hook);
+  EXPECT_EQ(result.status, CommitStatus::Stopped);
+  EXPECT_EQ(result.steps, replay.stats().committed_steps);
+  EndsWaits another;
+  const Blob answer =
+      shard.append_all(shipments_of(7, 0, all).bytes(), kNoTimeout, all.size(), &another);
+  for (const ShipmentOutcome& outcome : outcomes_of(answer.bytes())) {
+    EXPECT_EQ(outcome.is, ShipmentOutcome::Is::TimedOut);
+  }
+}
+
 TEST(Append, WithoutATimeoutWaitsForNoAppendThatIsUnderWay) {
   World world;
   Options options = options_of(Transitions{});

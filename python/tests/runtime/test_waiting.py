@@ -157,6 +157,22 @@ writers = buffer.vector_writer(1, autoreset="same_step")
 writers.begin(state=np.zeros((1, 2)))
 interrupt_once(writer_waits)
 while True: writers.append(end=[0], action=[0], reward=[0], next_state=[[0, 0]])""",
+    "append_all": """
+ratio = reprise.SampleToInsertRatio(samples_per_insert=1.0, error_buffer=8.0)
+buffer = reprise.ReplayBuffer(plain_schema(), 1000, rate_limiter=ratio, max_writers=1)
+shard, packer = reprise.ReplayShard(buffer), reprise.StepPacker(plain_schema())
+writer = packer.writer()
+writer.append_episode(state=np.zeros((101, 2)), action=np.zeros(100, int), reward=np.zeros(100))
+interrupt_once(writer_waits)
+shard.append_all(shard.shipments_of(1, 0, [(packer.writer_id, packer.take())]))""",
+    "exchange": """
+buffer = reprise.ReplayBuffer(plain_schema(), 1000, rate_limiter=reprise.MinSize(500))
+fill(buffer, 100)
+shard, client = reprise.ReplayShard(buffer), reprise.ShardClient(plain_schema(), 1)
+client.answer(0, shard.exchange(client.request(0)))
+client.begin(4)
+interrupt_once(sampler_waits)
+shard.exchange(client.request(0, timeout=1e6))""",
     "prefetcher": "p = buffer.prefetch(4); interrupt_once(lambda: True); next(p)",
     "save": """
 fill(buffer, 900)
