@@ -241,7 +241,8 @@ class ReplayShard {
   /// Counts over all calls of `append_all`.
   [[nodiscard]] DeliveryCounts deliveries() const;
 
-  /// `exchange` or `append_all`, without waiting for room: for `HostOptions::service`.
+  /// `exchange` or `append_all`, without waiting for items or room, whatever the timeout of the
+  /// request: for `HostOptions::service`.
   [[nodiscard]] Blob serve(std::span<const std::byte> call, const Room& room);
 
  private:
@@ -311,7 +312,8 @@ class ShardClient {
   [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
                                             const SampleOptions& options = {});
   /// What to send to a shard now: its updates, and its draws of all batches that it was not asked
-  /// for yet. `timeout`: how long the shard may wait for items, in all. If a request or its answer
+  /// for yet. `timeout`: how long the shard may wait for items, in all; over `serve` it
+  /// does not wait. If a request or its answer
   /// may have been lost on the way, send the same bytes again, or `lose` the shard: client and
   /// shard keep what they know of it until then, also if its batches were dropped.
   [[nodiscard]] Blob request(std::size_t shard,
@@ -329,6 +331,7 @@ class ShardClient {
     Ready,          ///< All shards have answered: finish it.
     Waiting,        ///< Shards have to be asked, or to answer.
     NothingToDraw,  ///< All of its shards are lost or empty: drop it.
+    TimedOut,       ///< As `NothingToDraw`, but the rate limiter of a shard let no draw in in time.
   };
   /// How far a batch is.
   [[nodiscard]] State state(Ticket ticket) const;

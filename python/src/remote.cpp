@@ -91,7 +91,12 @@ class ClientObject {
     client_.answer(shard, answer.bytes);
   }
   nb::object waits_for(std::uint64_t ticket) {
-    if (client_.state(ticket) == ShardClient::State::NothingToDraw) {
+    const ShardClient::State state = client_.state(ticket);
+    if (state == ShardClient::State::TimedOut) {
+      drop(ticket);
+      throw TimedOut("ShardClient: timed out: the rate limiter of a shard let no draw in");
+    }
+    if (state == ShardClient::State::NothingToDraw) {
       drop(ticket);
       throw NothingToDraw("ShardClient: nothing to draw: no shard of the batch has weight");
     }
@@ -249,7 +254,7 @@ was appended: appended again, it changes nothing.)",
           "request", "NDArray[np.uint8]",
           R"(What to send to a shard now: its updates, and the draws of all batches begun for which it was not
 asked. Ask every shard in each round trip, also for no draw. timeout: seconds that the shard may
-wait for items. If it may be lost on the way, or its answer, send the same bytes again, or `lose` the
+wait for items; over a ShardConnection it does not wait. If it may be lost on the way, or its answer, send the same bytes again, or `lose` the
 shard: until then both ends keep what they know of it.)",
           arg("shard"), keyword("timeout", 0.0))
       .method<&Self::answer>(
@@ -261,7 +266,8 @@ that are damaged; then nothing has changed.)",
       .method<&Self::waits_for>(
           "waits_for", "list[int]",
           R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its
-shards are lost or empty; then the ticket is gone.)",
+shards are lost or empty, TimeoutError if the rate limiter of one let no draw in; then the ticket is
+gone.)",
           arg("ticket"))
       .method<&Self::finish>(
           "finish", "tuple[Batch, NDArray[np.uint32], NDArray[np.uint64]]",

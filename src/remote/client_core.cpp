@@ -193,7 +193,10 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
   if (run == nullptr) {
     return;  // The batch was dropped, or its run allotted again.
   }
-  if (parsed.statuses[draw] != static_cast<DrawStatus>(SampleStatus::Code::Ok)) {
+  const auto code = static_cast<SampleStatus::Code>(parsed.statuses[draw]);
+  if (code != SampleStatus::Code::Ok) {
+    found->second.timed_out |=
+        code == SampleStatus::Code::TimedOut || code == SampleStatus::Code::Stopped;
     leave_out(found->second, shard);
     return;
   }
@@ -258,7 +261,7 @@ void ClientCore::lose(std::size_t number, bool restarted) {
 ShardClient::State ClientCore::state(ShardClient::Ticket ticket) const {
   const Draft& batch = draft(ticket);
   if (batch.nothing_left()) {
-    return ShardClient::State::NothingToDraw;
+    return batch.timed_out ? ShardClient::State::TimedOut : ShardClient::State::NothingToDraw;
   }
   return batch.ready() ? ShardClient::State::Ready : ShardClient::State::Waiting;
 }

@@ -61,6 +61,8 @@ class Draft {
   [[nodiscard]] bool ready() const noexcept;
   /// Whether all shards were left out.
   [[nodiscard]] bool nothing_left() const noexcept { return runs_.empty(); }
+  /// Whether a shard was left out whose rate limiter let no draw in in time.
+  bool timed_out = false;
 
   /// Gives the shard's places to the others. Returns how many there were.
   std::size_t leave_out(std::size_t shard, base::Random& random);

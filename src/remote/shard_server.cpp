@@ -201,8 +201,12 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
   options.timeout = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                              std::chrono::nanoseconds(0));
   options.hook = hook;
-  return static_cast<DrawStatus>(
-      samplers_[request.head.selector]->sample(batch, 0, n, options).code);
+  SampleStatus::Code code = samplers_[request.head.selector]->sample(batch, 0, n, options).code;
+  // Without weight there is nothing to draw, however long the client waits for it.
+  if (code != SampleStatus::Code::Ok && !(totals(request.head.selector).total > 0.0)) {
+    code = SampleStatus::Code::NothingToDraw;
+  }
+  return static_cast<DrawStatus>(code);
 }
 
 AnswerHead ShardServer::totals(std::size_t selector) const {

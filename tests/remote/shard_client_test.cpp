@@ -128,6 +128,36 @@ TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
   shards.client->drop(*none);
 }
 
+TEST(ShardClient, SaysThatADrawTimedOutIfOnlyTheLimiterOfAShardRefusedIt) {
+  Options options = shard_options();
+  options.rate_limiter = MinSize{30};
+  Shards shards(1, options);
+  shards.append_to_each(20);
+  shards.ask_all();
+  Batch batch = shards.make_batch(6);
+  class EndsTheWait final : public WaitHook {
+    [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+      return waited.count() == 0;
+    }
+  } hook;
+  const auto exchanged = [&](auto&& exchange) {
+    const auto ticket = shards.client->begin(batch, 0, 6);
+    shards.client->answer(0, exchange(shards.client->request(0, 1h)).bytes());
+    const ShardClient::State state = shards.client->state(*ticket);
+    shards.client->drop(*ticket);
+    return state;
+  };
+  ReplayShard& shard = *shards.shards[0];
+  EXPECT_EQ(exchanged([&](const Blob& one) { return shard.serve(one.bytes(), {}); }),
+            ShardClient::State::TimedOut)
+      << "the thread that serves does not wait";
+  EXPECT_EQ(exchanged([&](const Blob& one) { return shard.exchange(one.bytes(), {}, &hook); }),
+            ShardClient::State::TimedOut);
+  shards.append_to_each(10);
+  EXPECT_EQ(exchanged([&](const Blob& one) { return shard.serve(one.bytes(), {}); }),
+            ShardClient::State::Ready);
+}
+
 TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
   Shards shards(3);
   shards.append_to_each(4);

@@ -227,6 +227,27 @@ def test_calls_over_a_connection_and_others_are_worked_on_once():
         shard.shipments_of(3, 0, [(1, 2)])
 
 
+def test_a_draw_that_a_limiter_refuses_times_out_at_once_over_a_connection():
+    buffer, packer = full_size(rate_limiter=reprise.MinSize(30)), packer_of()
+    shard, client = reprise.ReplayShard(buffer), reprise.ShardClient(SCHEMA, 1, window=WINDOW)
+    write(packer.writer(), 20)
+    shard.append(packer.take())
+    with shard.share(f"@reprise-test-{uuid.uuid4()}") as address:
+        connection = reprise.ShardConnection(address)
+
+        def ask():
+            connection.ask(1, client.request(0, timeout=1e6))
+            while not (answers := connection.take()):
+                reprise.ShardConnection.wait([connection], 1.0)
+            client.answer(0, answers[0][1])
+
+        ask()
+        ticket = client.begin(4)
+        ask()
+        refuses(TimeoutError, "let no draw in", client.waits_for, ticket)
+        refuses(ValueError, "no batch has ticket", client.waits_for, ticket)
+
+
 def test_a_lost_shard_is_told_to_the_client():
     cluster = Cluster()
     cluster.ask_all()
