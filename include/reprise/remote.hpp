@@ -192,8 +192,10 @@ class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
   /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`.
-  /// `incarnation`: random by default; each restart of a shard has another one.
-  explicit ReplayShard(ReplayBuffer& buffer, std::uint64_t seed = 0,
+  /// `seed`: of its draws; by default the incarnation, because shards with one seed would draw by
+  /// the same random numbers. `incarnation`: random by default; each restart of a shard has another
+  /// one.
+  explicit ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed = std::nullopt,
                        std::optional<std::uint64_t> incarnation = std::nullopt,
                        const ShardPatience& patience = {});
   ~ReplayShard();

@@ -843,7 +843,7 @@ class ReplayShard:
         self,
         buffer: ReplayBuffer,
         *,
-        seed: int = 0,
+        seed: int | None = None,
         incarnation: int | None = None,
         silent: float = 5.0,
         forgotten: float = 60.0,

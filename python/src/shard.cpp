@@ -71,7 +71,7 @@ struct ShardObject {
   const std::shared_ptr<ReplayShard> shard;
 };
 
-void make_shard(ShardObject* place, BufferObject& buffer, std::uint64_t seed,
+void make_shard(ShardObject* place, BufferObject& buffer, std::optional<std::uint64_t> seed,
                 std::optional<std::uint64_t> incarnation, std::chrono::nanoseconds silent,
                 std::chrono::nanoseconds forgotten) {
   new (place) ShardObject{
@@ -152,7 +152,8 @@ constexpr const char* kMakeShard =
     R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
 an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
 moment.
-seed: of its draws. incarnation: 64 bits, different ones after each restart; None: at random.)";
+seed: of its draws; None: the incarnation, because shards with one seed would draw by the same random
+numbers. incarnation: 64 bits, different ones after each restart; None: at random.)";
 
 constexpr const char* kAppend =
     R"(Appends the steps of a shipment. AppendResult(steps, repeated, restarted).
@@ -202,7 +203,7 @@ struct Conversion<Connections> {
 
 void bind_shard(nb::module_& module) {
   Type<ShardObject>("ReplayShard", kShard)
-      .constructor<&make_shard>(kMakeShard, arg("buffer"), keyword("seed", 0U),
+      .constructor<&make_shard>(kMakeShard, arg("buffer"), keyword("seed", std::nullopt),
                                 keyword("incarnation", std::nullopt),
                                 keyword("silent", ShardPatience().silent),
                                 keyword("forgotten", ShardPatience().forgotten))

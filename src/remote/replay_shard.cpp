@@ -25,7 +25,7 @@ std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> 
 
 }  // namespace
 
-ReplayShard::ReplayShard(ReplayBuffer& buffer, std::uint64_t seed,
+ReplayShard::ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed,
                          std::optional<std::uint64_t> incarnation, const ShardPatience& patience)
     : core_(checked(detail::Access::core(buffer))),
       writers_(std::make_unique<remote::RemoteWriters>(core_)),

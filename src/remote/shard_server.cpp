@@ -51,8 +51,9 @@ struct ShardServer::Request {
   std::size_t stale = 0;  ///< How many updates had keys that this buffer never gave.
 };
 
-ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
-                         std::uint64_t incarnation, std::chrono::nanoseconds forgotten)
+ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core,
+                         std::optional<std::uint64_t> seed, std::uint64_t incarnation,
+                         std::chrono::nanoseconds forgotten)
     : core_(std::move(core)),
       fingerprint_(fingerprint(core_->schema(), core_->options().window)),
       incarnation_(incarnation),
@@ -63,8 +64,8 @@ ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t
                 "; allowed: 0, as each such draw needs all shards at one moment");
   check_laws("ReplayShard", core_->selectors());
   for (std::size_t s = 0; s < core_->selectors().size(); ++s) {
-    samplers_.push_back(
-        std::make_unique<sampler::SamplerCore>(core_, SamplerOptions{.seed = seed + s}, s));
+    samplers_.push_back(std::make_unique<sampler::SamplerCore>(
+        core_, SamplerOptions{.seed = seed.value_or(incarnation) + s}, s));
   }
 }
 

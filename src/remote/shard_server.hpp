@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace reprise::remote {
@@ -21,7 +22,7 @@ namespace reprise::remote {
 class ShardServer {
  public:
   /// Throws as `ReplayShard`.
-  ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
+  ShardServer(std::shared_ptr<buffer::BufferCore> core, std::optional<std::uint64_t> seed,
               std::uint64_t incarnation, std::chrono::nanoseconds forgotten);
 
   [[nodiscard]] std::uint64_t incarnation() const noexcept { return incarnation_; }

@@ -220,5 +220,30 @@ TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
   EXPECT_THROW((void)shards.client->begin(batch, 0, 16, {.n_step = 4}), std::invalid_argument);
 }
 
+TEST(ShardedDraws, DifferBetweenShardsOfTheSameStepsWithoutASeed) {
+  Line line(shard_options());
+  line.append_many(0, 200);
+  std::vector<std::unique_ptr<ReplayShard>> shards;
+  ShardClient client(line.schema, shard_options(), 2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    shards.push_back(std::make_unique<ReplayShard>(line.replay));
+  }
+  const auto ask_all = [&] {
+    for (std::size_t s = 0; s < 2; ++s) {
+      client.answer(s, shards[s]->exchange(client.request(s).bytes()).bytes());
+    }
+  };
+  ask_all();
+  Batch batch = client.make_batch(64);
+  const auto ticket = client.begin(batch, 0, 64, {.draws = Draws::Independent});
+  ask_all();
+  std::array<std::vector<std::uint64_t>, 2> drawn;
+  const ShardClient::Origins origins = client.finish(*ticket);
+  for (std::size_t i = 0; i < 64; ++i) {
+    drawn[origins.shards[i]].push_back(batch.now(line.id)[i]);
+  }
+  EXPECT_NE(drawn[0], drawn[1]);
+}
+
 }  // namespace
 }  // namespace reprise::test
