@@ -194,7 +194,7 @@ class ReplayShard {
   /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`.
   /// `seed`: of its draws; by default the incarnation, because shards with one seed would draw by
   /// the same random numbers. `incarnation`: random by default; each restart of a shard has another
-  /// one.
+  /// one, and none is 0, which in calls means any.
   explicit ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed = std::nullopt,
                        std::optional<std::uint64_t> incarnation = std::nullopt,
                        const ShardPatience& patience = {});

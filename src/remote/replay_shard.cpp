@@ -23,6 +23,12 @@ std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> 
   return core;
 }
 
+std::uint64_t checked(std::uint64_t incarnation) {
+  base::require(incarnation != 0, base::Call{"ReplayShard"},
+                "incarnation is 0, which in calls means any; allowed: others");
+  return incarnation;
+}
+
 }  // namespace
 
 ReplayShard::ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed,
@@ -30,7 +36,8 @@ ReplayShard::ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed
     : core_(checked(detail::Access::core(buffer))),
       writers_(std::make_unique<remote::RemoteWriters>(core_)),
       server_(std::make_unique<remote::ShardServer>(
-          core_, seed, incarnation ? *incarnation : remote::random_id(), patience.forgotten)),
+          core_, seed, checked(incarnation ? *incarnation : remote::random_id()),
+          patience.forgotten)),
       deliveries_(std::make_unique<remote::Deliveries>(*core_, *writers_, server_->incarnation(),
                                                        patience)) {}
 

@@ -243,6 +243,10 @@ TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
   EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).closed);
 }
 
+TEST_F(Delivered, TheIncarnationThatMeansAnyIsRefused) {
+  EXPECT_THROW(ReplayShard(line.replay, 0, 0), std::invalid_argument);
+}
+
 TEST_F(Delivered, DamagedCallsChangeNothing) {
   const Blob a = remotes[0]->ship(0, 5);
   const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}, {9, {}}};
