@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -14,8 +14,8 @@ namespace reprise::metrics {
 /// When each of the last steps was appended, counted in steps.
 ///
 /// Steps are kept in blocks of consecutive positions of an episode, and forgotten block by block,
-/// in the order in which the blocks were begun. So neither many nor endless episodes take more
-/// memory.
+/// the block first to which no step was added for longest. So neither many nor endless episodes
+/// take more memory.
 ///
 /// Thread safety: calls run under the owner's lock.
 class AppendLog {
@@ -30,12 +30,13 @@ class AppendLog {
     Block& block = found->second;
     if (fresh) {
       try {
-        sequence_.push_back(name);
+        block.place = sequence_.insert(sequence_.end(), name);
       } catch (...) {
         blocks_.erase(found);
         throw;
       }
     }
+    sequence_.splice(sequence_.end(), sequence_, block.place);
     if (position != block.first + block.appended.size()) {
       // The step begins a block, or follows steps that were appended without a note.
       steps_ -= block.appended.size();
@@ -79,11 +80,12 @@ class AppendLog {
   struct Block {
     std::uint64_t first = 0;  ///< Position of appended[0].
     std::vector<std::uint64_t> appended;
+    std::list<Name>::iterator place;  ///< Its place in `sequence_`.
   };
 
   std::size_t most_steps_;
   std::unordered_map<Name, Block, HashOfName> blocks_;
-  std::deque<Name> sequence_;
+  std::list<Name> sequence_;  ///< The block that got a step last is the last one.
   std::size_t steps_ = 0;
   std::uint64_t appended_ = 0;
 };

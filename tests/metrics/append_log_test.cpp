@@ -47,6 +47,20 @@ TEST(AppendLog, ForgetsTheOldestOfManyShortEpisodes) {
   EXPECT_FALSE(log.age(48'999, 0));
 }
 
+TEST(AppendLog, KeepsTheLastStepsOfAWriterThatIsSlowerThanOthers) {
+  AppendLog log(200);
+  std::uint64_t fast = 0;
+  for (std::uint64_t slow = 0; slow < 50; ++slow) {
+    log.note(1, slow);
+    for (int i = 0; i < 20; ++i, ++fast) {
+      log.note(2 + fast / 64, fast % 64);
+    }
+    for (std::uint64_t back = 0; back < std::min<std::uint64_t>(slow + 1, 4); ++back) {
+      ASSERT_EQ(log.age(1, slow - back), 20 + 21 * back) << "step " << slow;
+    }
+  }
+}
+
 TEST(AppendLog, KnowsNoStepsBetweenThoseThatItWasTold) {
   AppendLog log(1'000);
   log.note(1, 3);
