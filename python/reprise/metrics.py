@@ -113,6 +113,10 @@ def watch(replay: reprise.ReplayBuffer, *, name: str = "replay", registry: Any =
     "what": waits, wait_timeouts, wait_stops, wait_seconds, wait_longest_seconds, waiting_now,
     waiting_for_seconds.
     """
+    if not callable(getattr(replay, "stats", None)):
+        raise TypeError(f"watch: replay is {replay!r}; allowed: a buffer")
+    if not isinstance(name, str):
+        raise TypeError(f"watch: name is {name!r}; allowed: a str")
     _collector(registry).buffers[name] = replay
 
 

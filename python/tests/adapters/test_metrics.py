@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from testing.buffers import fill, plain_buffer
+from testing.refusals import refuses
 
 from reprise import metrics
 
@@ -63,6 +64,14 @@ def test_a_buffer_over_a_cluster_may_have_numbers_and_lists_of_its_own():
     metrics.watch(cluster, name="many", registry=registry)
     assert registry.get_sample_value("reprise_lost_shards", {"buffer": "many"}) == 2
     assert registry.get_sample_value("reprise_lost_shards", {"buffer": "one"}) is None
+
+
+def test_what_would_fail_every_scrape_is_refused(buffer):
+    client = pytest.importorskip("prometheus_client")
+    registry = client.CollectorRegistry()
+    refuses(TypeError, "replay is 5; allowed: a buffer", metrics.watch, 5, registry=registry)
+    refuses(TypeError, "name is 5; allowed", metrics.watch, buffer, name=5, registry=registry)
+    assert client.generate_latest(registry) == b""
 
 
 def test_waits_are_counted():
