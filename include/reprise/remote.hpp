@@ -400,19 +400,22 @@ class ShardedLimiter {
   /// samples_per_insert * steps is at most 2 * error_buffer.
   [[nodiscard]] bool insert(std::size_t steps);
   /// Gives back credit that was not used, for example that of a lost writer.
+  /// `std::invalid_argument` for more than is counted.
   void return_credit(std::size_t steps);
   /// Whether a batch of n may be drawn; if so, it is counted. `std::invalid_argument` for one that
   /// could never be admitted.
   [[nodiscard]] bool admit(std::size_t n);
-  /// Takes back the count of draws that were not made.
+  /// Takes back the count of draws that were not made. `std::invalid_argument` for more than is
+  /// counted.
   void return_samples(std::size_t n);
   /// The state of the ratio over all shards.
   [[nodiscard]] RatioBalance balance() const;
-  /// Steps inserted so far.
+  /// Steps inserted so far, as credit or by `insert`; 0 without a ratio, as nothing counts them.
   [[nodiscard]] std::uint64_t inserts() const;
   /// Items drawn so far.
   [[nodiscard]] std::uint64_t samples() const;
   /// Sets the sums, for a limiter that continues another one. Call it before any other.
+  /// `std::invalid_argument` for more than 2^47 inserts.
   void restore(std::uint64_t inserts, std::uint64_t samples);
 
  private:

@@ -296,14 +296,17 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
                           arg("shard"), arg("items"))
       .method<&ShardedLimiter::credit>(
           "credit", "Steps that a writer may append now; 0: ask again once something has changed.")
-      .method<&ShardedLimiter::return_credit>("return_credit",
-                                              "Gives back credit that was not used.", arg("steps"))
+      .method<&ShardedLimiter::return_credit>(
+          "return_credit",
+          "Gives back credit that was not used. ValueError for more than is counted.", arg("steps"))
       .method<&ShardedLimiter::admit>(
           "admit",
           R"(Whether a batch of n may be drawn; if so, it is counted. ValueError for one that never could.)",
           arg("n"))
       .method<&ShardedLimiter::return_samples>(
-          "return_samples", "Takes back the count of draws that were not made.", arg("n"))
+          "return_samples",
+          "Takes back the count of draws that were not made. ValueError for more than is counted.",
+          arg("n"))
       .method<&ShardedLimiter::insert>(
           "insert",
           R"(Counts steps that are about to be appended, in place of credit, for whole shipments. False if
@@ -314,7 +317,7 @@ error_buffer / samples_per_insert.)",
           "restore",
           "Sets the sums, for a limiter that continues another one. Before any other call.",
           arg("inserts"), arg("samples"))
-      .property<&ShardedLimiter::inserts>("inserts", "Steps counted so far.")
+      .property<&ShardedLimiter::inserts>("inserts", "Steps counted so far; 0 without a ratio.")
       .property<&ShardedLimiter::samples>("samples", "Items counted so far.")
       .property<&balance>("balance",
                           "Sampled items ahead of the ratio; negative if inserts are ahead.")

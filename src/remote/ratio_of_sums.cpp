@@ -15,6 +15,9 @@ namespace {
 /// The credit for steps if the limiter does not limit inserts: more than a writer ships at once.
 constexpr std::size_t kUnlimitedCredit = std::size_t{1} << 30U;
 
+/// The limiter has fewer bits for its count.
+constexpr std::uint64_t kMostInserts = std::uint64_t{1} << 47U;
+
 const RateLimiter& checked(const RateLimiter& limiter) {
   base::require(!std::holds_alternative<Queue>(limiter), base::Call{"ShardedLimiter"},
                 "a Queue; allowed: SampleToInsertRatio, MinSize and Unlimited, as "
@@ -101,6 +104,10 @@ bool ShardedLimiter::insert(std::size_t steps) {
 }
 
 void ShardedLimiter::return_credit(std::size_t steps) {
+  const std::uint64_t inserts = this->inserts();
+  base::require(!ratio_->limiter().limits_inserts() || steps <= inserts,
+                base::Call{"ShardedLimiter::return_credit"}, steps, " steps; allowed: at most the ",
+                inserts, " that are counted");
   ratio_->limiter().return_inserts(steps);
 }
 
@@ -112,6 +119,9 @@ bool ShardedLimiter::admit(std::size_t n) {
 }
 
 void ShardedLimiter::return_samples(std::size_t n) {
+  const std::uint64_t samples = this->samples();
+  base::require(n <= samples, base::Call{"ShardedLimiter::return_samples"}, n,
+                " items; allowed: at most the ", samples, " that are counted");
   ratio_->limiter().return_samples(n);
 }
 
@@ -124,6 +134,8 @@ std::uint64_t ShardedLimiter::samples() const {
 }
 
 void ShardedLimiter::restore(std::uint64_t inserts, std::uint64_t samples) {
+  base::require(inserts <= remote::kMostInserts, base::Call{"ShardedLimiter::restore"},
+                "inserts is ", inserts, "; allowed: at most ", remote::kMostInserts);
   ratio_->limiter().restore({inserts, samples}, 0, ratio_->limiter().terms());
 }
 

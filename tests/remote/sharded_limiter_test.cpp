@@ -138,5 +138,19 @@ TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
   EXPECT_EQ(limiter.balance().ahead, before);
 }
 
+TEST(ShardedLimiter, RefusesCountsBelowZeroAndBeyondItsBits) {
+  ShardedLimiter limiter(kRatio, 100'000, 4);
+  EXPECT_THROW(limiter.return_credit(1), std::invalid_argument);
+  EXPECT_THROW(limiter.return_samples(1), std::invalid_argument);
+  EXPECT_THROW(limiter.restore((std::uint64_t{1} << 47U) + 1, 0), std::invalid_argument);
+  EXPECT_EQ(limiter.inserts(), 0U);
+  limiter.restore(std::uint64_t{1} << 47U, 5);
+  EXPECT_EQ(limiter.inserts(), std::uint64_t{1} << 47U);
+  limiter.return_samples(5);
+  EXPECT_EQ(limiter.samples(), 0U);
+  ShardedLimiter without_ratio(MinSize{.items = 10}, 10'000, 4);
+  without_ratio.return_credit(without_ratio.credit());
+}
+
 }  // namespace
 }  // namespace reprise::test
