@@ -157,7 +157,7 @@ An episode goes to the lane that has had the fewest steps.
 
 It checks every step as the shards' buffers would, and has no buffer itself: memory for two steps of
 each writer, and for the steps that were not taken, which nothing bounds. Its writers are those of
-ReplayBuffer; an append never waits. Any thread.)";
+ReplayBuffer, and closed with it; an append never waits. Any thread.)";
 
 constexpr const char* kMakePacker =
     R"(schema, window, selectors, max_writers: those of the shards' buffers.

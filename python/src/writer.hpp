@@ -257,32 +257,40 @@ class SharedPacker final : public Origin {
         packer(std::move(made)),
         max_writers_(of_shards.max_writers) {}
 
-  [[nodiscard]] Writer writer(const WriterOptions& /*options*/) override { return packer.writer(); }
+  [[nodiscard]] Writer writer(const WriterOptions& /*options*/) override {
+    return packer->writer();
+  }
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
                                            const WriterOptions& /*options*/,
                                            AutoReset autoreset) override {
-    return packer.vector_writer(environments, autoreset);
+    return packer->vector_writer(environments, autoreset);
   }
   /// Only `committed_steps` is set, to the steps that are still in the packer: there is no buffer.
   /// std::logic_error in a forked child.
   [[nodiscard]] Stats stats() override {
     Stats made;
-    made.committed_steps = packer.steps();
+    made.committed_steps = packer ? packer->steps() : 0;
     return made;
   }
-  [[nodiscard]] bool takes_nothing() override { return false; }
+  [[nodiscard]] bool takes_nothing() override { return !packer; }
   [[nodiscard]] std::size_t max_writers() const { return max_writers_; }
 
-  StepPacker packer;
+  std::optional<StepPacker> packer;  ///< Nothing once Python's object is gone.
 
  private:
   const std::size_t max_writers_;
 };
 
-/// reprise.StepPacker: shares its packer with its writers.
+/// reprise.StepPacker: shares its packer with its writers, which are closed with it, because nobody
+/// could take their steps any more.
 struct PackerObject {
+  explicit PackerObject(std::shared_ptr<SharedPacker> made) : shared(std::move(made)) {}
+  ~PackerObject() { shared->packer.reset(); }
+  PackerObject(const PackerObject&) = delete;
+  PackerObject& operator=(const PackerObject&) = delete;
+
   [[nodiscard]] Origin::Call enter(const char* call) const { return {*shared, call}; }
-  [[nodiscard]] StepPacker& core() const { return shared->packer; }
+  [[nodiscard]] StepPacker& core() const { return *shared->packer; }
 
   std::shared_ptr<SharedPacker> shared;
 };

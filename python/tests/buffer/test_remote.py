@@ -91,6 +91,15 @@ def test_a_vector_writer_is_shipped_too():
     assert shipped.stats()["committed_steps"] == 15
 
 
+def test_the_writers_of_a_packer_that_is_gone_are_closed():
+    packer = packer_of()
+    writer = packer.writer()
+    write(writer, 2, end=0)
+    del packer
+    with pytest.raises(reprise.Closed):
+        write(writer, 2, first=2)
+
+
 def test_a_packer_refuses_what_the_shards_would():
     packer = packer_of(selectors=reprise.Proportional(initial="from_caller"), max_writers=1)
     with packer.writer() as writer:
