@@ -192,10 +192,10 @@ struct Conversion<ShipmentList> {
 template <>
 struct Conversion<Connections> {
   static std::string hint() { return "Iterable[ShardConnection]"; }
-  static Connections from(nb::handle given, What /*what*/) {
+  static Connections from(nb::handle given, What what) {
     Connections all{nb::steal(PySequence_List(given.ptr())), {}};
     for (const nb::handle one : nb::iter(all.list)) {
-      all.clients.push_back(&nb::cast<ConnectionObject&>(one).client);
+      all.clients.push_back(&Conversion<ConnectionObject*>::from(one, what)->client);
     }
     return all;
   }

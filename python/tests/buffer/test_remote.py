@@ -228,6 +228,7 @@ def test_calls_over_a_connection_and_others_are_worked_on_once():
         assert shard.deliveries == {"restarted_episodes": 0, "silent_writers_closed": 0}
         shard.note_alive(4)
         assert [shard.is_silent(process) for process in (3, 4, 5)] == [False, False, True]
+    refuses(TypeError, "ShardConnection", reprise.ShardConnection.wait, [3], 0.0)
     assert reprise.ShardConnection.wait([connection], 10.0)
     assert connection.take() == [] and connection.closed
     (outcome,) = shard.outcomes_of(shard.append_all(shard.shipments_of(3, 0, [(1, b"none")])))
