@@ -191,10 +191,11 @@ struct DeliveryCounts {
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
-  /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`.
-  /// `seed`: of its draws; by default the incarnation, because shards with one seed would draw by
-  /// the same random numbers. `incarnation`: random by default; each restart of a shard has another
-  /// one, and none is 0, which in calls means any.
+  /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`; and
+  /// for one with a mutable column, whose values no request replaces. `seed`: of its draws; by
+  /// default the incarnation, because shards with one seed would draw by the same random numbers.
+  /// `incarnation`: random by default; each restart of a shard has another one, and none is 0,
+  /// which in calls means any.
   explicit ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed = std::nullopt,
                        std::optional<std::uint64_t> incarnation = std::nullopt,
                        const ShardPatience& patience = {});
@@ -309,8 +310,9 @@ class ShardClient {
 
   /// Begins a batch of n items in places [offset, offset + n) of `batch`, whose memory has to stay
   /// until the ticket is finished or dropped. Returns nothing if no shard is known to have weight.
-  /// Of the options, `beta`, `normalise` and `draws` count; `WithoutReplacement` and `Epoch` are
-  /// refused. If the batch has unique frames, each shard sends its own once.
+  /// Of the options, `beta`, `normalise`, `draws`, `n_step` and `discount` count;
+  /// `WithoutReplacement` and `Epoch` are refused. If the batch has unique frames, each shard sends
+  /// its own once.
   [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
                                             const SampleOptions& options = {});
   /// What to send to a shard now: its updates, and its draws of all batches that it was not asked

@@ -189,7 +189,7 @@ seed: of the rounding of draws to shards. allocator, unique_frames: as in Replay
 constexpr const char* kBegin =
     R"(Begins a batch of n items: allots its draws to the shards by the totals known now. Returns a ticket.
 
-beta, normalise: as Sampler.sample. draws: 'stratified' or 'independent'.
+beta, normalise, n_step, discount: as Sampler.sample. draws: 'stratified' or 'independent'.
 NothingToDraw if no shard is known to have weight.)";
 
 constexpr const char* kLose =

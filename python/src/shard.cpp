@@ -151,7 +151,7 @@ thread. Shipments of one writer exclude each other, and so do exchanges.)";
 constexpr const char* kMakeShard =
     R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
 an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
-moment.
+moment; nor with a mutable column, whose values no request replaces.
 seed: of its draws; None: the incarnation, because shards with one seed would draw by the same random
 numbers. incarnation: 64 bits, different ones after each restart; None: at random.)";
 
