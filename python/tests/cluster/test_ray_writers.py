@@ -429,16 +429,6 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
             pass  # Simulators in a shard end with it.
 
 
-def test_an_append_waits_for_room_no_longer_than_its_timeout(cluster):
-    with make(rate_limiter=LIMITER) as replay:
-        writer = replay.writer(timeout=0.2)
-        append_until_no_room(writer)
-        batch = replay.sampler().sample(32, timeout=SECONDS)
-        check(batch)
-        with pytest.raises(TimeoutError, match="steps are here, and shard"):
-            writer.flush(0.2)  # 32 items made room for 8 steps.
-
-
 def test_the_end_of_a_writer_waits_as_long_as_its_appends_unless_there_was_an_error(
     cluster, monkeypatch
 ):
