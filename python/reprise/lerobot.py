@@ -275,12 +275,12 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         next_state: what was seen after the action, also where the episode ended; may be None if it
         is done. ValueError for other shapes, and for images that are not bytes or from 0 to 1.
         """
-        if self._replay is None:
-            self._initialize_storage(state, action, complementary_info)
         if next_state is None:
             if not done:
                 raise ValueError("add: next_state is None; allowed: where `done` is true")
             next_state = state
+        if self._replay is None:
+            self._initialize_storage(state, action, complementary_info)
         info = _named(complementary_info)
         rows: dict[str, Any] = {key: self._array(key, state[key]) for key in self._states}
         rows |= {"next_" + key: self._array(key, next_state[key]) for key in self._states}

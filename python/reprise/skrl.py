@@ -142,8 +142,6 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
             raise ValueError(
                 f"add_samples: {missing or 'all'} missing; allowed: all created tensors"
             )
-        if self._replay is None:
-            self._make()
         arrays = {}
         for name, (dtype, shape) in self._kinds.items():
             given = torch.as_tensor(rows[name]).detach().to(dtype=dtype, device="cpu")
@@ -156,6 +154,8 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         ends = np.zeros(counts.pop(), np.uint8)
         if "terminated" in arrays:
             ends = arrays["terminated"].reshape(-1).astype(np.uint8)  # 1 is End.TERMINATED.
+        if self._replay is None:
+            self._make()
         writer: Any = self._writers if self.num_envs > 1 else self._writers[0]
         writer.append_transitions(end=ends, **arrays)
 

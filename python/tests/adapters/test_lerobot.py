@@ -443,6 +443,15 @@ def test_shapes_with_and_without_a_first_dimension_and_absent_information():
     assert made.complementary_info["penalty"][:].flatten().tolist() == [2, 4]
 
 
+def test_a_first_transition_without_next_state_decides_no_fields():
+    made = buffer_of([])
+    with refuses("add", "next_state is None; allowed: where `done` is true"):
+        made.add(**transition(0) | {"next_state": None, "complementary_info": None})
+    assert made.replay is None
+    made.add(**transition(0))
+    assert made.complementary_info_keys == ["penalty", "is_intervention"]
+
+
 def test_draws_follow_the_seed_of_torch():
     def drawn():
         torch.manual_seed(3)

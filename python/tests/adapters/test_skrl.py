@@ -150,6 +150,8 @@ def test_refusals():
         memory.add_samples(**step | {"actions": None})
     said = r"add_samples: the tensors have \[1, 2\] rows; allowed: 2"
     refuses(ValueError, said, memory.add_samples, **step | {"actions": torch.zeros(1, 1)})
+    assert memory.replay is None and memory.create_tensor("early", size=1)
+    step["early"] = torch.zeros(2, 1)
     memory.add_samples(**step)
     with pytest.raises(ValueError, match="create_tensor: 'late' is .*before the first"):
         memory.create_tensor("late", size=2)
