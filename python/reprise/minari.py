@@ -17,24 +17,34 @@ import reprise
 __all__ = ["load"]
 
 
-def load(dataset: Any, *, download: bool = False, **options: Any) -> reprise.ReplayBuffer:
+def load(
+    dataset: Any,
+    *,
+    download: bool = False,
+    action: str = "action",
+    reward: str = "reward",
+    **options: Any,
+) -> reprise.ReplayBuffer:
     """A buffer with all episodes of a dataset, in their order.
 
     dataset: a minari.MinariDataset, also one that is filtered, or its id. download: whether a data
     set that is not on this machine is fetched. options: of reprise.ReplayBuffer, such as window and
     selectors; capacity_steps is the number of the dataset's steps unless given.
 
-    The fields are those of Schema.from_spaces: "obs", or the keys of a Dict, "action" and "reward".
-    An episode ends as terminated or truncated as the dataset says, and as truncated where it says
-    neither. Infos are left out. ValueError for a dataset without steps; TypeError for spaces that
-    Schema.from_spaces does not take.
+    The fields are those of Schema.from_spaces: "obs", or the keys of a Dict, and those that `action`
+    and `reward` name. TimeoutError where a rate limiter, such as SampleToInsertRatio, lets no more
+    steps in until something is drawn. An episode ends as terminated or truncated as the dataset
+    says, and as truncated where it says neither. Infos are left out. ValueError for a dataset
+    without steps; TypeError for spaces that Schema.from_spaces does not take.
     """
     data = dataset
     if isinstance(dataset, str):
         import minari
 
         data = minari.load_dataset(dataset, download=download)
-    schema = reprise.Schema.from_spaces(data.observation_space, data.action_space)
+    schema = reprise.Schema.from_spaces(
+        data.observation_space, data.action_space, action=action, reward=reward
+    )
     steps = int(data.total_steps)
     if steps == 0:
         raise ValueError("reprise.minari.load: the dataset has no steps")
@@ -45,8 +55,8 @@ def load(dataset: Any, *, download: bool = False, **options: Any) -> reprise.Rep
             over = bool(np.any(episode.terminations))
             writer.append_episode(
                 **reprise.named("" if isinstance(seen, dict) else "obs", seen),
-                **reprise.named("action", episode.actions),
-                reward=np.asarray(episode.rewards, np.float32),
+                **reprise.named(action, episode.actions),
+                **{reward: np.asarray(episode.rewards, np.float32)},
                 end=reprise.End.TERMINATED if over else reprise.End.TRUNCATED,
             )
     return replay

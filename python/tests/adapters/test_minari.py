@@ -91,6 +91,23 @@ def test_episodes_end_as_the_dataset_says():
     assert (items[".discounts"][~last] > 0).all()
 
 
+def test_fields_have_the_names_that_are_given():
+    replay = reprise.minari.load(Dataset(), action="torque", reward="gain", shards=1)
+    assert [field.name for field in replay.schema.fields] == ["obs", "torque", "gain"]
+    assert sorted(every_item(replay)["gain"]) == [0.0] * 4 + [1.0] * 4 + [2.0] * 4
+
+
+def test_a_limiter_that_holds_the_load_is_said():
+    limiter = reprise.SampleToInsertRatio(1.0, min_size=1, error_buffer=5.0)
+    refuses(
+        TimeoutError,
+        "no room now.* Rate limiter: ",
+        reprise.minari.load,
+        Dataset(),
+        rate_limiter=limiter,
+    )
+
+
 @recorded
 @pytest.mark.parametrize("is_dict", [False, True])
 @pytest.mark.parametrize("by_name", [False, True])
