@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 
 import reprise
@@ -26,6 +27,9 @@ def main(given: list[str] | None = None) -> int:
     try:
         for line in report(options.checkpoint, options.plot, options.storage):
             print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:  # The reader, such as `head`, has enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end.
     except (OSError, reprise.CheckpointError) as error:
         print(f"{options.checkpoint}: {error}", file=sys.stderr)
         return 1

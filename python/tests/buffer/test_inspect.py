@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
+from testing.children import run_python
 
 import reprise
 from reprise.__main__ import main
@@ -104,6 +105,19 @@ def test_items_that_a_limiter_or_a_limit_of_draws_holds_are_there(tmp_path, caps
         assert table["chance, 1 if uniform"] == ["1"] * 5
         if options.get("max_times_sampled") != 2:  # Else some of the 40 draws are of the same item.
             assert table["position in the episode"][::4] == ["0", "39"]
+
+
+def test_a_reader_that_has_enough_is_no_error(checkpoint):
+    code = """
+import os, sys
+from reprise.__main__ import main
+reading, writing = os.pipe()
+os.dup2(writing, 1)
+os.close(reading)
+sys.exit(main(["inspect", sys.argv[1]]))
+"""
+    child = run_python(code, checkpoint)
+    assert (child.returncode, child.stderr) == (0, "")
 
 
 def test_what_is_no_checkpoint_is_said(tmp_path, capsys):
