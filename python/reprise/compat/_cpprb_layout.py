@@ -14,7 +14,7 @@ import reprise
 from ._common import whole_number
 
 # Arguments of Writer's calls, whose names fields cannot have.
-_RESERVED = frozenset({"self", "end", "final", "priorities"})
+_RESERVED = frozenset({"self", "end", "final", "priorities", "env_ids"})
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ What differs, and what is not covered:
 
 - Element types and shapes are those of the first transition, and stay so: later ones are converted
   where numpy's same_kind casting allows, and refused with TypeError or ValueError elsewhere.
-  Observations and actions are numbers or arrays of them, of one shape; dictionaries, text and
-  float16 are not covered. Rewards that are whole numbers or Python floats are float64.
+  Observations and actions are numbers or arrays of them, of one shape; dictionaries and text
+  are not covered. Rewards that are whole numbers or Python floats are float64.
 - `idxes` are keys, an int64 array, not places in a ring. A key whose transition has been
   overwritten is dropped by `update_priorities`; in Baselines the update lands on its successor.
 - `done` means terminated: nothing follows. The end of a time limit is `truncated=True` with

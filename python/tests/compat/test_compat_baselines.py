@@ -63,6 +63,9 @@ def test_gives_arrays_of_the_types_of_the_first_transition_that_are_the_callers_
     buffer.sample(8)
     assert all(np.array_equal(a, b) for a, b in zip(kept, before))
     assert set(rewards[dones].tolist()) <= {0.25} and set(rewards[~dones].tolist()) <= {1.0}
+    halves = ReplayBuffer(10, seed=1)
+    halves.add(*(np.full(2, x, np.float16) for x in (1, 2)), np.float16(0.5), [1, 1], False)
+    assert [x.dtype.name for x in halves.sample(1)[:3]] == ["float16"] * 3
     floats = ReplayBuffer(10, seed=1)
     floats.add(0, np.array([0.1], np.float32), np.float32(2), 1, 1.0)
     assert [x.dtype for x in floats.sample(1)] == [

@@ -43,6 +43,7 @@ def test_steps_may_be_added_many_at_once() -> None:
 @pytest.mark.parametrize("nstep", [None, {"size": 1, "rew": "end", "next": "next_x"}])
 def test_names_that_look_like_each_others_replacement_stay_apart(nstep: Any) -> None:
     names = ["end", "value_end", "value_value_end", "next_x", "value_next_x", "final", "done"]
+    names += ["env_ids"]
     buffer = ReplayBuffer(4, {name: {} for name in names}, Nstep=nstep, seed=1)
     buffer.add(**{name: float(i) for i, name in enumerate(names)})
     got = buffer.sample(1)
