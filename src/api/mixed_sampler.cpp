@@ -78,7 +78,7 @@ class MixedSampler::State {
       batch.reserve(n_);
     }
     // A new batch may have the address of the former one, but nothing is begun in it.
-    const Unfinished into(&batch, options.n_step, options.discount);
+    const Unfinished into(&batch, options.n_step, options.discount, options.gather);
     if (std::exchange(into_, into) != into || batch.begun != drawn_) {
       drawn_ = 0;
     }
@@ -227,10 +227,10 @@ class MixedSampler::State {
 
  private:
   static constexpr const char* kUpdate = "MixedSampler::update_priorities";
-  /// What names an unfinished batch: its address, which is only compared, its n_step and its
-  /// discount.
-  using Unfinished =
-      std::tuple<const window::BatchStore*, std::optional<std::uint32_t>, std::optional<float>>;
+  /// What names an unfinished batch: its address, which is only compared, its n_step, its discount,
+  /// and whether its rows are gathered.
+  using Unfinished = std::tuple<const window::BatchStore*, std::optional<std::uint32_t>,
+                                std::optional<float>, bool>;
 
   [[nodiscard]] const SelectorRule& rule(std::size_t part) const {
     return cores_[part]->selectors().at(selectors_[part]);

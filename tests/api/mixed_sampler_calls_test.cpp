@@ -47,6 +47,17 @@ TEST(MixedSampler, BeginsAnewWhatWasDrawnWithAnotherDiscount) {
   EXPECT_EQ(two.one.replay.stats().sampled_items, 8U) << "its part was kept";
 }
 
+TEST(MixedSampler, BeginsAnewWhatWasDrawnWithoutItsRows) {
+  Two two;
+  Line late(options_of(3));
+  MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
+  SampleOptions bare = kAtOnce;
+  bare.gather = false;
+  ASSERT_FALSE(both.sample(bare));
+  ASSERT_FALSE(both.sample(kAtOnce));
+  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
+}
+
 TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
   Two two;
   for (const bool by_total : {false, true}) {
