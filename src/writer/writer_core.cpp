@@ -27,7 +27,7 @@ WriterCore::~WriterCore() {
     return;  // The buffer belongs to another process, and its locks may be held for ever.
   }
   if (in_episode()) {
-    end_truncated();
+    end_truncated(can_decide());
   }
   if (core_->window().continues()) {
     end_stream();
@@ -40,11 +40,11 @@ WriterCore::~WriterCore() {
 void WriterCore::begin_episode() {
   core_->life().check();
   if (in_episode()) {
-    // A stream goes on with its open steps, which need no chunk before the next commit.
-    if (!core_->window().continues() && !can_decide()) {
+    const bool decides = can_decide();
+    if (!decides) {
       chunk_.check_disk();  // The episode stays as it is: its open steps are committed.
     }
-    end_truncated();
+    end_truncated(decides);
   }
   start_episode(take_episode_id());
   chunk_.begin();
@@ -210,8 +210,9 @@ void WriterCore::end_stream() noexcept {
 }
 
 /// Ends the episode at its last commit (I6). The current row becomes the final one if an item's
-/// window reads it, or in a stream may read it; otherwise the row is free.
-void WriterCore::end_truncated() noexcept {
+/// window reads it, or in a stream may read it; otherwise the row is free. `decides`: what
+/// `can_decide` answered.
+void WriterCore::end_truncated(bool decides) noexcept {
   if (core_->window().continues()) {
     if (position_ != 0) {
       end_in_stream(chunk_.row());
@@ -219,7 +220,7 @@ void WriterCore::end_truncated() noexcept {
     leave_episode();
     return;
   }
-  if (!can_decide()) {
+  if (!decides) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
     chunk_.drop();
@@ -234,11 +235,12 @@ void WriterCore::end_truncated() noexcept {
   leave_episode();
 }
 
-/// Waits for a chunk in which the open steps of an ending episode can be decided, if it has any.
-/// Returns false if there is none. Because these steps are committed, no stop request ends the
+/// Waits for a chunk in which the open steps of an ending episode can be decided, if it has any; a
+/// stream goes on with them, without a chunk before its next commit. Returns false if there is
+/// none. Because these steps are committed, no stop request ends the
 /// wait, and the hook does only for a thread that must not wait.
 bool WriterCore::can_decide() noexcept {
-  if (open_ == 0) {
+  if (open_ == 0 || core_->window().continues()) {
     return true;
   }
   const std::stop_token never;

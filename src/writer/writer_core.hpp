@@ -104,7 +104,7 @@ class WriterCore final : public StepWriter {
   /// Ends the episode under way, if there is one, at its last commit.
   void end_at_last_commit() noexcept {
     if (in_episode()) {
-      end_truncated();
+      end_truncated(can_decide());
     }
   }
   /// Like `end_at_last_commit`, for a writer that polls. False, and the episode stays open, if
@@ -131,7 +131,7 @@ class WriterCore final : public StepWriter {
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
   [[nodiscard]] storage::ItemHeader header(std::uint32_t row, std::uint32_t back,
                                            std::uint32_t length, End end) const noexcept;
-  void end_truncated() noexcept;
+  void end_truncated(bool decides) noexcept;
   void note_step(End end) noexcept;
   void end_in_stream(std::uint32_t final_row) noexcept;
   void end_stream() noexcept;

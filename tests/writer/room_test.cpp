@@ -234,6 +234,7 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   writer->begin_episode();  // The call waits a second for a chunk, then drops two items.
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 2U) << "of a commit and this call";
   writer->begin_episode();  // The episode before has no steps, so the call does not wait.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
