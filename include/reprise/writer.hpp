@@ -92,7 +92,7 @@ template <Element T>
 
 /// Appends the steps of one environment, written straight into the buffer's memory.
 ///
-/// Thread safety: one thread at a time (overlapping calls are detected in debug builds).
+/// Thread safety: one thread at a time (builds with REPRISE_DCHECK detect overlapping calls).
 /// Progress: every call is lock-free, except while no chunk is free or the rate limiter holds: then
 /// `commit` waits up to the timeout, and `begin_episode` in an episode and the destructor up to a
 /// second for a chunk to decide open items in. A slow or dead writer stalls nobody else.
@@ -170,8 +170,9 @@ class Writer {
   ///
   /// Answers and errors as for `commit`: unless the step is taken, repeat the call with the same
   /// values. (An episode that it does not continue has ended by then.) Every field of the schema
-  /// must be named, else `std::invalid_argument`. It continues the episode if `now` equals the last
-  /// `next` byte for byte, and otherwise begins a new one, truncating the old. Cost: comparing and
+  /// must be named, else `std::invalid_argument`. It continues an episode of which such a call took
+  /// a step, if `now` equals the last `next` byte for byte, and otherwise begins a new one,
+  /// truncating the old. Cost: comparing and
   /// copying the observations; a transition that continues nothing takes two rows instead of one.
   template <class... Fields, bool... Next>
   CommitStatus add_transition(End end, const FieldValue<Fields, Next>&... values) {
@@ -235,7 +236,8 @@ class Writer {
   std::unique_ptr<detail::RowView, detail::WriterDeleter> rows_;
 };
 
-/// Who begins the next episode after an end, and where its first observations are.
+/// Who begins the next episode after an end, and where its first observations are. `append` goes by
+/// it; in a loop of `now`, `next` and `commit` you do.
 enum class AutoReset : std::uint8_t {
   /// The simulator does, in the step that ended the episode: next observations are those after the
   /// reset, and the final ones are given separately.
@@ -259,7 +261,7 @@ enum class AutoReset : std::uint8_t {
 ///   writers.now(state, after_reset);              // taken where an episode begins, else ignored
 /// }
 /// ```
-/// For a simulator that resets its environments by itself (`AutoReset`), one call does all of that:
+/// For a simulator that resets its environments by itself (`AutoReset`), `append` does all of that:
 ///
 /// ```
 /// VectorWriter writers(replay, 8, {}, AutoReset::NextStep);
@@ -279,6 +281,8 @@ class VectorWriter {
                AutoReset auto_reset = AutoReset::Disabled);
 
   /// One writer for each environment, at least one, all of one buffer and each outside an episode.
+  /// Errors: `std::invalid_argument` for none, for another schema or window than the first one's,
+  /// within an episode, and for `AutoReset::NextStep` with a schema without observations.
   explicit VectorWriter(std::vector<Writer> writers, AutoReset auto_reset = AutoReset::Disabled);
 
   /// Number of environments.
@@ -335,11 +339,12 @@ class VectorWriter {
   /// Takes E rows of next observations as bytes.
   void next(AnyField field, std::span<const std::byte> values);
 
-  /// Takes first observations. An environment whose episode has steps ignores them with `Disabled`,
-  /// so that a call may give those of all; otherwise the simulator was reset by hand: the episode
-  /// ends as truncated at its last step, which may wait up to a second, and another one begins. A
-  /// commit after this call is a new one, which repeats no step. Errors: `std::invalid_argument`
-  /// for what is no observation, and for arrays of another size.
+  /// Takes all first observations. An environment whose episode has steps ignores them with
+  /// `Disabled`, so that a call may give those of all; otherwise the simulator was reset by hand:
+  /// the episode ends as truncated at its last step, which may wait up to a second, and another one
+  /// begins. A commit after this call is a new one, which repeats no step. Errors:
+  /// `std::invalid_argument` for what is no observation, for one that is missing, and for arrays of
+  /// another size.
   void begin(std::span<const AnyValue> observations);
   /// Tells a writer with `AutoReset::NextStep` that the simulator will reset the chosen
   /// environments: their episodes end as truncated, and the next `append` of each is its reset.
@@ -375,6 +380,9 @@ class VectorWriter {
   /// not taken, and takes none twice. A commit of one of the writers alone in between makes it a
   /// new call. Each environment waits up to the timeout; after `Stopped` or `Closed` the rest do
   /// not.
+  ///
+  /// It notes no ends for an `AutoReset`, as `append` does: with `NextStep` give it the resets,
+  /// with `SameStep` give `next` the final observations and `now` those after the reset.
   ///
   /// `resets`: none, which are those of `resetting`, or one flag for each environment: one that the
   /// simulator was resetting takes no step and no priorities. Its next observation goes to `now`

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace reprise {
@@ -45,10 +46,23 @@ VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
       taken_(writers_.size(), false) {
   base::require(!writers_.empty(), base::Call{"VectorWriter"},
                 "0 environments; allowed: at least 1");
-  const Schema& schema = detail::Access::core(writers_.front()).schema();
-  for (std::size_t i = 0; i < schema.fields().size(); ++i) {
-    observations_ |= schema.fields()[i].traits().has_next ? std::uint64_t{1} << i : 0;
+  const buffer::Format& format = detail::Access::core(writers_.front()).format();
+  for (std::size_t e = 0; e < writers_.size(); ++e) {
+    const buffer::Format& own = detail::Access::core(writers_[e]).format();
+    base::require(own.schema == format.schema && own.window == format.window,
+                  base::Call{"VectorWriter"}, "writers[", e,
+                  "] has another schema or window than writers[0]; allowed: writers of one buffer");
+    base::require(!writers_[e].in_episode(), base::Call{"VectorWriter"}, "writers[", e,
+                  "] is in an episode; allowed: outside one");
   }
+  const std::span<const FieldSpec> fields = format.schema.fields();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    observations_ |= fields[i].traits().has_next ? std::uint64_t{1} << i : 0;
+  }
+  base::require(auto_reset_ != AutoReset::NextStep || observations_ != 0,
+                base::Call{"VectorWriter"}, "auto_reset is ", base::Enumerator{"NextStep"},
+                ", of a schema without observations; allowed: with one, whose first values end a "
+                "reset");
   chosen_.reserve(writers_.size());
   steps_.reserve(writers_.size());
   for (Writer& writer : writers_) {
@@ -102,11 +116,16 @@ void VectorWriter::next(AnyField field, std::span<const std::byte> values) {
 }
 
 void VectorWriter::begin(std::span<const AnyValue> observations) {
+  const base::Call call{"VectorWriter::begin"};
+  std::uint64_t missing = observations_;
   for (const AnyValue& value : observations) {
-    base::require(traits(value.field.role()).has_next, base::Call{"VectorWriter::begin"}, "field ",
-                  value.field.index(), " is no observation; allowed: observations");
+    base::require(traits(value.field.role()).has_next, call, "field ", value.field.index(),
+                  " is no observation; allowed: observations");
     static_cast<void>(check_bytes(value.field, value.bytes.size()));
+    missing &= ~(std::uint64_t{1} << value.field.index());
   }
+  base::require(missing == 0, call, "field ", std::countr_zero(missing),
+                " is missing; allowed: each observation");
   for (const std::size_t e : chosen_) {
     const bool anew = auto_reset_ != AutoReset::Disabled && writers_[e].episode_steps() != 0;
     if (anew || !writers_[e].in_episode()) {

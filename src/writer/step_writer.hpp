@@ -85,6 +85,7 @@ class StepWriter : public detail::RowView {
   [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
   [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] const buffer::Format& format() const noexcept { return format_; }
   [[nodiscard]] const Schema& schema() const noexcept { return format_.schema; }
 
  protected:

@@ -275,6 +275,23 @@ TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
   EXPECT_EQ(world.replay.stats().writers, 8U);
 }
 
+TEST(VectorWriter, RefusesWritersOfAnotherSchemaOrWindowOrWithinAnEpisode) {
+  Line line;
+  Vectorised other;
+  Line longer(Small{.window = Transitions{.n_step = 2}});
+  const auto refuses = [&](Writer second, std::initializer_list<std::string_view> words) {
+    std::vector<Writer> writers;
+    writers.push_back(line.replay.writer());
+    writers.push_back(std::move(second));
+    expect_refusal([&] { (void)VectorWriter(std::move(writers)); }, words);
+  };
+  refuses(other.replay.writer(), {"VectorWriter", "writers[1]", "schema"});
+  refuses(longer.replay.writer(), {"VectorWriter", "writers[1]", "window"});
+  Writer within = line.replay.writer();
+  within.begin_episode();
+  refuses(std::move(within), {"VectorWriter", "writers[1]", "in an episode"});
+}
+
 TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
   Options options = Vectorised::default_options();
   options.rate_limiter =

@@ -268,6 +268,28 @@ TEST(AutoReset, RefusesWhatItsModeHasNot) {
   expect_refusal([&] { (void)next.append(); }, {"SameStep"});
 }
 
+TEST(AutoReset, BeginsWithAllObservationsAndANextStepNeedsOne) {
+  Schema schema;
+  const auto eye = schema.observation<float>("eye");
+  const auto ear = schema.observation<float>("ear");
+  ReplayBuffer replay(schema, Small{});
+  VectorWriter writers(replay, 1, {}, AutoReset::NextStep);
+  writers.await_resets();
+  const float value = 0.0F;
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(&value, 1));
+  const std::vector<AnyValue> both{{AnyField(eye), false, bytes}, {AnyField(ear), false, bytes}};
+  expect_refusal([&] { writers.begin(std::span(both).first(1)); },
+                 {"VectorWriter::begin", "field 1", "missing"});
+  EXPECT_TRUE(writers.resetting(0));
+  writers.begin(both);
+  EXPECT_TRUE(writers.in_episode(0) && !writers.resetting(0));
+  Schema blind;
+  blind.reward("reward");
+  ReplayBuffer bandit(blind, Small{});
+  expect_refusal([&] { (void)VectorWriter(bandit, 1, {}, AutoReset::NextStep); },
+                 {"VectorWriter", "NextStep", "observations"});
+}
+
 TEST(AutoReset, WithoutFirstObservationsThereIsNoStep) {
   Simulators world(AutoReset::Disabled);
   world.step(std::vector(kEnvironments, End::Continue));
