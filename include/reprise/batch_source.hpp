@@ -120,7 +120,10 @@ struct SampleStatus {
   bool held_by_ratio = false;  ///< There are enough items, but samples are ahead of inserts.
   bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
   bool held_by_turn = false;   ///< Other calls have waited longer, and are still waiting.
-  RatioBalance balance = {};   ///< State of the ratio, if `held_by_ratio`.
+  /// There are too few items, and the buffer holds capacity_steps steps: each further one pushes
+  /// another out. So a batch of more `Sequences` than a full buffer has never comes.
+  bool full = false;
+  RatioBalance balance = {};  ///< State of the ratio, if `held_by_ratio`.
 
   /// Describes the status in a sentence.
   [[nodiscard]] std::string message() const;
@@ -184,6 +187,8 @@ class BatchSource {
 
 /// Draws batches ahead on a thread that the user gives it, so that the learner never waits for a
 /// draw: `std::jthread thread([&](std::stop_token stop) { prefetcher.run(stop); });`
+/// There an exception of the source would end the program: catch it where the source can throw, as
+/// a sampler does once `ReplayBuffer::set_samples_per_insert` leaves no room for batches of n.
 ///
 /// Staleness: a batch may have been drawn up to `depth` batches before it is used, so its
 /// probabilities and weights may be old, and a few more of its keys stale.

@@ -80,8 +80,10 @@ enum class SequenceEnd : std::uint8_t {
 /// period is shorter than T; a longer period leaves steps out. An item has the
 /// `Schema::recurrent_state` of its first step.
 ///
-/// Every step counts for the capacity, whether an item begins with it or not. Items of at most
-/// burn_in steps are left out. An item of fewer than T steps has zero bytes beyond them.
+/// Every step counts for the capacity, whether an item begins with it or not: a full buffer has
+/// about capacity_steps / period items, and who needs more waits for ever (`Queue::size`, batches
+/// of it, in order, without replacement or with a limit of draws, and then `min_size`). Items of at
+/// most burn_in steps are left out. An item of fewer than T steps has zero bytes beyond them.
 ///
 /// With frame_stack F > 1 each step shows the stack of the F last observations of its episode, also
 /// those before the item's first step. Each is stored once. A batch with

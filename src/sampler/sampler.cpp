@@ -71,7 +71,7 @@ std::string SampleStatus::message() const {
     }
     return base::text(after, items, " of the ", needed,
                       held_by_queue ? " items that this batch needs are there" : " items needed",
-                      why);
+                      full ? "; the buffer is full" : "", why);
   };
   switch (code) {
     case Code::Ok:

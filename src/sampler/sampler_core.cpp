@@ -343,6 +343,8 @@ void SamplerCore::say_why(Call& call) noexcept {
   }
   status.held_by_ratio = call.answer == Answer::AheadOfInserts;
   status.held_by_queue = call.answer == Answer::TooFewItems && core_->limiter().is_queue();
+  status.full = call.answer == Answer::TooFewItems &&
+                core_->shards().steps() == core_->options().capacity_steps;
   if (status.held_by_ratio) {
     status.balance = core_->limiter().balance();
   }

@@ -27,5 +27,22 @@ TEST(LimiterOfSequences, HoldsWritersToARatioOnceEnoughIsThere) {
   }
 }
 
+/// A buffer of 64 steps has 16 of these sequences.
+TEST(LimiterOfSequences, SaysThatAFullBufferHasTooFew) {
+  Line line(sequence_options(1, Queue{20}));
+  line.append_many(0, 60);
+  Sampler sampler = line.replay.sampler();
+  const SampleStatus early = sampler.sample(20, kAtOnce).status();
+  EXPECT_FALSE(early.full);
+  line.append_many(60, 60);
+  const SampleStatus status = sampler.sample(20, kAtOnce).status();
+  EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
+  EXPECT_TRUE(status.full);
+  EXPECT_NE(status.message().find("16 of the 20 items that this batch needs are there; the buffer "
+                                  "is full"),
+            std::string::npos)
+      << status.message();
+}
+
 }  // namespace
 }  // namespace reprise::test

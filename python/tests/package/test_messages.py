@@ -79,6 +79,14 @@ def beside_a_wait(replay, sampler, call):
         first.join()
 
 
+def too_few_sequences():
+    window = reprise.Sequences(length=4, period=4)
+    queue = reprise.Queue(8)
+    replay = make(steps=0, capacity=8, window=window, rate_limiter=queue, max_times_sampled=1)
+    append(replay, 20)
+    draw(replay)
+
+
 def passed_by():
     replay = queue(10, 100)
     beside_a_wait(replay, replay.sampler(), lambda: draw(replay, 4))
@@ -151,6 +159,7 @@ def queue(steps, size):
 
 CALLS = [
     waits_without_timeout,
+    too_few_sequences,
     passed_by,
     weightless,
     outdated,
