@@ -169,7 +169,11 @@ class Batch {
   }
   /// Importance weights, [B]: (N * P(i))^-beta, normalised as the call asked.
   [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
-  /// P(i), [B]: the probability with which one draw of this call picked this item.
+  /// P(i), [B]: the probability with which one draw of this call picked this item. With
+  /// `Options::max_times_sampled` that is the probability when the batch began. Items that it
+  /// exhausts are drawn no more, and others the more often: where few items have much of the
+  /// weight, sums over the batch divided by n * P(i) may be several times too large. Those of
+  /// `Draws::WithoutReplacement`, which draws no item twice, are right with a limit too.
   [[nodiscard]] std::span<double> probabilities() const { return {view_->probabilities, size()}; }
   /// Keys for `SelectorHandle::update`, [B].
   [[nodiscard]] std::span<ItemKey> keys() const { return {view_->keys, size()}; }

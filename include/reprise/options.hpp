@@ -35,8 +35,9 @@ struct Options {
   /// exhausted item stays in the buffer until it is evicted, before other items; updates of its
   /// priority count as stale. Steps leave a chunk from its front, so an exhausted item behind one
   /// that may be drawn again waits for it, or leaves with it. A batch waits until the items admit
-  /// as many draws as it takes. Costs 4 bytes per row, and a call of `sample` holds all shards'
-  /// locks while it draws.
+  /// as many draws as it takes. Items that a batch exhausts leave its further draws to the others,
+  /// of which `Batch::probabilities` says nothing. Costs 4 bytes per row, and a call of `sample`
+  /// holds all shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
   /// Versions of the policy that an item may be behind: one whose first step has a version

@@ -371,7 +371,8 @@ that is terminated or truncated.)")
           "probabilities", "NDArray[np.float64]",
           R"(P(i), float64 [B]: the probability with which one draw of the call picked the item. With
 draws='without_replacement' the probability that the batch has the item, given the batch's
-threshold, divided by B.)")
+threshold, divided by B. In other draws with max_times_sampled the probability when the batch began:
+items that it exhausts are drawn no more, and others the more often.)")
       .property<&column<&Batch::keys, kI64>>(
           "item_keys", "NDArray[np.int64]",
           R"(Keys for ReplayBuffer.update_priorities, int64 [B]. They name items for as long as these
