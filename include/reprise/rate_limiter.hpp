@@ -15,7 +15,10 @@ inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds:
 /// to run signal handlers in the middle of a call, which counts as one wait all the same.
 ///
 /// It is called on the thread of the call, without a lock: it may use the buffer, through any
-/// object except the one that waits. It must not throw. Its own time counts as waited.
+/// object except the one that waits. With a ratio, a queue or a limit of draws the call keeps its
+/// turn meanwhile: another `sample` of the hook of a `sample`, or another `commit` of that of a
+/// `commit`, stands in line behind it, and without a timeout both would wait for ever. It must not
+/// throw. Its own time counts as waited.
 class WaitHook {
  public:
   WaitHook() = default;

@@ -102,8 +102,9 @@ class SelectorHandle {
 
   /// Gives every item committed before the call this raw priority, as `update` of all keys would,
   /// for example after a network was reset. Updates are not counted. All shards' locks are held, as
-  /// in `set_alpha`. Errors: those of `update`. Cost: O(items), and the cost of
-  /// `ReplayBuffer::size`.
+  /// in `set_alpha`. The highest priority ever seen stays, so with `InitialPriority::HighestSeen`
+  /// new items may weigh more than all these. Errors: those of `update`. Cost: O(items), and the
+  /// cost of `ReplayBuffer::size`.
   void reset(float priority = 1.0F);
 
   /// A sampler for one learner thread, which draws by this selector. Errors:
@@ -307,9 +308,10 @@ class ReplayBuffer {
   /// given back at the new one when the writer ends: then the balance moves by that number of steps
   /// times the change. A checkpoint made while the ratio changes may have it at another step.)
   /// Waiting calls go by the new ratio at once. A batch that it could never let through is let
-  /// through if it waits, and refused by later calls. `Stats::limiter` names the ratio that is
-  /// held; `options` has the first one. A checkpoint keeps the ratio, for `load` and for `restore`
-  /// into a buffer with the same `rate_limiter`.
+  /// through if it waits, and refused by later calls: `std::invalid_argument`, which
+  /// `Prefetcher::run` passes on. So keep batch + samples_per_insert * block <= 2 * error_buffer.
+  /// `Stats::limiter` names the ratio that is held; `options` has the first one. A checkpoint keeps
+  /// the ratio, for `load` and for `restore` into a buffer with the same `rate_limiter`.
   ///
   /// Thread safety: any thread, beside writers and samplers, as often as you like. Errors:
   /// `std::invalid_argument` for another rate limiter, and for a ratio that the constructor would

@@ -125,7 +125,8 @@ O(items): about a millisecond per million.)",
           arg("factor"))
       .method<&SelectorHandle::reset, true>(
           "reset",
-          R"(Gives every item this priority, as `update` of all keys would. O(items). `stats` counts none.)",
+          R"(Gives every item this priority, as `update` of all keys would. O(items). `stats` counts none. The
+highest priority ever seen stays: with initial "highest_seen" new items may weigh more.)",
           arg("priority", 1.0F));
 }
 

@@ -190,8 +190,10 @@ buffer.)",
           "set_samples_per_insert",
           R"(Sets the ratio that a SampleToInsertRatio holds, for the steps appended from now on: earlier ones
 count as they did, so a change leaves no burst of samples and no pause. Waiting calls go by it at
-once. `options` has the first ratio; a checkpoint keeps the present one. ValueError for another
-rate limiter, or a ratio above its error_buffer or max_times_sampled.)",
+once. Batches that it could never let through, above 2 * error_buffer - samples_per_insert * a block
+of a writer, are refused from then on, a prefetcher's too. `options` has the first ratio; a
+checkpoint keeps the present one. ValueError for another rate limiter, or a ratio above its
+error_buffer or max_times_sampled.)",
           arg("samples_per_insert"))
       .method<&ReplayBuffer::clear, true>(
           "clear",
