@@ -165,9 +165,10 @@ nb::object returns_arrays(nb::handle self) {
 }
 
 nb::object frames_arrays(nb::handle self) {
-  return arrays<&frames>(self, "Batch.frames", [self](const FieldInfo& field) {
-    return has_frames(batch_of(self), field);
-  });
+  const BatchObject& batch = batch_of(self);
+  return arrays<&frames>(
+      self, "Batch.frames", [&](const FieldInfo& field) { return has_frames(batch, field); },
+      batch.pool->unique_frames ? "none" : "none, without unique_frames=True");
 }
 
 template <auto kColumn, DType kType>

@@ -42,6 +42,8 @@ def both(replay, n=40):
 def test_stacks_are_those_of_a_batch_of_whole_ones(n_step, frame_stack, start):
     whole, unique = both(filled(n_step, frame_stack, start))
     assert whole.frames == {}
+    with pytest.raises(KeyError, match="without unique_frames=True"):
+        whole.frames["frame"]
     np.testing.assert_array_equal(unique.item_keys, whole.item_keys)
     for name in ("frame", "next_frame"):
         assert unique[name].shape == whole[name].shape
