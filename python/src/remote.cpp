@@ -254,8 +254,9 @@ was appended: appended again, it changes nothing.)",
           "request", "NDArray[np.uint8]",
           R"(What to send to a shard now: its updates, and the draws of all batches begun for which it was not
 asked. Ask every shard in each round trip, also for no draw. timeout: seconds that the shard may
-wait for items; over a ShardConnection it does not wait. If it may be lost on the way, or its answer, send the same bytes again, or `lose` the
-shard: until then both ends keep what they know of it.)",
+wait for items; over a ShardConnection it does not wait. If it may be lost on the way, or its
+answer, send the same bytes again, or `lose` the shard: until then both ends keep what they know of
+it.)",
           arg("shard"), keyword("timeout", 0.0))
       .method<&Self::answer>(
           "answer",

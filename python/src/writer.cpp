@@ -65,8 +65,8 @@ constexpr const char* kTransition =
     R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
 
 It continues an episode of which such a call took a step, if its observations equal the last `next_`
-ones byte for byte, else it begins a new one and truncates the old. Costs comparing and copying the observations; a transition
-that continues nothing takes two rows instead of one.
+ones byte for byte, else it begins a new one and truncates the old. Costs comparing and copying the
+observations; a transition that continues nothing takes two rows instead of one.
 
 It brings no priorities: where a selector has initial='from_caller', one that decides items is
 refused (ValueError).)";
